@@ -1,0 +1,198 @@
+"""Pools and their agents, API keys, the version stamp and the audit trail."""
+
+import hashlib
+import secrets
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.core.validators import RegexValidator
+from django.db import models, transaction
+from django.db.models.functions import Lower
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+
+class Pool(models.Model):
+    """The agents that one routing problem chooses from; everything else belongs to one pool."""
+
+    slug = models.SlugField(_("slug"), unique=True, help_text=_("The pool's name in URLs, commands and the API."))
+    name = models.CharField(_("name"), max_length=120)
+    description = models.TextField(_("description"), blank=True)
+    guidelines = models.TextField(
+        _("labeling guidelines"), blank=True, help_text=_("Markdown, shown beside every query that is labeled.")
+    )
+    next_agent_number = models.PositiveIntegerField(default=0, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("name",)
+        verbose_name = _("pool")
+        verbose_name_plural = _("pools")
+
+    def __str__(self) -> str:
+        return self.name
+
+    def take_agent_number(self) -> int:
+        """The next free agent id of this pool; an id is never handed out twice, whatever happens to its agent."""
+        with transaction.atomic():
+            pool = Pool.objects.select_for_update().get(pk=self.pk)
+            number = pool.next_agent_number
+            Pool.objects.filter(pk=self.pk).update(next_agent_number=number + 1)
+        self.next_agent_number = number + 1
+        return number
+
+
+class AgentQuerySet(models.QuerySet["Agent"]):
+    def active(self) -> "AgentQuerySet":
+        """Agents that new labels are asked for and that a route may name."""
+        return self.filter(state=Agent.State.ACTIVE)
+
+    def routable(self) -> "AgentQuerySet":
+        """Active agents that are not marked unavailable."""
+        return self.active().filter(available=True)
+
+
+class Agent(models.Model):
+    """One specialised agent. `number` is its id everywhere outside the database: stable, and never reused."""
+
+    class State(models.TextChoices):
+        ACTIVE = "active", _("Active")
+        RETIRED = "retired", _("Retired")
+
+    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="agents")
+    number = models.PositiveIntegerField(_("id"), help_text=_("The agent's id in this pool; it never changes meaning."))
+    code = models.CharField(
+        _("code"),
+        max_length=2,
+        validators=[RegexValidator(r"^[A-Z0-9]{2}$", _("Two capital letters or digits."))],
+        help_text=_("Two letters that stand for the agent on screen and on the keyboard."),
+    )
+    name = models.CharField(_("name"), max_length=120)
+    description = models.TextField(_("description"), blank=True)
+    keywords = models.JSONField(_("keywords"), default=list, blank=True)
+    cost = models.FloatField(_("cost"), default=0.0, help_text=_("Cost of one call, in any unit that the pool shares."))
+    state = models.CharField(_("state"), max_length=8, choices=State.choices, default=State.ACTIVE)
+    available = models.BooleanField(_("available"), default=True, help_text=_("Off: never routed to, until on again."))
+    merged_into = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="merged_from")
+    created_at = models.DateTimeField(auto_now_add=True)
+    retired_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    objects: ClassVar[Any] = AgentQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("pool", "number")
+        verbose_name = _("agent")
+        verbose_name_plural = _("agents")
+        constraints = (
+            models.UniqueConstraint(fields=("pool", "number"), name="agent_number_unique_in_pool"),
+            models.UniqueConstraint(fields=("pool", "code"), name="agent_code_unique_in_pool"),
+            models.UniqueConstraint("pool", Lower("name"), name="agent_name_unique_in_pool"),
+            models.CheckConstraint(condition=models.Q(state__in=("active", "retired")), name="agent_state_known"),
+            models.CheckConstraint(condition=models.Q(cost__gte=0), name="agent_cost_not_negative"),
+            models.CheckConstraint(
+                condition=models.Q(merged_into__isnull=True) | models.Q(state="retired"), name="merged_agent_is_retired"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.name}"
+
+    @property
+    def hue(self) -> int:
+        """A colour angle in degrees that never changes: successive ids lie a golden angle apart."""
+        return round(self.number * 137.508) % 360
+
+
+class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
+    def live(self) -> "ApiKeyQuerySet":
+        """Keys that are neither revoked nor expired."""
+        now = timezone.now()
+        return self.filter(revoked_at__isnull=True).filter(
+            models.Q(expires_at__isnull=True) | models.Q(expires_at__gt=now)
+        )
+
+
+class ApiKey(models.Model):
+    """A key for the API: 256 random bits, kept only as their SHA-256, shown once when made."""
+
+    class Scope(models.TextChoices):
+        ROUTE = "route", _("Route")
+        LABEL = "label", _("Label")
+        OPS = "ops", _("Operate")
+
+    name = models.CharField(_("name"), max_length=120)
+    prefix = models.CharField(max_length=12, editable=False)
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    scopes = models.JSONField(_("scopes"), default=list)
+    pools = models.ManyToManyField(Pool, related_name="api_keys", verbose_name=_("pools"))
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, editable=False, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
+    revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True, editable=False)
+
+    objects: ClassVar[Any] = ApiKeyQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("name", "pk")
+        verbose_name = _("API key")
+        verbose_name_plural = _("API keys")
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"
+
+    @staticmethod
+    def digest_of(secret: str) -> str:
+        """SHA-256 of the key as 64 hexadecimal digits. A fast hash is enough for 256 random bits."""
+        return hashlib.sha256(secret.encode()).hexdigest()
+
+    @classmethod
+    def new_secret(cls) -> str:
+        """A fresh key: `rw_` and 256 random bits."""
+        return "rw_" + secrets.token_urlsafe(32)
+
+
+class Stamp(models.Model):
+    """One row whose value grows with every change that a running process has to notice within two seconds."""
+
+    value = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        constraints = (models.CheckConstraint(condition=models.Q(id=1), name="stamp_is_one_row"),)
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    @classmethod
+    def bump(cls) -> None:
+        """Tell every process that roster, keys or active models changed; call it inside the change's transaction."""
+        cls.objects.get_or_create(pk=1)
+        cls.objects.filter(pk=1).update(value=models.F("value") + 1)
+
+    @classmethod
+    def current(cls) -> int:
+        """The stamp's value, 0 before the first change."""
+        return cls.objects.filter(pk=1).values_list("value", flat=True).first() or 0
+
+
+class AuditEntry(models.Model):
+    """Who did what to which object, and when. Entries are only ever added."""
+
+    at = models.DateTimeField(auto_now_add=True, db_index=True)
+    actor = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    actor_name = models.CharField(
+        max_length=150, help_text=_("Kept when the account is gone; the command's name for commands.")
+    )
+    action = models.CharField(max_length=60, db_index=True)
+    pool = models.ForeignKey(Pool, on_delete=models.SET_NULL, null=True, related_name="+")
+    target = models.CharField(max_length=200, blank=True)
+    detail = models.JSONField(default=dict)
+
+    class Meta:
+        ordering = ("-at", "-pk")
+        verbose_name = _("audit entry")
+        verbose_name_plural = _("audit trail")
+
+    def __str__(self) -> str:
+        return f"{self.actor_name}: {self.action} {self.target}"

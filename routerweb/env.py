@@ -1,0 +1,121 @@
+"""Typed readers of environment variables.
+
+A setting is read once, at start. A value that cannot be read as its type stops the start with the variable's name, what was
+found and what would do. Every read is recorded in `DOCUMENTED`, from which the settings page of the documentation is checked.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from django.core.exceptions import ImproperlyConfigured
+
+T = TypeVar("T")
+
+TRUE = frozenset({"1", "true", "yes", "on"})
+FALSE = frozenset({"0", "false", "no", "off"})
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One environment variable that Routerweb reads: its name, the kind of value, and the default as text."""
+
+    name: str
+    kind: str
+    default: str
+
+
+DOCUMENTED: dict[str, Setting] = {}
+
+
+def _read(name: str, kind: str, default: T, parse: Callable[[str], T], environ: Mapping[str, str] | None = None) -> T:
+    DOCUMENTED[name] = Setting(name, kind, "" if default is None else str(default))
+    raw = (os.environ if environ is None else environ).get(name)
+    if raw is None or raw.strip() == "":
+        return default
+    try:
+        return parse(raw.strip())
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name}: {error}. Found {_shown(name, raw)}; expected {kind}.") from None
+
+
+def _shown(name: str, raw: str) -> str:
+    secret = any(word in name for word in ("KEY", "PASSWORD", "SECRET", "URL"))
+    return "a value that is not shown" if secret else repr(raw)
+
+
+def text(name: str, default: str = "") -> str:
+    """The variable as text; blank counts as unset."""
+    return _read(name, "text", default, str)
+
+
+def boolean(name: str, default: bool) -> bool:
+    """True for 1, true, yes, on; False for 0, false, no, off; anything else stops the start."""
+
+    def parse(raw: str) -> bool:
+        word = raw.lower()
+        if word in TRUE:
+            return True
+        if word in FALSE:
+            return False
+        raise ValueError("not a yes or a no")
+
+    return _read(name, "yes or no", default, parse)
+
+
+def integer(name: str, default: int, *, low: int | None = None, high: int | None = None) -> int:
+    """A whole number between `low` and `high`, both allowed."""
+
+    def parse(raw: str) -> int:
+        try:
+            value = int(raw)
+        except ValueError:
+            raise ValueError("not a whole number") from None
+        _check_bounds(value, low, high)
+        return value
+
+    return _read(name, "a whole number", default, parse)
+
+
+def number(name: str, default: float, *, low: float | None = None, high: float | None = None) -> float:
+    """A number between `low` and `high`, both allowed."""
+
+    def parse(raw: str) -> float:
+        try:
+            value = float(raw)
+        except ValueError:
+            raise ValueError("not a number") from None
+        if value != value:
+            raise ValueError("not a number")
+        _check_bounds(value, low, high)
+        return value
+
+    return _read(name, "a number", default, parse)
+
+
+def _check_bounds(value: float, low: float | None, high: float | None) -> None:
+    if low is not None and value < low:
+        raise ValueError(f"below {low}")
+    if high is not None and value > high:
+        raise ValueError(f"above {high}")
+
+
+def words(name: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """A comma-separated list; blanks around and between the commas fall away."""
+
+    def parse(raw: str) -> tuple[str, ...]:
+        return tuple(part.strip() for part in raw.split(",") if part.strip())
+
+    return _read(name, "a list, comma between", default, parse)
+
+
+def choice(name: str, default: str, options: tuple[str, ...]) -> str:
+    """One of `options`, in any case."""
+
+    def parse(raw: str) -> str:
+        if raw.lower() not in options:
+            raise ValueError(f"not one of {', '.join(options)}")
+        return raw.lower()
+
+    return _read(name, f"one of {', '.join(options)}", default, parse)

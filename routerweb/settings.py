@@ -1,0 +1,257 @@
+"""Every setting of Routerweb, each read from the environment; docs/settings.md says what each one means.
+
+With nothing set, the start is refused for want of a SECRET_KEY: the safe defaults are the production ones. `make run` makes a
+local installation's own key and turns on PLAIN_HTTP, which is only accepted for this machine's own addresses.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import dj_database_url
+import django_stubs_ext
+from django.core.exceptions import ImproperlyConfigured
+from django.urls import reverse_lazy
+from django.utils.translation import gettext_lazy as _
+
+from routerweb import env
+
+django_stubs_ext.monkeypatch()
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+# --- Who may talk to it -------------------------------------------------------------------------------------------
+
+DEBUG = env.boolean("DEBUG", False)
+PLAIN_HTTP = env.boolean("PLAIN_HTTP", False)
+PORT = env.integer("PORT", 8000, low=1, high=65535)
+ALLOWED_HOSTS = list(env.words("ALLOWED_HOSTS", LOOPBACK if DEBUG or PLAIN_HTTP else ()))
+CSRF_TRUSTED_ORIGINS = list(env.words("CSRF_TRUSTED_ORIGINS"))
+SITE_URL = env.text("SITE_URL", f"http://127.0.0.1:{PORT}").rstrip("/")
+
+SECRET_KEY = env.text("SECRET_KEY", "debug-only-key-never-used-outside-debug" if DEBUG else "")
+if not SECRET_KEY:
+    raise ImproperlyConfigured(
+        "SECRET_KEY: not set. Outside DEBUG it is required; a long random text will do, for example the output of "
+        "python -c 'import secrets; print(secrets.token_urlsafe(50))'. `make run` makes one for you."
+    )
+if not DEBUG and not ALLOWED_HOSTS:
+    raise ImproperlyConfigured(
+        "ALLOWED_HOSTS: not set. Outside DEBUG, name the host names that this site answers to, comma between."
+    )
+if PLAIN_HTTP and not DEBUG and not set(ALLOWED_HOSTS) <= set(LOOPBACK):
+    raise ImproperlyConfigured(
+        "PLAIN_HTTP: only for this machine's own addresses, but ALLOWED_HOSTS names others. "
+        "Put a TLS proxy in front and unset PLAIN_HTTP."
+    )
+
+SECURE = not (DEBUG or PLAIN_HTTP)
+SESSION_COOKIE_SECURE = SECURE
+CSRF_COOKIE_SECURE = SECURE
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SECURE_SSL_REDIRECT = SECURE and env.boolean("SSL_REDIRECT", True)
+SECURE_HSTS_SECONDS = env.integer("HSTS_SECONDS", 31_536_000, low=0) if SECURE else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+if env.boolean("BEHIND_TLS_PROXY", False):
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+
+# --- What it is made of -------------------------------------------------------------------------------------------
+
+INSTALLED_APPS = [
+    "unfold",
+    "unfold.contrib.filters",
+    "unfold.contrib.forms",
+    "unfold.contrib.inlines",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django_htmx",
+    "rest_framework",
+    "django_q",
+    "agents_app",
+    "datasets_app",
+    "training_app",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "routerweb.urls"
+WSGI_APPLICATION = "routerweb.wsgi.application"
+ASGI_APPLICATION = "routerweb.asgi.application"
+
+TEMPLATES: list[dict[str, Any]] = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+# --- Where it keeps things ----------------------------------------------------------------------------------------
+
+DATA_DIR = Path(env.text("DATA_DIR", str(BASE_DIR / "var")))
+
+
+def database(url: str) -> dict[str, Any]:
+    """Django's database settings for a URL; SQLite gets WAL, immediate write transactions and a busy timeout."""
+    try:
+        settings: dict[str, Any] = dict(dj_database_url.parse(url, conn_max_age=60, conn_health_checks=True))
+    except (ValueError, dj_database_url.UnknownSchemeError):
+        raise ImproperlyConfigured(
+            "DATABASE_URL: cannot be read. Expected sqlite:////path/to/file or postgresql://user:password@host:port/name."
+        ) from None
+    if settings["ENGINE"] == "django.db.backends.sqlite3":
+        settings["OPTIONS"] = {
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 20,
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-32000;",
+        }
+    elif settings["ENGINE"] != "django.db.backends.postgresql":
+        raise ImproperlyConfigured("DATABASE_URL: only sqlite and postgresql are supported.")
+    return settings
+
+
+DATABASE_URL = env.text("DATABASE_URL", f"sqlite:///{DATA_DIR / 'routerweb.sqlite3'}")
+DATABASES = {"default": database(DATABASE_URL)}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+STATIC_URL = "static/"
+STATIC_ROOT = DATA_DIR / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG
+
+# --- Language and time --------------------------------------------------------------------------------------------
+
+LANGUAGE_CODE = env.text("LANGUAGE_CODE", "en")
+TIME_ZONE = env.text("TIME_ZONE", "UTC")
+USE_TZ = True
+USE_I18N = True
+
+# --- People -------------------------------------------------------------------------------------------------------
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+LOGIN_URL = reverse_lazy("admin:login")
+LOGIN_REDIRECT_URL = reverse_lazy("home")
+PASSWORD_RESET_TIMEOUT = env.integer("INVITATION_DAYS", 7, low=1, high=365) * 86_400
+
+EMAIL_BACKEND = (
+    "django.core.mail.backends.smtp.EmailBackend"
+    if env.text("EMAIL_HOST")
+    else "django.core.mail.backends.console.EmailBackend"
+)
+EMAIL_HOST = env.text("EMAIL_HOST")
+EMAIL_PORT = env.integer("EMAIL_PORT", 587, low=1, high=65535)
+EMAIL_HOST_USER = env.text("EMAIL_HOST_USER")
+EMAIL_HOST_PASSWORD = env.text("EMAIL_HOST_PASSWORD")
+EMAIL_USE_TLS = env.boolean("EMAIL_USE_TLS", True)
+DEFAULT_FROM_EMAIL = env.text("DEFAULT_FROM_EMAIL", "routerweb@localhost")
+
+# --- Jobs ---------------------------------------------------------------------------------------------------------
+# Two queues, so that an hour of training never blocks a label job. `timeout` stays below `retry`, or a long job would be
+# delivered twice; whether a job runs at all is decided by its own claim, not by the queue.
+
+TRAIN_TIMEOUT = env.integer("TRAIN_TIMEOUT", 6 * 3600, low=60)
+HEARTBEAT_SECONDS = env.integer("HEARTBEAT_SECONDS", 5, low=1, high=60)
+DEAD_AFTER_SECONDS = env.integer("DEAD_AFTER_SECONDS", 30, low=2)
+if DEAD_AFTER_SECONDS < 2 * HEARTBEAT_SECONDS:
+    raise ImproperlyConfigured("DEAD_AFTER_SECONDS: must be at least twice HEARTBEAT_SECONDS.")
+
+Q_CLUSTER: dict[str, Any] = {
+    "name": "routerweb",
+    "cluster_name": "default",
+    "workers": env.integer("DEFAULT_WORKERS", 1, low=1),
+    "timeout": 3600,
+    "retry": 3660,
+    "max_attempts": 1,
+    "ack_failures": True,
+    "bulk": 1,
+    "queue_limit": 2,
+    "poll": 0.5,
+    "catch_up": False,
+    "label": "Django Q",
+    "ALT_CLUSTERS": {
+        "train": {
+            "workers": env.integer("TRAIN_WORKERS", 1, low=1),
+            "timeout": TRAIN_TIMEOUT,
+            "retry": TRAIN_TIMEOUT + 60,
+        },
+    },
+}
+REDIS_URL = env.text("REDIS_URL")
+Q_CLUSTER |= {"redis": REDIS_URL} if REDIS_URL else {"orm": "default"}
+
+# --- Routing ------------------------------------------------------------------------------------------------------
+
+STAMP_SECONDS = env.number("STAMP_SECONDS", 1.0, low=0.0, high=2.0)
+MAX_QUERY_CHARACTERS = env.integer("MAX_QUERY_CHARACTERS", 20_000, low=100)
+MAX_BATCH_QUERIES = env.integer("MAX_BATCH_QUERIES", 1_000, low=1)
+ROUTE_RATE_PER_MINUTE = env.integer("ROUTE_RATE_PER_MINUTE", 0, low=0)
+DECISION_BUFFER = env.integer("DECISION_BUFFER", 10_000, low=0)
+DECISION_SHARE = env.number("DECISION_SHARE", 1.0, low=0.0, high=1.0)
+DECISION_DAYS = env.integer("DECISION_DAYS", 90, low=1)
+MAX_UPLOAD_MB = env.integer("MAX_UPLOAD_MB", 256, low=1)
+DATA_UPLOAD_MAX_MEMORY_SIZE = env.integer("MAX_BODY_MB", 25, low=1) * 1024 * 1024
+
+REST_FRAMEWORK: dict[str, Any] = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [],
+    "DEFAULT_PERMISSION_CLASSES": [],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "UNAUTHENTICATED_USER": None,
+}
+
+# --- Logs ---------------------------------------------------------------------------------------------------------
+
+LOG_LEVEL = env.choice("LOG_LEVEL", "info", ("debug", "info", "warning", "error")).upper()
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": LOG_LEVEL},
+}
+
+# --- The shell of the pages ---------------------------------------------------------------------------------------
+
+UNFOLD: dict[str, Any] = {
+    "SITE_TITLE": "Routerweb",
+    "SITE_HEADER": "Routerweb",
+    "SITE_SUBHEADER": _("Which agents does this query need?"),
+    "SITE_SYMBOL": "alt_route",
+    "SITE_URL": "/",
+    "SHOW_HISTORY": True,
+    "SHOW_VIEW_ON_SITE": False,
+}
