@@ -1,0 +1,281 @@
+"""Every setting of a training run, with its documentation, default, bounds and choices.
+
+The form in the browser, the YAML file, `--set key=value` and the table in the documentation are all made from the
+fields of `Config`, so a setting exists in one place. Names are the field's own; where `ddqn-router` has a setting, it
+has the same name here. Standard library only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any
+
+
+class ConfigError(ValueError):
+    """A setting that cannot be used. `field` is its name."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        self.field = field
+        self.reason = reason
+        super().__init__(f"{field}: {reason}")
+
+
+def _setting(
+    default: Any,
+    doc: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    choices: tuple[str, ...] | None = None,
+    group: str = "policy",
+) -> Any:
+    return field(default=default, metadata={"doc": doc, "low": low, "high": high, "choices": choices, "group": group})
+
+
+@dataclass(frozen=True)
+class Config:
+    """The settings of one training run. Build it with `from_mapping`, which checks them."""
+
+    seed: int = _setting(
+        0, "Seed of every random draw: the same seed gives the same model on the same machine.", low=0, high=2**31 - 1,
+        group="run",
+    )
+    encoder: str = _setting(
+        "auto",
+        "What reads the text. linear: word and character n-grams with a linear model; sequence: an encoder that reads "
+        "the words in order, with attention per agent; stack: both, weighed on cross-fitted scores; embedding: a local "
+        "sentence-embedding model; auto: the best of linear, sequence and stack by cross-validation.",
+        choices=("auto", "linear", "sequence", "stack", "embedding"), group="scorer",
+    )
+    embedding_path: str = _setting(
+        "", "Folder of a local sentence-embedding model, for encoder: embedding.", group="scorer"
+    )
+    svm_c: float = _setting(
+        1.0, "Inverse strength of the regularisation of the linear scorer.", low=1e-4, high=1e4, group="scorer"
+    )
+    folds: int = _setting(
+        0, "Folds of the cross-fitting; 0 leaves it to the scorer (ten for a linear one, three for a neural one).",
+        low=0, high=50, group="scorer",
+    )
+    max_features: int = _setting(
+        0, "Most frequent word and character n-grams kept by the linear scorer; 0 keeps them all.", low=0,
+        high=5_000_000, group="scorer",
+    )
+    baselines: bool = _setting(
+        True, "Measure the baselines on the same split beside the router.", group="run"
+    )
+
+    recipe: str = _setting(
+        "scores",
+        "What the network sees and how it learns. scores: cross-fitted log-odds of the scorer, all actions at once, "
+        "states drawn without the label; tfidf: raw TF-IDF beside the mask of selected agents, epsilon-greedy episodes "
+        "and a uniform replay buffer, as published.",
+        choices=("scores", "tfidf"),
+    )
+    reward_mode: str = _setting(
+        "shaped",
+        "shaped: the change of Jaccard at every step (potential-based); jaccard: Jaccard at the end and a flat cost a "
+        "step; log: Jaccard at the end and a step cost of step_cost * log(1 + t/T); stochastic: 1 at the end if one "
+        "required agent, drawn at random, was selected, and a flat cost a step.",
+        choices=("shaped", "jaccard", "log", "stochastic"),
+    )
+    step_cost: float = _setting(
+        0.05, "Cost of a step in the reward modes jaccard, stochastic and log; shaped has none.", low=0, high=1
+    )
+    gamma: float = _setting(
+        1.0, "Discount. At 1 the shaped reward's return is the final Jaccard itself.", low=0, high=1
+    )
+    total_steps: int = _setting(
+        3000, "Gradient steps of recipe scores; environment steps of recipe tfidf (200,000 as published).", low=1,
+        high=10_000_000,
+    )
+    batch_size: int = _setting(64, "States in one gradient step.", low=1, high=65_536)
+    learning_rate: float = _setting(0.003, "Learning rate of Adam at its peak.", low=1e-6, high=1)
+    hidden_layers: tuple[int, ...] = _setting(
+        (32, 32), "Widths of the hidden layers.", low=1, high=4096
+    )
+    epsilon_start: float = _setting(1.0, "Share of random actions at the start.", low=0, high=1)
+    epsilon_end: float = _setting(0.05, "Share of random actions after the decay.", low=0, high=1)
+    epsilon_decay_steps: int = _setting(
+        1500, "Steps over which the share of random actions falls in a line.", low=1, high=10_000_000
+    )
+    tau: float = _setting(
+        0.01, "Soft update: share of the online network that joins the target network each step; 0 uses "
+        "target_update_freq instead.", low=0, high=1,
+    )
+    target_update_freq: int = _setting(
+        500, "Hard update: steps between copies of the online network to the target network, where tau is 0.", low=1,
+        high=1_000_000,
+    )
+    replay_buffer_size: int = _setting(
+        50_000, "Transitions that the replay buffer of recipe tfidf keeps.", low=1, high=5_000_000
+    )
+    min_replay_size: int = _setting(
+        1000, "Transitions gathered before recipe tfidf takes its first gradient step.", low=1, high=5_000_000
+    )
+    tfidf_max_features: int = _setting(
+        5000, "Size of the TF-IDF vocabulary in the state of recipe tfidf.", low=1, high=1_000_000
+    )
+    action_masking: bool = _setting(
+        True, "Selected agents cannot be selected again. Off is possible in recipe tfidf only."
+    )
+    val_eval_freq: int = _setting(200, "Steps between measurements on the validation split.", low=1, high=1_000_000)
+    save_best: bool = _setting(True, "Keep the network that was best on validation, not the last one.")
+    max_steps_per_episode: int = _setting(20, "Most steps in one episode of recipe tfidf.", low=1, high=10_000)
+    min_agents: int = _setting(
+        0, "STOP is masked until this many agents are selected; above 0 the router never answers none.", low=0,
+        high=10_000, group="answer",
+    )
+    max_agents: int = _setting(0, "Most agents in an answer; 0 is no limit.", low=0, high=10_000, group="answer")
+    goal: str = _setting(
+        "jaccard",
+        "Operating point, chosen on validation. jaccard: the policy as it learnt; recall: reach recall_floor with as "
+        "few agents as possible; size: at most average_agents a query.",
+        choices=("jaccard", "recall", "size"), group="answer",
+    )
+    recall_floor: float = _setting(
+        0.95, "Mean recall to reach on validation, for goal: recall.", low=0, high=1, group="answer"
+    )
+    average_agents: float = _setting(
+        2.0, "Mean number of agents a query on validation, for goal: size.", low=0, high=10_000, group="answer"
+    )
+    abstain_alpha: float = _setting(
+        0.0, "Conformal abstention: the share of answerable queries that may be abstained from; 0 never abstains.",
+        low=0, high=0.5, group="answer",
+    )
+    all_actions: bool = _setting(
+        True, "Ablation: learn every agent's value in each state, not only the taken one's.", group="ablation"
+    )
+    cross_fitting: bool = _setting(
+        True, "Ablation: train the network on out-of-fold scores, not on the scorer's own training rows.",
+        group="ablation",
+    )
+    label_free: bool = _setting(
+        True, "Ablation: draw training states without the label. Off draws subsets of the required set.",
+        group="ablation",
+    )
+    shared_network: bool = _setting(
+        True, "Ablation: one network shared by all agents with pooled context. Off is one plain network.",
+        group="ablation",
+    )
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            object.__setattr__(self, f.name, _checked(f, getattr(self, f.name)))
+        if self.max_agents and self.max_agents < self.min_agents:
+            raise ConfigError("max_agents", f"{self.max_agents} is below min_agents, {self.min_agents}")
+        if self.min_replay_size > self.replay_buffer_size:
+            raise ConfigError("min_replay_size", f"{self.min_replay_size} is above replay_buffer_size")
+        if self.folds == 1:
+            raise ConfigError("folds", "1 fold leaves nothing to fit on: 0 for the scorer's own, or 2 and more")
+        if self.encoder == "embedding" and not self.embedding_path:
+            raise ConfigError("embedding_path", "encoder: embedding needs the folder of a model")
+        if not self.action_masking and self.recipe != "tfidf":
+            raise ConfigError("action_masking", "can be switched off in recipe: tfidf only")
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> Config:
+        """Settings from YAML, a form or `key=value` pairs; strings are read as the field's type.
+
+        `ddqn-router`'s files keep theirs under `training`, which is accepted. Raises ConfigError for an unknown
+        setting or a value that is of the wrong type or out of bounds, naming the field.
+        """
+        flat = dict(values)
+        nested = flat.pop("training", None)
+        if nested is not None:
+            if not isinstance(nested, Mapping):
+                raise ConfigError("training", "must hold settings")
+            flat = {**nested, **flat}
+        known = {f.name for f in fields(cls)}
+        for name in flat:
+            if name not in known:
+                raise ConfigError(str(name), f"unknown setting; the settings are {', '.join(sorted(known))}")
+        return cls(**flat)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """All settings as JSON-able values; `from_mapping` gives the same Config back."""
+        return {f.name: list(v) if isinstance(v := getattr(self, f.name), tuple) else v for f in fields(self)}
+
+    def changed(self) -> dict[str, Any]:
+        """The settings that differ from their defaults."""
+        defaults = {f.name: f.default for f in fields(self)}
+        return {k: v for k, v in self.to_mapping().items() if (tuple(v) if isinstance(v, list) else v) != defaults[k]}
+
+
+#: Settings with which the published experiment and `ddqn-router` 0.2.0 train.
+PUBLISHED: dict[str, Any] = {
+    "recipe": "tfidf",
+    "reward_mode": "jaccard",
+    "step_cost": 0.05,
+    "gamma": 0.99,
+    "total_steps": 200_000,
+    "batch_size": 64,
+    "learning_rate": 0.001,
+    "hidden_layers": (256, 128),
+    "epsilon_start": 1.0,
+    "epsilon_end": 0.05,
+    "epsilon_decay_steps": 100_000,
+    "tau": 0.0,
+    "target_update_freq": 500,
+    "replay_buffer_size": 50_000,
+    "min_replay_size": 1000,
+    "tfidf_max_features": 5000,
+    "action_masking": True,
+    "val_eval_freq": 5000,
+    "save_best": True,
+    "max_steps_per_episode": 20,
+    "seed": 42,
+}
+
+
+_TRUE = {"true", "yes", "on", "1"}
+_FALSE = {"false", "no", "off", "0", ""}
+
+
+def _number(name: str, value: Any, kind: type) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ConfigError(name, f"must be a number, not {value!r}")
+    try:
+        number = float(value.replace("_", "")) if isinstance(value, str) else float(value)
+    except (ValueError, OverflowError):
+        raise ConfigError(name, f"must be a number, not {value!r}") from None
+    if not math.isfinite(number):
+        raise ConfigError(name, "must be finite")
+    if kind is int:
+        if number != int(number):
+            raise ConfigError(name, f"must be a whole number, not {value!r}")
+        return int(number)
+    return number
+
+
+def _checked(f: Any, value: Any) -> Any:
+    name, default, low, high = f.name, f.default, f.metadata["low"], f.metadata["high"]
+    assert default is not MISSING
+    if isinstance(default, bool):
+        if isinstance(value, str) and value.strip().lower() in _TRUE | _FALSE:
+            return value.strip().lower() in _TRUE
+        if not isinstance(value, bool):
+            raise ConfigError(name, f"must be true or false, not {value!r}")
+        return value
+    if isinstance(default, tuple):
+        if isinstance(value, str):
+            value = [part for part in value.strip("[]() ").replace(" ", ",").split(",") if part]
+        if not isinstance(value, list | tuple) or not 1 <= len(value) <= 8:
+            raise ConfigError(name, f"must be a list of 1 to 8 whole numbers, not {value!r}")
+        numbers = tuple(_number(name, v, int) for v in value)
+        if not all(low <= n <= high for n in numbers):
+            raise ConfigError(name, f"each must be from {low} to {high}")
+        return numbers
+    if isinstance(default, str):
+        if not isinstance(value, str):
+            raise ConfigError(name, f"must be a text, not {value!r}")
+        choices = f.metadata["choices"]
+        if choices and value not in choices:
+            raise ConfigError(name, f"must be one of {', '.join(choices)}, not {value!r}")
+        return value
+    number = _number(name, value, type(default))
+    if (low is not None and number < low) or (high is not None and number > high):
+        raise ConfigError(name, f"must be from {low:g} to {high:g}, not {number:g}")
+    return number
