@@ -5,8 +5,10 @@ found and what would do. Every read is recorded in `DOCUMENTED`, from which the 
 """
 
 import os
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
@@ -27,6 +29,26 @@ class Setting:
 
 
 DOCUMENTED: dict[str, Setting] = {}
+
+
+def load_file(path: Path) -> None:
+    """Fill in, from lines `NAME=value`, the variables that the environment leaves unset; a missing file is fine.
+
+    Values are quoted as a shell would; `#` starts a comment. A line that is neither stops the start with its number.
+    """
+    if not path.is_file():
+        return
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
+        try:
+            parts = shlex.split(line, comments=True)
+        except ValueError as error:
+            raise ImproperlyConfigured(f"{path}, line {number}: {error}.") from None
+        if not parts:
+            continue
+        name, equals, value = parts[0].partition("=")
+        if len(parts) > 1 or not equals or not name.isidentifier():
+            raise ImproperlyConfigured(f"{path}, line {number}: expected NAME=value; quote a value that has spaces.")
+        os.environ.setdefault(name, value)
 
 
 def _read(name: str, kind: str, default: T, parse: Callable[[str], T], environ: Mapping[str, str] | None = None) -> T:

@@ -20,6 +20,9 @@ django_stubs_ext.monkeypatch()
 BASE_DIR = Path(__file__).resolve().parent.parent
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
+DATA_DIR = Path(env.text("DATA_DIR", str(BASE_DIR / "var")))
+env.load_file(DATA_DIR / "installation.env")
+
 # --- Who may talk to it -------------------------------------------------------------------------------------------
 
 DEBUG = env.boolean("DEBUG", False)
@@ -112,8 +115,6 @@ TEMPLATES: list[dict[str, Any]] = [
 ]
 
 # --- Where it keeps things ----------------------------------------------------------------------------------------
-
-DATA_DIR = Path(env.text("DATA_DIR", str(BASE_DIR / "var")))
 
 
 def database(url: str) -> dict[str, Any]:

@@ -1,11 +1,19 @@
-"""The product's settings as the tests run them: on this machine's addresses, with quick password hashes."""
+"""The product's settings as the tests run them: on this machine's addresses, in a folder of their own, with quick password hashes."""
 
 import os
+import tempfile
 
+FOLDER = tempfile.TemporaryDirectory(prefix="routerweb-tests-")
+
+os.environ["DATA_DIR"] = FOLDER.name
 os.environ.setdefault("SECRET_KEY", "only-for-tests")
 os.environ.setdefault("PLAIN_HTTP", "1")
 
 from routerweb.settings import *
 
+ALLOWED_HOSTS = [*ALLOWED_HOSTS, "testserver"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
+if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+    # A file, not memory: threads and processes of a test share it, with WAL and immediate transactions as in real use.
+    DATABASES["default"]["TEST"] = {"NAME": str(DATA_DIR / "test.sqlite3")}

@@ -1,0 +1,65 @@
+# Two commands are enough: `make run` and `make test`. `make help` lists the rest.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV ?= .venv
+PORT ?= 8000
+export PORT
+# A pip index that holds a CPU build of PyTorch, for machines where the plain one would bring gigabytes of GPU packages.
+TORCH_INDEX ?=
+ifneq ($(TORCH_INDEX),)
+export PIP_EXTRA_INDEX_URL := $(strip $(PIP_EXTRA_INDEX_URL) $(TORCH_INDEX))
+endif
+
+BIN := $(VENV)/bin
+MANAGE := $(BIN)/python manage.py
+# One line that moves on while pip works, instead of hundreds.
+PROGRESS := awk '/^(Collecting|Requirement already)/ { n++; name = $$2; sub(/[<>=!~;\[].*/, "", name); printf "\r\033[K  %d packages looked up, now %s", n, name; fflush() } /^Installing collected/ { printf "\r\033[K  installing %d packages …", NF - 3; fflush() } /^(ERROR|error)/ { print } END { printf "\r\033[K" }'
+
+.PHONY: help run setup web worker test lint bench bench-peer
+
+help: ## Show this help
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+
+run: setup ## Set up, load the demo pool, train its router, start web and workers, print how to use them
+	@$(MANAGE) demo
+	@$(MANAGE) up
+
+setup: $(VENV)/.installed ## Make the virtual environment, install the pinned packages, migrate the database
+	@$(BIN)/python -m routerweb.installation
+	@$(MANAGE) migrate --verbosity 0
+
+web: setup ## The web server alone, on PORT
+	@exec $(MANAGE) up web
+
+worker: setup ## The two job clusters alone: training, and everything else
+	@exec $(MANAGE) up worker
+
+test: $(VENV)/.installed-dev ## The whole test suite: on SQLite, then on a PostgreSQL server of its own
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
+	@$(BIN)/python -m tests.on_postgresql -n 2 --dist loadfile -m "not any_database"
+
+lint: $(VENV)/.installed-dev ## Formatting, lint, types, and the one-way imports
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy .
+	@SECRET_KEY=lint PLAIN_HTTP=1 $(BIN)/lint-imports --no-cache
+
+bench: setup ## Every router on the demo pool: quality, training time, speed
+	@rm -rf var/bench && $(BIN)/python -m datasets_app.demo.generate var/bench
+	@$(MANAGE) benchmark var/bench --seeds 3
+
+$(VENV)/.installed: requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; PYTHON=python3.12 make run names another.")'
+	@test -x $(BIN)/python || { echo "Making the virtual environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "Installing the packages of requirements.txt (a few minutes the first time)"
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --progress-bar off -r requirements.txt | $(PROGRESS)
+	@touch $@
+
+$(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
+	@echo "Installing the packages of requirements-dev.txt"
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --progress-bar off -r requirements-dev.txt | $(PROGRESS)
+	@touch $@

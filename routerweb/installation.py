@@ -1,0 +1,34 @@
+"""`python -m routerweb.installation` makes what an installation on one machine needs before Django can start.
+
+It writes `installation.env` into the data folder, readable by its owner alone, with a secret key of its own; where one stands
+already it changes nothing. The settings read that file for whatever the environment leaves unset.
+"""
+
+import os
+import secrets
+from pathlib import Path
+
+FILE = """\
+# Made for this installation by `make run`. The environment overrides what stands here; docs/settings.md lists every name.
+SECRET_KEY={key}
+# Plain http, for this machine's own addresses only. Behind a TLS proxy: remove this line and set ALLOWED_HOSTS.
+PLAIN_HTTP=1
+"""
+
+
+def prepare(folder: Path) -> Path:
+    """Make the data folder and, if there is none, its installation.env; returns that file's path."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / "installation.env"
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(FILE.format(key=secrets.token_urlsafe(50)))
+    return path
+
+
+if __name__ == "__main__":
+    default = Path(__file__).resolve().parent.parent / "var"
+    prepare(Path(os.environ.get("DATA_DIR") or default))
