@@ -15,7 +15,7 @@ class Run(models.Model):
     """One training run: config, seed, snapshot, progress, metrics, log.
 
     A worker owns a run through its `attempt` token: every write of a job filters on it, so that a job which was taken for dead
-    and comes back writes nothing.
+    and comes back writes nothing. `deliveries` counts how often the run was handed to the queue since it was last queued.
     """
 
     class Status(models.TextChoices):
@@ -36,7 +36,8 @@ class Run(models.Model):
     )
     attempt = models.UUIDField(null=True, editable=False)
     attempts = models.PositiveIntegerField(default=0, editable=False)
-    cancel_requested = models.BooleanField(default=False, editable=False)
+    deliveries = models.PositiveIntegerField(default=0, editable=False)
+    delivered_at = models.DateTimeField(null=True, blank=True, editable=False)
     phase = models.CharField(_("phase"), max_length=40, blank=True)
     step = models.PositiveIntegerField(default=0)
     total = models.PositiveIntegerField(default=0)
@@ -88,7 +89,7 @@ class RunEvent(models.Model):
 
 
 class Checkpoint(models.Model):
-    """Where a run's training stands, so that another worker can go on from there; replaced as the run goes, gone when it ends."""
+    """Where a run's training stands, so that another worker can go on from there; replaced as the run goes, gone when it is done."""
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="checkpoint")
     step = models.PositiveIntegerField()
@@ -148,9 +149,15 @@ class Artifact(models.Model):
 class Promotion(models.Model):
     """One change of a pool's active model: from which, to which, by whom and why."""
 
+    class Kind(models.TextChoices):
+        FIRST = "first", _("First promotion")
+        PROMOTION = "promotion", _("Promotion")
+        ROLLBACK = "rollback", _("Roll-back")
+
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="promotions")
     model = models.ForeignKey(RouterModel, on_delete=models.PROTECT, related_name="promotions")
     previous = models.ForeignKey(RouterModel, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    kind = models.CharField(_("kind"), max_length=9, choices=Kind.choices, default=Kind.PROMOTION)
     author = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
@@ -161,6 +168,14 @@ class Promotion(models.Model):
         ordering = ("-pk",)
         verbose_name = _("promotion")
         verbose_name_plural = _("promotions")
+        constraints = (
+            models.CheckConstraint(
+                condition=models.Q(kind__in=("first", "promotion", "rollback")), name="promotion_kind_known"
+            ),
+            models.UniqueConstraint(
+                fields=("pool",), condition=models.Q(kind="first"), name="one_first_promotion_per_pool"
+            ),
+        )
 
     def __str__(self) -> str:
         return f"{self.previous or '–'} → {self.model}"
