@@ -80,6 +80,9 @@ class Query(models.Model):
     group = models.ForeignKey(SplitGroup, on_delete=models.PROTECT, related_name="queries")
     state = models.CharField(_("state"), max_length=12, choices=State.choices, default=State.UNLABELED, db_index=True)
     origin = models.CharField(_("origin"), max_length=60, blank=True, help_text=_("Where the query came from."))
+    extra = models.JSONField(
+        _("other keys"), default=dict, blank=True, help_text=_("What else stood in its row of the file; exported again.")
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True, db_index=True)
     deleted_at = models.DateTimeField(null=True, blank=True, editable=False)
@@ -221,7 +224,12 @@ class Import(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
     attempt = models.UUIDField(null=True, editable=False)
+    attempts = models.PositiveIntegerField(default=0, editable=False)
     heartbeat_at = models.DateTimeField(null=True, editable=False)
+    cancel_requested = models.BooleanField(default=False, editable=False)
+    last_line = models.PositiveIntegerField(
+        default=0, editable=False, help_text=_("Where the last stored row begins: the next attempt goes on behind it.")
+    )
     bytes_total = models.PositiveBigIntegerField(default=0)
     bytes_read = models.PositiveBigIntegerField(default=0)
     rows_read = models.PositiveIntegerField(default=0)
@@ -237,9 +245,25 @@ class Import(models.Model):
         ordering = ("-pk",)
         verbose_name = _("import")
         verbose_name_plural = _("imports")
+        constraints = (
+            models.CheckConstraint(
+                condition=models.Q(status__in=("queued", "running", "done", "failed", "cancelled")),
+                name="import_status_known",
+            ),
+            models.CheckConstraint(condition=models.Q(format__in=("jsonl", "csv", "txt")), name="import_format_known"),
+            models.CheckConstraint(
+                condition=~models.Q(status="running") | models.Q(attempt__isnull=False),
+                name="running_import_has_attempt",
+            ),
+        )
 
     def __str__(self) -> str:
         return self.file_name
+
+    @property
+    def ended(self) -> bool:
+        """Whether the import is done, failed or cancelled."""
+        return self.status not in (self.Status.QUEUED, self.Status.RUNNING)
 
 
 class ImportChunk(models.Model):
@@ -255,13 +279,14 @@ class ImportChunk(models.Model):
 
 
 class ImportProblem(models.Model):
-    """One row that did not go in as it stood: its line and the reason."""
+    """One row that did not go in as it stood: its line and the reason. `rejected`: nothing of it was stored."""
 
     upload = models.ForeignKey(Import, on_delete=models.CASCADE, related_name="problems")
     line = models.PositiveIntegerField(_("line"))
     field = models.CharField(_("field"), max_length=60, blank=True)
     reason = models.CharField(_("reason"), max_length=400)
     excerpt = models.CharField(_("excerpt"), max_length=200, blank=True)
+    rejected = models.BooleanField(_("left out"), default=True)
 
     class Meta:
         ordering = ("upload", "line", "pk")
