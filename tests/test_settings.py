@@ -1,0 +1,113 @@
+"""The settings are read from the environment; a bad value stops the start with its name; outside DEBUG the safe ones hold."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from routerweb import env, installation
+
+pytestmark = pytest.mark.any_database
+ROOT = Path(__file__).parent.parent
+
+
+def start(tmp_path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Read the settings in a fresh process with only `environment` set, and print them as JSON."""
+    code = (
+        "import json, routerweb.settings as s; repr_type = lambda value: type(value).__name__;"
+        "print(json.dumps({n: getattr(s, n) for n in dir(s) if n.isupper()}, default=repr_type))"
+    )
+    clean = {"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path), **environment}
+    return subprocess.run([sys.executable, "-c", code], env=clean, cwd=ROOT, capture_output=True, text=True)
+
+
+def settings_of(tmp_path: Path, **environment: str) -> dict:
+    done = start(tmp_path, **environment)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("environment", "name"),
+    [
+        ({}, "SECRET_KEY"),
+        ({"SECRET_KEY": "x"}, "ALLOWED_HOSTS"),
+        ({"SECRET_KEY": "x", "DEBUG": "maybe"}, "DEBUG"),
+        ({"DEBUG": "1", "PORT": "http"}, "PORT"),
+        ({"DEBUG": "1", "PORT": "70000"}, "PORT"),
+        ({"DEBUG": "1", "DECISION_SHARE": "1.5"}, "DECISION_SHARE"),
+        ({"DEBUG": "1", "DECISION_SHARE": "nan"}, "DECISION_SHARE"),
+        ({"DEBUG": "1", "LOG_LEVEL": "loud"}, "LOG_LEVEL"),
+        ({"DEBUG": "1", "DATABASE_URL": "mysql://u:secret-word@h/d"}, "DATABASE_URL"),
+        ({"DEBUG": "1", "DATABASE_URL": "nonsense"}, "DATABASE_URL"),
+        ({"DEBUG": "1", "DEAD_AFTER_SECONDS": "5"}, "DEAD_AFTER_SECONDS"),
+        ({"SECRET_KEY": "x", "PLAIN_HTTP": "1", "ALLOWED_HOSTS": "routes.example.com"}, "PLAIN_HTTP"),
+    ],
+)
+def test_a_bad_value_stops_the_start_with_its_name(tmp_path: Path, environment: dict[str, str], name: str) -> None:
+    done = start(tmp_path, **environment)
+    assert done.returncode != 0
+    assert f"{name}:" in done.stderr.splitlines()[-1]
+    assert "secret-word" not in done.stderr
+
+
+def test_outside_debug_the_safe_settings_hold(tmp_path: Path) -> None:
+    values = settings_of(tmp_path, SECRET_KEY="x", ALLOWED_HOSTS="routes.example.com")
+    assert values["SESSION_COOKIE_SECURE"]
+    assert values["CSRF_COOKIE_SECURE"]
+    assert values["SECURE_SSL_REDIRECT"]
+    assert values["SECURE_HSTS_SECONDS"] >= 31_536_000
+    assert values["ALLOWED_HOSTS"] == ["routes.example.com"]
+    assert not values["DEBUG"]
+
+
+def test_sqlite_is_the_default_and_gets_immediate_transactions(tmp_path: Path) -> None:
+    database = settings_of(tmp_path, DEBUG="1")["DATABASES"]["default"]
+    assert database["NAME"] == str(tmp_path / "routerweb.sqlite3")
+    assert database["OPTIONS"]["transaction_mode"] == "IMMEDIATE"
+    assert "journal_mode=WAL" in database["OPTIONS"]["init_command"]
+    assert database["OPTIONS"]["timeout"] > 1
+
+
+def test_database_url_names_a_postgresql(tmp_path: Path) -> None:
+    database = settings_of(tmp_path, DEBUG="1", DATABASE_URL="postgresql://ann:p%40ss@db:5433/routes")["DATABASES"][
+        "default"
+    ]
+    assert (database["ENGINE"], database["HOST"], database["PORT"]) == ("django.db.backends.postgresql", "db", 5433)
+    assert database["PASSWORD"] == "p@ss"
+
+
+def test_an_installation_file_fills_in_what_the_environment_leaves_unset(tmp_path: Path) -> None:
+    path = installation.prepare(tmp_path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    values = settings_of(tmp_path)
+    assert len(values["SECRET_KEY"]) >= 50
+    assert settings_of(tmp_path, SECRET_KEY="mine")["SECRET_KEY"] == "mine"
+    before = path.read_text()
+    installation.prepare(tmp_path)
+    assert path.read_text() == before
+
+
+def test_a_line_of_the_installation_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "installation.env").write_text("SECRET_KEY=x\nnot a setting\n")
+    with pytest.raises(ImproperlyConfigured, match="line 2"):
+        env.load_file(tmp_path / "installation.env")
+
+
+def test_every_setting_is_documented(tmp_path: Path) -> None:
+    documented = {
+        line.split("`")[1]
+        for line in (ROOT / "docs" / "settings.md").read_text().splitlines()
+        if line.startswith("| `")
+    }
+    code = "import json, routerweb.settings as s; from routerweb import env; print(json.dumps(sorted(env.DOCUMENTED)))"
+    production = {"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path), "SECRET_KEY": "x", "ALLOWED_HOSTS": "h"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=production, cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert documented == set(json.loads(done.stdout))
