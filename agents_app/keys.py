@@ -1,0 +1,80 @@
+"""API keys: made once, shown once, kept only as a digest."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from agents_app import audit
+from agents_app.models import ApiKey, Pool, Stamp
+
+PREFIX_LENGTH = 8  # "rw_" and five more: enough to tell keys apart, 226 of the 256 bits stay unknown
+
+
+class KeyRefused(Exception):
+    """A key that cannot be made as asked; the message says why."""
+
+
+def create_key(
+    name: str,
+    pools: Iterable[Pool],
+    scopes: Sequence[str],
+    created_by: User | None = None,
+    expires_at: datetime | None = None,
+    *,
+    actor_name: str = "",
+) -> tuple[ApiKey, str]:
+    """A new key for `pools` with `scopes`, and its secret, which exists nowhere but in this answer.
+
+    Raises KeyRefused when the name is blank, no pool or scope is given, a scope is unknown, or the expiry has passed.
+    """
+    name, pools = name.strip(), list(pools)
+    if not name:
+        raise KeyRefused(_("The key has no name. Name it after the application that will use it."))
+    if len(name) > 120:
+        raise KeyRefused(_("The key's name is longer than 120 characters."))
+    if not pools:
+        raise KeyRefused(_("The key opens no pool. Choose at least one."))
+    unknown = [scope for scope in scopes if scope not in ApiKey.Scope.values]
+    if unknown or not scopes:
+        raise KeyRefused(
+            _("Scope %(scope)s is not known. Choose from %(known)s.")
+            % {"scope": ", ".join(map(repr, unknown)) or "''", "known": ", ".join(ApiKey.Scope.values)}
+        )
+    if expires_at is not None and expires_at <= timezone.now():
+        raise KeyRefused(_("The key would have expired already. Choose a later time."))
+    secret = ApiKey.new_secret()
+    with transaction.atomic():
+        key = ApiKey.objects.create(
+            name=name,
+            prefix=secret[:PREFIX_LENGTH],
+            digest=ApiKey.digest_of(secret),
+            scopes=[scope for scope in ApiKey.Scope.values if scope in scopes],
+            created_by=created_by,
+            expires_at=expires_at,
+        )
+        key.pools.set(pools)
+        audit.record(
+            "key.created",
+            actor=created_by,
+            actor_name=actor_name,
+            target=str(key),
+            pool=pools[0] if len(pools) == 1 else None,
+            detail={"scopes": key.scopes, "pools": [pool.slug for pool in pools]},
+        )
+        Stamp.bump()
+    return key, secret
+
+
+def revoke(key: ApiKey, actor: User | None, *, actor_name: str = "") -> bool:
+    """Turn a key off, everywhere within two seconds. False when it was revoked before."""
+    with transaction.atomic():
+        changed = ApiKey.objects.filter(pk=key.pk, revoked_at__isnull=True).update(revoked_at=timezone.now())
+        if changed:
+            audit.record("key.revoked", actor=actor, actor_name=actor_name, target=str(key))
+            Stamp.bump()
+    key.refresh_from_db(fields=("revoked_at",))
+    return bool(changed)

@@ -1,0 +1,378 @@
+"""Pools and their agents: what may change, and how it is told to running processes and to the audit trail.
+
+An agent's id never changes its meaning: agents are retired or merged, never deleted, and a file whose id names another agent
+than the pool's is refused whole.
+"""
+
+import string
+import unicodedata
+from collections.abc import Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.utils import timezone
+from django.utils.text import slugify
+from django.utils.translation import gettext as _
+
+from agents_app import audit
+from agents_app.models import Agent, Pool, Stamp
+from training_app.engine import data
+
+CODE_LETTERS = string.ascii_uppercase + string.digits
+
+
+class PoolError(Exception):
+    """A change of a pool or its agents that cannot be made; the message says why, `field` names the input at fault."""
+
+    def __init__(self, message: str, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What `load_agents` did: how many agents it made, changed, and left as they were."""
+
+    created: int = 0
+    updated: int = 0
+    unchanged: int = 0
+
+
+# ---------------------------------------------------------------------------------------------------- reading
+
+
+def engine_agent(agent: Agent) -> data.Agent:
+    """The agent as the engine knows it."""
+    return data.Agent(
+        id=agent.number,
+        name=agent.name,
+        description=agent.description,
+        keywords=tuple(agent.keywords),
+        code=agent.code,
+        cost=agent.cost,
+    )
+
+
+def roster(pool: Pool, retired: bool = False) -> tuple[data.Agent, ...]:
+    """The pool's active agents by id; with `retired`, also those that have left. One database query."""
+    agents = pool.agents.order_by("number")
+    return tuple(engine_agent(agent) for agent in (agents if retired else agents.filter(state=Agent.State.ACTIVE)))
+
+
+def free_code(name: str, taken: Iterable[str]) -> str:
+    """Two capital letters or digits that read like `name` and that nobody has: initials first, then letters of its first word.
+
+    Raises PoolError when all 1,296 codes are taken.
+    """
+    used = set(taken)
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().upper()
+    words = "".join(c if c in CODE_LETTERS else " " for c in plain).split()
+    letters = "".join(words)
+    candidates = [letters[:2]]
+    if len(words) > 1:
+        candidates = [words[0][0] + word[0] for word in words[1:]] if len(words[0]) > 3 else [letters[:2]]
+        candidates += [words[0][0] + words[-1][0], letters[:2]]
+    if letters:
+        candidates += [letters[0] + c for c in letters[1:]]
+        candidates += [letters[0] + c for c in string.digits[1:] + CODE_LETTERS]
+    candidates += [a + b for a in CODE_LETTERS for b in CODE_LETTERS]
+    for code in candidates:
+        if len(code) == 2 and code not in used:
+            return code
+    raise PoolError(_("Every two-letter code of this pool is taken."), "code")
+
+
+# ---------------------------------------------------------------------------------------------------- writing
+
+
+@contextmanager
+def _changing(pool: Pool) -> Any:
+    """A transaction that holds the pool's row, so that two people who add or rename agents at once cannot collide."""
+    with transaction.atomic():
+        Pool.objects.select_for_update().get(pk=pool.pk)
+        yield
+
+
+def _tell(
+    action: str, pool: Pool, target: object, actor: User | None, actor_name: str, detail: dict[str, Any] | None = None
+) -> None:
+    """Put a change into the audit trail and raise the stamp that running routers watch; in the change's transaction."""
+    audit.record(action, actor=actor, actor_name=actor_name, target=str(target), pool=pool, detail=detail)
+    Stamp.bump()
+
+
+def _checked(row: Agent | Pool) -> None:
+    """Raises PoolError with the first thing that is wrong with the row's values."""
+    try:
+        row.full_clean()
+    except ValidationError as error:
+        for field, messages in error.message_dict.items():
+            raise PoolError(str(messages[0]), "" if field == "__all__" else field) from None
+
+
+def _clean_name(name: str, taken: Iterable[Agent]) -> str:
+    name = " ".join(name.split())
+    if not name:
+        raise PoolError(_("The agent has no name."), "name")
+    if len(name) > 120:
+        raise PoolError(_("The agent's name is longer than 120 characters."), "name")
+    for other in taken:
+        if other.name.casefold() == name.casefold():
+            raise PoolError(
+                _("Agent %(number)s of this pool is called “%(name)s” already.")
+                % {"number": other.number, "name": other.name},
+                "name",
+            )
+    return name
+
+
+def _clean_keywords(keywords: Iterable[str]) -> list[str]:
+    cleaned = (" ".join(str(word).split()) for word in keywords)
+    return list(dict.fromkeys(word for word in cleaned if word))
+
+
+def create_pool(
+    name: str, slug: str = "", description: str = "", *, actor: User | None = None, actor_name: str = ""
+) -> Pool:
+    """A new, empty pool. The slug is made from the name when none is given. Raises PoolError when the slug is taken or not one."""
+    name = " ".join(name.split())
+    slug = slug.strip() or slugify(name) or "pool"
+    pool = Pool(name=name, slug=slug, description=description.strip())
+    if Pool.objects.filter(slug=slug).exists():
+        raise PoolError(_("There is a pool with the slug “%(slug)s” already. Choose another.") % {"slug": slug}, "slug")
+    _checked(pool)
+    with transaction.atomic():
+        pool.save()
+        _tell("pool.created", pool, pool.slug, actor, actor_name)
+    return pool
+
+
+def add_agent(
+    pool: Pool,
+    name: str,
+    description: str = "",
+    keywords: Sequence[str] = (),
+    code: str = "",
+    cost: float = 0.0,
+    actor: User | None = None,
+    *,
+    actor_name: str = "",
+) -> Agent:
+    """A new agent with the pool's next free id and, where none is given, a free two-letter code made from its name.
+
+    Labels that were made before it count as not asked about it. Raises PoolError for a blank or taken name, a bad or taken code,
+    or a negative cost.
+    """
+    with _changing(pool):
+        present = list(pool.agents.all())
+        name = _clean_name(name, present)
+        agent = Agent(
+            pool=pool,
+            number=pool.take_agent_number(),
+            code=code.strip().upper() or free_code(name, (other.code for other in present)),
+            name=name,
+            description=description.strip(),
+            keywords=_clean_keywords(keywords),
+            cost=cost,
+        )
+        _check_code(agent, present)
+        _checked(agent)
+        agent.save()
+        _tell("agent.added", pool, agent, actor, actor_name, {"id": agent.number})
+    return agent
+
+
+def _check_code(agent: Agent, present: Iterable[Agent]) -> None:
+    for other in present:
+        if other.code == agent.code and other.pk != agent.pk:
+            raise PoolError(
+                _("The code %(code)s is “%(name)s”'s. Choose another.") % {"code": agent.code, "name": other.name},
+                "code",
+            )
+
+
+def update_agent(agent: Agent, *, actor: User | None, actor_name: str = "", **changes: Any) -> Agent:
+    """Change name, description, keywords, code or cost of an agent; its id stays. Returns it; raises PoolError.
+
+    Nothing is written where nothing changes.
+    """
+    unknown = set(changes) - {"name", "description", "keywords", "code", "cost"}
+    if unknown:
+        raise TypeError(f"update_agent: cannot change {', '.join(sorted(unknown))}")
+    with _changing(agent.pool):
+        agent.refresh_from_db()
+        others = list(agent.pool.agents.exclude(pk=agent.pk))
+        if "name" in changes:
+            changes["name"] = _clean_name(changes["name"], others)
+        if "description" in changes:
+            changes["description"] = changes["description"].strip()
+        if "keywords" in changes:
+            changes["keywords"] = _clean_keywords(changes["keywords"])
+        if "code" in changes:
+            changes["code"] = changes["code"].strip().upper() or agent.code
+        before = {field: getattr(agent, field) for field, value in changes.items() if getattr(agent, field) != value}
+        if not before:
+            return agent
+        for field in before:
+            setattr(agent, field, changes[field])
+        _check_code(agent, others)
+        _checked(agent)
+        agent.save(update_fields=list(before))
+        action = "agent.renamed" if set(before) == {"name"} else "agent.changed"
+        detail = {field: [old, changes[field]] for field, old in before.items()}
+        _tell(action, agent.pool, agent, actor, actor_name, detail)
+    return agent
+
+
+def rename(agent: Agent, name: str, *, actor: User | None) -> Agent:
+    """Give an agent another name; its id, labels and history stay. Raises PoolError when the name is blank or taken."""
+    return update_agent(agent, actor=actor, name=name)
+
+
+def set_available(agent: Agent, available: bool, *, actor: User | None, actor_name: str = "") -> Agent:
+    """Turn routing to an agent off or on, in every process within two seconds; labels and training are not touched."""
+    with _changing(agent.pool):
+        if Agent.objects.filter(pk=agent.pk, available=not available).update(available=available):
+            action = "agent.available" if available else "agent.unavailable"
+            _tell(action, agent.pool, agent, actor, actor_name)
+    agent.available = available
+    return agent
+
+
+def retire(agent: Agent, *, actor: User | None, actor_name: str = "") -> Agent:
+    """Take an agent out of new labels and routes; what is known about it stays. Retiring a retired agent changes nothing."""
+    with _changing(agent.pool):
+        now = timezone.now()
+        active = Agent.objects.filter(pk=agent.pk, state=Agent.State.ACTIVE)
+        if active.update(state=Agent.State.RETIRED, retired_at=now):
+            _tell("agent.retired", agent.pool, agent, actor, actor_name)
+    agent.refresh_from_db()
+    return agent
+
+
+def restore(agent: Agent, *, actor: User | None, actor_name: str = "") -> Agent:
+    """Bring a retired agent back, under its old id; a merged one comes apart again."""
+    with _changing(agent.pool):
+        retired = Agent.objects.filter(pk=agent.pk, state=Agent.State.RETIRED)
+        if retired.update(state=Agent.State.ACTIVE, retired_at=None, merged_into=None):
+            _tell("agent.restored", agent.pool, agent, actor, actor_name)
+    agent.refresh_from_db()
+    return agent
+
+
+def merge(agent: Agent, into: Agent, actor: User | None, *, actor_name: str = "") -> Agent:
+    """Retire `agent` and let its labels count as `into`'s; labels themselves are not rewritten.
+
+    Agents that were merged into `agent` before follow it, so that a merge is never more than one step long. Raises PoolError
+    across pools, into itself, into a retired agent, or when it was merged before.
+    """
+    if agent.pool_id != into.pool_id:
+        raise PoolError(_("Both agents must belong to one pool."), "into")
+    if agent.pk == into.pk:
+        raise PoolError(_("An agent cannot be merged into itself."), "into")
+    with _changing(agent.pool):
+        agent.refresh_from_db()
+        into.refresh_from_db()
+        if into.state != Agent.State.ACTIVE:
+            raise PoolError(_("“%(name)s” is retired. Merge into an active agent.") % {"name": into.name}, "into")
+        if agent.merged_into_id is not None:
+            raise PoolError(_("“%(name)s” has been merged already.") % {"name": agent.name}, "into")
+        agent.state, agent.merged_into = Agent.State.RETIRED, into
+        agent.retired_at = agent.retired_at or timezone.now()
+        agent.save(update_fields=("state", "merged_into", "retired_at"))
+        Agent.objects.filter(merged_into=agent).update(merged_into=into)
+        detail = {"id": agent.number, "into": into.number}
+        _tell("agent.merged", agent.pool, f"{agent} → {into}", actor, actor_name, detail)
+    return agent
+
+
+def set_guidelines(pool: Pool, markdown: str, *, actor: User | None) -> Pool:
+    """Replace the pool's labeling guidelines; the old text stays in the audit trail."""
+    with transaction.atomic():
+        before = Pool.objects.select_for_update().get(pk=pool.pk).guidelines
+        pool.guidelines = markdown.replace("\r\n", "\n").strip()
+        if pool.guidelines != before:
+            pool.save(update_fields=("guidelines",))
+            audit.record("pool.guidelines", actor=actor, target=pool.slug, pool=pool, detail={"before": before})
+    return pool
+
+
+# ---------------------------------------------------------------------------------------------------- loading a file
+
+
+def same_agent(old: str, new: str) -> bool:
+    """Whether a new name can be a renaming of the old: they share a word, or six letters in ten."""
+    a, b = old.casefold(), new.casefold()
+    return bool(set(a.split()) & set(b.split())) or SequenceMatcher(None, a, b).ratio() >= 0.6
+
+
+def load_agents(pool: Pool, agents: Sequence[data.Agent], actor: User | None = None, *, actor_name: str = "") -> Loaded:
+    """Create or update the pool's agents by id, all or none. Agents of the pool that the file does not name stay as they are.
+
+    Raises PoolError, and changes nothing, where an id stands for another agent than in the pool: its labels would silently
+    change their meaning.
+    """
+    created = updated = unchanged = 0
+    with transaction.atomic():
+        with _changing(pool):
+            present = {agent.number: agent for agent in pool.agents.all()}
+            for agent in agents:
+                known = present.get(agent.id)
+                if known is not None and not same_agent(known.name, agent.name):
+                    raise PoolError(
+                        _(
+                            "Agent id %(id)s is “%(old)s” in this pool and “%(new)s” in the file. An id never changes its "
+                            "meaning: give the new agent an id of its own, or rename the old one first."
+                        )
+                        % {"id": agent.id, "old": known.name, "new": agent.name},
+                        "id",
+                    )
+            for agent in sorted(agents, key=lambda agent: agent.id):
+                if agent.id in present:
+                    continue
+                row = _new_row(pool, agent, present.values())
+                row.save()
+                present[agent.id] = row
+                created += 1
+            top = max((number for number in present), default=-1) + 1
+            Pool.objects.filter(pk=pool.pk, next_agent_number__lt=top).update(next_agent_number=top)
+            pool.refresh_from_db(fields=("next_agent_number",))
+            if created:
+                _tell("agents.loaded", pool, pool.slug, actor, actor_name, {"created": created})
+        before = {
+            number: (row.name, row.description, row.keywords, row.code, row.cost) for number, row in present.items()
+        }
+        for agent in agents:
+            row = present[agent.id]
+            taken = {other.code for other in present.values() if other.pk != row.pk}
+            changes: dict[str, Any] = {"name": agent.name, "description": agent.description, "keywords": agent.keywords}
+            changes["cost"] = agent.cost
+            if agent.code and agent.code.upper() not in taken:
+                changes["code"] = agent.code
+            update_agent(row, actor=actor, actor_name=actor_name, **changes)
+            after = (row.name, row.description, row.keywords, row.code, row.cost)
+            updated += after != before[agent.id]
+            unchanged += after == before[agent.id]
+    return Loaded(created=created, updated=updated, unchanged=unchanged - created)
+
+
+def _new_row(pool: Pool, agent: data.Agent, present: Iterable[Agent]) -> Agent:
+    present = list(present)
+    taken = {other.code for other in present}
+    code = agent.code.strip().upper()
+    row = Agent(
+        pool=pool,
+        number=agent.id,
+        code=code if code and code not in taken else free_code(agent.name, taken),
+        name=_clean_name(agent.name, present),
+        description=agent.description.strip(),
+        keywords=_clean_keywords(agent.keywords),
+        cost=agent.cost,
+    )
+    _checked(row)
+    return row
