@@ -59,7 +59,8 @@ def server() -> Iterator[str]:
         folder.chmod(0o777)
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "cwd": folder, "text": True}
         made = subprocess.run(
-            [*other, initdb, "-D", folder / "data", "-U", "routerweb", "-A", "trust", "-E", "UTF8", "--no-sync"], **quiet
+            [*other, initdb, "-D", folder / "data", "-U", "routerweb", "-A", "trust", "-E", "UTF8", "--no-sync"],
+            **quiet,
         )
         if made.returncode:
             raise RuntimeError(f"initdb failed: {made.stderr.strip()}")
