@@ -1,3 +1,5 @@
+from typing import Any
+
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
 
@@ -5,3 +7,15 @@ from django.utils.translation import gettext_lazy as _
 class TrainingAppConfig(AppConfig):
     name = "training_app"
     verbose_name = _("Runs and models")
+
+    def ready(self) -> None:
+        from django_q.signals import post_spawn
+
+        # Sent in each worker process of a cluster, after the fork; nowhere else.
+        post_spawn.connect(_start_reaper, dispatch_uid="training_app.reaper")
+
+
+def _start_reaper(**_signal: Any) -> None:
+    from training_app import reaper
+
+    reaper.start_once()

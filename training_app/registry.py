@@ -1,0 +1,163 @@
+"""The registry of models: what was made, which one answers, and how that changed.
+
+A pool has at most one active model; the database holds that. Every change of it is one transaction under the pool's row lock, is
+recorded as a `Promotion`, bumps the version stamp that running processes watch, and leaves an audit entry.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Max, QuerySet
+from django.utils.translation import gettext as _
+
+from agents_app import audit
+from agents_app.models import Pool, Stamp
+from training_app.engine.router import ArtifactError, Router
+from training_app.models import Artifact, Promotion, RouterModel, Run
+
+Actor = User | None
+
+
+class RegistryError(Exception):
+    """Why a model cannot be registered, promoted or rolled back to, in words for whoever asked for it."""
+
+
+def models(pool: Pool) -> QuerySet[RouterModel]:
+    """The pool's models, newest first, without their artifacts."""
+    return RouterModel.objects.filter(pool=pool).select_related("pool").order_by("-version")
+
+
+def active(pool: Pool) -> RouterModel | None:
+    """The model that answers the pool's requests, or None."""
+    return models(pool).filter(state=RouterModel.State.ACTIVE).first()
+
+
+def find(name: str) -> RouterModel:
+    """The model of that name, for example `support-3`. Raises RegistryError where there is none."""
+    slug, _dash, version = name.strip().rpartition("-")
+    if slug and version.isdecimal() and len(version) < 10:
+        found = RouterModel.objects.select_related("pool").filter(pool__slug=slug, version=int(version)).first()
+        if found:
+            return found
+    raise RegistryError(
+        _("There is no model %(name)s. list_models --pool shows the names, which read like support-3.") % {"name": name}
+    )
+
+
+def register(
+    run: Run | None, pool: Pool, artifact: bytes, scorecard: Mapping[str, Any], *, actor: Actor = None, actor_name: str = ""
+) -> RouterModel:
+    """Keep an artifact as the pool's next version, a candidate.
+
+    `run` is None for an imported model. Raises RegistryError for an artifact that cannot be loaded.
+    """
+    router = _load(artifact)
+    digest = hashlib.sha256(artifact).hexdigest()
+    with transaction.atomic():
+        Pool.objects.select_for_update().get(pk=pool.pk)
+        newest = RouterModel.objects.filter(pool=pool).aggregate(newest=Max("version"))["newest"]
+        model = RouterModel.objects.create(
+            pool=pool,
+            version=(newest or 0) + 1,
+            run=run,
+            roster=[{**asdict(agent), "keywords": list(agent.keywords)} for agent in router.agents],
+            scorecard=dict(scorecard),
+            artifact_digest=digest,
+            artifact_bytes=len(artifact),
+        )
+        Artifact.objects.create(model=model, content=artifact)
+        audit.record("model.registered", actor=actor, target=model.name, pool=pool, actor_name=actor_name)
+    return model
+
+
+def artifact_bytes(model: RouterModel) -> bytes:
+    """The model's artifact as it was registered. Raises RegistryError where it is gone or its digest no longer fits."""
+    stored = Artifact.objects.filter(model=model).values_list("content", flat=True).first()
+    if stored is None:
+        raise RegistryError(_("The artifact of %(model)s is missing from the database.") % {"model": model.name})
+    content = bytes(stored)
+    if hashlib.sha256(content).hexdigest() != model.artifact_digest:
+        raise RegistryError(
+            _("The artifact of %(model)s is damaged: its checksum does not fit. Import it again or train anew.")
+            % {"model": model.name}
+        )
+    return content
+
+
+def promote(model: RouterModel, *, actor: Actor, reason: str = "", actor_name: str = "") -> Promotion:
+    """Make the model the one that answers; the one before it is retired.
+
+    Raises RegistryError where the model is active already or its artifact cannot be loaded; nothing changes then.
+    """
+    return _activate(model, actor=actor, reason=reason, actor_name=actor_name)
+
+
+def rollback(pool: Pool, *, actor: Actor, reason: str = "", actor_name: str = "") -> Promotion:
+    """Go back to the model that was active before the present one. Again: one further back.
+
+    Raises RegistryError where there is no earlier one.
+    """
+    target = rollback_target(pool)
+    if target is None:
+        raise RegistryError(_("%(pool)s has no earlier model to go back to.") % {"pool": pool.slug})
+    return _activate(target, actor=actor, reason=reason, actor_name=actor_name, back=True)
+
+
+def rollback_target(pool: Pool) -> RouterModel | None:
+    """The model that a roll-back would make active.
+
+    Promotions are a stack: each puts a model on top, each roll-back takes one off. So two roll-backs go two models back,
+    not to and fro.
+    """
+    stack: list[int] = []
+    for kind, model_id in Promotion.objects.filter(pool=pool).order_by("pk").values_list("kind", "model_id"):
+        if kind == Promotion.Kind.ROLLBACK:
+            stack.pop()
+        else:
+            stack.append(model_id)
+    return RouterModel.objects.select_related("pool").get(pk=stack[-2]) if len(stack) > 1 else None
+
+
+def _activate(model: RouterModel, *, actor: Actor, reason: str, actor_name: str, back: bool = False) -> Promotion:
+    # An artifact never changes, so it is checked before the lock is taken.
+    _load(artifact_bytes(model))
+    with transaction.atomic():
+        pool = Pool.objects.select_for_update().get(pk=model.pool_id)
+        if back and rollback_target(pool) != model:
+            raise RegistryError(_("The active model of %(pool)s has just changed. Look again.") % {"pool": pool.slug})
+        previous = RouterModel.objects.select_for_update().filter(pool=pool, state=RouterModel.State.ACTIVE).first()
+        if previous == model:
+            raise RegistryError(_("%(model)s is the active model already.") % {"model": model.name})
+        if previous:
+            RouterModel.objects.filter(pk=previous.pk).update(state=RouterModel.State.RETIRED)
+        RouterModel.objects.filter(pk=model.pk).update(state=RouterModel.State.ACTIVE)
+        kind = Promotion.Kind.PROMOTION
+        if back:
+            kind = Promotion.Kind.ROLLBACK
+        elif not Promotion.objects.filter(pool=pool).exists():
+            kind = Promotion.Kind.FIRST
+        promotion = Promotion.objects.create(
+            pool=pool, model=model, previous=previous, kind=kind, author=actor, reason=reason[:400]
+        )
+        Stamp.bump()
+        audit.record(
+            "model.rolled_back" if back else "model.promoted",
+            actor=actor,
+            target=model.name,
+            pool=pool,
+            detail={"previous": previous.name if previous else None, "kind": str(kind), "reason": reason},
+            actor_name=actor_name,
+        )
+    model.state = RouterModel.State.ACTIVE
+    return promotion
+
+
+def _load(artifact: bytes) -> Router:
+    try:
+        return Router.load(artifact)
+    except ArtifactError as error:
+        raise RegistryError(_("The artifact cannot be used: %(why)s") % {"why": error}) from error

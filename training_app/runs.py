@@ -1,0 +1,285 @@
+"""Training runs: launching, claiming, reporting, ending, and what happens when a worker dies.
+
+A run is owned through its attempt token. `claim` hands a fresh one to exactly one caller; every later write of that job names the
+token and changes nothing once the run is no longer running under it, so a job that was cancelled, or taken for dead and comes
+back, writes nothing. Whether a job runs at all is decided here, not by the queue, which may deliver a run twice, late, or never.
+
+Launching a failed or cancelled run again puts the same run back into the queue, with its checkpoint and its log: its snapshot and
+its config cannot have changed, so the checkpoint still fits and one address tells the whole story. Other settings make another run.
+
+Times are the database's, so machines whose clocks differ agree on who is dead.
+"""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Now
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django_q.tasks import async_task
+
+from agents_app import audit
+from agents_app.models import Pool
+from datasets_app import snapshots
+from datasets_app.models import Snapshot, Split
+from training_app import registry
+from training_app.engine.config import Config
+from training_app.models import Checkpoint, RouterModel, Run, RunEvent
+
+#: A queued run that nobody claimed is handed to the queue again after this many seconds, then after twice as many, and so on.
+DELIVER_AGAIN_SECONDS = 15
+DELIVER_AGAIN_AT_MOST = 600
+
+
+class RunError(Exception):
+    """Why a run cannot be launched, cancelled or launched again, in words for whoever asked for it."""
+
+
+class AttemptLost(Exception):
+    """The run is no longer running under this attempt: it was cancelled, or taken for dead. Nothing was written."""
+
+
+# ---------------------------------------------------------------------------------------------------- asked for by people
+
+
+def launch(
+    pool: Pool,
+    *,
+    config: Mapping[str, Any] | None = None,
+    snapshot: Snapshot | None = None,
+    promote: bool = False,
+    author: User | None = None,
+    actor_name: str = "",
+    queue: bool = True,
+) -> Run:
+    """Make a queued run and, once the transaction is committed, hand it to the train queue.
+
+    Without a snapshot, one of the pool's gold is taken now. `queue=False` leaves it to the caller to claim the run at once.
+    Raises ConfigError, naming the field, for a bad setting, and RunError where there is nothing to train on.
+    """
+    settings_of_run = Config.from_mapping(config or {})
+    if snapshot is None:
+        snapshot = snapshots.take(pool, author=author)
+    elif snapshot.pool_id != pool.pk:
+        raise RunError(_("Snapshot %(snapshot)s belongs to another pool.") % {"snapshot": snapshot})
+    _check_splits(snapshot)
+    with transaction.atomic():
+        run = Run.objects.create(
+            pool=pool,
+            snapshot=snapshot,
+            config=settings_of_run.to_mapping(),
+            seed=settings_of_run.seed,
+            promote=promote,
+            author=author,
+        )
+        audit.record(
+            "run.launched",
+            actor=author,
+            target=str(run),
+            pool=pool,
+            detail={"snapshot": str(snapshot), "config": settings_of_run.changed(), "promote": promote},
+            actor_name=actor_name,
+        )
+        if queue:
+            deliver(run.pk)
+        else:
+            Run.objects.filter(pk=run.pk).update(delivered_at=Now())
+    return run
+
+
+def _check_splits(snapshot: Snapshot) -> None:
+    sizes = snapshot.split_sizes
+    missing = [str(label) for split, label in Split.choices if not sizes.get(split)]
+    if missing:
+        raise RunError(
+            _(
+                "Snapshot %(snapshot)s has no queries in: %(missing)s. A run needs train, validation and test queries; "
+                "`python manage.py dataset_split --pool %(pool)s` gives a split to every query that has none."
+            )
+            % {"snapshot": snapshot, "missing": ", ".join(missing), "pool": snapshot.pool.slug}
+        )
+
+
+def deliver(run_id: int) -> None:
+    """Hand a queued run to the train queue when the present transaction is committed. Twice does no harm."""
+    Run.objects.filter(pk=run_id).update(deliveries=F("deliveries") + 1, delivered_at=Now())
+    transaction.on_commit(lambda: async_task("training_app.tasks.execute", run_id, cluster="train"))
+
+
+def cancel(run: Run, *, actor: User | None, actor_name: str = "") -> None:
+    """End a queued or running run now. Its job notices at its next report or heartbeat, and writes nothing from here on.
+
+    Raises RunError where the run has ended already.
+    """
+    with transaction.atomic():
+        changed = _unended().filter(pk=run.pk).update(status=Run.Status.CANCELLED, finished_at=Now())
+        if not changed:
+            raise RunError(_("%(run)s has ended already.") % {"run": run})
+        who = actor.get_username() if actor else actor_name
+        RunEvent.objects.create(run=run, message=_("Cancelled by %(who)s") % {"who": who})
+        audit.record("run.cancelled", actor=actor, target=str(run), pool=run.pool, actor_name=actor_name)
+    run.refresh_from_db()
+
+
+def relaunch(run: Run, author: User | None, *, actor_name: str = "") -> Run:
+    """Put a failed or cancelled run back into the queue; it goes on from its checkpoint where it has one.
+
+    Raises RunError for a run that is queued, running or done.
+    """
+    again = (Run.Status.FAILED, Run.Status.CANCELLED)
+    with transaction.atomic():
+        changed = Run.objects.filter(pk=run.pk, status__in=again).update(
+            status=Run.Status.QUEUED, attempt=None, error="", finished_at=None, deliveries=0
+        )
+        if not changed:
+            raise RunError(_("%(run)s is not failed or cancelled, so it cannot be launched again.") % {"run": run})
+        RunEvent.objects.create(run=run, message=_("Launched again"))
+        audit.record("run.relaunched", actor=author, target=str(run), pool=run.pool, actor_name=actor_name)
+        deliver(run.pk)
+    run.refresh_from_db()
+    return run
+
+
+# ---------------------------------------------------------------------------------------------------- written by jobs
+
+
+def claim(run_id: int) -> uuid.UUID | None:
+    """A fresh attempt token for a queued run, or None where the run is not queued (any more)."""
+    attempt = uuid.uuid4()
+    claimed = Run.objects.filter(pk=run_id, status=Run.Status.QUEUED).update(
+        status=Run.Status.RUNNING,
+        attempt=attempt,
+        attempts=F("attempts") + 1,
+        started_at=Now(),
+        heartbeat_at=Now(),
+        phase="",
+        step=0,
+        total=0,
+    )
+    return attempt if claimed else None
+
+
+def owned(run_id: int, attempt: uuid.UUID) -> QuerySet[Run]:
+    """The run, as long as it is running under this attempt; empty otherwise."""
+    return Run.objects.filter(pk=run_id, attempt=attempt, status=Run.Status.RUNNING)
+
+
+def heartbeat(run_id: int, attempt: uuid.UUID) -> None:
+    """Say that the job is alive. Raises AttemptLost."""
+    _write(run_id, attempt, heartbeat_at=Now())
+
+
+def report(
+    run_id: int,
+    attempt: uuid.UUID,
+    events: Sequence[RunEvent],
+    *,
+    phase: str,
+    step: int,
+    total: int,
+    metrics: Mapping[str, Any],
+    checkpoint: bytes | None = None,
+) -> None:
+    """Write where the training stands: log lines, curve points and, where given, a checkpoint. Raises AttemptLost."""
+    with transaction.atomic():
+        _write(
+            run_id, attempt, heartbeat_at=Now(), phase=phase[:40], step=step, total=total, metrics=dict(metrics)
+        )  # fmt: skip
+        RunEvent.objects.bulk_create(events)
+        if checkpoint is not None:
+            Checkpoint.objects.update_or_create(run_id=run_id, defaults={"step": step, "content": checkpoint})
+
+
+def finish(run_id: int, attempt: uuid.UUID, artifact: bytes, scorecard: Mapping[str, Any]) -> RouterModel:
+    """Register the artifact and end the run as done, in one transaction; promote the model where the run says so.
+
+    Raises AttemptLost, and then there is no model either; RegistryError for an artifact that cannot be loaded.
+    """
+    with transaction.atomic():
+        _write(run_id, attempt, status=Run.Status.DONE, finished_at=Now(), heartbeat_at=Now())
+        run = Run.objects.select_related("pool", "author").get(pk=run_id)
+        model = registry.register(run, run.pool, artifact, scorecard, actor=run.author, actor_name=str(run))
+        Checkpoint.objects.filter(run_id=run_id).delete()
+        message = _("Done: %(model)s") % {"model": model.name}
+        if run.promote:
+            reason = _("%(run)s was launched to be promoted when done") % {"run": run}
+            registry.promote(model, actor=run.author, reason=reason, actor_name=str(run))
+            message = _("Done: %(model)s, promoted") % {"model": model.name}
+        RunEvent.objects.create(run_id=run_id, message=message)
+    return model
+
+
+def fail(run_id: int, attempt: uuid.UUID, reason: str) -> None:
+    """End the run as failed for `reason`. Raises AttemptLost."""
+    with transaction.atomic():
+        _write(run_id, attempt, status=Run.Status.FAILED, error=reason, finished_at=Now())
+        RunEvent.objects.create(run_id=run_id, message=reason.splitlines()[0][:500] if reason else "")
+
+
+def release(run_id: int, attempt: uuid.UUID) -> None:
+    """Put the run back into the queue because its worker is being stopped. Raises AttemptLost.
+
+    It is not handed to the queue at once, or the cluster that is stopping might take it: `deliver_unclaimed` does it soon.
+    """
+    with transaction.atomic():
+        _write(run_id, attempt, status=Run.Status.QUEUED, attempt=None, deliveries=0, delivered_at=Now())
+        RunEvent.objects.create(run_id=run_id, message=_("The worker is being stopped; the run waits for another"))
+
+
+def _write(run_id: int, attempt: uuid.UUID, /, **fields: Any) -> None:
+    if not owned(run_id, attempt).update(**fields):
+        raise AttemptLost(f"run {run_id} is no longer running under attempt {attempt}")
+
+
+# ---------------------------------------------------------------------------------------------------- looked after by the reaper
+
+
+def fail_dead_runs() -> int:
+    """Mark as failed every running run whose heartbeat is too old; the number of them."""
+    seconds = settings.DEAD_AFTER_SECONDS
+    reason = _(
+        "The worker stopped answering: no sign of life for %(seconds)d seconds. It was killed, or its machine is down. "
+        "Launch the run again; it goes on from its last checkpoint."
+    ) % {"seconds": seconds}
+    silent = Run.objects.filter(
+        status=Run.Status.RUNNING, heartbeat_at__lt=Now() - timedelta(seconds=seconds)
+    )  # fmt: skip
+    dead = 0
+    for run in silent.only("pk"):
+        with transaction.atomic():
+            # The condition again, as it may have given a sign of life since.
+            if silent.filter(pk=run.pk).update(status=Run.Status.FAILED, error=reason, finished_at=Now()):
+                RunEvent.objects.create(run=run, message=reason[:500])
+                dead += 1
+    return dead
+
+
+def deliver_unclaimed() -> int:
+    """Hand queued runs that nobody claimed for a while to the queue again; the number of them.
+
+    A message is lost when a cluster is killed that had taken it but not begun. The wait doubles each time, so that runs which
+    only stand in a long queue are not handed over many times.
+    """
+    handed = 0
+    now = timezone.now()
+    queued = Run.objects.filter(status=Run.Status.QUEUED)
+    for run_id, deliveries, delivered_at in queued.values_list("pk", "deliveries", "delivered_at"):
+        wait = min(DELIVER_AGAIN_SECONDS * 2 ** min(deliveries, 10), DELIVER_AGAIN_AT_MOST)
+        if delivered_at is not None and delivered_at > now - timedelta(seconds=wait):
+            continue
+        with transaction.atomic():
+            # Of several reapers that see this, one changes the row.
+            if queued.filter(pk=run_id, deliveries=deliveries).update(delivered_at=now):
+                deliver(run_id)
+                handed += 1
+    return handed
+
+
+def _unended() -> QuerySet[Run]:
+    return Run.objects.filter(Q(status=Run.Status.QUEUED) | Q(status=Run.Status.RUNNING))

@@ -1,0 +1,272 @@
+"""The job that trains. A worker of the train cluster runs `execute`; the command `train` runs the same in the foreground.
+
+Only ids travel through the queue. The engine's training half, and with it torch, is imported inside the job: never before a
+cluster has forked its workers.
+"""
+
+import logging
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, close_old_connections, connections
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django_q.exceptions import TimeoutException
+
+from datasets_app import snapshots
+from training_app import registry, runs
+from training_app.engine.config import Config, ConfigError
+from training_app.models import Checkpoint, Run, RunEvent
+
+if TYPE_CHECKING:
+    from training_app.engine.train import Progress, Result
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two writes of progress, and between two writes of a checkpoint.
+REPORT_SECONDS = 1.0
+CHECKPOINT_SECONDS = 15.0
+#: Most log lines and curve points that one write adds, so that a fast training does not flood the database.
+EVENTS_PER_REPORT = 5
+#: A write is tried again for so long while the database is away.
+PATIENCE_SECONDS = 300.0
+
+Tell = Callable[["Progress"], None]
+
+
+class Stopped(BaseException):
+    """The worker is asked to stop (SIGTERM, or Ctrl-C in the foreground)."""
+
+
+def execute(run_id: int) -> str:
+    """The queue's job: train the run if it is still to be trained; what became of it, in a word for the queue's list."""
+    attempt = runs.claim(run_id)
+    if attempt is None:
+        log.info("run %d is not queued any more; nothing to do", run_id)
+        return "not queued"
+    try:
+        with _stop_signals():
+            return work(run_id, attempt)
+    except Stopped:
+        log.info("run %d goes back into the queue, as its worker is being stopped", run_id)
+        _patiently(lambda: runs.release(run_id, attempt))
+        raise SystemExit(0) from None
+
+
+def work(run_id: int, attempt: uuid.UUID, tell: Tell | None = None) -> str:
+    """Train a run under an attempt that `claim` gave: "done", "failed", or "lost" where the run was taken away meanwhile.
+
+    `tell` sees every progress of the engine. An error ends the run as failed with its reason; the traceback is only logged.
+    Raises Stopped, with the run still claimed, and TimeoutException, with the run failed.
+    """
+    from training_app.engine.train import TrainError
+
+    try:
+        with Heartbeat(run_id, attempt) as pulse:
+            _train(run_id, attempt, pulse, tell)
+        return "done"
+    except runs.AttemptLost:
+        log.warning("run %d was cancelled or taken for dead; attempt %s writes nothing more", run_id, attempt)
+        return "lost"
+    except TimeoutException:
+        reason = _("The run took longer than TRAIN_TIMEOUT, %(hours).1f hours. Raise it, or train less.") % {
+            "hours": settings.TRAIN_TIMEOUT / 3600
+        }
+        _fail(run_id, attempt, reason)
+        raise
+    except (TrainError, ConfigError, registry.RegistryError, runs.RunError) as error:
+        log.warning("run %d failed: %s", run_id, error)
+        return _fail(run_id, attempt, str(error))
+    except Exception as error:
+        log.exception("run %d failed", run_id)
+        return _fail(run_id, attempt, f"{type(error).__name__}: {error}".rstrip(": "))
+
+
+def _train(run_id: int, attempt: uuid.UUID, pulse: "Heartbeat", tell: Tell | None) -> None:
+    from training_app.engine.train import train
+
+    run = Run.objects.select_related("snapshot").get(pk=run_id)
+    config = Config.from_mapping(run.config)
+    kept = Checkpoint.objects.filter(run_id=run_id).first()
+    journal = Journal(run_id, attempt)
+    if kept:
+        journal.note(_("Going on from the checkpoint of step %(step)d") % {"step": kept.step})
+    result: Result | None = None
+    progress_of_training = train(
+        config,
+        snapshots.agents(run.snapshot),
+        list(snapshots.examples(run.snapshot)),
+        checkpoint=bytes(kept.content) if kept else None,
+    )
+    for progress in progress_of_training:
+        pulse.check()
+        journal.add(progress)
+        if tell:
+            tell(progress)
+        result = progress.result or result
+    if result is None:
+        raise runs.RunError(_("The training ended without a model."))
+    journal.write(last=True)
+    artifact, scorecard = result.artifact, result.scorecard
+    _patiently(lambda: runs.finish(run_id, attempt, artifact, scorecard))
+
+
+class Journal:
+    """What a run tells, written at a bounded rate: its state once a second, a few log lines and curve points with it, and
+    its newest checkpoint four times a minute."""
+
+    def __init__(self, run_id: int, attempt: uuid.UUID, clock: Callable[[], float] = time.monotonic) -> None:
+        self._run_id, self._attempt, self._clock = run_id, attempt, clock
+        self._events: list[RunEvent] = []
+        self._state: dict[str, Any] = {"phase": "", "step": 0, "total": 0, "metrics": {}}
+        self._checkpoint: bytes | None = None
+        self._written = self._saved = clock()
+
+    def note(self, message: str) -> None:
+        """A log line of the job itself."""
+        self._events.append(RunEvent(run_id=self._run_id, message=message[:500]))
+
+    def add(self, progress: "Progress") -> None:
+        """Take in one progress; write if it is time. Raises AttemptLost."""
+        begins = progress.phase != self._state["phase"]
+        self._state |= {"phase": progress.phase, "step": progress.step, "total": progress.total}
+        self._state["metrics"] = {**self._state["metrics"], **progress.metrics}
+        if progress.checkpoint is not None:
+            self._checkpoint = progress.checkpoint
+        if begins or progress.message or progress.metrics:
+            self._events.append(
+                RunEvent(
+                    run_id=self._run_id,
+                    at=timezone.now(),
+                    phase=progress.phase[:40],
+                    step=progress.step,
+                    message=progress.message[:500],
+                    metrics=dict(progress.metrics),
+                )
+            )
+        if begins or self._clock() - self._written >= REPORT_SECONDS:
+            self.write()
+
+    def write(self, last: bool = False) -> None:
+        """Write what is new. While the database is away it stays here for the next time. Raises AttemptLost."""
+        now = self._clock()
+        self._written = now
+        checkpoint = self._checkpoint if now - self._saved >= CHECKPOINT_SECONDS and not last else None
+        self._events = _thinned(self._events)
+        try:
+            runs.report(self._run_id, self._attempt, self._events, checkpoint=checkpoint, **self._state)
+        except (OperationalError, InterfaceError) as error:
+            log.warning("run %d: progress could not be written (%s); trying again", self._run_id, error)
+            connections["default"].close()
+            return
+        self._events = []
+        if checkpoint is not None:
+            self._checkpoint, self._saved = None, now
+
+
+def _thinned(events: list[RunEvent]) -> list[RunEvent]:
+    """At most EVENTS_PER_REPORT of them, in order: those that say most first (a message, then many metrics), later ones before
+    earlier ones."""
+    if len(events) <= EVENTS_PER_REPORT:
+        return events
+    order = sorted(
+        range(len(events)), key=lambda i: (bool(events[i].message), len(events[i].metrics), i), reverse=True
+    )  # fmt: skip
+    return [events[i] for i in sorted(order[:EVENTS_PER_REPORT])]
+
+
+class Heartbeat:
+    """A light thread that says the job is alive, so that a long fit does not look dead; it has its own database connection.
+
+    `check` raises AttemptLost in the job once the run was taken away: cancelled, or taken for dead.
+    """
+
+    def __init__(self, run_id: int, attempt: uuid.UUID) -> None:
+        self._run_id, self._attempt = run_id, attempt
+        self._end = threading.Event()
+        self._lost = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name=f"heartbeat of run {run_id}", daemon=True)
+
+    def __enter__(self) -> "Heartbeat":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end.set()
+        self._thread.join(timeout=30)
+
+    def check(self) -> None:
+        """Raises AttemptLost once the run was taken away."""
+        if self._lost.is_set():
+            raise runs.AttemptLost(f"run {self._run_id} was taken away from attempt {self._attempt}")
+
+    def _beat(self) -> None:
+        # Cancelling is to be noticed within seconds, so it beats faster than HEARTBEAT_SECONDS may ask.
+        wait = min(settings.HEARTBEAT_SECONDS, 2.0)
+        try:
+            while not self._end.wait(wait):
+                try:
+                    close_old_connections()
+                    runs.heartbeat(self._run_id, self._attempt)
+                except runs.AttemptLost:
+                    self._lost.set()
+                    return
+                except Exception as error:
+                    log.warning("run %d: no heartbeat could be written (%s); trying on", self._run_id, error)
+                    connections["default"].close()
+        finally:
+            connections["default"].close()
+
+
+def _fail(run_id: int, attempt: uuid.UUID, reason: str) -> str:
+    try:
+        _patiently(lambda: runs.fail(run_id, attempt, reason))
+    except runs.AttemptLost:
+        return "lost"
+    return "failed"
+
+
+def _patiently(write: Callable[[], object]) -> None:
+    """Do a last write of a job, over and over while the database is away, for PATIENCE_SECONDS."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            close_old_connections()
+            write()
+            return
+        except (OperationalError, InterfaceError) as error:
+            if time.monotonic() > until:
+                raise
+            log.warning("the end of a run could not be written (%s); trying again", error)
+            connections["default"].close()
+            time.sleep(2)
+
+
+@contextmanager
+def _stop_signals() -> Iterator[None]:
+    """Within it, SIGTERM and SIGINT raise Stopped; outside the main thread it does nothing.
+
+    django-q2's workers die of SIGTERM and ignore SIGINT: without this, Ctrl-C would wait for the end of the training.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise Stopped
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, action in before.items():
+            signal.signal(number, action)
