@@ -216,13 +216,15 @@ Q_CLUSTER |= {"redis": REDIS_URL} if REDIS_URL else {"orm": "default"}
 
 # --- Routing ------------------------------------------------------------------------------------------------------
 
-STAMP_SECONDS = env.number("STAMP_SECONDS", 1.0, low=0.0, high=2.0)
+STAMP_SECONDS = env.number("STAMP_SECONDS", 1.0, low=0.1, high=2.0)
 MAX_QUERY_CHARACTERS = env.integer("MAX_QUERY_CHARACTERS", 20_000, low=100)
 MAX_BATCH_QUERIES = env.integer("MAX_BATCH_QUERIES", 1_000, low=1)
 ROUTE_RATE_PER_MINUTE = env.integer("ROUTE_RATE_PER_MINUTE", 0, low=0)
 DECISION_BUFFER = env.integer("DECISION_BUFFER", 10_000, low=0)
 DECISION_SHARE = env.number("DECISION_SHARE", 1.0, low=0.0, high=1.0)
 DECISION_DAYS = env.integer("DECISION_DAYS", 90, low=1)
+# Off in the tests, where a thread's own connection would stand outside the test's transaction.
+BACKGROUND_THREADS = True
 MAX_UPLOAD_MB = env.integer("MAX_UPLOAD_MB", 256, low=1)
 DATA_UPLOAD_MAX_MEMORY_SIZE = env.integer("MAX_BODY_MB", 25, low=1) * 1024 * 1024
 
