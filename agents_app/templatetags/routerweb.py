@@ -1,0 +1,234 @@
+"""What pages draw over and over: an agent, a time, a state, a figure, a bar, the pages of a list, a chart with its table.
+
+{% load routerweb %}
+{% agent_chip agent %}  {% agent_chip agent code_only=True %}
+{{ run.created_at|ago }}  {{ run.status|state }}  {{ 0.9134|percent:1 }}  {{ 12345|number }}  {{ 0.9134|figure:3 }}
+{% progress_bar run.step run.total %}  {% share_bar 0.91 low=0.88 high=0.94 %}
+{% pagination page %}  {% sort_link "name" _("Name") %}  {% chart "curve" curve %}
+"""
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from typing import Any
+
+from django import template
+from django.core.paginator import Page
+from django.utils import formats, timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.timesince import timesince, timeuntil
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+register = template.Library()
+
+# The state words of the whole product, by the value that the models keep.
+STATES = {
+    "unlabeled": gettext_lazy("Unlabeled"),
+    "draft": gettext_lazy("Draft"),
+    "labeled": gettext_lazy("Labeled"),
+    "disagreement": gettext_lazy("Disagreement"),
+    "gold": gettext_lazy("Gold"),
+    "candidate": gettext_lazy("Candidate"),
+    "shadow": gettext_lazy("Shadow"),
+    "active": gettext_lazy("Active"),
+    "retired": gettext_lazy("Retired"),
+    "queued": gettext_lazy("Queued"),
+    "running": gettext_lazy("Running"),
+    "done": gettext_lazy("Done"),
+    "failed": gettext_lazy("Failed"),
+    "cancelled": gettext_lazy("Cancelled"),
+    "unavailable": gettext_lazy("Unavailable"),
+    "revoked": gettext_lazy("Revoked"),
+    "expired": gettext_lazy("Expired"),
+    "invited": gettext_lazy("Invited"),
+    "deactivated": gettext_lazy("Deactivated"),
+}
+NOTHING = "–"
+
+
+def hue_of(number: int) -> int:
+    """An agent's colour angle in degrees, from its id: successive ids lie a golden angle apart."""
+    return round(number * 137.508) % 360
+
+
+@register.simple_tag
+def agent_chip(agent: Any, code_only: bool = False) -> SafeString:
+    """An agent by its code, colour and, unless `code_only`, name. Takes a pool's agent or the engine's."""
+    number = agent.number if hasattr(agent, "number") else agent.id
+    code = agent.code or str(number)
+    classes = "rw-agent"
+    if getattr(agent, "state", "") == "retired":
+        classes += " rw-agent-retired"
+    if code_only:
+        return format_html(
+            '<span class="{} rw-agent-code" style="--hue: {}"><abbr title="{}">{}</abbr></span>',
+            classes,
+            hue_of(number),
+            agent.name,
+            code,
+        )
+    return format_html(
+        '<span class="{}" style="--hue: {}"><b>{}</b>{}</span>', classes, hue_of(number), code, agent.name
+    )
+
+
+@register.filter
+def ago(value: datetime | None) -> SafeString | str:
+    """How long ago (or until when), with the exact time on hover."""
+    if not isinstance(value, datetime):
+        return NOTHING
+    now = timezone.now()
+    seconds = (now - value).total_seconds()
+    if abs(seconds) < 60:
+        words = _("just now") if seconds >= 0 else _("in a moment")
+    elif seconds < 0:
+        words = _("in %(time)s") % {"time": timeuntil(value, now, depth=1)}
+    else:
+        words = _("%(time)s ago") % {"time": timesince(value, now, depth=1)}
+    local = timezone.localtime(value)
+    return format_html(
+        '<time datetime="{}" title="{} {}">{}</time>',
+        value.astimezone(UTC).isoformat(timespec="seconds"),
+        formats.date_format(local, "DATETIME_FORMAT"),
+        local.tzname() or "",
+        words,
+    )
+
+
+@register.filter
+def state(value: str) -> SafeString | str:
+    """The state word for what a model keeps, for example `{{ run.status|state }}`."""
+    if not value:
+        return NOTHING
+    return format_html('<span class="rw-state rw-state-{}">{}</span>', value, STATES.get(value, value))
+
+
+@register.filter
+def percent(value: float | None, digits: int = 0) -> str:
+    """0.9134 as 91 %, with a narrow space that does not break."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    return f"{formats.number_format(100 * value, digits)}\u202f%"
+
+
+@register.filter
+def number(value: float | None) -> str:
+    """A whole number with its thousands apart."""
+    if value is None:
+        return NOTHING
+    return str(formats.number_format(round(value), 0, use_l10n=True, force_grouping=True))
+
+
+@register.filter
+def figure(value: float | None, digits: int = 3) -> str:
+    """A measured figure with that many digits behind the point."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    return str(formats.number_format(value, digits))
+
+
+@register.simple_tag
+def progress_bar(done: float, total: float, label: str = "") -> SafeString:
+    """How far something is: a bar and its words, "3 of 10"."""
+    share = min(max(done / total, 0.0), 1.0) if total else 0.0
+    words = label or _("%(done)s of %(total)s") % {"done": number(done), "total": number(total)}
+    return format_html(
+        '<progress class="rw-progress" max="100" value="{}" aria-label="{}">{}</progress>',
+        f"{100 * share:.1f}",
+        words,
+        words,
+    )
+
+
+@register.simple_tag
+def share_bar(value: float, low: float | None = None, high: float | None = None, digits: int = 3) -> SafeString:
+    """A value between 0 and 1 as a bar; `low` and `high` draw its interval over it. The figures stand in the title."""
+    inside = [min(max(float(x), 0.0), 1.0) if x is not None else None for x in (value, low, high)]
+    words = figure(value, digits)
+    mark = SafeString("")
+    if inside[1] is not None and inside[2] is not None:
+        words = _("%(value)s (%(low)s to %(high)s)") % {
+            "value": words,
+            "low": figure(low, digits),
+            "high": figure(high, digits),
+        }
+        mark = format_html(
+            '<i style="left: {}%; width: {}%"></i>', f"{100 * inside[1]:.2f}", f"{100 * (inside[2] - inside[1]):.2f}"
+        )
+    return format_html(
+        '<span class="rw-bar" role="img" aria-label="{}" title="{}"><span style="width: {}%"></span>{}</span>',
+        words,
+        words,
+        f"{100 * (inside[0] or 0.0):.2f}",
+        mark,
+    )
+
+
+@register.inclusion_tag("routerweb/pagination.html", takes_context=True)
+def pagination(context: Mapping[str, Any], page: Page, name: str = "page") -> dict[str, Any]:
+    """Links to the pages of a list that keep the rest of the address, so that the back button finds the list again."""
+
+    def address(number: int) -> str:
+        query = context["request"].GET.copy()
+        query[name] = str(number)
+        return f"?{query.urlencode()}"
+
+    return {
+        "page": page,
+        "previous": address(page.previous_page_number()) if page.has_previous() else "",
+        "next": address(page.next_page_number()) if page.has_next() else "",
+    }
+
+
+@register.simple_tag(takes_context=True)
+def sort_link(context: Mapping[str, Any], field: str, label: str, default: str = "") -> SafeString:
+    """A table head that sorts by `field` through `?sort=field` and, on a second click, `?sort=-field`.
+
+    `default` is the sort of a page whose address names none.
+    """
+    query = context["request"].GET.copy()
+    now = query.get("sort") or default
+    down = now == field
+    query["sort"] = f"-{field}" if down else field
+    query.pop("page", None)
+    arrow = {field: "↑", f"-{field}": "↓"}.get(now, "")
+    order = {field: "ascending", f"-{field}": "descending"}.get(now)
+    head = format_html('<th scope="col" aria-sort="{}">', order) if order else SafeString('<th scope="col">')
+    return format_html('{}<a href="?{}">{} {}</a></th>', head, query.urlencode(), label, arrow)
+
+
+@register.inclusion_tag("routerweb/chart.html")
+def chart(identifier: str, content: Mapping[str, Any], title: str = "") -> dict[str, Any]:
+    """A Chart.js chart with the table of its figures behind it ("Show as table").
+
+    `content` is {"type": "line" | "bar" | "scatter", "labels": [...], "datasets": [{"label": ..., "data": [...]}], "x": axis title,
+    "y": axis title, "options": further Chart.js options}. A point is a number, null, or {"x": ..., "y": ...}. The colours are the
+    page's own, light or dark.
+    """
+    datasets = content.get("datasets", [])
+    labels = content.get("labels", [])
+    if labels:
+        rows = [
+            (label, [_cell(d["data"][i]) if i < len(d["data"]) else NOTHING for d in datasets])
+            for i, label in enumerate(labels)
+        ]
+        columns = [d.get("label", "") for d in datasets]
+    else:
+        rows = [(d.get("label", ""), [_cell(p["x"]), _cell(p["y"])]) for d in datasets for p in d["data"]]
+        columns = [content.get("x", "x"), content.get("y", "y")]
+    return {
+        "id": identifier,
+        "content": content,
+        "title": title,
+        "columns": columns,
+        "rows": rows,
+        "x": content.get("x", ""),
+    }
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool) or value is None or isinstance(value, (str, date)):
+        return NOTHING if value is None else str(value)
+    return number(value) if float(value).is_integer() else figure(value, 4)

@@ -1,0 +1,75 @@
+// What every page shares: the CSRF token on HTMX requests, copy buttons, and a note in the corner that can undo.
+"use strict";
+
+(() => {
+  const csrf = () => document.querySelector('meta[name="rw-csrf"]')?.content ?? "";
+
+  document.addEventListener("htmx:configRequest", (event) => {
+    if (event.detail.verb !== "get") event.detail.headers["X-CSRFToken"] = csrf();
+  });
+
+  // A server answers `HX-Trigger: {"toast": {"text": "Agent retired.", "undo": "/address/to/post/to/", "undoText": "Undo"}}`.
+  document.addEventListener("toast", (event) => show(event.detail));
+
+  // Errors must be seen, not swallowed: HTMX leaves the page as it was.
+  document.addEventListener("htmx:responseError", () => show({ text: document.body.dataset.rwFailed || "That did not work. Nothing was changed." }));
+  document.addEventListener("htmx:sendError", () => show({ text: document.body.dataset.rwOffline || "The server does not answer. Nothing was changed." }));
+
+  function show({ text, undo, undoText }) {
+    const region = document.getElementById("rw-toasts");
+    if (!region || !text) return;
+    const toast = document.createElement("div");
+    toast.className = "rw-toast";
+    const words = document.createElement("span");
+    words.textContent = text;
+    toast.append(words);
+    if (undo) {
+      const form = document.createElement("form");
+      form.method = "post";
+      form.action = undo;
+      const token = document.createElement("input");
+      Object.assign(token, { type: "hidden", name: "csrfmiddlewaretoken", value: csrf() });
+      const button = document.createElement("button");
+      button.textContent = undoText || "Undo";
+      form.append(token, button);
+      toast.append(form);
+    }
+    region.replaceChildren(toast);
+    // Ten seconds, and as long again as somebody points at it or holds the focus in it.
+    const close = () => (toast.matches(":hover, :focus-within") ? setTimeout(close, 10000) : toast.remove());
+    setTimeout(close, 10000);
+  }
+
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-rw-copy]");
+    if (!button) return;
+    const source = document.getElementById(button.dataset.rwCopy);
+    if (!source) return;
+    let copied = false;
+    try {
+      await navigator.clipboard.writeText(source.textContent.trim());
+      copied = true;
+    } catch {
+      // Without HTTPS the clipboard is closed: select the text, so that one key copies it.
+      getSelection().selectAllChildren(source);
+      copied = document.execCommand("copy");
+    }
+    if (copied) {
+      const before = button.textContent;
+      button.textContent = button.dataset.rwCopied || "Copied";
+      setTimeout(() => (button.textContent = before), 2000);
+    }
+  });
+
+  // The pool switcher closes on Escape and on a click beside it.
+  document.addEventListener("keydown", (event) => {
+    const open = event.key === "Escape" && document.querySelector("details.rw-pools[open]");
+    if (open) {
+      open.open = false;
+      open.querySelector("summary").focus();
+    }
+  });
+  document.addEventListener("click", (event) => {
+    for (const open of document.querySelectorAll("details.rw-pools[open]")) if (!open.contains(event.target)) open.open = false;
+  });
+})();

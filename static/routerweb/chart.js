@@ -1,0 +1,46 @@
+// Draws every <canvas data-rw-chart="ID"> from the JSON script tag ID, in the page's colours; again when light turns dark, and when
+// HTMX brings new ones in.
+"use strict";
+
+(() => {
+  const drawn = new Map();
+  const dashes = [[], [6, 3], [2, 2], [8, 3, 2, 3]]; // lines differ by their dashes too, not by colour alone
+  const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  function draw(canvas) {
+    const source = document.getElementById(canvas.dataset.rwChart);
+    if (!source || typeof Chart === "undefined") return;
+    drawn.get(canvas)?.destroy();
+    const content = JSON.parse(source.textContent);
+    const ink = token("--rw-text-soft"), line = token("--rw-line");
+    const colours = [token("--rw-accent"), token("--rw-warn"), token("--rw-busy"), token("--rw-good"), token("--rw-bad")];
+    const axis = (title) => ({ title: { display: Boolean(title), text: title, color: ink }, ticks: { color: ink }, grid: { color: line }, border: { color: line } });
+    const chart = new Chart(canvas, {
+      type: content.type || "line",
+      data: {
+        labels: content.labels,
+        datasets: (content.datasets || []).map((set, i) => ({
+          borderColor: colours[i % colours.length], backgroundColor: colours[i % colours.length], borderWidth: content.type === "bar" ? 0 : 2,
+          borderDash: dashes[i % dashes.length], pointRadius: content.type === "scatter" ? 3 : 0, pointHitRadius: 12, spanGaps: true, tension: 0, ...set,
+        })),
+      },
+      options: {
+        animation: false, responsive: true, maintainAspectRatio: false, interaction: { mode: "index", intersect: false },
+        plugins: { legend: { display: (content.datasets || []).length > 1, position: "bottom", labels: { color: ink, boxHeight: 1 } } },
+        scales: { x: axis(content.x), y: axis(content.y) },
+        ...(content.options || {}),
+      },
+    });
+    drawn.set(canvas, chart);
+  }
+
+  const all = () => {
+    for (const [canvas, chart] of drawn) if (!canvas.isConnected) { chart.destroy(); drawn.delete(canvas); }
+    document.querySelectorAll("canvas[data-rw-chart]").forEach(draw);
+  };
+  document.addEventListener("DOMContentLoaded", () => {
+    all();
+    new MutationObserver(all).observe(document.documentElement, { attributes: true, attributeFilter: ["class"] });
+  });
+  document.addEventListener("htmx:afterSettle", (event) => event.target.querySelectorAll?.("canvas[data-rw-chart]").forEach(draw));
+})();
