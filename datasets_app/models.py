@@ -332,3 +332,16 @@ class SnapshotContent(models.Model):
 
     snapshot = models.OneToOneField(Snapshot, on_delete=models.CASCADE, related_name="content")
     rows_gzip = models.BinaryField()
+
+
+from datasets_app.labeling_models import (  # noqa: E402, F401
+    Assignment,
+    BulkChange,
+    BulkChangeEntry,
+    Draft,
+    QueueItem,
+    QueueSettings,
+    Submission,
+    Suggestion,
+)
+from datasets_app.prelabel_models import LlmAnswer, PrelabelItem, PrelabelJob, PromptTemplate  # noqa: E402, F401

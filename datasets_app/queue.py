@@ -1,0 +1,367 @@
+"""The one way to take work: an atomic lease on an item of the queue, renewed by a heartbeat, free again when it is left alone.
+
+Every write is a conditional UPDATE that goes on only if one row changed, so nothing here relies on what a database locks.
+Where rows can be locked, `SKIP LOCKED` spares takers the wait for each other.
+"""
+
+import hashlib
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet, Value
+from django.db.models.functions import Greatest
+from django.utils import timezone
+
+from agents_app.models import Agent, Pool
+from datasets_app.models import Assignment, Query, QueueItem, QueueSettings
+
+BATCH = 1_000
+OPEN = Q(taken__lt=F("needed"))
+HELD, DONE, SKIPPED = Assignment.State.HELD, Assignment.State.DONE, Assignment.State.SKIPPED
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What one person holds of a pool's queue, and when the first of it is free again."""
+
+    person: Any
+    items: int
+    free_at: datetime
+
+
+def settings_of(pool: Pool) -> QueueSettings:
+    """The pool's queue settings, made with their defaults on first use."""
+    return QueueSettings.objects.select_related("pool", "order_agent").get_or_create(pool=pool)[0]
+
+
+# ------------------------------------------------------------------------------------------------------ what is asked
+
+
+def lots(seed: int, text: str) -> tuple[float, int, int, int]:
+    """The place in the random order (0 to 1) and the overlap, blind and evaluation lots (0 to 9,999) of a query.
+
+    A pure function of the text's hash, and for the order of the seed: the same on every machine, and independent of each other.
+    """
+    digest = hashlib.sha256(text.encode()).digest()
+    order = hashlib.sha256(f"{seed}:{text}".encode()).digest()
+    numbers = [int.from_bytes(digest[i : i + 4], "big") % 10_000 for i in (0, 4, 8)]
+    return int.from_bytes(order[:6], "big") / 2**48, numbers[0], numbers[1], numbers[2]
+
+
+def needed(settings: QueueSettings, overlap_lot: int) -> int:
+    """How many people are to answer an item of that lot."""
+    return settings.overlap if overlap_lot < round(settings.overlap_share * 10_000) else 1
+
+
+def fill(pool: Pool, *, everything: bool = False) -> int:
+    """Put queries that have no item yet into the queue; returns how many came in.
+
+    A query that came with its gold is not asked about until somebody sends it. `everything` looks at all queries, not only at
+    those newer than the last that came in: importers that commit late are found that way.
+    """
+    settings = settings_of(pool)
+    newest = Query.objects.aggregate(newest=Max("pk"))["newest"] or 0
+    if newest <= settings.filled_to and not everything:
+        return 0
+    queries = Query.objects.filter(dataset__pool=pool, deleted_at__isnull=True)
+    if not everything:
+        queries = queries.filter(pk__gt=settings.filled_to)
+    missing = queries.exclude(Exists(QueueItem.objects.filter(query=OuterRef("pk"), agent__isnull=True))).order_by("pk")
+    rows = missing.values_list("pk", "text_hash", "state").iterator(chunk_size=BATCH)
+    count = 0
+    while batch := list(islice(rows, BATCH)):
+        items = []
+        for key, text_hash, state in batch:
+            random_key, overlap_lot, blind_lot, evaluation_lot = lots(settings.seed, text_hash)
+            wanted = state != Query.State.GOLD
+            items.append(
+                QueueItem(
+                    pool=pool,
+                    query_id=key,
+                    wanted=wanted,
+                    needed=needed(settings, overlap_lot) if wanted else 0,
+                    rank=float(key) if settings.order == QueueSettings.Order.OLDEST else random_key,
+                    random_key=random_key,
+                    overlap_lot=overlap_lot,
+                    blind_lot=blind_lot,
+                    evaluation_lot=evaluation_lot,
+                )
+            )
+        QueueItem.objects.bulk_create(items, ignore_conflicts=True)
+        count += len(items)
+    QueueSettings.objects.filter(pk=settings.pk, filled_to__lt=newest).update(filled_to=newest)
+    return count
+
+
+def resize(settings: QueueSettings) -> None:
+    """Bring every item's `needed` in line with the overlap settings; work that was done already stays done."""
+    items = QueueItem.objects.filter(pool=settings.pool, agent__isnull=True)
+    line = round(settings.overlap_share * 10_000)
+    shown = items.filter(wanted=True, query__deleted_at__isnull=True)
+    for part, people in ((shown.filter(overlap_lot__lt=line), settings.overlap), (shown.filter(overlap_lot__gte=line), 1)):
+        part.exclude(needed=F("extra") + people).update(needed=F("extra") + people)
+    items.exclude(needed=0).filter(Q(wanted=False) | Q(query__deleted_at__isnull=False)).update(needed=0)
+
+
+def send(queries: "QuerySet[Query]", pool: Pool) -> int:
+    """Ask people about these queries, whatever is known of them already; returns how many were not being asked before.
+
+    A query that has all the answers it was to have is asked once more, of somebody who has not answered it.
+    """
+    fill(pool, everything=True)
+    settings = settings_of(pool)
+    closed = QueueItem.objects.filter(pool=pool, agent__isnull=True, query__in=queries.values("pk")).exclude(OPEN)
+    line = round(settings.overlap_share * 10_000)
+    count = 0
+    for part, people in (
+        (closed.filter(overlap_lot__lt=line), settings.overlap),
+        (closed.filter(overlap_lot__gte=line), 1),
+    ):
+        count += part.update(
+            wanted=True,
+            extra=Greatest(F("taken") + 1 - people, Value(0)),
+            needed=Greatest(F("taken") + 1, Value(people)),
+        )
+    return count
+
+
+def drop(queries: "QuerySet[Query]", pool: Pool) -> int:
+    """Ask nobody any more about these queries; leases that run may still be finished. Returns how many were open."""
+    items = QueueItem.objects.filter(pool=pool, query__in=queries.values("pk"))
+    return items.filter(needed__gt=0).update(wanted=False, needed=0)
+
+
+# ----------------------------------------------------------------------------------------------------------- leases
+
+
+def take(
+    pool: Pool, person: User, *, count: int = 1, beside: Collection[int] = (), agent: Agent | None = None
+) -> list[Assignment]:
+    """Up to `count` items for this person: first those that they hold already, then new ones in the queue's order.
+
+    `beside`: keys of queries that the person has on screen or is sending; they are not given out again. `agent`: the re-ask
+    queue of that agent instead of the main one. Each item is leased until the idle time has passed without a heartbeat.
+    """
+    settings = settings_of(pool)
+    now = timezone.now()
+    release_idle(pool, now)
+    held = Assignment.objects.filter(item__pool=pool, item__agent=agent, person=person, state=HELD)
+    mine = list(held.exclude(item__query__in=beside).select_related("item__query", "item__agent").order_by("pk")[:count])
+    if mine:
+        held.filter(pk__in=[one.pk for one in mine]).update(leased_until=now + settings.idle)
+    if agent is None and len(mine) < count:
+        fill(pool)
+    while len(mine) < count:
+        lease = _claim_next(settings, person, agent)
+        if lease is None and agent is None and not mine and fill(pool, everything=True):
+            continue
+        if lease is None:
+            break
+        mine.append(lease)
+    return mine
+
+
+def _candidates(settings: QueueSettings, person: User, agent: Agent | None) -> "QuerySet[QueueItem]":
+    own = Assignment.objects.filter(item=OuterRef("pk"), person=person)
+    items = QueueItem.objects.filter(OPEN, pool=settings.pool, agent=agent, query__deleted_at__isnull=True)
+    return items.filter(~Exists(own))
+
+
+def _claim_next(settings: QueueSettings, person: User, agent: Agent | None) -> Assignment | None:
+    """Lease the first open item that this person has not touched; None when there is none."""
+    candidates = _candidates(settings, person, agent)
+    orders = [candidates.order_by("rank", "id")]
+    if agent is None and settings.order != QueueSettings.Order.RANDOM and _evaluation_turn(settings, person):
+        line = round(settings.evaluation_share * 10_000)
+        orders.insert(0, candidates.filter(evaluation_lot__lt=line).order_by("random_key", "id"))
+    for ordered in orders:
+        for skip_locked in (True, False):
+            while True:
+                with transaction.atomic():
+                    item = ordered.select_for_update(skip_locked=skip_locked, of=("self",), no_key=True).first()
+                    lease = _lease(item, person, settings) if item else None
+                if lease is not None:
+                    return lease
+                if item is None:
+                    break
+    return None
+
+
+def _evaluation_turn(settings: QueueSettings, person: User) -> bool:
+    """Whether this person's next item is drawn at random: decided by how many they took, so that no clock or luck is involved."""
+    taken = Assignment.objects.filter(item__pool=settings.pool, person=person).count()
+    share = settings.evaluation_share
+    return int((taken + 1) * share) > int(taken * share)
+
+
+def _lease(item: QueueItem, person: User, settings: QueueSettings) -> Assignment | None:
+    """Count the person in, if there is room, and give them the lease. None: somebody else, or their other tab, was first."""
+    now = timezone.now()
+    try:
+        with transaction.atomic():
+            if not QueueItem.objects.filter(OPEN, pk=item.pk).update(taken=F("taken") + 1):
+                return None
+            lease = Assignment.objects.create(
+                item=item,
+                person=person,
+                taken_at=now,
+                leased_until=now + settings.idle,
+                blind=item.agent_id is None and is_blind(settings, item),
+            )
+    except IntegrityError:
+        return None
+    item.taken += 1
+    return lease
+
+
+def open_item(query: Query, person: User, pool: Pool, agent: Agent | None = None) -> Assignment:
+    """This person's assignment for one query of their choice, made if there is none, even beyond the number wanted.
+
+    An assignment that is done or skipped is returned as it is.
+    """
+    if agent is None:
+        fill(pool)
+    settings = settings_of(pool)
+    item = QueueItem.objects.select_related("query").filter(query=query, agent=agent, pool=pool).first()
+    if item is None:
+        fill(pool, everything=True)
+        item = QueueItem.objects.select_related("query").get(query=query, agent=agent, pool=pool)
+    now = timezone.now()
+    with transaction.atomic():
+        lease, made = Assignment.objects.get_or_create(
+            item=item,
+            person=person,
+            defaults={
+                "leased_until": now + settings.idle,
+                "blind": agent is None and is_blind(settings, item),
+            },
+        )
+        if made:
+            QueueItem.objects.filter(pk=item.pk).update(taken=F("taken") + 1)
+    lease.item = item
+    return lease
+
+
+def is_blind(settings: QueueSettings, item: QueueItem) -> bool:
+    """Whether suggestions are kept from whoever takes this item."""
+    return item.blind_lot < round(settings.blind_share * 10_000)
+
+
+def is_evaluation(settings: QueueSettings, item: QueueItem) -> bool:
+    """Whether the item is of the sample that was drawn at random for evaluation."""
+    return item.evaluation_lot < round(settings.evaluation_share * 10_000)
+
+
+def heartbeat(pool: Pool, person: User, query_ids: Iterable[int]) -> set[int]:
+    """Renew this person's leases on these queries; returns the keys that they still hold."""
+    settings = settings_of(pool)
+    held = Assignment.objects.filter(item__pool=pool, person=person, state=HELD, item__query__in=list(query_ids))
+    held.update(leased_until=timezone.now() + settings.idle)
+    return set(held.values_list("item__query_id", flat=True))
+
+
+def release_idle(pool: Pool, now: datetime | None = None) -> int:
+    """Free what nobody has shown a sign of life on; returns how many leases ended."""
+    over = Assignment.objects.filter(item__pool=pool, state=HELD, leased_until__lt=now or timezone.now())
+    return _free(over, now or timezone.now())
+
+
+def release(pool: Pool, person: User) -> int:
+    """Free everything that one person holds, as a reviewer may; their drafts stay. Returns how many leases ended."""
+    return _free(Assignment.objects.filter(item__pool=pool, state=HELD, person=person))
+
+
+def _free(leases: "QuerySet[Assignment]", ended_before: datetime | None = None) -> int:
+    count = 0
+    for key, item in list(leases.values_list("pk", "item_id")[:BATCH]):
+        with transaction.atomic():
+            lease = Assignment.objects.filter(pk=key, state=HELD)
+            if ended_before is not None:
+                lease = lease.filter(leased_until__lt=ended_before)  # a heartbeat may have come since
+            if lease.delete()[0]:
+                QueueItem.objects.filter(pk=item, taken__gt=0).update(taken=F("taken") - 1)
+                count += 1
+    return count
+
+
+# ---------------------------------------------------------------------------------------------------- what becomes of it
+
+
+def finish(lease: Assignment) -> None:
+    """The person has answered, and their answer counts for good: also when the lease had ended meanwhile, or they had skipped."""
+    now = timezone.now()
+    own = Assignment.objects.filter(item_id=lease.item_id, person_id=lease.person_id)
+    with transaction.atomic():
+        if own.filter(state__in=(HELD, DONE)).update(state=DONE, ended_at=now):
+            return
+        fields = {"state": DONE, "ended_at": now, "reason": "", "leased_until": now}
+        if not own.filter(state=SKIPPED).update(**fields):
+            fields |= {"blind": lease.blind, "shown": lease.shown}
+            Assignment.objects.create(item_id=lease.item_id, person_id=lease.person_id, **fields)
+        QueueItem.objects.filter(pk=lease.item_id).update(taken=F("taken") + 1)
+
+
+def skip(lease: Assignment, reason: str) -> bool:
+    """Hand the item back with a reason: others are asked, this person is not until they want to. False: it was not held."""
+    with transaction.atomic():
+        held = Assignment.objects.filter(pk=lease.pk, state=HELD)
+        if not held.update(state=SKIPPED, reason=reason[:200], ended_at=timezone.now()):
+            return False
+        QueueItem.objects.filter(pk=lease.item_id, taken__gt=0).update(taken=F("taken") - 1)
+    return True
+
+
+def reopen(lease: Assignment) -> bool:
+    """Undo `finish` or `skip`: the person holds the item again. False: they hold it already."""
+    settings = settings_of(lease.item.pool)
+    fields = {"state": HELD, "ended_at": None, "reason": "", "leased_until": timezone.now() + settings.idle}
+    with transaction.atomic():
+        if Assignment.objects.filter(pk=lease.pk, state=DONE).update(**fields):
+            return True
+        if Assignment.objects.filter(pk=lease.pk, state=SKIPPED).update(**fields):
+            QueueItem.objects.filter(pk=lease.item_id).update(taken=F("taken") + 1)
+            return True
+    return False
+
+
+def offer_skipped(pool: Pool, person: User) -> int:
+    """Let this person be asked again what they skipped; returns how many items came back."""
+    skipped = Assignment.objects.filter(item__pool=pool, person=person, state=SKIPPED)
+    return skipped.delete()[0]
+
+
+# --------------------------------------------------------------------------------------------------------- what is left
+
+
+def left(pool: Pool, agent: Agent | None = None) -> int:
+    """How many items wait for somebody."""
+    return QueueItem.objects.filter(OPEN, pool=pool, agent=agent).count()
+
+
+def skipped(pool: Pool, person: User) -> int:
+    """How many items this person has skipped."""
+    return Assignment.objects.filter(item__pool=pool, person=person, state=SKIPPED).count()
+
+
+def done_today(pool: Pool, person: User) -> int:
+    """How many items this person has answered since midnight, in the site's time zone."""
+    midnight = timezone.localtime().replace(hour=0, minute=0, second=0, microsecond=0)
+    done = Assignment.objects.filter(person=person, state=DONE, ended_at__gte=midnight)
+    return done.filter(item__pool=pool).count()
+
+
+def holdings(pool: Pool) -> Sequence[Holding]:
+    """Who holds how much of this pool's queue, and when the first of it is free."""
+    now = timezone.now()
+    held = Assignment.objects.filter(item__pool=pool, state=HELD, leased_until__gte=now).select_related("person")
+    found: dict[int, Holding] = {}
+    for lease in held.order_by("leased_until"):
+        before = found.get(lease.person_id)
+        items = before.items + 1 if before else 1
+        found[lease.person_id] = Holding(lease.person, items, before.free_at if before else lease.leased_until)
+    return list(found.values())
