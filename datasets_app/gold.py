@@ -179,7 +179,11 @@ def store(queries: Sequence[Query], labels: Mapping[int, Sequence[Statement]]) -
         pool_of[query.pk] = query.dataset.pool_id
         found = compose(labels.get(query.pk, ()), merged[query.dataset.pool_id])
         before = stored.get(query.pk)
-        after = (sorted(found.required), sorted(found.asked), {str(a): found.decided_by[a] for a in sorted(found.asked)})
+        after = (
+            sorted(found.required),
+            sorted(found.asked),
+            {str(a): found.decided_by[a] for a in sorted(found.asked)},
+        )
         differs = False
         if not found.asked:
             if before is not None:

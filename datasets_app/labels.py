@@ -79,7 +79,7 @@ def record(
 def record_many(statements: Iterable[NewLabel]) -> list[Label]:
     """Record many labels, in transactions of at most 1,000; returns them in order.
 
-    A constant number of database queries per 1,000. Two labels of one slot (query and source, or query and person) need two
+    No database query per label. Two labels of one slot (query and source, or query and person) need two
     calls. Raises LabelError, and then the 1,000 with the bad one are not recorded.
     """
     recorded: list[Label] = []

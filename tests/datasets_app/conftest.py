@@ -1,0 +1,57 @@
+"""A small pool, people of every role and a dataset, as the tests of queries and labels share them."""
+
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import Group, User
+
+from agents_app.models import Agent, Pool
+from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
+
+NAMES = ("Billing", "Account", "Technical", "Shipping")
+
+
+@pytest.fixture
+def pool(db: None) -> Pool:
+    """A pool "support" with the agents 0 Billing, 1 Account, 2 Technical, 3 Shipping."""
+    pool = Pool.objects.create(slug="support", name="Support", next_agent_number=len(NAMES))
+    Agent.objects.bulk_create(
+        [Agent(pool=pool, number=n, code=name[:2].upper(), name=name) for n, name in enumerate(NAMES)]
+    )
+    return pool
+
+
+@pytest.fixture
+def dataset(pool: Pool) -> Dataset:
+    return Dataset.objects.create(pool=pool, name="Tickets")
+
+
+@pytest.fixture
+def add_query(dataset: Dataset) -> Callable[..., Query]:
+    """Makes a query of a text, in a split group of its own."""
+
+    def add(text: str, split: str = "", in_dataset: Dataset | None = None) -> Query:
+        target = in_dataset or dataset
+        group, _made = SplitGroup.objects.get_or_create(
+            pool=target.pool, key=group_hash(text), defaults={"split": split}
+        )
+        return Query.objects.create(dataset=target, text=text, text_hash=text_hash(text), group=group)
+
+    return add
+
+
+@pytest.fixture
+def query(add_query: Callable[..., Query]) -> Query:
+    return add_query("I was charged twice and can't log in")
+
+
+@pytest.fixture
+def person(db: None) -> Callable[..., User]:
+    """Makes a person of a role."""
+
+    def make(name: str, role: str = "labeler") -> User:
+        user = User.objects.create_user(name, f"{name}@example.com", "secret-enough-1", is_staff=True)
+        user.groups.add(Group.objects.get_or_create(name=role)[0])
+        return user
+
+    return make
