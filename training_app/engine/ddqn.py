@@ -1,0 +1,408 @@
+"""Double DQN for set routing: van Hasselt, Guez and Silver 2016 (arXiv 1509.06461) on a known environment.
+
+What differs from the paper, and why, stands in docs/routing.md. In short: the state is the scorer's cross-fitted
+log-odds and the set selected so far; since the environment is known, every action of a state gets its own target
+instead of the taken one only; states are drawn by the policy and by the log-odds, never by the label; and the network
+that acts is the Polyak average that also serves as target network.
+
+Imported by workers only: it brings torch.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from training_app.engine.config import Config
+from training_app.engine.env import RoutingEnv, jaccard
+from training_app.engine.policy import (
+    CONTEXT,
+    LIMIT,
+    PER_AGENT,
+    PlainPolicy,
+    SharedPolicy,
+    context,
+    greedy,
+    probabilities,
+)
+from training_app.engine.scorers import BoolArray, FloatArray
+
+#: Above this many agents the successors of a state are sampled: all of them would cost the square of the agents.
+SAMPLED_SUCCESSORS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """What the policy learns from: x float32[N, D] (per-agent log-odds, D = A, or raw features), extra float32[N, E],
+    required bool[N, A], asked bool[N, A]. An agent that was not asked is not available in that row."""
+
+    x: FloatArray
+    extra: FloatArray
+    required: BoolArray
+    asked: BoolArray
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def take(self, rows: NDArray[np.int64]) -> Queries:
+        return Queries(self.x[rows], self.extra[rows], self.required[rows], self.asked[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Progress of `learn`: the step just done, what was measured there, and all that is needed to go on from here."""
+
+    step: int
+    metrics: dict[str, float]
+    state: dict[str, NDArray[Any]] | None = None
+    meta: dict[str, Any] | None = None
+    policy: SharedPolicy | PlainPolicy | None = None
+
+
+def _perceptron(sizes: list[int], generator: torch.Generator) -> nn.ModuleList:
+    layers = nn.ModuleList()
+    for wide, narrow in zip(sizes, sizes[1:], strict=False):
+        layer = nn.Linear(wide, narrow)
+        nn.init.kaiming_uniform_(layer.weight, nonlinearity="relu", generator=generator)
+        nn.init.zeros_(layer.bias)
+        layers.append(layer)
+    return layers
+
+
+def _through(layers: nn.ModuleList, x: torch.Tensor) -> torch.Tensor:
+    for i, layer in enumerate(layers):
+        x = layer(torch.relu(x) if i else x)
+    return x
+
+
+class SharedNetwork(nn.Module):
+    """The network of `SharedPolicy`: own [B, A, PER_AGENT], shared [B, C] -> values [B, A], STOP [B]."""
+
+    def __init__(self, extra: int, hidden: tuple[int, ...], stop: bool, generator: torch.Generator) -> None:
+        super().__init__()
+        inputs = CONTEXT + extra
+        self.q = _perceptron([PER_AGENT + inputs, *hidden, 1], generator)
+        self.stop = _perceptron([inputs, *hidden, 1], generator) if stop else nn.ModuleList()
+
+    def forward(self, own: torch.Tensor, shared: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        wide = shared[:, None].expand(-1, own.shape[1], -1)
+        q = _through(self.q, torch.cat([own, wide], dim=-1))[..., 0]
+        stop = _through(self.stop, shared)[:, 0] if len(self.stop) else shared.new_zeros(len(shared))
+        return q, stop
+
+    def policy(self) -> SharedPolicy:
+        return SharedPolicy(_exported(self.q), _exported(self.stop))
+
+
+class PlainNetwork(nn.Module):
+    """The network of `PlainPolicy`: inputs [B, D + E + A] -> values [B, A], STOP [B]."""
+
+    def __init__(
+        self, inputs: int, agents: int, hidden: tuple[int, ...], stop: bool, generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        self.q = _perceptron([inputs, *hidden, agents + 1], generator)
+        self.learns_stop = stop
+
+    def forward(self, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        out = _through(self.q, inputs)
+        return out[:, :-1], out[:, -1] if self.learns_stop else torch.zeros_like(out[:, -1])
+
+    def policy(self) -> PlainPolicy:
+        return PlainPolicy(_exported(self.q), stop_is_zero=not self.learns_stop)
+
+
+def _exported(layers: nn.ModuleList) -> tuple[tuple[FloatArray, FloatArray], ...]:
+    return tuple(
+        (layer.weight.detach().numpy().T.copy(), layer.bias.detach().numpy().copy())  # type: ignore[union-attr]
+        for layer in layers
+    )
+
+
+class Values:
+    """A network and what it is fed: states as numpy arrays in, tensors out."""
+
+    def __init__(self, network: SharedNetwork | PlainNetwork) -> None:
+        self.network = network
+
+    def __call__(self, queries: Queries, selected: BoolArray) -> tuple[torch.Tensor, torch.Tensor]:
+        """(values [B, A], STOP [B]) of B states; selected bool[B, A]."""
+        if isinstance(self.network, PlainNetwork):
+            parts = [queries.x, queries.extra, selected.astype(np.float32)]
+            return self.network(torch.from_numpy(np.concatenate(parts, axis=-1)))
+        p = probabilities(queries.x, queries.asked)
+        none = np.exp(np.log1p(-p).sum(axis=-1))
+        shared = np.concatenate([context(p, none, selected), queries.extra], axis=-1)
+        own = np.stack([np.clip(queries.x, -LIMIT, LIMIT) / LIMIT, p], axis=-1).astype(np.float32)
+        return self.network(torch.from_numpy(own), torch.from_numpy(shared))
+
+
+def double_dqn_targets(
+    online: tuple[NDArray[Any], NDArray[Any]],
+    target: tuple[NDArray[Any], NDArray[Any]],
+    rewards: FloatArray,
+    selectable: BoolArray,
+    stoppable: BoolArray,
+    gamma: float,
+) -> FloatArray:
+    """y = r + γ Q_target(s', argmax_a Q_online(s', a)), with STOP among the actions.
+
+    All about n transitions into states s': online and target are (values float32[n, A], STOP float32[n]) of s' by
+    the two networks, rewards float32[n], selectable bool[n, A] and stoppable bool[n] what is allowed in s'. STOP joins
+    the online network's argmax; what counts is the target network's value of that choice, never its own maximum.
+    """
+    values = np.concatenate([np.where(selectable, online[0], -np.inf), online[1][:, None]], axis=1)  # (n, A + 1)
+    values[~stoppable, -1] = -np.inf
+    choice = values.argmax(axis=1)
+    judged = np.concatenate([target[0], target[1][:, None]], axis=1)[np.arange(len(choice)), choice]
+    return (rewards + gamma * judged).astype(np.float32)
+
+
+def _prefixes(queries: Queries, rng: np.random.Generator, noise: float) -> BoolArray:
+    """States drawn from the log-odds: the first k agents by log-odds plus Gumbel noise, bool[B, A].
+
+    k is uniform from 0 to two more than the log-odds expect. The label has no part in it: were only right agents ever
+    selected in training, "selected" would come to mean "correct".
+    """
+    keys = np.where(queries.asked, queries.x + noise * rng.gumbel(size=queries.x.shape), -np.inf)
+    place = np.argsort(np.argsort(-keys, axis=1, kind="stable"), axis=1, kind="stable")
+    expected = probabilities(queries.x, queries.asked).sum(axis=1)
+    k = np.floor(rng.random(len(queries)) * (expected + 3)).astype(np.int64)
+    return (place < k[:, None]) & queries.asked
+
+
+def _leaking_states(queries: Queries, rng: np.random.Generator) -> BoolArray:
+    """The ablation: random subsets of the required set, bool[B, A]."""
+    return queries.required & (rng.random(queries.required.shape) < rng.random(len(queries))[:, None])
+
+
+def learn(
+    config: Config,
+    env: RoutingEnv,
+    train: Queries,
+    val: Queries,
+    resume: tuple[Mapping[str, NDArray[Any]], Mapping[str, Any]] | None = None,
+) -> Iterator[Tick]:
+    """Learn a policy from cross-fitted log-odds; the last Tick holds it.
+
+    `resume` is the (state, meta) of an earlier Tick: the run goes on to the same policy as if it had never stopped.
+    A Tick comes every `val_eval_freq` steps.
+    """
+    torch.set_num_threads(1)
+    agents = train.required.shape[1]
+    rng = np.random.Generator(np.random.PCG64(config.seed))
+    generator = torch.Generator().manual_seed(config.seed)
+    extra = train.extra.shape[1]
+    online: SharedNetwork | PlainNetwork
+    if config.shared_network:
+        online = SharedNetwork(extra, config.hidden_layers, not env.shaped, generator)
+    else:
+        inputs = train.x.shape[1] + extra + agents
+        online = PlainNetwork(inputs, agents, config.hidden_layers, not env.shaped, generator)
+    target = copy.deepcopy(online)
+    optimizer = torch.optim.AdamW(online.parameters(), lr=config.learning_rate, weight_decay=1e-4)
+
+    walkers = max(1, config.batch_size // 2)  # parallel episodes; the rest of a batch is drawn from the log-odds
+    row = rng.integers(len(train), size=walkers)
+    selected = np.zeros((walkers, agents), np.bool_)
+    begin, best, losses, log = 0, -1.0, [0.0, 0.0], []
+    kept: dict[str, torch.Tensor] = {name: t.clone() for name, t in target.state_dict().items()}
+    if resume is not None:
+        arrays, meta = resume
+        _restore(arrays, online, target, optimizer, kept)
+        row, selected = arrays["row"].copy(), arrays["selected"].copy()
+        rng.bit_generator.state = meta["rng"]
+        begin, best, losses, log = meta["step"], meta["best"], list(meta["losses"]), list(meta["log"])
+
+    act, judge = Values(online), Values(target)
+    for step in range(begin + 1, config.total_steps + 1):
+        share = max(0.0, 1 - step / config.epsilon_decay_steps)
+        epsilon = config.epsilon_end + share * (config.epsilon_start - config.epsilon_end)
+        # Cosine decay: the average over the last steps is then an average over small moves.
+        rate = config.learning_rate * 0.5 * (1 + np.cos(np.pi * (step - 1) / config.total_steps))
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+
+        drawn = rng.integers(len(train), size=max(1, config.batch_size - walkers))
+        sample = train.take(np.concatenate([row, drawn]))
+        if config.label_free:
+            masks = _prefixes(train.take(drawn), rng, noise=1.0)
+        else:
+            masks = _leaking_states(train.take(drawn), rng)
+            selected = _leaking_states(train.take(row), rng)
+        state = np.concatenate([selected, masks])
+        if env.max_agents:
+            # A drawn state may exceed the limit: it starts empty instead.
+            state[state.sum(axis=1) > env.max_agents] = False
+        open_ = env.selectable(state, sample.asked)  # (B, A)
+
+        q, stop = act(sample, state)
+        q_now = q.detach().numpy()
+        y, learnt = _targets(env, config, act, judge, sample, state, open_, q_now, rng)  # (B, A), bool (B, A)
+        difference = torch.where(torch.from_numpy(learnt), q - torch.from_numpy(y), 0.0)
+        loss = (difference**2).sum() / max(1, int(learnt.sum()))
+        if not env.shaped:
+            pays = env.stop_rewards(state, sample.required & sample.asked, rng)
+            loss = loss + ((stop - torch.from_numpy(pays)) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(online.parameters(), 1.0)
+        optimizer.step()
+        losses = [losses[0] + float(loss.detach()), losses[1] + 1]
+
+        with torch.no_grad():
+            if config.tau:
+                for slow, fast in zip(target.parameters(), online.parameters(), strict=True):
+                    slow.lerp_(fast, config.tau)
+            elif step % config.target_update_freq == 0:
+                target.load_state_dict(online.state_dict())
+
+        # The walkers take one epsilon-greedy step each; who stops starts again at another query.
+        stop_now = stop.detach().numpy()[:walkers]
+        row, selected = _walk(env, train, row, state[:walkers], q_now[:walkers], stop_now, epsilon, rng)
+
+        last = step == config.total_steps
+        if step % config.val_eval_freq == 0 or last:
+            measured = _measure(target.policy(), env, val)
+            metrics = {"loss": losses[0] / losses[1], "epsilon": epsilon, **measured}
+            losses = [0.0, 0.0]
+            log.append({"step": step, **metrics})
+            # Early networks have not averaged enough steps to be compared fairly by their targets alone.
+            score = measured.get("val_jaccard", float(step))
+            if not config.save_best or score >= best:
+                best = score
+                kept = {name: t.clone() for name, t in target.state_dict().items()}
+            meta = {"step": step, "best": best, "losses": losses, "log": log, "rng": rng.bit_generator.state}
+            arrays = _saved(online, target, optimizer, kept) | {"row": row, "selected": selected}
+            policy = None
+            if last:
+                target.load_state_dict(kept)
+                policy = target.policy()
+            yield Tick(step, metrics, arrays, copy.deepcopy(meta), policy)
+
+
+def _targets(
+    env: RoutingEnv,
+    config: Config,
+    act: Values,
+    judge: Values,
+    sample: Queries,
+    state: BoolArray,
+    open_: BoolArray,
+    q_now: NDArray[Any],
+    rng: np.random.Generator,
+) -> tuple[FloatArray, BoolArray]:
+    """Targets of all actions of B states: (y float32[B, A], which of them are learnt bool[B, A])."""
+    count, agents = state.shape
+    learnt = open_
+    if not config.all_actions:
+        # The ablation: only one action a state, the greedy or a random one.
+        keys = np.where(open_, np.where(rng.random((count, 1)) < 0.5, q_now, rng.random(q_now.shape)), -np.inf)
+        learnt = open_ & (np.arange(agents) == keys.argmax(axis=1)[:, None])
+    elif agents > SAMPLED_SUCCESSORS:
+        # Half of the successors are those that the network would take, half are drawn at random.
+        keys = np.where(open_, q_now, -np.inf)
+        place = np.argsort(np.argsort(-keys, axis=1, kind="stable"), axis=1, kind="stable")
+        half = SAMPLED_SUCCESSORS // 2
+        keys = np.where(open_ & (place >= half), rng.random(q_now.shape), -1.0)
+        other = np.argsort(np.argsort(-keys, axis=1, kind="stable"), axis=1, kind="stable") < half
+        learnt = open_ & ((place < half) | other)
+    b, a = np.nonzero(learnt)
+    required = sample.required & sample.asked
+    rewards = env.selection_rewards(state, required)[b, a]
+    successor = state[b]  # (n, A)
+    successor[np.arange(len(b)), a] = True
+    after = sample.take(b)
+    with torch.no_grad():
+        online, target = act(after, successor), judge(after, successor)
+    y = np.zeros((count, agents), np.float32)
+    y[b, a] = double_dqn_targets(
+        (online[0].numpy(), online[1].numpy()),
+        (target[0].numpy(), target[1].numpy()),
+        rewards,
+        env.selectable(successor, after.asked),
+        env.stoppable(successor, after.asked),
+        config.gamma,
+    )
+    return y, learnt
+
+
+def _walk(
+    env: RoutingEnv,
+    train: Queries,
+    row: NDArray[np.int64],
+    selected: BoolArray,
+    q: NDArray[Any],
+    stop: NDArray[Any],
+    epsilon: float,
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.int64], BoolArray]:
+    """One ε-greedy step of every walker: (row int64[W], selected bool[W, A]) of the states they come to."""
+    asked = train.asked[row]
+    open_, may_stop = env.selectable(selected, asked), env.stoppable(selected, asked)
+    values = np.concatenate([np.where(open_, q, -np.inf), np.where(may_stop, stop, -np.inf)[:, None]], axis=1)
+    allowed = np.concatenate([open_, may_stop[:, None]], axis=1)
+    random = np.where(allowed, rng.random(values.shape), -1.0)
+    explore = rng.random(len(row)) < epsilon
+    choice = np.where(explore, random.argmax(axis=1), values.argmax(axis=1))
+    ended = choice == selected.shape[1]
+    selected = selected.copy()
+    selected[np.flatnonzero(~ended), choice[~ended]] = True
+    ended |= ~env.selectable(selected, asked).any(axis=1)
+    selected[ended] = False
+    return np.where(ended, rng.integers(len(train), size=len(row)), row), selected
+
+
+def _measure(policy: SharedPolicy | PlainPolicy, env: RoutingEnv, val: Queries) -> dict[str, float]:
+    if not len(val):
+        return {}
+    chosen, _, steps = greedy(
+        policy, val.x, val.extra, val.asked, min_agents=env.min_agents, max_agents=env.max_agents
+    )
+    required = val.required & val.asked
+    return {
+        "val_jaccard": float(jaccard(chosen, required).mean()),
+        "val_exact": float((chosen == required).all(axis=1).mean()),
+        "val_steps": float(steps.mean()),
+    }
+
+
+def _saved(
+    online: nn.Module, target: nn.Module, optimizer: torch.optim.Optimizer, kept: Mapping[str, torch.Tensor]
+) -> dict[str, NDArray[Any]]:
+    """Everything that changes while learning, as arrays."""
+    arrays = {f"online.{name}": t.numpy().copy() for name, t in online.state_dict().items()}
+    arrays |= {f"target.{name}": t.numpy().copy() for name, t in target.state_dict().items()}
+    arrays |= {f"best.{name}": t.numpy().copy() for name, t in kept.items()}
+    for i, moments in optimizer.state_dict()["state"].items():
+        arrays |= {f"adam.{i}.{name}": t.numpy().copy() for name, t in moments.items()}
+    return arrays
+
+
+def _restore(
+    arrays: Mapping[str, NDArray[Any]],
+    online: nn.Module,
+    target: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    kept: dict[str, torch.Tensor],
+) -> None:
+    def part(prefix: str) -> dict[str, torch.Tensor]:
+        named = {name: a for name, a in arrays.items() if name.startswith(prefix)}
+        return {name.removeprefix(prefix): torch.from_numpy(np.array(a)) for name, a in named.items()}
+
+    online.load_state_dict(part("online."))
+    target.load_state_dict(part("target."))
+    kept.clear()
+    kept.update(part("best."))
+    moments: dict[int, dict[str, torch.Tensor]] = {}
+    for name, tensor in part("adam.").items():
+        index, what = name.split(".", 1)
+        moments.setdefault(int(index), {})[what] = tensor
+    optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -1,0 +1,132 @@
+"""Fitting the linear scorer: TF-IDF and one support vector machine per agent (Fan et al. 2008, LIBLINEAR).
+
+Imported by workers only: it brings scikit-learn and scipy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
+
+from training_app.engine.scorers import BoolArray, FloatArray, ScorerProgress, no_progress, prior_log_odds
+from training_app.engine.text import LinearMargins, TfIdf, characters_of, words_of
+
+Matrix = sp.csr_matrix
+
+
+def _counts(documents: Sequence[Sequence[str]]) -> tuple[Matrix, list[str]]:
+    """How often each term stands in each document: (counts [N, T], the T terms in sorted order)."""
+    index: dict[str, int] = {}
+    starts, columns = [0], []
+    for terms in documents:
+        columns += [index.setdefault(term, len(index)) for term in terms]
+        starts.append(len(columns))
+    counts = sp.csr_matrix(
+        (np.ones(len(columns), np.float64), np.array(columns, np.int64), np.array(starts, np.int64)),
+        shape=(len(documents), len(index)),
+    )
+    counts.sum_duplicates()
+    terms = sorted(index)
+    return counts[:, [index[term] for term in terms]].tocsr(), terms
+
+
+def _most_frequent(counts: Matrix, terms: list[str], keep: int) -> tuple[Matrix, list[str]]:
+    if not keep or len(terms) <= keep:
+        return counts, terms
+    total = np.asarray(counts.sum(axis=0)).ravel()
+    best = np.sort(np.argsort(-total, kind="stable")[:keep])
+    return counts[:, best].tocsr(), [terms[i] for i in best]
+
+
+def fit_tfidf(
+    texts: Sequence[str],
+    *,
+    word_range: tuple[int, int] = (1, 2),
+    character_range: tuple[int, int] = (2, 5),
+    max_features: int = 0,
+    min_documents: int = 1,
+) -> tuple[TfIdf, Matrix]:
+    """The fitted features and the matrix of the texts themselves, float64[N, features].
+
+    Character n-grams are counted once per distinct token: counts = (documents x tokens) @ (tokens x n-grams), which
+    gives scikit-learn's own counts at a fraction of its time. `max_features` keeps the most frequent of each block.
+    """
+    blocks = []
+    by_word, words = _counts([words_of(text, *word_range) for text in texts])
+    blocks.append(_most_frequent(by_word, words, max_features))
+    in_text, tokens = _counts([text.lower().split() for text in texts])
+    in_token, characters = _counts([characters_of(token, *character_range) for token in tokens])
+    blocks.append(_most_frequent((in_text @ in_token).tocsr(), characters, max_features))
+
+    idf, parts, names = [], [], []
+    for counts, terms in blocks:
+        if min_documents > 1:
+            documents = np.asarray((counts > 0).sum(axis=0)).ravel()
+            kept = np.flatnonzero(documents >= min_documents)
+            counts, terms = counts[:, kept].tocsr(), [terms[i] for i in kept]
+        names.append(terms)
+        if terms:
+            weigh = TfidfTransformer(sublinear_tf=True).fit(counts)
+            idf.append(weigh.idf_)
+            parts.append(weigh.transform(counts))
+    if not parts:
+        raise ValueError("the texts hold no word and no character to learn from")
+    tfidf = TfIdf(names[0], names[1], np.concatenate(idf).astype(np.float32), word_range, character_range)
+    return tfidf, sp.hstack(parts).tocsr()
+
+
+class LinearScorer:
+    """TF-IDF and a linear model per agent; `model` is "svm" (squared hinge) or "logreg"."""
+
+    kind: ClassVar[str] = "linear"
+    folds: ClassVar[int] = 10
+
+    def __init__(
+        self,
+        *,
+        c: float = 1.0,
+        model: Literal["svm", "logreg"] = "svm",
+        word_range: tuple[int, int] = (1, 2),
+        character_range: tuple[int, int] = (2, 5),
+        max_features: int = 0,
+    ) -> None:
+        self.c, self.model = c, model
+        self.word_range, self.character_range, self.max_features = word_range, character_range, max_features
+
+    def fit(
+        self,
+        texts: Sequence[str],
+        Y: BoolArray,  # noqa: N803
+        asked: BoolArray,
+        *,
+        seed: int,
+        progress: ScorerProgress = no_progress,
+    ) -> LinearMargins:
+        """texts (N), Y bool[N, A], asked bool[N, A]. Raises ValueError where no text has a word or character."""
+        tfidf, features = fit_tfidf(
+            texts, word_range=self.word_range, character_range=self.character_range, max_features=self.max_features
+        )
+        agents = Y.shape[1]
+        weights: FloatArray = np.zeros((features.shape[1], agents), np.float32)
+        bias = prior_log_odds(Y, asked).copy()
+        for a in range(agents):
+            progress(a, agents, "linear model")
+            rows = asked[:, a]
+            y = Y[rows, a]
+            if y.all() or not y.any():
+                continue
+            fitted = self._classifier(seed).fit(features if rows.all() else features[rows], y)
+            weights[:, a] = fitted.coef_[0]
+            bias[a] = fitted.intercept_[0]
+        return LinearMargins(tfidf, weights, bias)
+
+    def _classifier(self, seed: int) -> LinearSVC | LogisticRegression:
+        if self.model == "svm":
+            return LinearSVC(C=self.c, random_state=seed)
+        return LogisticRegression(C=self.c, solver="liblinear", random_state=seed)

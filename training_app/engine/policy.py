@@ -1,0 +1,210 @@
+"""Policies as they are served: action values of a state, and the greedy walk to a set of agents. numpy only.
+
+A policy sees a query as `x`: per-agent log-odds float32[B, A] (shared policy), or any vector float32[B, D] (plain
+policy), with `extra` float32[B, E] for what concerns the query as a whole. `ddqn.py` learns the same functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training_app.engine.scorers import BoolArray, FloatArray
+
+CONTEXT = 7  # numbers that describe a state as a whole, see `context`
+PER_AGENT = 2  # numbers that describe one agent in it
+LIMIT = 8.0  # log-odds beyond this say nothing more
+
+
+class Policy(Protocol):
+    """Action values: larger is better. A value of 0 for STOP is not stored, it is known (`stop_is_zero`)."""
+
+    kind: ClassVar[str]
+    stop_is_zero: bool
+
+    def values(
+        self, x: FloatArray, extra: FloatArray, selected: BoolArray, available: BoolArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """(values of selecting each agent float32[B, A], value of STOP float32[B]) of B states."""
+
+    def tensors(self) -> dict[str, NDArray[Any]]: ...
+
+    def config(self) -> dict[str, Any]: ...
+
+
+def probabilities(x: FloatArray, available: BoolArray) -> FloatArray:
+    """p(agent needed) from log-odds, 0 for agents that are not available. float32[B, A]."""
+    return np.where(available, 1 / (1 + np.exp(-np.clip(x, -LIMIT, LIMIT))), 0).astype(np.float32)
+
+
+def context(p: FloatArray, none: FloatArray, selected: BoolArray) -> FloatArray:
+    """What all agents of a state share, float32[B, CONTEXT].
+
+    p float32[B, A] probabilities, none float32[B] the probability that no agent is needed were they independent,
+    selected bool[B, A]. In order: expected hits among the selected; expected needs not yet selected; number selected;
+    the Jaccard that those three promise; the largest probability left; `none`; whether anything is selected.
+    Counts enter as log(1 + n), so that a pool of 200 agents stays within the range of one of 10.
+    """
+    hits = (p * selected).sum(axis=-1)
+    left = p.sum(axis=-1) - hits
+    count = selected.sum(axis=-1).astype(np.float32)
+    best = np.where(selected, 0, p).max(axis=-1)
+    out = np.empty((*p.shape[:-1], CONTEXT), np.float32)
+    out[..., 0] = np.log1p(hits)
+    out[..., 1] = np.log1p(np.maximum(left, 0))
+    out[..., 2] = np.log1p(count)
+    out[..., 3] = hits / (count + np.maximum(left, 0) + 1e-3)
+    out[..., 4] = best
+    out[..., 5] = none
+    out[..., 6] = count > 0
+    return out
+
+
+@dataclass(frozen=True)
+class SharedPolicy:
+    """One small network, used for every agent: its own log-odds and probability, and the pooled context of the state.
+
+        Q(s, a) = f(x_a / LIMIT, p_a, context(s), extra)       f: a multilayer perceptron with ReLU
+
+    `layers` are (weights [in, out], bias [out]) pairs of f; `stop` the same of a second network on the context alone
+    for the reward modes in which STOP has a value to learn, else empty.
+    """
+
+    layers: tuple[tuple[FloatArray, FloatArray], ...]
+    stop: tuple[tuple[FloatArray, FloatArray], ...] = ()
+    kind: ClassVar[str] = "shared"
+
+    @property
+    def stop_is_zero(self) -> bool:
+        return not self.stop
+
+    def values(
+        self, x: FloatArray, extra: FloatArray, selected: BoolArray, available: BoolArray
+    ) -> tuple[FloatArray, FloatArray]:
+        p = probabilities(x, available)
+        none = np.exp(np.log1p(-p).sum(axis=-1))
+        shared = np.concatenate([context(p, none, selected), extra], axis=-1)  # (B, C)
+        own = np.stack([np.clip(x, -LIMIT, LIMIT) / LIMIT, p], axis=-1)  # (B, A, 2)
+        return self.from_parts(own.astype(np.float32), shared)
+
+    def from_parts(self, own: FloatArray, shared: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """own float32[B, A, PER_AGENT], shared float32[B, C] -> values float32[B, A], float32[B]."""
+        (first, bias), *rest = self.layers
+        # The first layer in two parts: the shared one is computed once a state, not once an agent.
+        hidden = own @ first[:PER_AGENT] + (shared @ first[PER_AGENT:] + bias)[:, None]
+        for weights, bias in rest:
+            np.maximum(hidden, 0, out=hidden)
+            hidden = hidden @ weights + bias
+        if not self.stop:
+            return hidden[..., 0], np.zeros(len(shared), np.float32)
+        end = shared
+        for i, (weights, bias) in enumerate(self.stop):
+            end = (np.maximum(end, 0) if i else end) @ weights + bias
+        return hidden[..., 0], end[:, 0]
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        return _named(self.layers, "q") | _named(self.stop, "stop")
+
+    def config(self) -> dict[str, Any]:
+        return {"kind": self.kind, "layers": len(self.layers), "stop_layers": len(self.stop)}
+
+
+@dataclass(frozen=True)
+class PlainPolicy:
+    """One multilayer perceptron from (x, extra, mask of selected agents) to a value for every agent and STOP."""
+
+    layers: tuple[tuple[FloatArray, FloatArray], ...]
+    stop_is_zero: bool = False
+    kind: ClassVar[str] = "plain"
+
+    def values(
+        self, x: FloatArray, extra: FloatArray, selected: BoolArray, available: BoolArray
+    ) -> tuple[FloatArray, FloatArray]:
+        hidden = np.concatenate([x, extra, selected.astype(np.float32)], axis=-1)
+        for i, (weights, bias) in enumerate(self.layers):
+            hidden = (np.maximum(hidden, 0) if i else hidden) @ weights + bias
+        stop = np.zeros(len(x), np.float32) if self.stop_is_zero else hidden[:, -1]
+        return hidden[:, :-1], stop
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        return _named(self.layers, "q")
+
+    def config(self) -> dict[str, Any]:
+        return {"kind": self.kind, "layers": len(self.layers), "stop_is_zero": self.stop_is_zero}
+
+
+def _named(layers: tuple[tuple[FloatArray, FloatArray], ...], name: str) -> dict[str, NDArray[Any]]:
+    found: dict[str, NDArray[Any]] = {}
+    for i, (weights, bias) in enumerate(layers):
+        found[f"{name}.{i}.weights"] = np.ascontiguousarray(weights, np.float32)
+        found[f"{name}.{i}.bias"] = np.ascontiguousarray(bias, np.float32)
+    return found
+
+
+def load_policy(config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> SharedPolicy | PlainPolicy:
+    """The policy of an artifact. Raises ValueError where its parts do not fit."""
+
+    def layers(name: str, count: Any) -> tuple[tuple[FloatArray, FloatArray], ...]:
+        try:
+            found = tuple((tensors[f"{name}.{i}.weights"], tensors[f"{name}.{i}.bias"]) for i in range(int(count)))
+        except KeyError as error:
+            raise ValueError(f"the policy lacks the tensor {error}") from None
+        width = None
+        for weights, bias in found:
+            if weights.ndim != 2 or bias.shape != weights.shape[1:] or width not in (None, weights.shape[0]):
+                raise ValueError("the layers of the policy do not fit each other")
+            width = weights.shape[1]
+        return found
+
+    kind = config.get("kind")
+    if kind == "shared":
+        return SharedPolicy(layers("q", config["layers"]), layers("stop", config.get("stop_layers", 0)))
+    if kind == "plain":
+        return PlainPolicy(layers("q", config["layers"]), bool(config.get("stop_is_zero", False)))
+    raise ValueError(f"unknown policy kind {kind!r}")
+
+
+def greedy(
+    policy: Policy,
+    x: FloatArray,
+    extra: FloatArray,
+    available: BoolArray,
+    *,
+    min_agents: int = 0,
+    max_agents: int = 0,
+    margin: float = 0.0,
+) -> tuple[BoolArray, NDArray[np.int64], NDArray[np.int64]]:
+    """The greedy walk of B queries at once.
+
+    An agent is taken while its value exceeds that of STOP by more than `margin` (the operating point). Returns
+    (selected bool[B, A], order int64[B, A]: the agents in the order they were taken, then -1, and steps int64[B],
+    STOP counted).
+    """
+    count, agents = available.shape
+    selected = np.zeros((count, agents), np.bool_)
+    order = np.full((count, agents), -1, np.int64)
+    steps = np.zeros(count, np.int64)
+    active = np.arange(count)
+    limit = min(agents, max_agents) if max_agents else agents
+    for step in range(limit + 1):
+        if step == limit:
+            steps[active] = step
+            break
+        chosen, open_ = selected[active], available[active]
+        q, stop = policy.values(x[active], extra[active], chosen, open_)
+        q = np.where(open_ & ~chosen, q, -np.inf)
+        best = q.argmax(axis=1)
+        value = q[np.arange(len(active)), best]
+        forced = step < min_agents
+        go = (value > stop + margin) if not forced else np.isfinite(value)
+        steps[active[~go]] = step + 1
+        active, best = active[go], best[go]
+        if not active.size:
+            break
+        selected[active, best] = True
+        order[active, step] = best
+    return selected, order, steps
