@@ -116,6 +116,8 @@ def test_the_grammars_needs_are_not_near_copies():
 
 
 def test_no_hand_written_row_is_a_filled_template():
+    """Sentences of up to three words, which everybody writes ("wrong number sorry"), are let through."""
+
     def pattern(sentence: str) -> str:  # a slot holds up to four words
         return re.sub(rf"\b({'|'.join([*generate.FILLERS, 'order', 'amount'])})(s?)\b", r"\\w+( \\w+){0,3}", sentence)
 
@@ -124,10 +126,7 @@ def test_no_hand_written_row_is_a_filled_template():
     for name in ("test", "val_handwritten"):
         for row in generate.read_rows(generate.HERE / f"{name}.jsonl"):
             text = words(row["text"])
-            hits = [p.pattern for p in with_slots if p.fullmatch(text)]
-            if hits:
-                print("HIT", row["text"], hits)
-            assert True
+            assert not [p.pattern for p in with_slots if p.fullmatch(text)], row
 
 
 @pytest.mark.parametrize("split", SPLITS)
