@@ -238,7 +238,7 @@ def _rows(pool: Pool, active: frozenset[int], include_llm: bool) -> Iterator[dic
                 whole = gold.compose(labels[key], merged, include_llm=True)
                 required, asked, split = whole.required, whole.asked, Split.TRAIN.value
             said = active & frozenset(asked or ())
-            if not said:
+            if not said or not split:  # without a split it became gold just now: the next snapshot has it
                 continue
             row: dict[str, Any] = {
                 "query": key,

@@ -1,0 +1,46 @@
+"""Give queries a split where they have none."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from datasets_app import splits
+from datasets_app.management.console import pool_of
+from datasets_app.models import Query
+
+
+def ratios(value: str) -> tuple[float, ...]:
+    """ "70/15/15" or "0.7,0.15,0.15" as three shares; ValueError where it is no such thing."""
+    parts = [float(part) for part in value.replace("/", ",").replace(":", ",").split(",")]
+    if len(parts) != 3 or min(parts) < 0 or not 0 < sum(parts) < float("inf"):
+        raise ValueError
+    return tuple(parts)
+
+
+class Command(BaseCommand):
+    help = (
+        "Give every gold query without a split one, stratified by set size. Queries that read the same but for case, "
+        "punctuation and space share a split; one that was given, or came with an import, never changes. "
+        "Example: python manage.py dataset_split --pool support --ratios 70/15/15 --seed 0"
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--pool", required=True, help="the pool's slug")
+        parser.add_argument("--ratios", default="70/15/15", help="train/val/test, in any unit (default: 70/15/15)")
+        parser.add_argument("--seed", type=int, default=0, help="another seed, another draw (default: 0)")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        pool = pool_of(options["pool"])
+        try:
+            shares = ratios(options["ratios"])
+        except ValueError:
+            raise CommandError(
+                f"--ratios: {options['ratios']!r} is not three shares; write train/val/test, for example 70/15/15"
+            ) from None
+        counts = splits.assign(pool, shares, options["seed"])
+        told = ", ".join(f"{split} {count:,}" for split, count in counts.items())
+        self.stdout.write(f"groups that got a split: {told}")
+        waiting = Query.objects.filter(dataset__pool=pool, gold__isnull=True, deleted_at__isnull=True, group__split="")
+        left = waiting.count()
+        if left:
+            self.stdout.write(f"{left:,} queries without gold wait for their first label before they get a split")

@@ -1,0 +1,48 @@
+"""Read a file of queries, labeled or not, into a pool."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from datasets_app import imports, queries
+from datasets_app.management.console import ImportBar, existing_file, pool_of, tell
+from datasets_app.models import Split
+from training_app.engine.data import FORMATS
+
+
+class Command(BaseCommand):
+    help = (
+        "Read a file of queries into a pool: JSONL, CSV (columns text, required_agents, …) or plain text, one query a line. "
+        "Bad rows are reported with line and reason, good ones go in; the same file again changes nothing. "
+        "Example: python manage.py import_queries tickets.jsonl --pool support --dataset Tickets"
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file", metavar="FILE", help="the file to read")
+        parser.add_argument("--pool", required=True, help="the pool's slug")
+        parser.add_argument("--dataset", default="", help="its dataset, made where there is none (default: its first)")
+        parser.add_argument("--format", choices=FORMATS, help="default: from the file's name or its first bytes")
+        parser.add_argument("--split", choices=Split.values, default="", help="for rows that name none")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        pool = pool_of(options["pool"])
+        path = existing_file(options["file"])
+        progress = ImportBar()
+        try:
+            with path.open("rb") as stream:
+                head = stream.read(4_096)
+                stream.seek(0)
+                upload = imports.read_file(
+                    queries.dataset_of(pool, options["dataset"]),
+                    stream,
+                    options["format"] or imports.guess_format(path.name, head),
+                    split=options["split"],
+                    progress=progress,
+                )
+        except OSError as error:
+            raise CommandError(f"{path}: {error.strerror or error}") from None
+        finally:
+            progress.close()
+        tell(self, [upload])
+        if upload.rows_read and upload.rejected == upload.rows_read:
+            raise CommandError(f"{path}: no row of it could be read in; the first problem: {upload.problems.first()}")

@@ -1,0 +1,69 @@
+"""Make a pool from a folder: its agents, its labeled queries with their splits, its guidelines."""
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils.text import slugify
+
+from agents_app import pools
+from agents_app.models import Pool
+from datasets_app import imports, queries
+from datasets_app.management.console import ImportBar, tell
+from training_app.engine.data import DataError, read_agents
+
+
+class Command(BaseCommand):
+    help = (
+        "Make a pool from a folder that holds agents.jsonl and, where there are any, train.jsonl, val.jsonl, test.jsonl and "
+        "guidelines.md. A second time it adds what is new and changes nothing else. "
+        "Example: python manage.py load_pool data/support --slug support --name 'Customer support'"
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("directory", metavar="DIR", help="the folder")
+        parser.add_argument("--slug", help="the pool's name in URLs and commands (default: the folder's name)")
+        parser.add_argument("--name", help="the pool's name on screen, for a new pool (default: the folder's name)")
+        parser.add_argument("--dataset", default="", help="the dataset for the queries (default: the pool's first)")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        directory = Path(options["directory"])
+        if not directory.is_dir():
+            raise CommandError(f"{directory} is not a folder")
+        words = directory.resolve().name.replace("_", " ").replace("-", " ").strip() or "pool"
+        slug = options["slug"] or slugify(words) or "pool"
+        if slug != slugify(slug, allow_unicode=False) and not slug.replace("_", "").isalnum():
+            raise CommandError(f"--slug: {slug!r} may hold letters, digits, - and _ only")
+        try:
+            agents = read_agents(directory / "agents.jsonl")
+            pool = Pool.objects.filter(slug=slug).first()
+            if pool is None:
+                name = options["name"] or words[0].upper() + words[1:]
+                pool = pools.create_pool(name, slug, actor=None, actor_name="load_pool")
+            loaded = pools.load_agents(pool, agents, actor_name="load_pool")
+        except (DataError, pools.PoolError) as error:
+            raise CommandError(f"{directory}: {error}") from None
+        self.stdout.write(
+            f"{pool.name} ({pool.slug}): {loaded.created} agents added, {loaded.updated} changed, "
+            f"{loaded.unchanged} unchanged"
+        )
+
+        guidelines = directory / "guidelines.md"
+        if guidelines.is_file() and not pool.guidelines:
+            try:
+                pools.set_guidelines(pool, guidelines.read_text(encoding="utf-8-sig"), actor=None)
+            except UnicodeDecodeError:
+                raise CommandError(f"{guidelines} is not UTF-8") from None
+            self.stdout.write("guidelines.md: loaded")
+
+        if not any((directory / f"{name}.jsonl").is_file() for name in ("train", "val", "test", "unassigned")):
+            return
+        progress = ImportBar()
+        try:
+            dataset = queries.dataset_of(pool, options["dataset"])
+            uploads = imports.load_folder(pool, directory, dataset=dataset, progress=progress)
+        except OSError as error:
+            raise CommandError(f"{directory}: {error.strerror or error}") from None
+        finally:
+            progress.close()
+        tell(self, uploads)
