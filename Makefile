@@ -52,6 +52,10 @@ bench: setup ## Every router on the demo pool: quality, training time, speed
 	@rm -rf var/bench && $(BIN)/python -m datasets_app.demo.generate var/bench
 	@$(MANAGE) benchmark var/bench --seeds 3
 
+bench-peer: setup ## Beside ddqn-router 0.2.0: quality, training, speed, HTTP. DATA=folder OUT=folder; most of an hour
+	@test -n "$(DATA)" || { echo "Name a folder with agents.jsonl, train.jsonl, val.jsonl, test.jsonl: make bench-peer DATA=folder"; exit 1; }
+	@$(BIN)/python benchmarks/peer/run.py $(DATA) $(or $(OUT),var/bench-peer)
+
 $(VENV)/.installed: requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; PYTHON=python3.12 make run names another.")'
 	@test -x $(BIN)/python || { echo "Making the virtual environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
