@@ -1,8 +1,59 @@
-"""The WSGI application that a server runs: `routerweb.wsgi:application`."""
+"""The WSGI application that a server runs: `routerweb.wsgi:application`.
+
+Calls of the API go straight to it. Sessions, cookies, CSRF and messages mean nothing to an application with a key, and Django's own
+way through them takes several times as long as the rest of an answer. What Django checks for every request is checked here too: the
+host's name, and that the connection is secure where it has to be; a call that fails either is left to Django to refuse.
+"""
 
 import os
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Any
 
 from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "routerweb.settings")
-application = get_wsgi_application()
+django_application = get_wsgi_application()
+
+from django.conf import settings  # noqa: E402  (the applications have to be loaded first)
+from django.http.request import split_domain_port, validate_host  # noqa: E402
+
+from training_app import api, reaper, serving  # noqa: E402
+
+STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
+EVERY_REPLY = (
+    ("Content-Type", "application/json"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Cache-Control", "no-store"),
+)
+
+
+def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    """Answer one request: a call of the API here, any other in Django."""
+    path = environ.get("PATH_INFO", "")
+    if not path.startswith("/api/") or not _known_host(environ.get("HTTP_HOST", "")) or not _secure_enough(environ):
+        return django_application(environ, start_response)
+    reply = api.answer(api.Call(environ["REQUEST_METHOD"], path, environ, environ["wsgi.input"].read))
+    headers = [*EVERY_REPLY, *reply.headers, ("Content-Length", str(len(reply.body)))]
+    if settings.SECURE_HSTS_SECONDS:
+        headers.append(("Strict-Transport-Security", f"max-age={settings.SECURE_HSTS_SECONDS}; includeSubDomains"))
+    start_response(STATUS_LINES[reply.status], headers)
+    return [] if environ["REQUEST_METHOD"] == "HEAD" else [reply.body]
+
+
+@lru_cache(maxsize=256)
+def _known_host(host: str) -> bool:
+    return validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS)
+
+
+def _secure_enough(environ: dict[str, Any]) -> bool:
+    if not settings.SECURE_SSL_REDIRECT or environ["wsgi.url_scheme"] == "https":
+        return True
+    header, value = getattr(settings, "SECURE_PROXY_SSL_HEADER", None) or ("", "")
+    return bool(header) and environ.get(header, "").split(",")[0].strip() == value
+
+
+serving.warm()
+if settings.BACKGROUND_THREADS:
+    reaper.start_once()

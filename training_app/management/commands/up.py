@@ -26,7 +26,7 @@ def commands() -> dict[str, str]:
     python = shlex.quote(sys.executable)
     manage = f"{python} {shlex.quote(str(MANAGE))}"
     return {
-        "web": f"exec {python} -m gunicorn -c gunicorn.conf.py routerweb.wsgi:application",
+        "web": f"exec {python} -m routerweb.server",
         "jobs": f"exec {manage} qcluster",
         "train": f"exec {manage} qcluster --name train",
     }

@@ -1,0 +1,278 @@
+"""What a process answers from: every pool's active model and every live API key, in memory, swapped when they change.
+
+One immutable `Served` stands behind one reference. Requests read it and never ask the database; a watcher thread, started in each
+process after its fork, reads the version stamp every STAMP_SECONDS and, where it moved, builds the next `Served` and swaps it in.
+While the database is away the last one keeps answering, and the watcher goes on by itself once it is back.
+"""
+
+import hashlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.conf import settings
+from django.db import Error as DatabaseFault
+from django.db import connection
+
+from agents_app.models import Agent, ApiKey, Pool, Stamp
+from training_app import registry
+from training_app.engine.router import Router
+from training_app.models import RouterModel
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """One version of a pool's router, ready to route."""
+
+    pk: int
+    name: str
+    router: Router
+
+
+@dataclass(frozen=True, slots=True)
+class RosterAgent:
+    """One agent of a pool as it stands now. `covered` tells whether the active model has learnt it."""
+
+    id: int
+    code: str
+    name: str
+    description: str
+    keywords: tuple[str, ...]
+    cost: float
+    state: str
+    available: bool
+    covered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPool:
+    """A pool as requests see it.
+
+    `available` are the ids that the model may choose, None when it may choose all that it knows; retired and unavailable agents
+    are left out. `not_covered` are the active agents that the model has never seen. `problem` says why the active model could
+    not be loaded; `model` is then the one before it, if there was one.
+    """
+
+    pk: int
+    slug: str
+    name: str
+    roster: tuple[RosterAgent, ...]
+    names: Mapping[int, str]
+    model: LoadedModel | None
+    available: frozenset[int] | None
+    not_covered: tuple[int, ...]
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """What one API key may do; `pools` are slugs, `expires` is in seconds since 1970."""
+
+    pk: int
+    name: str
+    scopes: frozenset[str]
+    pools: tuple[str, ...]
+    expires: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Everything that requests are answered from, as of one value of the version stamp."""
+
+    stamp: int
+    pools: Mapping[str, LoadedPool] = field(default_factory=dict)
+    callers: Mapping[str, Caller] = field(default_factory=dict)
+
+
+_served: Served | None = None
+_watcher: threading.Thread | None = None
+_loading = threading.Lock()
+_checked_at = 0.0  # monotonic time at which the stamp was last read
+_database_fault = ""
+
+
+def served() -> Served:
+    """What this process answers from; the first call loads it, later ones only read a reference.
+
+    Raises django.db.Error where nothing is loaded yet and the database cannot be reached.
+    """
+    state = _served
+    if state is None or _watcher is None:
+        return _start()
+    return state
+
+
+def current(slug: str) -> LoadedPool | None:
+    """The pool of that slug as requests see it, None where there is no such pool."""
+    return served().pools.get(slug)
+
+
+def caller_of(secret: str, state: Served) -> Caller | None:
+    """Who holds that key; None where no live key is it. The full set of live keys is in memory, so a wrong key costs no query."""
+    caller = state.callers.get(hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest())
+    if caller is not None and caller.expires is not None and caller.expires <= time.time():
+        return None
+    return caller
+
+
+def warm() -> None:
+    """Load every pool's active model and all keys before traffic comes; without a database the first request tries again."""
+    try:
+        served()
+    except DatabaseFault as error:
+        logger.warning("The database cannot be reached; models are loaded once it answers: %s", error)
+        connection.close()
+
+
+def refresh() -> Served:
+    """Read the stamp and, where it moved, load what changed and swap it in; raises django.db.Error without a database."""
+    global _served, _checked_at, _database_fault
+    with _loading:
+        try:
+            # Read before the load: a change that lands during it moves the stamp again and is seen at the next look.
+            stamp = Stamp.current()
+            if _served is None or _served.stamp != stamp:
+                _served = _load(stamp, _served)
+        except DatabaseFault as error:
+            _database_fault = type(error).__name__
+            raise
+        _checked_at = time.monotonic()
+        _database_fault = ""
+        return _served
+
+
+def health() -> dict[str, Any]:
+    """The database as it was last seen, the models in memory and their problems; asks the database only before the first load."""
+    try:
+        pools = served().pools.values()
+    except DatabaseFault:
+        connection.close()
+        pools = {}.values()
+    return {
+        "database": "away" if _database_fault else "ok",
+        "stamp_age_seconds": round(time.monotonic() - _checked_at, 3) if _served is not None else None,
+        "models": {pool.slug: pool.model.name if pool.model else None for pool in pools},
+        "problems": {pool.slug: pool.problem for pool in pools if pool.problem},
+    }
+
+
+def forget() -> None:
+    """Drop what is in memory, so that the next request loads anew."""
+    global _served
+    _served = None
+
+
+# --- The watcher --------------------------------------------------------------------------------------------------
+
+
+def _start() -> Served:
+    global _watcher
+    if not settings.BACKGROUND_THREADS:
+        return refresh()
+    state = _served or refresh()
+    with _loading:
+        if _watcher is None:
+            _watcher = threading.Thread(target=_watch, name="stamp-watcher", daemon=True)
+            _watcher.start()
+    return state
+
+
+def _watch() -> None:
+    while True:
+        time.sleep(settings.STAMP_SECONDS)
+        watch_once()
+
+
+def watch_once() -> None:
+    """One look of the watcher: whatever goes wrong, what is in memory keeps answering and the next look tries again."""
+    was_away = bool(_database_fault)
+    try:
+        refresh()
+    except DatabaseFault as error:
+        if not was_away:
+            logger.warning("The database went away; the models in memory keep answering: %s", error)
+        connection.close()
+    except Exception:
+        logger.exception("The version stamp was read, but what changed could not be loaded.")
+    else:
+        if was_away:
+            logger.warning("The database is back.")
+
+
+def _after_fork() -> None:
+    # Threads do not survive a fork and a lock may have been held by one; what is loaded is immutable and stays shared.
+    global _watcher, _loading
+    _watcher, _loading = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+# --- Loading ------------------------------------------------------------------------------------------------------
+
+
+def _load(stamp: int, before: Served | None) -> Served:
+    models = {model.pool_id: model for model in RouterModel.objects.filter(state="active").select_related("pool")}
+    agents: dict[int, list[Agent]] = {}
+    for agent in Agent.objects.order_by("number"):
+        agents.setdefault(agent.pool_id, []).append(agent)
+    pools = {}
+    for pool in Pool.objects.all():
+        earlier = before.pools.get(pool.slug) if before else None
+        pools[pool.slug] = _load_pool(pool, agents.get(pool.pk, []), models.get(pool.pk), earlier)
+    return Served(stamp, pools, _load_callers({pool.pk: slug for slug, pool in pools.items()}))
+
+
+def _load_pool(pool: Pool, agents: list[Agent], row: RouterModel | None, earlier: LoadedPool | None) -> LoadedPool:
+    model = earlier.model if earlier and earlier.pk == pool.pk else None
+    problem = ""
+    if row is None:
+        model = None
+    elif model is None or model.pk != row.pk:
+        try:
+            model = LoadedModel(row.pk, row.name, Router.load(registry.artifact_bytes(row)))
+        except DatabaseFault:
+            raise
+        except Exception as error:
+            kept = f"; {model.name} keeps answering" if model else ""
+            problem = f"{row.name} was refused: {error or type(error).__name__}{kept}."
+            logger.error("Pool %s: %s", pool.slug, problem)
+    known = {agent.id: agent.name for agent in model.router.agents} if model else {}
+    routable = {agent.number for agent in agents if agent.state == Agent.State.ACTIVE and agent.available}
+    active = [agent.number for agent in agents if agent.state == Agent.State.ACTIVE]
+    return LoadedPool(
+        pk=pool.pk,
+        slug=pool.slug,
+        name=pool.name,
+        roster=tuple(
+            RosterAgent(
+                agent.number, agent.code, agent.name, agent.description, tuple(agent.keywords), agent.cost, agent.state,
+                agent.available, agent.number in known,
+            )
+            for agent in agents
+        ),
+        names={**known, **{agent.number: agent.name for agent in agents}},
+        model=model,
+        available=None if routable >= known.keys() else frozenset(routable & known.keys()),
+        not_covered=tuple(number for number in active if number not in known),
+        problem=problem,
+    )  # fmt: skip
+
+
+def _load_callers(slugs: Mapping[int, str]) -> dict[str, Caller]:
+    pools_of: dict[int, list[str]] = {}
+    for key_id, pool_id in ApiKey.pools.through.objects.values_list("apikey_id", "pool_id"):
+        if pool_id in slugs:
+            pools_of.setdefault(key_id, []).append(slugs[pool_id])
+    return {
+        key.digest: Caller(
+            key.pk, key.name, frozenset(key.scopes), tuple(sorted(pools_of.get(key.pk, ()))),
+            key.expires_at.timestamp() if key.expires_at else None,
+        )
+        for key in ApiKey.objects.live()
+    }  # fmt: skip
