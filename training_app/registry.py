@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from agents_app import audit
 from agents_app.models import Pool, Stamp
-from training_app.engine.router import ArtifactError, Router
+from training_app.engine import router
 from training_app.models import Artifact, Promotion, RouterModel, Run
 
 Actor = User | None
@@ -49,13 +49,19 @@ def find(name: str) -> RouterModel:
 
 
 def register(
-    run: Run | None, pool: Pool, artifact: bytes, scorecard: Mapping[str, Any], *, actor: Actor = None, actor_name: str = ""
+    run: Run | None,
+    pool: Pool,
+    artifact: bytes,
+    scorecard: Mapping[str, Any],
+    *,
+    actor: Actor = None,
+    actor_name: str = "",
 ) -> RouterModel:
     """Keep an artifact as the pool's next version, a candidate.
 
     `run` is None for an imported model. Raises RegistryError for an artifact that cannot be loaded.
     """
-    router = _load(artifact)
+    loaded = _load(artifact)
     digest = hashlib.sha256(artifact).hexdigest()
     with transaction.atomic():
         Pool.objects.select_for_update().get(pk=pool.pk)
@@ -64,7 +70,7 @@ def register(
             pool=pool,
             version=(newest or 0) + 1,
             run=run,
-            roster=[{**asdict(agent), "keywords": list(agent.keywords)} for agent in router.agents],
+            roster=[{**asdict(agent), "keywords": list(agent.keywords)} for agent in loaded.agents],
             scorecard=dict(scorecard),
             artifact_digest=digest,
             artifact_bytes=len(artifact),
@@ -156,8 +162,8 @@ def _activate(model: RouterModel, *, actor: Actor, reason: str, actor_name: str,
     return promotion
 
 
-def _load(artifact: bytes) -> Router:
+def _load(artifact: bytes) -> "router.Router":
     try:
-        return Router.load(artifact)
-    except ArtifactError as error:
+        return router.Router.load(artifact)
+    except router.ArtifactError as error:
         raise RegistryError(_("The artifact cannot be used: %(why)s") % {"why": error}) from error

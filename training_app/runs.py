@@ -65,7 +65,10 @@ def launch(
     """
     settings_of_run = Config.from_mapping(config or {})
     if snapshot is None:
-        snapshot = snapshots.take(pool, author=author)
+        try:
+            snapshot = snapshots.take(pool, author=author)
+        except snapshots.SnapshotError as error:
+            raise RunError(str(error)) from error
     elif snapshot.pool_id != pool.pk:
         raise RunError(_("Snapshot %(snapshot)s belongs to another pool.") % {"snapshot": snapshot})
     _check_splits(snapshot)
@@ -99,10 +102,10 @@ def _check_splits(snapshot: Snapshot) -> None:
     if missing:
         raise RunError(
             _(
-                "Snapshot %(snapshot)s has no queries in: %(missing)s. A run needs train, validation and test queries; "
-                "`python manage.py dataset_split --pool %(pool)s` gives a split to every query that has none."
+                "Snapshot %(snapshot)s has no queries in: %(missing)s. A run needs train, validation and test queries: "
+                "label or import more."
             )
-            % {"snapshot": snapshot, "missing": ", ".join(missing), "pool": snapshot.pool.slug}
+            % {"snapshot": snapshot, "missing": ", ".join(missing)}
         )
 
 

@@ -1,0 +1,31 @@
+"""List a pool's models."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+from django.utils import timezone
+
+from datasets_app.management.console import pool_of
+from training_app import registry, scorecards
+
+
+class Command(BaseCommand):
+    help = "List a pool's models, newest first. Example: python manage.py list_models --pool support"
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--pool", required=True, help="the pool's slug")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        pool = pool_of(options["pool"])
+        models = scorecards.with_headlines(list(registry.models(pool).defer("scorecard", "roster")))
+        if not models:
+            self.stdout.write(f"{pool.slug} has no models yet; train --pool {pool.slug} makes one.")
+            return
+        wide = max(len(model.name) for model in models)
+        self.stdout.write(f"{'model':<{wide}}  {'state':<9}  jaccard     f1  exact  made")
+        for model in models:
+            figures = [scorecards.figure_of(model, name) for name in ("jaccard", "f1", "exact")]
+            shown = "  ".join(f"{figure:.3f}" if figure is not None else "    –" for figure in figures)
+            made = timezone.localtime(model.created_at).strftime("%Y-%m-%d %H:%M")
+            source = f"run {model.run_id}" if model.run_id else "import"
+            self.stdout.write(f"{model.name:<{wide}}  {model.state:<9}    {shown}  {made}  {source}")

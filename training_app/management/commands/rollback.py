@@ -1,0 +1,28 @@
+"""Go back to a pool's earlier model."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from datasets_app.management.console import pool_of
+from training_app import registry
+
+
+class Command(BaseCommand):
+    help = (
+        "Go back to the model that was active before; again, one further back. "
+        "Example: python manage.py rollback --pool support"
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--pool", required=True, help="the pool's slug")
+        parser.add_argument("--reason", default="", help="why; it is kept with the roll-back")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        pool = pool_of(options["pool"])
+        try:
+            promotion = registry.rollback(pool, actor=None, actor_name="rollback", reason=options["reason"])
+        except registry.RegistryError as error:
+            raise CommandError(str(error)) from None
+        instead = f" instead of {promotion.previous.name}" if promotion.previous else ""
+        self.stdout.write(f"{promotion.model.name} answers now{instead}.")

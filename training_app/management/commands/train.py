@@ -1,0 +1,125 @@
+"""Train a router on a pool's gold labels."""
+
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from tqdm import tqdm
+
+from datasets_app.management.console import pool_of
+from training_app import runs, scorecards, tasks
+from training_app.engine.config import ConfigError
+from training_app.models import RouterModel, Run
+
+if TYPE_CHECKING:
+    from training_app.engine.train import Progress
+
+
+class Command(BaseCommand):
+    help = (
+        "Train a router on a pool's gold labels, here, with a progress bar; with --queue, in a worker. "
+        "Example: python manage.py train --pool support --set total_steps=5000 --promote"
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--pool", required=True, help="the pool's slug")
+        parser.add_argument("--config", metavar="FILE.yaml", help="settings of the run; docs/settings.md lists them")
+        parser.add_argument(
+            "--set", metavar="KEY=VALUE", action="append", default=[], help="one setting; may be given many times"
+        )
+        parser.add_argument("--promote", action="store_true", help="make the model the active one when it is there")
+        parser.add_argument("--queue", action="store_true", help="hand the run to a worker and return at once")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        pool = pool_of(options["pool"])
+        config = {**read_config(options.get("config")), **read_pairs(options.get("set") or [])}
+        queue = bool(options.get("queue"))
+        try:
+            run = runs.launch(
+                pool, config=config, promote=bool(options.get("promote")), actor_name="train", queue=queue
+            )
+        except (ConfigError, runs.RunError) as error:
+            raise CommandError(str(error)) from None
+        if queue:
+            self.stdout.write(f"Run {run.pk} is queued: snapshot {run.snapshot}, {run.snapshot.rows:,} queries.")
+            return
+        self.stdout.write(f"Run {run.pk}: snapshot {run.snapshot}, {run.snapshot.rows:,} queries.")
+        self._train(run)
+
+    def _train(self, run: Run) -> None:
+        attempt = runs.claim(run.pk)
+        if attempt is None:
+            raise CommandError(f"run {run.pk} was taken by a worker; its page shows how it goes on")
+        bar = Bar()
+        # Like Ctrl-C, a plain kill cancels the run instead of leaving it to be found dead.
+        before = signal.signal(signal.SIGTERM, _interrupt)
+        try:
+            outcome = tasks.work(run.pk, attempt, tell=bar)
+        except KeyboardInterrupt:
+            runs.cancel(run, actor=None, actor_name="train")
+            raise CommandError(f"run {run.pk} was cancelled") from None
+        finally:
+            bar.close()
+            signal.signal(signal.SIGTERM, before)
+        run.refresh_from_db()
+        if outcome != "done":
+            raise CommandError(run.error or f"run {run.pk} is {run.get_status_display().lower()}")
+        model = RouterModel.objects.select_related("pool").get(run=run)
+        state = "promoted" if model.state == RouterModel.State.ACTIVE else "a candidate"
+        self.stdout.write(f"{model.name} is {state}. {scorecards.verdict(model)}")
+
+
+class Bar:
+    """A progress bar on standard error for what takes longer than two seconds; one for each phase."""
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+        self._phase = ""
+
+    def __call__(self, progress: "Progress") -> None:
+        if progress.phase != self._phase:
+            self.close()
+            self._phase = progress.phase
+            self._bar = tqdm(total=progress.total or None, desc=progress.phase, disable=None, delay=2, leave=False)
+        self._bar.total = progress.total or None
+        self._bar.update(progress.step - self._bar.n)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def read_config(name: str | None) -> Mapping[str, Any]:
+    """The settings of a YAML file; CommandError where it cannot be read."""
+    if not name:
+        return {}
+    try:
+        content = yaml.safe_load(Path(name).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CommandError(f"{name}: {error.strerror}") from None
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise CommandError(f"{name} is not YAML: {' '.join(str(error).split())}") from None
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise CommandError(f"{name} must hold settings, one `name: value` a line")
+    return content
+
+
+def read_pairs(pairs: list[str]) -> dict[str, Any]:
+    """`key=value` words as settings; the engine reads each value as its setting's type."""
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise CommandError(f"--set {pair}: expected KEY=VALUE, for example --set total_steps=5000")
+        values[key.strip()] = value.strip()
+    return values
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

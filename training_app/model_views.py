@@ -1,0 +1,96 @@
+"""Pages of models: the list, one model with its scorecard, promotion and roll-back."""
+
+from typing import cast
+
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_POST
+
+from agents_app.access import Role, get_pool, require_role
+from routerweb.http import page
+from training_app import registry, scorecards
+from training_app.models import Promotion, RouterModel
+
+ROWS = 25
+
+
+@require_GET
+@require_role(Role.OPS)
+def model_list(request: HttpRequest, slug: str) -> HttpResponse:
+    """All models of the pool, newest first; `?state=` filters."""
+    pool = get_pool(slug)
+    state = request.GET.get("state", "")
+    found = registry.models(pool).select_related("pool", "run")
+    if state in RouterModel.State.values:
+        found = found.filter(state=state)
+    rows = Paginator(found, ROWS).get_page(request.GET.get("page"))
+    context = {
+        "pool": pool,
+        "rows": scorecards.with_headlines(list(rows)),
+        "page_of_rows": rows,
+        "state": state,
+        "states": RouterModel.State.choices,
+        "active": registry.active(pool),
+        "back": registry.rollback_target(pool),
+        "promotions": Promotion.objects.filter(pool=pool).select_related("model__pool", "previous__pool", "author")[
+            :10
+        ],
+    }
+    return page(request, "training_app/models.html", context, title=_("Models"), crumbs=[(pool.name, reverse("home"))])
+
+
+@require_GET
+@require_role(Role.OPS)
+def model_detail(request: HttpRequest, slug: str, version: int) -> HttpResponse:
+    """One model: its state, its scorecard, the agents that it knows, and how it came to be."""
+    model = _model(slug, version)
+    context = {
+        "pool": model.pool,
+        "model": model,
+        "active": registry.active(model.pool),
+        "promotions": model.promotions.select_related("previous__pool", "model__pool", "author"),
+        "roster": scorecards.agents(model),
+        **scorecards.context(model),
+    }
+    crumbs = [(model.pool.name, reverse("home")), (_("Models"), reverse("models", args=[slug]))]
+    return page(request, "training_app/model.html", context, title=model.name, crumbs=crumbs)
+
+
+@require_POST
+@require_role(Role.OPS)
+def model_promote(request: HttpRequest, slug: str, version: int) -> HttpResponse:
+    """Make the model the active one."""
+    model = _model(slug, version)
+    try:
+        registry.promote(model, actor=cast(User, request.user), reason=request.POST.get("reason", "").strip())
+        messages.success(
+            request,
+            _("%(model)s answers the requests of %(pool)s now.") % {"model": model.name, "pool": model.pool},
+        )
+    except registry.RegistryError as error:
+        messages.error(request, str(error))
+    return redirect("model", slug, version)
+
+
+@require_POST
+@require_role(Role.OPS)
+def model_rollback(request: HttpRequest, slug: str) -> HttpResponse:
+    """Go back to the model that was active before."""
+    pool = get_pool(slug)
+    try:
+        promotion = registry.rollback(
+            pool, actor=cast(User, request.user), reason=request.POST.get("reason", "").strip()
+        )
+        messages.success(request, _("Rolled back to %(model)s.") % {"model": promotion.model.name})
+    except registry.RegistryError as error:
+        messages.error(request, str(error))
+    return redirect("models", slug)
+
+
+def _model(slug: str, version: int) -> RouterModel:
+    return get_object_or_404(RouterModel.objects.select_related("pool", "run"), pool=get_pool(slug), version=version)

@@ -1,0 +1,154 @@
+"""Pages of runs: the list, the form that launches one, and one run, live while it trains."""
+
+from typing import Any, cast
+
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.core.paginator import Paginator
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from agents_app.access import Role, get_pool, require_role
+from agents_app.models import Pool
+from datasets_app.models import Snapshot
+from routerweb.http import page
+from training_app import curves, registry, runs, scorecards
+from training_app.engine.config import Config, ConfigError
+from training_app.launch_form import LaunchForm, initial_of, preview
+from training_app.models import RouterModel, Run
+
+ROWS = 25
+
+
+@require_GET
+@require_role(Role.OPS)
+def run_list(request: HttpRequest, slug: str) -> HttpResponse:
+    """All runs of the pool, newest first; `?status=` filters."""
+    pool = get_pool(slug)
+    status = request.GET.get("status", "")
+    found = Run.objects.filter(pool=pool).select_related("snapshot", "pool", "author").order_by("-pk")
+    if status in Run.Status.values:
+        found = found.filter(status=status)
+    rows = Paginator(found, ROWS).get_page(request.GET.get("page"))
+    made = registry.models(pool).filter(run__in=list(rows)).defer("scorecard", "roster")
+    models = {model.run_id: model for model in scorecards.with_headlines(list(made))}
+    context = {
+        "pool": pool,
+        "rows": [(run, changed_settings(run), models.get(run.pk)) for run in rows],
+        "page_of_rows": rows,
+        "status": status,
+        "statuses": Run.Status.choices,
+    }
+    return page(request, "training_app/runs.html", context, title=_("Runs"), crumbs=[(pool.name, reverse("home"))])
+
+
+@require_http_methods(["GET", "POST"])
+@require_role(Role.OPS)
+def run_new(request: HttpRequest, slug: str) -> HttpResponse:
+    """The form that launches a run. `?from=` takes another run's settings; an HTMX request gets the preview alone."""
+    pool = get_pool(slug)
+    form = LaunchForm(pool, request.POST if request.method == "POST" else None, initial=_initial(request, pool))
+    if request.method == "POST" and form.is_valid():
+        try:
+            run = runs.launch(
+                pool,
+                config=form.config(),
+                snapshot=form.cleaned_data["snapshot"],
+                promote=form.cleaned_data["promote"],
+                author=cast(User, request.user),
+            )
+        except ConfigError as error:
+            form.add_error(error.field, error.reason)
+        except runs.RunError as error:
+            form.add_error("snapshot", str(error))
+        else:
+            messages.success(request, _("%(run)s is queued.") % {"run": run})
+            return redirect("run", slug, run.pk)
+    context = {"pool": pool, "form": form, "preview": preview(pool, _chosen_snapshot(request, pool))}
+    if request.headers.get("HX-Request"):
+        return render(request, "training_app/_preview.html", context)
+    crumbs = [(pool.name, reverse("home")), (_("Runs"), reverse("runs", args=[slug]))]
+    status = 422 if form.errors else 200
+    return page(request, "training_app/run_new.html", context, title=_("Launch a run"), crumbs=crumbs, status=status)
+
+
+@require_GET
+@require_role(Role.OPS)
+def run_detail(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
+    """One run. An HTMX request gets the part that changes while it trains, and a reload of the page when it has ended."""
+    run = _run(slug, run_id)
+    context: dict[str, Any] = {
+        "pool": run.pool,
+        "run": run,
+        "picture": curves.read(run),
+        "changed": changed_settings(run),
+    }
+    if request.headers.get("HX-Request"):
+        response = render(request, "training_app/_run_live.html", context)
+        if run.ended:
+            response["HX-Refresh"] = "true"
+        return response
+    model = RouterModel.objects.filter(run=run).select_related("pool").first()
+    if model:
+        context |= {"model": model, "active": registry.active(run.pool), **scorecards.context(model)}
+    crumbs = [(run.pool.name, reverse("home")), (_("Runs"), reverse("runs", args=[slug]))]
+    return page(
+        request, "training_app/run.html", context, title=_("Run %(number)d") % {"number": run.pk}, crumbs=crumbs
+    )
+
+
+@require_POST
+@require_role(Role.OPS)
+def run_cancel(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
+    """End a queued or running run."""
+    run = _run(slug, run_id)
+    try:
+        runs.cancel(run, actor=cast(User, request.user))
+        messages.success(request, _("%(run)s is cancelled.") % {"run": run})
+    except runs.RunError as error:
+        messages.error(request, str(error))
+    return redirect("run", slug, run_id)
+
+
+@require_POST
+@require_role(Role.OPS)
+def run_relaunch(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
+    """Put a failed or cancelled run back into the queue."""
+    run = _run(slug, run_id)
+    try:
+        runs.relaunch(run, cast(User, request.user))
+        messages.success(request, _("%(run)s is queued again.") % {"run": run})
+    except runs.RunError as error:
+        messages.error(request, str(error))
+    return redirect("run", slug, run_id)
+
+
+def changed_settings(run: Run) -> dict[str, Any]:
+    """The run's settings that differ from the defaults; those that this version does not know stand as they are."""
+    defaults = Config().to_mapping()
+    return {name: value for name, value in run.config.items() if name not in defaults or defaults[name] != value}
+
+
+def _run(slug: str, run_id: int) -> Run:
+    known: QuerySet[Run] = Run.objects.select_related("pool", "snapshot", "author")
+    return get_object_or_404(known, pool=get_pool(slug), pk=run_id)
+
+
+def _initial(request: HttpRequest, pool: Pool) -> dict[str, Any]:
+    origin = request.GET.get("from", "")
+    if not origin:
+        chosen = _chosen_snapshot(request, pool)
+        return {"snapshot": chosen.pk} if chosen else {}
+    if not origin.isdecimal():
+        raise Http404
+    run = get_object_or_404(Run, pool=pool, pk=int(origin))
+    return {**initial_of(run.config), "promote": run.promote}
+
+
+def _chosen_snapshot(request: HttpRequest, pool: Pool) -> Snapshot | None:
+    chosen = (request.POST if request.method == "POST" else request.GET).get("snapshot", "")
+    return Snapshot.objects.filter(pool=pool, pk=int(chosen)).first() if chosen.isdecimal() else None

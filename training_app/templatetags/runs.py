@@ -1,0 +1,46 @@
+"""How spans of time and settings of runs are written on screen."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from django import template
+from django.utils.translation import gettext as _
+
+from training_app.models import Run
+
+register = template.Library()
+
+
+@register.filter
+def setting(value: object) -> str:
+    """A setting's value as it would stand in a file."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+@register.filter
+def duration(value: timedelta | None) -> str:
+    """A span in the largest unit that fits: 40 seconds, 12 minutes, 3.5 hours."""
+    if value is None:
+        return "–"
+    seconds = value.total_seconds()
+    if seconds < 100:
+        return _("%(n)d s") % {"n": max(1, round(seconds))}
+    if seconds < 6000:
+        return _("%(n)d min") % {"n": round(seconds / 60)}
+    return _("%(n).1f h") % {"n": seconds / 3600}
+
+
+@register.filter
+def took(run: Run) -> str:
+    """How long a run trained, its last attempt."""
+    return duration(run.finished_at - run.started_at) if run.finished_at and run.started_at else "–"
+
+
+@register.filter
+def latest(metrics: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """The latest figures of a run: at most six, with readable names."""
+    shown = [(name.replace("_", " "), value) for name, value in metrics.items() if isinstance(value, int | float)]
+    return shown[:6]
