@@ -1,7 +1,15 @@
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
 from django.utils.translation import gettext_lazy as _
 
 
 class AgentsAppConfig(AppConfig):
     name = "agents_app"
     verbose_name = _("Pools and access")
+
+    def ready(self) -> None:
+        from agents_app.roles import grant
+
+        # Without a sender: it hears of every app. django.contrib.auth stands before this app in INSTALLED_APPS and has
+        # connected first, so an app's permission rows are there when this runs.
+        post_migrate.connect(grant, dispatch_uid="agents_app.roles.grant")

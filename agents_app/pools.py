@@ -4,6 +4,7 @@ An agent's id never changes its meaning: agents are retired or merged, never del
 than the pool's is refused whole.
 """
 
+import math
 import string
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -131,6 +132,11 @@ def _clean_name(name: str, taken: Iterable[Agent]) -> str:
     return name
 
 
+def _check_cost(cost: float) -> None:
+    if not math.isfinite(cost) or cost < 0:
+        raise PoolError(_("The cost is %(cost)s; it must be a number from 0.") % {"cost": cost}, "cost")
+
+
 def _clean_keywords(keywords: Iterable[str]) -> list[str]:
     cleaned = (" ".join(str(word).split()) for word in keywords)
     return list(dict.fromkeys(word for word in cleaned if word))
@@ -181,6 +187,7 @@ def add_agent(
             cost=cost,
         )
         _check_code(agent, present)
+        _check_cost(cost)
         _checked(agent)
         agent.save()
         _tell("agent.added", pool, agent, actor, actor_name, {"id": agent.number})
@@ -221,6 +228,7 @@ def update_agent(agent: Agent, *, actor: User | None, actor_name: str = "", **ch
         for field in before:
             setattr(agent, field, changes[field])
         _check_code(agent, others)
+        _check_cost(agent.cost)
         _checked(agent)
         agent.save(update_fields=list(before))
         action = "agent.renamed" if set(before) == {"name"} else "agent.changed"
@@ -291,6 +299,21 @@ def merge(agent: Agent, into: Agent, actor: User | None, *, actor_name: str = ""
     return agent
 
 
+def update_pool(pool: Pool, *, name: str, description: str, actor: User | None) -> Pool:
+    """Change a pool's name and description; its slug stays. Raises PoolError for a blank name."""
+    name, description = " ".join(name.split()), description.strip()
+    if not name:
+        raise PoolError(_("The pool has no name."), "name")
+    with transaction.atomic():
+        before = Pool.objects.select_for_update().get(pk=pool.pk)
+        if (before.name, before.description) != (name, description):
+            pool.name, pool.description = name, description
+            _checked(pool)
+            pool.save(update_fields=("name", "description"))
+            _tell("pool.changed", pool, pool.slug, actor, "", {"name": [before.name, name]})
+    return pool
+
+
 def set_guidelines(pool: Pool, markdown: str, *, actor: User | None) -> Pool:
     """Replace the pool's labeling guidelines; the old text stays in the audit trail."""
     with transaction.atomic():
@@ -352,8 +375,8 @@ def load_agents(pool: Pool, agents: Sequence[data.Agent], actor: User | None = N
             taken = {other.code for other in present.values() if other.pk != row.pk}
             changes: dict[str, Any] = {"name": agent.name, "description": agent.description, "keywords": agent.keywords}
             changes["cost"] = agent.cost
-            if agent.code and agent.code.upper() not in taken:
-                changes["code"] = agent.code
+            if code := _usable_code(agent.code, taken):
+                changes["code"] = code
             update_agent(row, actor=actor, actor_name=actor_name, **changes)
             after = (row.name, row.description, row.keywords, row.code, row.cost)
             updated += after != before[agent.id]
@@ -361,18 +384,25 @@ def load_agents(pool: Pool, agents: Sequence[data.Agent], actor: User | None = N
     return Loaded(created=created, updated=updated, unchanged=unchanged - created)
 
 
+def _usable_code(code: str, taken: Iterable[str]) -> str:
+    """The code of a file as the pool can use it, "" where it is no code or another agent's."""
+    code = code.strip().upper()
+    return code if len(code) == 2 and set(code) <= set(CODE_LETTERS) and code not in taken else ""
+
+
 def _new_row(pool: Pool, agent: data.Agent, present: Iterable[Agent]) -> Agent:
     present = list(present)
     taken = {other.code for other in present}
-    code = agent.code.strip().upper()
+    code = _usable_code(agent.code, taken)
     row = Agent(
         pool=pool,
         number=agent.id,
-        code=code if code and code not in taken else free_code(agent.name, taken),
+        code=code or free_code(agent.name, taken),
         name=_clean_name(agent.name, present),
         description=agent.description.strip(),
         keywords=_clean_keywords(agent.keywords),
         cost=agent.cost,
     )
+    _check_cost(row.cost)
     _checked(row)
     return row

@@ -10,8 +10,8 @@ from typing import Any
 import dj_database_url
 import django_stubs_ext
 from django.core.exceptions import ImproperlyConfigured
+from django.templatetags.static import static
 from django.urls import reverse_lazy
-from django.utils.translation import gettext_lazy as _
 
 from routerweb import env
 
@@ -255,9 +255,33 @@ LOGGING: dict[str, Any] = {
 UNFOLD: dict[str, Any] = {
     "SITE_TITLE": "Routerweb",
     "SITE_HEADER": "Routerweb",
-    "SITE_SUBHEADER": _("Which agents does this query need?"),
-    "SITE_SYMBOL": "alt_route",
-    "SITE_URL": "/",
+    "SITE_URL": None,
+    "SITE_ICON": lambda request: static("routerweb/mark.svg"),
+    "SITE_FAVICONS": [
+        {"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("routerweb/mark.svg")},
+    ],
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
+    "GLOBAL_CALLBACK": "agents_app.navigation.shell",
+    "STYLES": [lambda request: static("routerweb/app.css")],
+    "SCRIPTS": [lambda request: static("routerweb/app.js")],
+    "LOGIN": {"form": "agents_app.forms.SignInForm"},
+    "SIDEBAR": {"show_search": True, "command_search": True, "navigation": "agents_app.navigation.sidebar"},
+    "COMMAND": {"search_models": False, "search_callback": "agents_app.navigation.search"},
+    # One accent, a calm petrol. 600 carries white text and is text on white; 500 is text on the dark ground: each above 4.5 to 1.
+    "COLORS": {
+        "primary": {
+            "50": "oklch(97.5% .013 208)",
+            "100": "oklch(94.5% .028 208)",
+            "200": "oklch(89.5% .05 208)",
+            "300": "oklch(82.5% .075 208)",
+            "400": "oklch(77% .095 208)",
+            "500": "oklch(70% .1 208)",
+            "600": "oklch(47% .085 212)",
+            "700": "oklch(41% .074 214)",
+            "800": "oklch(35.5% .062 216)",
+            "900": "oklch(30% .05 218)",
+            "950": "oklch(23% .038 220)",
+        },
+    },
 }

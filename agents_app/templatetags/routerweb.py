@@ -21,6 +21,8 @@ from django.utils.timesince import timesince, timeuntil
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from agents_app.guidelines import rendered
+
 register = template.Library()
 
 # The state words of the whole product, by the value that the models keep.
@@ -127,6 +129,12 @@ def figure(value: float | None, digits: int = 3) -> str:
     if value is None or not math.isfinite(value):
         return NOTHING
     return str(formats.number_format(value, digits))
+
+
+@register.filter
+def markdown(text: str) -> SafeString:
+    """Guidelines as safe HTML; wrap it in `class="rw-prose"`."""
+    return rendered(text)
 
 
 @register.simple_tag

@@ -1,0 +1,54 @@
+"""Pages: forgotten passwords and first ones. Django's own views, drawn in the sign-in page's look."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.auth import views
+from django.contrib.auth.forms import SetPasswordForm
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.utils.translation import gettext as _
+from unfold.widgets import BASE_INPUT_CLASSES
+
+from agents_app.forms import ResetForm
+
+
+class NewPasswordForm(SetPasswordForm):
+    """Two fields in the sign-in page's look."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for field in self.fields.values():
+            field.widget.attrs["class"] = " ".join(BASE_INPUT_CLASSES)
+
+
+def _shell(request: HttpRequest, title: str) -> dict[str, Any]:
+    return {**admin.site.each_context(request), "title": title}
+
+
+def reset(request: HttpRequest) -> HttpResponseBase:
+    """Asks for an address and mails a link to it, if it has an account; the answer is the same if not."""
+    view = views.PasswordResetView.as_view(
+        form_class=ResetForm,
+        extra_context=_shell(request, _("Reset your password")),
+        extra_email_context={"site": "Routerweb"},
+    )
+    return view(request)
+
+
+def reset_sent(request: HttpRequest) -> HttpResponseBase:
+    """Says that the link is on its way."""
+    return views.PasswordResetDoneView.as_view(extra_context=_shell(request, _("Look into your mail")))(request)
+
+
+def set_password(request: HttpRequest, uidb64: str, token: str) -> HttpResponseBase:
+    """Where an invitation or a reset link leads: sets the password, once."""
+    view = views.PasswordResetConfirmView.as_view(
+        form_class=NewPasswordForm, extra_context=_shell(request, _("Choose a password"))
+    )
+    return view(request, uidb64=uidb64, token=token)
+
+
+def set_done(request: HttpRequest) -> HttpResponseBase:
+    """Says that the password is set."""
+    return views.PasswordResetCompleteView.as_view(extra_context=_shell(request, _("Your password is set")))(request)

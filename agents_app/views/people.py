@@ -1,0 +1,172 @@
+"""Pages: the people of this site, and the trail of what they did. Both are the site's, not a pool's."""
+
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.core.paginator import Paginator
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.dateparse import parse_date
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from agents_app import people as accounts
+from agents_app.access import Role, person, require_role
+from agents_app.forms import ROLE_CHOICES, InviteForm, RoleForm
+from agents_app.models import AuditEntry
+from agents_app.navigation import pools_of
+from agents_app.people import PeopleError
+from agents_app.views.settings import draw
+
+PAGE = 50
+
+
+def _base_url(request: HttpRequest) -> str:
+    return request.build_absolute_uri("/")
+
+
+def _get_user(user_id: int) -> User:
+    return get_object_or_404(User.objects.prefetch_related("groups"), pk=user_id)
+
+
+@require_role(Role.ADMIN)
+@never_cache
+@require_http_methods(["GET", "POST"])
+def people(request: HttpRequest) -> HttpResponse:
+    """Everybody who may sign in; a form that invites one more. The link is shown for delivery by hand."""
+    form = InviteForm(request.POST or None)
+    invitation = None
+    if request.method == "POST" and form.is_valid():
+        values = form.cleaned_data
+        try:
+            invitation = accounts.invite(values["email"], values["role"], person(request), base_url=_base_url(request))
+        except PeopleError as error:
+            form.add_error("email", str(error))
+        else:
+            form = InviteForm()
+    return _draw_people(request, form, invitation)
+
+
+def _draw_people(request: HttpRequest, form: InviteForm, invitation: accounts.Invitation | None = None) -> HttpResponse:
+    found = User.objects.prefetch_related("groups").order_by("-is_active", "username")
+    text = request.GET.get("q", "").strip()
+    if text:
+        found = found.filter(Q(username__icontains=text) | Q(first_name__icontains=text) | Q(last_name__icontains=text))
+    rows = Paginator(found, PAGE).get_page(request.GET.get("page"))
+    context = {
+        "form": form,
+        "invitation": invitation,
+        "rows": rows,
+        "people": [(user, accounts.role_of(user), _state(user)) for user in rows],
+        "roles": ROLE_CHOICES,
+        "text": text,
+    }
+    return draw(request, "agents_app/people.html", "people", context, title=_("People"), pool=None)
+
+
+def _state(user: User) -> str:
+    if not user.is_active:
+        return "deactivated"
+    return "active" if user.has_usable_password() or user.last_login else "invited"
+
+
+@require_role(Role.ADMIN)
+@never_cache
+@require_POST
+def person_link(request: HttpRequest, user_id: int) -> HttpResponse:
+    """A new set-password link for a person, shown once and mailed where mail is set up."""
+    try:
+        invitation = accounts.new_link(_get_user(user_id), person(request), base_url=_base_url(request))
+    except PeopleError as error:
+        messages.error(request, str(error))
+        return redirect("people")
+    return _draw_people(request, InviteForm(), invitation)
+
+
+@require_role(Role.ADMIN)
+@require_POST
+def person_role(request: HttpRequest, user_id: int) -> HttpResponse:
+    """Give a person another role."""
+    user, form = _get_user(user_id), RoleForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, _("Choose one of the roles in the list."))
+        return redirect("people")
+    try:
+        accounts.set_role(user, form.cleaned_data["role"], person(request))
+    except PeopleError as error:
+        messages.error(request, str(error))
+    else:
+        role = dict(ROLE_CHOICES)[form.cleaned_data["role"]]
+        messages.success(request, _("%(person)s is now %(role)s.") % {"person": user.get_username(), "role": role})
+    return redirect("people")
+
+
+@require_role(Role.ADMIN)
+@require_POST
+def person_deactivate(request: HttpRequest, user_id: int) -> HttpResponse:
+    """Close an account; `person_activate` undoes it."""
+    user = _get_user(user_id)
+    try:
+        accounts.deactivate(user, person(request))
+    except PeopleError as error:
+        messages.error(request, str(error))
+    else:
+        said = _("%(person)s can no longer sign in. Their labels stay.") % {"person": user.get_username()}
+        messages.success(request, said, extra_tags="undo:" + reverse("person_activate", args=(user.pk,)))
+    return redirect("people")
+
+
+@require_role(Role.ADMIN)
+@require_POST
+def person_activate(request: HttpRequest, user_id: int) -> HttpResponse:
+    """Open a closed account again."""
+    user = accounts.reactivate(_get_user(user_id), person(request))
+    messages.success(request, _("%(person)s can sign in again.") % {"person": user.get_username()})
+    return redirect("people")
+
+
+@require_role(Role.OPS)
+@require_GET
+def audit(request: HttpRequest) -> HttpResponse:
+    """Who did what, latest first: `?actor=`, `?action=`, `?in=` (a pool's slug), `?from=` and `?to=` (days) filter."""
+    entries = AuditEntry.objects.select_related("pool")
+    wanted = {name: request.GET.get(name, "").strip() for name in ("actor", "action", "in", "from", "to")}
+    problems = []
+    if wanted["actor"]:
+        entries = entries.filter(actor_name__icontains=wanted["actor"])
+    if wanted["action"]:
+        entries = entries.filter(action__startswith=wanted["action"])
+    if wanted["in"]:
+        entries = entries.filter(pool__slug=wanted["in"])
+    for name, lookup, days in (("from", "at__gte", 0), ("to", "at__lt", 1)):
+        if not wanted[name]:
+            continue
+        day = _day(wanted[name])
+        if day is None:
+            problems.append(_("“%(day)s” is not a day. Write it as 2026-01-31.") % {"day": wanted[name]})
+        else:
+            start = datetime.combine(day + timedelta(days=days), datetime.min.time())
+            entries = entries.filter(**{lookup: timezone.make_aware(start)})
+    context: dict[str, Any] = {
+        "rows": Paginator(entries, PAGE).get_page(request.GET.get("page")),
+        "wanted": wanted,
+        "actions": list(AuditEntry.objects.order_by("action").values_list("action", flat=True).distinct()),
+        "pools": pools_of(request),
+        "problems": problems,
+        "filtered": any(wanted.values()),
+    }
+    return draw(request, "agents_app/audit.html", "audit", context, title=_("Audit trail"), pool=None)
+
+
+def _day(text: str) -> date | None:
+    try:
+        day = parse_date(text)
+    except ValueError:
+        return None
+    return day if day is not None and 1 < day.year < 9000 else None

@@ -1,0 +1,154 @@
+"""Pages: a pool's settings, in sections. Guidelines are the reviewers', keys and details are ops'."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from agents_app import keys, pools
+from agents_app.access import Role, get_pool, person, require_role, roles_of
+from agents_app.forms import GuidelinesForm, KeyForm, PoolDetailsForm
+from agents_app.guidelines import rendered
+from agents_app.models import ApiKey, Pool
+from agents_app.navigation import current_pool
+from agents_app.pools import PoolError
+from routerweb.http import page
+
+
+def sections(request: HttpRequest, here: str, pool: Pool | None = None) -> list[tuple[str, str, bool]]:
+    """(title, address, is this one) of each section of the settings that the person's role opens."""
+    pool = pool or current_pool(request)
+    every = (
+        ("settings", _("Guidelines"), {Role.REVIEWER, Role.OPS}),
+        ("prelabel", _("Pre-labeling"), {Role.REVIEWER, Role.OPS}),
+        ("settings_keys", _("API keys"), {Role.OPS}),
+        ("people", _("People"), {Role.ADMIN}),
+        ("settings_pool", _("Pool"), {Role.OPS}),
+        ("audit", _("Audit trail"), {Role.OPS}),
+    )
+    found = []
+    for name, title, roles in every:
+        if not roles & roles_of(request.user):
+            continue
+        for arguments in ([pool.slug] if pool else [], []):
+            try:
+                found.append((title, reverse(name, args=arguments), name == here))
+                break
+            except NoReverseMatch:
+                continue
+    return found
+
+
+def draw(
+    request: HttpRequest, template: str, here: str, context: dict[str, Any], *, title: str, pool: Pool | None
+) -> HttpResponse:
+    """One section of the settings, with the way to the others."""
+    pool = pool or current_pool(request)
+    crumbs = [(_("Settings"), reverse("settings", args=(pool.slug,)))] if pool else []
+    if pool:
+        crumbs.insert(0, (pool.name, reverse("settings", args=(pool.slug,))))
+    return page(
+        request,
+        template,
+        {"sections": sections(request, here, pool), "pool": pool, **context},
+        title=title,
+        crumbs=crumbs,
+    )
+
+
+@require_role(Role.REVIEWER, Role.OPS)
+@require_http_methods(["GET", "POST"])
+def guidelines(request: HttpRequest, slug: str) -> HttpResponse:
+    """The labeling guidelines as Markdown with a preview; `preview` in the form only shows what it would look like."""
+    pool = get_pool(slug)
+    form = GuidelinesForm(request.POST or None, initial={"guidelines": pool.guidelines})
+    preview = pool.guidelines
+    if request.method == "POST" and form.is_valid():
+        preview = form.cleaned_data["guidelines"]
+        if request.htmx:  # type: ignore[attr-defined]
+            return render(request, "agents_app/guidelines_preview.html", {"preview": rendered(preview)})
+        if "preview" not in request.POST:
+            pools.set_guidelines(pool, preview, actor=person(request))
+            messages.success(request, _("The guidelines were saved."))
+            return redirect("settings", slug)
+    context = {"form": form, "preview": rendered(preview)}
+    return draw(request, "agents_app/guidelines.html", "settings", context, title=_("Guidelines"), pool=pool)
+
+
+@require_role(Role.OPS)
+@require_http_methods(["GET", "POST"])
+def pool_details(request: HttpRequest, slug: str) -> HttpResponse:
+    """The pool's name and description; its slug stays, because applications and addresses use it."""
+    pool = get_pool(slug)
+    form = PoolDetailsForm(request.POST or None, initial={"name": pool.name, "description": pool.description})
+    if request.method == "POST" and form.is_valid():
+        try:
+            pools.update_pool(pool, actor=person(request), **form.cleaned_data)
+        except PoolError as error:
+            form.add_error(error.field if error.field in form.fields else None, str(error))
+        else:
+            messages.success(request, _("The pool was saved."))
+            return redirect("settings_pool", slug)
+    return draw(request, "agents_app/pool_details.html", "settings_pool", {"form": form}, title=_("Pool"), pool=pool)
+
+
+@require_role(Role.OPS)
+@never_cache
+@require_http_methods(["GET", "POST"])
+def api_keys(request: HttpRequest, slug: str) -> HttpResponse:
+    """The keys that open this pool; a new one's secret is in the answer to its making, and nowhere else, ever."""
+    pool = get_pool(slug)
+    form = KeyForm(request.POST or None, initial={"pools": [pool.pk]})
+    context: dict[str, Any] = {"pool": pool}
+    if request.method == "POST" and form.is_valid():
+        values = form.cleaned_data
+        expires = timezone.now() + timedelta(days=values["days"]) if values["days"] else None
+        try:
+            key, secret = keys.create_key(values["name"], values["pools"], values["scopes"], person(request), expires)
+        except keys.KeyRefused as error:
+            form.add_error(None, str(error))
+        else:
+            first = values["pools"][0]
+            body = f'{{"query": "…", "pool": "{first.slug}"}}'
+            context |= {
+                "key": key,
+                "secret": secret,
+                "endpoint": request.build_absolute_uri("/api/route/"),
+                "body": body,
+            }
+            form = KeyForm(initial={"pools": [pool.pk]})
+    now = timezone.now()
+    rows = list(
+        ApiKey.objects.filter(pools=pool).select_related("created_by").prefetch_related("pools").order_by("-created_at")
+    )
+    context |= {"form": form, "rows": [(row, _key_state(row, now)) for row in rows]}
+    return draw(request, "agents_app/keys.html", "settings_keys", context, title=_("API keys"), pool=pool)
+
+
+def _key_state(key: ApiKey, now: Any) -> str:
+    if key.revoked_at is not None:
+        return "revoked"
+    return "expired" if key.expires_at is not None and key.expires_at <= now else "active"
+
+
+@require_role(Role.OPS)
+@require_http_methods(["GET", "POST"])
+def key_revoke(request: HttpRequest, slug: str, key_id: int) -> HttpResponse:
+    """What revoking a key would do; then do it. It cannot be undone: nobody has the secret any more."""
+    pool = get_pool(slug)
+    key = get_object_or_404(ApiKey.objects.filter(pools=pool).prefetch_related("pools"), pk=key_id)
+    if request.method == "POST" or key.revoked_at is not None:
+        if key.revoked_at is None and keys.revoke(key, person(request)):
+            messages.success(request, _("The key “%(name)s” is revoked.") % {"name": key.name})
+        else:
+            messages.info(request, _("The key “%(name)s” was revoked before.") % {"name": key.name})
+        return redirect("settings_keys", slug)
+    title = _("Revoke the key “%(name)s”?") % {"name": key.name}
+    return draw(request, "agents_app/key_revoke.html", "settings_keys", {"key": key}, title=title, pool=pool)
