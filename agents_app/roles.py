@@ -10,6 +10,7 @@ installation that gave a group more keeps it.
 from typing import Any
 
 from django.apps import AppConfig
+from django.apps import apps as installed
 
 from agents_app.access import Role
 
@@ -44,10 +45,11 @@ def codenames(role: Role, app_config: AppConfig) -> set[str]:
     return names
 
 
-def grant(app_config: AppConfig, using: str, apps: Any, **kwargs: Any) -> None:
+def grant(app_config: AppConfig, using: str, apps: Any = None, **kwargs: Any) -> None:
     """Receiver of `post_migrate`: give the role groups their permissions on the app that was just migrated."""
     if not any(app_config.label in wanted for wanted in GRANTS.values()):
         return
+    apps = apps or installed  # `flush` sends the signal without them
     try:
         apps.get_model("auth", "Group"), apps.get_model("auth", "Permission")
     except LookupError:

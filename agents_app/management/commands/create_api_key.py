@@ -1,0 +1,56 @@
+"""`create_api_key NAME --pool POOL --scope SCOPE`: a key for the API, printed once."""
+
+from argparse import ArgumentParser
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from agents_app import keys
+from agents_app.models import ApiKey, Pool
+
+
+class Command(BaseCommand):
+    help = (
+        "Make an API key and print its secret: once, for it is not kept. "
+        "Example: python manage.py create_api_key webshop --pool support --scope route"
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name", help="the application that will use the key")
+        parser.add_argument(
+            "--pool", action="append", required=True, metavar="SLUG", help="a pool that it opens; may be given again"
+        )
+        parser.add_argument(
+            "--scope",
+            action="append",
+            choices=ApiKey.Scope.values,
+            help="what it may do; may be given again (default: route)",
+        )
+        parser.add_argument("--days", type=int, metavar="N", help="expires after N days (default: never)")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        pools = {pool.slug: pool for pool in Pool.objects.filter(slug__in=options["pool"])}
+        for slug in options["pool"]:
+            if slug not in pools:
+                known = ", ".join(Pool.objects.values_list("slug", flat=True)[:20]) or "none yet"
+                raise CommandError(f"there is no pool {slug!r}. Pools: {known}.")
+        expires = None
+        if options["days"] is not None:
+            if not 1 <= options["days"] <= 36_500:
+                raise CommandError("--days must be from 1 to 36500.")
+            expires = timezone.now() + timedelta(days=options["days"])
+        try:
+            key, secret = keys.create_key(
+                options["name"],
+                list(pools.values()),
+                options["scope"] or [ApiKey.Scope.ROUTE.value],
+                expires_at=expires,
+                actor_name="create_api_key",
+            )
+        except keys.KeyRefused as error:
+            raise CommandError(str(error)) from None
+        # The secret alone goes to standard output, so that a script can keep it: KEY=$(manage.py create_api_key ...)
+        self.stderr.write(f"{key.name}: {', '.join(key.scopes)} in {', '.join(pools)}. Keep it; it is not shown again.")
+        self.stdout.write(secret)

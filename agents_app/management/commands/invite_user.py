@@ -1,0 +1,32 @@
+"""`invite_user EMAIL --role ROLE`: an account, and the link by which its person sets a password."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from agents_app import people
+from agents_app.access import Role
+
+
+class Command(BaseCommand):
+    help = (
+        "Invite a person: make an account and print the link that sets its password (it is mailed too where EMAIL_HOST is "
+        "set). Example: python manage.py invite_user ana@example.com --role reviewer"
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("email", help="the person's e-mail address; they sign in with it")
+        parser.add_argument("--role", choices=[role.value for role in Role], default=Role.LABELER.value, help="default: labeler")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            invitation = people.invite(options["email"], options["role"], None, actor_name="invite_user")
+        except people.PeopleError as error:
+            raise CommandError(str(error)) from None
+        if invitation.mailed:
+            self.stderr.write(f"The link was mailed to {invitation.user.email}.")
+        elif invitation.problem:
+            self.stderr.write(invitation.problem)
+        self.stderr.write("This link sets the password, once:")
+        self.stdout.write(invitation.link)
