@@ -1,3 +1,5 @@
 from django.urls import URLPattern, URLResolver
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from datasets_app import labeling_urls, transfer_urls
+
+urlpatterns: list[URLPattern | URLResolver] = [*labeling_urls.urlpatterns, *transfer_urls.urlpatterns]
