@@ -90,7 +90,7 @@ class AgentForm(ModelForm):
     def clean_keywords(self) -> list[str]:
         keywords = self.cleaned_data["keywords"] or []
         if not isinstance(keywords, list) or not all(isinstance(word, str) for word in keywords):
-            raise ValidationError(_("Keywords are a list of texts, for example [\"refund\", \"invoice\"]."))
+            raise ValidationError(_('Keywords are a list of texts, for example ["refund", "invoice"].'))
         return keywords
 
     def clean(self) -> dict[str, Any]:

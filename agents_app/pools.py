@@ -142,12 +142,17 @@ def _clean_keywords(keywords: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(word for word in cleaned if word))
 
 
+def _free_slug(wanted: str) -> str:
+    taken = set(Pool.objects.filter(slug__startswith=wanted).values_list("slug", flat=True))
+    return next(slug for slug in (wanted, *(f"{wanted}-{n}" for n in range(2, len(taken) + 3))) if slug not in taken)
+
+
 def create_pool(
     name: str, slug: str = "", description: str = "", *, actor: User | None = None, actor_name: str = ""
 ) -> Pool:
     """A new, empty pool. The slug is made from the name when none is given. Raises PoolError when the slug is taken or not one."""
     name = " ".join(name.split())
-    slug = slug.strip() or slugify(name) or "pool"
+    slug = slug.strip() or _free_slug(slugify(name)[:40] or "pool")
     pool = Pool(name=name, slug=slug, description=description.strip())
     if Pool.objects.filter(slug=slug).exists():
         raise PoolError(_("There is a pool with the slug “%(slug)s” already. Choose another.") % {"slug": slug}, "slug")

@@ -17,7 +17,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("email", help="the person's e-mail address; they sign in with it")
-        parser.add_argument("--role", choices=[role.value for role in Role], default=Role.LABELER.value, help="default: labeler")
+        parser.add_argument(
+            "--role", choices=[role.value for role in Role], default=Role.LABELER.value, help="default: labeler"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

@@ -1,0 +1,331 @@
+"""One file that holds the whole installation, from SQLite or PostgreSQL, for SQLite or PostgreSQL.
+
+The file is a zip: a member `tables/NAME.jsonl` for each table, one JSON array of column values a line in the order of the primary key,
+and `manifest.json` with the format's number, the migrations that the database had, and each table's columns, number of rows and
+SHA-256. Nothing is pickled, so reading a file runs nothing that came with it. Everything is read in one snapshot of the database
+while others go on writing, and is streamed both ways: memory holds one batch of rows.
+
+Left out are sessions (everybody signs in again), the job queue and the results of its jobs (they are pickled, and belong to
+processes that are gone), and the admin's own short log of clicks.
+"""
+
+import base64
+import hashlib
+import io
+import json
+import os
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from django.apps import apps
+from django.core.management.color import no_style
+from django.db import DatabaseError, connection, models, transaction
+from django.db.migrations.recorder import MigrationRecorder
+
+from agents_app.models import Stamp
+
+FORMAT = 1
+LEFT_OUT = frozenset({"sessions.Session", "admin.LogEntry", "django_q.OrmQ", "django_q.Task"})
+# What `migrate` itself fills: a database with rows in these alone is an empty one.
+MADE_BY_MIGRATE = frozenset({"auth_permission", "auth_group", "auth_group_permissions", "django_content_type"})
+BATCH = 500
+BATCH_CHARACTERS = 8_000_000
+
+Tick = Callable[[str, int, int], None]  # table, rows done, rows in all
+
+
+class BackupError(Exception):
+    """A file that cannot be written or restored; the message says why, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table of the database and its columns, in the order in which the file has them."""
+
+    model: type[models.Model]
+    columns: tuple["models.Field[Any, Any]", ...]
+
+    @property
+    def name(self) -> str:
+        return self.model._meta.db_table
+
+
+def tables() -> list[Table]:
+    """Every table that a backup holds, in the order of the apps."""
+    found = []
+    for model in apps.get_models(include_auto_created=True):
+        meta = model._meta
+        if meta.proxy or not meta.managed or meta.label in LEFT_OUT:
+            continue
+        found.append(Table(model, tuple(meta.concrete_fields)))
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------- values as JSON
+
+
+def _plain(field: "models.Field[Any, Any]", value: Any) -> Any:
+    """A column's value as JSON can hold it."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (bytes, memoryview)):
+        return base64.b64encode(bytes(value)).decode()
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    if isinstance(field, models.JSONField):
+        return value
+    return str(value)  # UUID, Decimal, date
+
+
+def _value(field: "models.Field[Any, Any]", plain: Any) -> Any:
+    """What `_plain` gave, back as the database driver wants it."""
+    target = field
+    while isinstance(target, models.ForeignKey):
+        target = target.target_field
+    if isinstance(target, models.JSONField):
+        # A null in the file is SQL's where the column allows it, and JSON's where it does not.
+        return None if plain is None and target.null else target.get_db_prep_save(plain, connection)
+    if isinstance(target, models.BinaryField):
+        value = None if plain is None else base64.b64decode(plain, validate=True)
+    else:
+        value = target.to_python(plain)
+    return target.get_db_prep_save(value, connection)
+
+
+# ---------------------------------------------------------------------------------------------------- writing
+
+
+@contextmanager
+def _one_moment() -> Iterator[None]:
+    """Everything read inside is of one moment, and nobody is kept from writing."""
+    if connection.in_atomic_block:
+        yield
+        return
+    if connection.vendor == "sqlite":
+        # Django would begin a write transaction here; a plain one reads from its own snapshot of the write-ahead log.
+        with connection.cursor() as cursor:
+            cursor.execute("BEGIN")
+            try:
+                yield
+            finally:
+                cursor.execute("ROLLBACK")
+        return
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield
+
+
+def write(path: Path, tick: Tick | None = None) -> int:
+    """Write the whole installation to `path`, readable by its owner alone. Returns the number of rows.
+
+    The file appears under its name only when it is whole. Raises BackupError where it cannot be written.
+    """
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise BackupError(f"{path}: the folder {path.parent} does not exist. Make it, or name another file.")
+    if path.is_dir():
+        raise BackupError(f"{path} is a folder. Name a file in it.")
+    total = 0
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                total = _write(stream, tick)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise BackupError(f"{path} cannot be written: {error.strerror or error}.") from None
+    return total
+
+
+def _write(stream: BinaryIO, tick: Tick | None) -> int:
+    total = 0
+    described: dict[str, Any] = {}
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive, _one_moment():
+        migrations = sorted(MigrationRecorder(connection).applied_migrations())
+        for table in tables():
+            digest, rows = hashlib.sha256(), 0
+            all_rows = table.model._base_manager.count() if tick else 0
+            with archive.open(_member(table.name), "w", force_zip64=True) as member:
+                for values in _rows(table):
+                    line = json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+                    member.write(line)
+                    digest.update(line)
+                    rows += 1
+                    if tick and rows % BATCH == 0:
+                        tick(table.name, rows, all_rows)
+            described[table.name] = {
+                "columns": [field.column for field in table.columns],
+                "rows": rows,
+                "sha256": digest.hexdigest(),
+            }
+            total += rows
+        manifest = {
+            "format": FORMAT,
+            "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "database": connection.vendor,
+            "migrations": [list(key) for key in migrations],
+            "tables": described,
+        }
+        archive.writestr("manifest.json", json.dumps(manifest, indent=1))
+    return total
+
+
+def _member(table: str) -> str:
+    return f"tables/{table}.jsonl"
+
+
+def _rows(table: Table) -> Iterator[list[Any]]:
+    names = [field.attname for field in table.columns]
+    heavy = any(isinstance(field, models.BinaryField) for field in table.columns)
+    found = table.model._base_manager.order_by("pk").values_list(*names)
+    for row in found.iterator(chunk_size=1 if heavy else BATCH):
+        yield [_plain(field, value) for field, value in zip(table.columns, row, strict=True)]
+
+
+# ---------------------------------------------------------------------------------------------------- restoring
+
+
+def restore(path: Path, *, replace: bool = False, tick: Tick | None = None) -> int:
+    """Put a backup in place of what the database holds. Returns the number of rows.
+
+    The file is checked whole before the database is touched, and the change is one transaction: after a failure the old data
+    stand as they did. Raises BackupError for a file that is damaged, newer, or of other migrations than this installation's, and for a
+    database that is not empty unless `replace`.
+    """
+    path = Path(path)
+    present = set(connection.introspection.table_names())
+    if any(table.name not in present for table in tables()):
+        raise BackupError("the database has no tables yet, or old ones. Run `python manage.py migrate` first.")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            manifest = _checked_manifest(path, archive, tick)
+            if not replace and not is_empty():
+                raise BackupError(
+                    "the database is not empty. Restore into an empty one, or say --replace to give up what it holds."
+                )
+            return _put_in_place(archive, manifest, tick)
+    except (OSError, zipfile.BadZipFile, EOFError) as error:
+        reason = getattr(error, "strerror", None) or "it is not a backup, or it is damaged"
+        raise BackupError(f"{path} cannot be read: {reason}.") from None
+
+
+def is_empty() -> bool:
+    """Whether the database holds nothing that people or commands put there."""
+    return not any(
+        table.model._base_manager.exists()
+        for table in tables()
+        if table.name not in MADE_BY_MIGRATE and table.model is not Stamp
+    )
+
+
+def _checked_manifest(path: Path, archive: zipfile.ZipFile, tick: Tick | None) -> dict[str, Any]:
+    damaged = BackupError(f"{path} is damaged or not a backup of Routerweb. Take another copy.")
+    try:
+        manifest = json.loads(archive.read("manifest.json"))
+        number, described = manifest["format"], manifest["tables"]
+        theirs = {(app, name) for app, name in manifest["migrations"]}
+        sums = {str(name): (list(t["columns"]), int(t["rows"]), str(t["sha256"])) for name, t in described.items()}
+    except (KeyError, TypeError, ValueError, AttributeError, zipfile.BadZipFile, zlib.error):
+        raise damaged from None
+    if not isinstance(number, int) or number > FORMAT:
+        raise BackupError(f"{path} is of format {number}; this version reads up to {FORMAT}. Upgrade Routerweb first.")
+    ours = set(MigrationRecorder(connection).applied_migrations())
+    if newer := sorted(theirs - ours):
+        raise BackupError(
+            f"{path} is of a newer Routerweb than this database ({'.'.join(newer[0])} and {len(newer) - 1} more migrations are "
+            "not applied here). Upgrade, run `python manage.py migrate`, and restore again."
+        )
+    if older := sorted(ours - theirs):
+        raise BackupError(
+            f"{path} is of an older Routerweb than this database ({'.'.join(older[0])} and {len(older) - 1} more came later). "
+            "Restore it with the version that made it, then upgrade and migrate."
+        )
+    known = {table.name: [field.column for field in table.columns] for table in tables()}
+    if {name: columns for name, (columns, _rows, _sum) in sums.items()} != known:
+        raise BackupError(
+            f"{path} has other tables or columns than this version. Restore it with the version that made it."
+        )
+    for name, (_columns, rows, expected) in sums.items():
+        digest, lines = hashlib.sha256(), 0
+        try:
+            with archive.open(_member(name)) as member:
+                for line in member:
+                    digest.update(line)
+                    lines += 1
+                    if tick and lines % BATCH == 0:
+                        tick(f"checking {name}", lines, rows)
+        except (KeyError, zipfile.BadZipFile, zlib.error):
+            raise damaged from None
+        if lines != rows or digest.hexdigest() != expected:
+            raise damaged
+    return dict(manifest)
+
+
+def _put_in_place(archive: zipfile.ZipFile, manifest: dict[str, Any], tick: Tick | None) -> int:
+    total, name = 0, ""
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            before = Stamp.current()
+            left_out = [apps.get_model(label)._meta.db_table for label in sorted(LEFT_OUT)]
+            for old in [table.name for table in tables()] + left_out:
+                # Foreign keys are checked when the transaction ends, so the order of the tables does not matter.
+                cursor.execute(f"DELETE FROM {connection.ops.quote_name(old)}")  # noqa: S608  (our own table's name)
+            for table in tables():
+                name = table.name
+                with archive.open(_member(name)) as member:
+                    total += _insert(cursor, table, member, manifest["tables"][name]["rows"], tick)
+            connection.check_constraints()
+            for statement in connection.ops.sequence_reset_sql(no_style(), [table.model for table in tables()]):
+                cursor.execute(statement)
+            # Every running process must notice, whatever the stamp of the backup was.
+            now = max(before, Stamp.current()) + 1
+            Stamp.objects.update_or_create(pk=1, defaults={"value": now})
+    except (DatabaseError, ValueError, TypeError) as error:
+        raise BackupError(
+            f"the table {name} could not be restored: {' '.join(str(error).split())[:300]}. Nothing was changed."
+        ) from None
+    return total
+
+
+def _insert(cursor: Any, table: Table, member: Any, rows: int, tick: Tick | None) -> int:
+    quote = connection.ops.quote_name
+    columns = ", ".join(quote(str(field.column)) for field in table.columns)
+    marks = ", ".join(["%s"] * len(table.columns))
+    statement = f"INSERT INTO {quote(table.name)} ({columns}) VALUES ({marks})"  # noqa: S608  (our own names)
+    done = 0
+    for batch in _batches(io.TextIOWrapper(member, encoding="utf-8", newline="\n")):
+        cursor.executemany(statement, [_values(table.columns, line) for line in batch])
+        done += len(batch)
+        if tick:
+            tick(table.name, done, rows)
+    return done
+
+
+def _batches(lines: Iterator[str] | io.TextIOWrapper) -> Iterator[list[str]]:
+    batch: list[str] = []
+    size = 0
+    for line in lines:
+        batch.append(line)
+        size += len(line)
+        if len(batch) >= BATCH or size >= BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _values(columns: Sequence["models.Field[Any, Any]"], line: str) -> list[Any]:
+    return [_value(field, plain) for field, plain in zip(columns, json.loads(line), strict=True)]

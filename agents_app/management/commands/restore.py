@@ -1,0 +1,37 @@
+"""`restore FILE`: a backup in place of what the database holds."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from agents_app import audit, backups
+from agents_app.management.progress import Progress
+
+
+class Command(BaseCommand):
+    help = (
+        "Restore a file that `backup` wrote, into SQLite or PostgreSQL whichever it came from. Stop web and workers first. "
+        "The file is checked before anything is touched, and after a failure the old data stand. "
+        "Example: python manage.py restore routerweb-2026-01-31.zip"
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", type=Path, help="a file that `backup` wrote")
+        parser.add_argument(
+            "--replace",
+            action="store_true",
+            help="give up what the database holds; without it, only an empty one is filled",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            with Progress(self.stderr) as progress:
+                rows = backups.restore(options["file"], replace=options["replace"], tick=progress.tick)
+        except backups.BackupError as error:
+            raise CommandError(str(error)) from None
+        audit.record(
+            "site.restored", actor=None, actor_name="restore", target=options["file"].name, detail={"rows": rows}
+        )
+        self.stdout.write(f"{rows:,} rows restored. Start web and workers; everybody signs in again.")
