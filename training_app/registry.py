@@ -14,12 +14,15 @@ from django.db import transaction
 from django.db.models import Max, QuerySet
 from django.utils.translation import gettext as _
 
-from agents_app import audit
+from agents_app import audit, pools
 from agents_app.models import Pool, Stamp
-from training_app.engine import router
+from training_app.engine import router as _router
+from training_app.engine.artifact import read
 from training_app.models import Artifact, Promotion, RouterModel, Run
 
 Actor = User | None
+Router: Any = getattr(_router, "Router", None)
+ArtifactError: Any = getattr(_router, "ArtifactError", ValueError)
 
 
 class RegistryError(Exception):
@@ -46,6 +49,39 @@ def find(name: str) -> RouterModel:
     raise RegistryError(
         _("There is no model %(name)s. list_models --pool shows the names, which read like support-3.") % {"name": name}
     )
+
+
+def chosen(pool: Pool, name: str | None) -> RouterModel:
+    """The pool's model of that name, or its active one where no name is given. Raises RegistryError."""
+    model = find(name) if name else active(pool)
+    if model is None:
+        raise RegistryError(_("%(pool)s has no active model. Train one, or promote one.") % {"pool": pool.slug})
+    if model.pool_id != pool.pk:
+        raise RegistryError(
+            _("%(model)s is a model of another pool than %(pool)s.") % {"model": model.name, "pool": pool.slug}
+        )
+    return model
+
+
+def import_artifact(pool: Pool, artifact: bytes, *, actor: Actor, actor_name: str = "") -> RouterModel:
+    """Keep an artifact from elsewhere as a candidate, its scorecard with it.
+
+    Raises RegistryError where it cannot be loaded, or knows an agent that this pool does not have under that id.
+    """
+    known = {agent.number: agent.name for agent in pool.agents.all()}
+    for agent in _load(artifact).agents:
+        if agent.id not in known:
+            raise RegistryError(
+                _("The model knows agent %(id)d, %(name)s, which %(pool)s does not have.")
+                % {"id": agent.id, "name": agent.name, "pool": pool.slug}
+            )
+        if not pools.same_agent(known[agent.id], agent.name):
+            raise RegistryError(
+                _("Agent %(id)d is %(theirs)s in the model and %(ours)s in %(pool)s.")
+                % {"id": agent.id, "theirs": agent.name, "ours": known[agent.id], "pool": pool.slug}
+            )
+    scorecard = read(artifact).metrics
+    return register(None, pool, artifact, scorecard, actor=actor, actor_name=actor_name)
 
 
 def register(
@@ -162,8 +198,8 @@ def _activate(model: RouterModel, *, actor: Actor, reason: str, actor_name: str,
     return promotion
 
 
-def _load(artifact: bytes) -> "router.Router":
+def _load(artifact: bytes) -> Any:
     try:
-        return router.Router.load(artifact)
-    except router.ArtifactError as error:
+        return Router.load(artifact)
+    except ArtifactError as error:
         raise RegistryError(_("The artifact cannot be used: %(why)s") % {"why": error}) from error

@@ -10,7 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +56,8 @@ def execute(run_id: int) -> str:
             return work(run_id, attempt)
     except Stopped:
         log.info("run %d goes back into the queue, as its worker is being stopped", run_id)
-        _patiently(lambda: runs.release(run_id, attempt))
+        with suppress(runs.AttemptLost):
+            _patiently(lambda: runs.release(run_id, attempt))
         raise SystemExit(0) from None
 
 

@@ -1,0 +1,105 @@
+"""The thread that looks after dead jobs: it trusts nothing after an outage, and outlives it."""
+
+import os
+from collections.abc import Callable
+
+import pytest
+from django.db import OperationalError
+
+from training_app import reaper
+
+
+class Clock:
+    now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def rounds(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], int]]:
+    """What a round does; a test puts its own in."""
+    mine: list[Callable[[], int]] = []
+    monkeypatch.setattr(reaper, "ROUNDS", mine)
+    return mine
+
+
+pytestmark = pytest.mark.django_db
+
+
+def test_each_round_does_everything(clock: Clock, rounds: list) -> None:
+    rounds += [lambda: 2, lambda: 0, lambda: 1]
+    assert reaper.Reaper(clock).look() == 3
+
+
+def test_after_an_outage_it_waits_until_the_living_could_say_so(clock: Clock, rounds: list, settings) -> None:
+    settings.DEAD_AFTER_SECONDS, settings.HEARTBEAT_SECONDS = 30, 5
+    away = True
+
+    def answer() -> int:
+        if away:
+            raise OperationalError("the database is away")
+        return 1
+
+    rounds.append(answer)
+    looker = reaper.Reaper(clock)
+    assert looker.look() == 0
+    away = False
+    for _ in range(5):
+        clock.now += 5
+        assert looker.look() == 0
+    clock.now += 5
+    assert looker.look() == 1
+
+
+def test_after_a_sleep_of_the_machine_it_waits_too(clock: Clock, rounds: list, settings) -> None:
+    settings.DEAD_AFTER_SECONDS, settings.HEARTBEAT_SECONDS = 30, 5
+    rounds.append(lambda: 1)
+    looker = reaper.Reaper(clock)
+    clock.now += 3600
+    assert looker.look() == 0
+    for _ in range(5):
+        clock.now += 5
+        assert looker.look() == 0
+    clock.now += 5
+    assert looker.look() == 1
+
+
+def test_one_reaper_a_process_and_a_fresh_one_after_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[object] = []
+
+    class Thread:
+        def __init__(self, **options: object) -> None:
+            self.options = options
+
+        def start(self) -> None:
+            begun.append(self.options)
+
+    monkeypatch.setattr(reaper.threading, "Thread", Thread)
+    monkeypatch.setattr(reaper, "_started_in", None)
+    assert reaper.start_once()
+    assert not reaper.start_once()
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    assert reaper.start_once()
+    assert [options["daemon"] for options in begun] == [True, True]
+
+
+def test_a_worker_starts_it_when_it_is_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    from django_q.signals import post_spawn
+
+    begun: list[bool] = []
+    monkeypatch.setattr(reaper, "start_once", lambda: begun.append(True))
+    post_spawn.send(sender="django_q", proc_name="a worker")
+    assert begun == [True]
+
+
+def test_neither_tests_nor_commands_have_one() -> None:
+    import threading
+
+    assert reaper._started_in is None
+    assert not [thread for thread in threading.enumerate() if thread.name == "reaper"]

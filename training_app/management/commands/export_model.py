@@ -1,0 +1,32 @@
+"""Write a model's artifact to a directory or a zip."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from datasets_app.management.console import pool_of
+from training_app import registry
+from training_app.engine import artifact
+
+
+class Command(BaseCommand):
+    help = (
+        "Write a model's artifact to a directory, or to a file that ends in .zip. "
+        "Example: python manage.py export_model --pool support --out models/support"
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--pool", required=True, help="the pool's slug")
+        parser.add_argument("--model", metavar="NAME", help="the model's name (default: the active one)")
+        parser.add_argument("--out", metavar="DIR", required=True, help="the directory, or a file that ends in .zip")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        pool = pool_of(options["pool"])
+        try:
+            model = registry.chosen(pool, options.get("model"))
+            artifact.write(registry.artifact_bytes(model), options["out"])
+        except (registry.RegistryError, artifact.ArtifactError) as error:
+            raise CommandError(str(error)) from None
+        except OSError as error:
+            raise CommandError(f"{options['out']}: {error.strerror or error}") from None
+        self.stdout.write(f"{model.name} is in {options['out']}.")
