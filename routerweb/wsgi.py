@@ -48,10 +48,13 @@ def _known_host(host: str) -> bool:
 
 
 def _secure_enough(environ: dict[str, Any]) -> bool:
-    if not settings.SECURE_SSL_REDIRECT or environ["wsgi.url_scheme"] == "https":
+    if not settings.SECURE_SSL_REDIRECT:
         return True
     header, value = getattr(settings, "SECURE_PROXY_SSL_HEADER", None) or ("", "")
-    return bool(header) and environ.get(header, "").split(",")[0].strip() == value
+    claimed = environ.get(header) if header else None
+    if claimed is not None:
+        return bool(claimed.split(",")[0].strip() == value)
+    return bool(environ["wsgi.url_scheme"] == "https")
 
 
 serving.warm()

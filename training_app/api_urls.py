@@ -1,3 +1,7 @@
-from django.urls import URLPattern, URLResolver
+"""Every address under /api/; what nothing answers gets a JSON 404, not a page."""
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from django.urls import re_path
+
+from training_app import api
+
+urlpatterns = [re_path("", api.view, name="api")]

@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from training_app.engine.router import Route
 from training_app.models import Decision
+from training_app.serving import drop_connection
 
 logger = logging.getLogger(__name__)
 
@@ -216,7 +217,7 @@ def write_once() -> bool:
         buffer.write()
     except DatabaseFault as error:
         logger.warning("Decisions wait in memory (%d), the database cannot be reached: %s", len(buffer), error)
-        connection.close()
+        drop_connection()
         return False
     except Exception:
         logger.exception("Decisions could not be written.")

@@ -20,7 +20,7 @@ from django.db import connection
 
 from agents_app.models import Agent, ApiKey, Pool, Stamp
 from training_app import registry
-from training_app.engine.router import Router
+from training_app.engine import router as engine
 from training_app.models import RouterModel
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class LoadedModel:
 
     pk: int
     name: str
-    router: Router
+    router: "engine.Router"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def warm() -> None:
         served()
     except DatabaseFault as error:
         logger.warning("The database cannot be reached; models are loaded once it answers: %s", error)
-        connection.close()
+        drop_connection()
 
 
 def refresh() -> Served:
@@ -152,7 +152,7 @@ def health() -> dict[str, Any]:
     try:
         pools = served().pools.values()
     except DatabaseFault:
-        connection.close()
+        drop_connection()
         pools = {}.values()
     return {
         "database": "away" if _database_fault else "ok",
@@ -166,6 +166,12 @@ def forget() -> None:
     """Drop what is in memory, so that the next request loads anew."""
     global _served
     _served = None
+
+
+def drop_connection() -> None:
+    """Close this thread's connection after a database fault, so that the next query opens a new one."""
+    if not connection.in_atomic_block:
+        connection.close()
 
 
 # --- The watcher --------------------------------------------------------------------------------------------------
@@ -197,7 +203,7 @@ def watch_once() -> None:
     except DatabaseFault as error:
         if not was_away:
             logger.warning("The database went away; the models in memory keep answering: %s", error)
-        connection.close()
+        drop_connection()
     except Exception:
         logger.exception("The version stamp was read, but what changed could not be loaded.")
     else:
@@ -235,7 +241,7 @@ def _load_pool(pool: Pool, agents: list[Agent], row: RouterModel | None, earlier
         model = None
     elif model is None or model.pk != row.pk:
         try:
-            model = LoadedModel(row.pk, row.name, Router.load(registry.artifact_bytes(row)))
+            model = LoadedModel(row.pk, row.name, engine.Router.load(registry.artifact_bytes(row)))
         except DatabaseFault:
             raise
         except Exception as error:

@@ -1,0 +1,136 @@
+"""A pool that answers: its agents, an active model whose router does what a test says, and a key. Import the fixtures that a test uses."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from django.test import Client
+
+from agents_app import pools
+from agents_app.keys import create_key
+from agents_app.models import ApiKey, Pool
+from training_app import decisions, registry, serving, throttle
+from training_app.engine import router as engine
+from training_app.engine.data import Agent
+from training_app.engine.router import ArtifactError, Explanation, Route
+from training_app.models import RouterModel
+
+NAMES = ("Billing", "Shipping", "Technical")
+
+
+class ScriptedRouter:
+    """Takes every available agent whose name the text holds: a router whose answers can be read off the query."""
+
+    def __init__(self, agents: tuple[Agent, ...]) -> None:
+        self.agents = agents
+
+    @classmethod
+    def load(cls, artifact: bytes) -> "ScriptedRouter":
+        try:
+            return cls(tuple(Agent(agent["id"], agent["name"]) for agent in json.loads(artifact)))
+        except ValueError:
+            raise ArtifactError("not an artifact of this version") from None
+
+    def route(self, text: str, available: frozenset[int] | None = None) -> Route:
+        open_ = [agent for agent in self.agents if available is None or agent.id in available]
+        taken = tuple(agent.id for agent in open_ if agent.name.lower() in text.lower())
+        scores = {agent.id: 0.98765432 if agent.id in taken else 0.0123456 for agent in open_}
+        unsure = "perhaps" in text
+        reason = "abstained" if unsure else "stop" if taken else "none"
+        return Route(taken, scores, 0.912345, len(taken) + 1, reason, unsure)
+
+    def route_batch(self, texts: list[str], available: frozenset[int] | None = None) -> list[Route]:
+        return [self.route(text, available) for text in texts]
+
+    def explain(self, text: str, available: frozenset[int] | None = None) -> Explanation:
+        route = self.route(text, available)
+        masked = [agent.id for agent in self.agents if agent.id not in route.scores]
+        steps, left = [], list(route.agents)
+        for chosen in [*route.agents, None]:
+            values = {agent.id: 0.5 if agent.id in left else -0.25 for agent in self.agents}
+            steps.append({"q": values, "stop": 0.0, "masked": list(masked), "chosen": chosen})
+            if chosen is not None:
+                left.remove(chosen)
+                masked.append(chosen)
+        return Explanation(route, steps, {agent: [("charged", 1.25), ("update", -0.5)] for agent in route.agents})
+
+
+def artifact(*agents: tuple[int, str]) -> bytes:
+    return json.dumps([{"id": number, "name": name} for number, name in agents]).encode()
+
+
+@pytest.fixture(autouse=True)
+def fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each test begins as a process that has loaded nothing."""
+    monkeypatch.setattr(engine, "Router", ScriptedRouter)
+    monkeypatch.setattr(registry, "Router", ScriptedRouter, raising=False)
+    monkeypatch.setattr(decisions, "buffer", decisions.Buffer())
+    monkeypatch.setattr(serving, "_database_fault", "")
+    serving.forget()
+    throttle.forget()
+    yield
+    serving.forget()
+
+
+@pytest.fixture
+def in_memory(monkeypatch: pytest.MonkeyPatch):
+    """A process whose watcher runs: the stamp is looked at when the test says so, not at each request."""
+
+    def begin() -> None:
+        monkeypatch.setattr(serving, "_watcher", object())
+        serving.refresh()
+
+    return begin
+
+
+@pytest.fixture
+def pool(db) -> Pool:
+    made = pools.create_pool("Support", "support")
+    for name in NAMES:
+        pools.add_agent(made, name)
+    return made
+
+
+@pytest.fixture
+def model(pool: Pool) -> RouterModel:
+    return promoted(pool, *enumerate(NAMES))
+
+
+def promoted(pool: Pool, *agents: tuple[int, str]) -> RouterModel:
+    """A model that has learnt those agents, registered and promoted."""
+    made = registry.register(None, pool, artifact(*agents), {})
+    registry.promote(made, actor=None)
+    return made
+
+
+@dataclass
+class Application:
+    """Something that calls the API with its key."""
+
+    secret: str
+    key: ApiKey
+
+    def post(self, path: str, body: object, **extra: object):
+        data = body if isinstance(body, str | bytes) else json.dumps(body)
+        options = {"content_type": "application/json", "headers": {"Authorization": f"Bearer {self.secret}"}, **extra}
+        return Client().post(path, data, **options)
+
+    def get(self, path: str):
+        return Client().get(path, headers={"Authorization": f"Bearer {self.secret}"})
+
+    def route(self, query: object = "my billing is wrong", **body: object):
+        return self.post("/api/route/", {"query": query, **body})
+
+    def batch(self, *queries: object, **body: object):
+        return self.post("/api/route/batch/", {"queries": list(queries), **body})
+
+
+def application(*pools_: Pool, scopes: tuple[str, ...] = ("route",), **options: object) -> Application:
+    key, secret = create_key("test", pools_, scopes, **options)
+    return Application(secret, key)
+
+
+@pytest.fixture
+def app(pool: Pool) -> Application:
+    return application(pool)
