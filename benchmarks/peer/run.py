@@ -123,7 +123,8 @@ def prepare_ours(out: Path, data: Path, port: int) -> tuple[dict[str, str], str]
 
     manage("migrate", "--verbosity", "0")
     manage("load_pool", str(data), "--slug", "bench")
-    manage("import_model", str(out / "ours-0.zip"), "--pool", "bench", "--promote")
+    manage("import_model", str(out / "ours-0.zip"), "--pool", "bench")
+    manage("promote", "bench-1", "--reason", "benchmark")
     key = re.search(r"rw_\S+", manage("create_api_key", "bench", "--pool", "bench", "--scope", "route"))
     assert key
     return environment, key[0]

@@ -15,7 +15,7 @@ SLUG, NAME = "support", "Customer support (demo)"
 
 
 class Command(BaseCommand):
-    help = "Set up the demo pool: queries, a trained and active router, a login and an API key. Example: manage.py demo"
+    help = "Set up the demo pool: queries, a trained and active router, a login and an API key. Example: python manage.py demo"
 
     def handle(self, *args: Any, **options: Any) -> None:
         pool = Pool.objects.filter(slug=SLUG).first()

@@ -33,7 +33,7 @@ def commands() -> dict[str, str]:
 
 
 class Command(BaseCommand):
-    help = "Start the web server and the job clusters, and stop them all with Ctrl-C. Example: manage.py up, or manage.py up web"
+    help = "Start the web server and the job clusters, and stop them all with Ctrl-C. Example: python manage.py up, or manage.py up web"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("parts", nargs="*", metavar="part", help="web, worker; both when none is named")

@@ -1,0 +1,27 @@
+"""The documentation keeps up: every command is listed, and every file that a page links to is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+from django.core.management import get_commands, load_command_class
+
+pytestmark = pytest.mark.any_database
+ROOT = Path(__file__).parent.parent
+ROOMS = ("agents_app", "datasets_app", "training_app")
+OURS = sorted(name for name, app in get_commands().items() if app in ROOMS)
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("datasets_app/demo/*.md"), *ROOT.glob("benchmarks/**/*.md")])
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_command_is_documented_and_its_help_has_an_example(name: str) -> None:
+    assert re.search(rf"^\| `{name}[ `]", (ROOT / "docs" / "commands.md").read_text(), re.MULTILINE)
+    command = load_command_class(get_commands()[name], name)
+    shown = " ".join(command.create_parser("manage.py", name).format_help().split())
+    assert f"Example: python manage.py {name}" in shown
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_links_only_to_files_that_are_there(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+    assert [link for link in links if not (page.parent / link).exists()] == []
