@@ -57,7 +57,9 @@ class QueueSettings(models.Model):
         _("evaluation share"),
         default=0.1,
         validators=SHARE,
-        help_text=_("The share of queries drawn at random whatever the order: only these are a fair sample to measure on."),
+        help_text=_(
+            "The share of queries drawn at random whatever the order: only these are a fair sample to measure on."
+        ),
     )
     idle_minutes = models.PositiveSmallIntegerField(
         _("idle minutes"), default=5, help_text=_("A query that is left alone for so long is free for others again.")
@@ -71,7 +73,9 @@ class QueueSettings(models.Model):
         constraints = (
             models.CheckConstraint(condition=models.Q(overlap__gte=1), name="overlap_at_least_one"),
             models.CheckConstraint(
-                condition=models.Q(overlap_share__range=(0, 1), blind_share__range=(0, 1), evaluation_share__range=(0, 1)),
+                condition=models.Q(
+                    overlap_share__range=(0, 1), blind_share__range=(0, 1), evaluation_share__range=(0, 1)
+                ),
                 name="queue_shares_are_shares",
             ),
         )
@@ -97,7 +101,9 @@ class QueueItem(models.Model):
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, null=True, blank=True, related_name="reask_items")
     wanted = models.BooleanField(default=True)
     needed = models.PositiveSmallIntegerField(default=1)
-    extra = models.PositiveSmallIntegerField(default=0, help_text=_("Answers that were asked for beyond the settings'."))
+    extra = models.PositiveSmallIntegerField(
+        default=0, help_text=_("Answers that were asked for beyond the settings'.")
+    )
     taken = models.PositiveSmallIntegerField(default=0)
     rank = models.FloatField(default=0.0, help_text=_("The lowest is asked first."))
     random_key = models.FloatField(default=0.0)

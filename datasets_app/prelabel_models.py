@@ -59,7 +59,9 @@ class PrelabelJob(models.Model):
         _("calls at once"), default=4, validators=(MinValueValidator(1), MaxValueValidator(64))
     )
     temperature = models.FloatField(_("temperature"), default=0.0)
-    fallback = models.CharField(_("when an answer cannot be read"), max_length=10, choices=Fallback, default=Fallback.SKIP)
+    fallback = models.CharField(
+        _("when an answer cannot be read"), max_length=10, choices=Fallback, default=Fallback.SKIP
+    )
     price_in = models.FloatField(_("price of a million input tokens"), default=0.0)
     price_out = models.FloatField(_("price of a million output tokens"), default=0.0)
     author = models.ForeignKey(

@@ -58,13 +58,13 @@ def needed(settings: QueueSettings, overlap_lot: int) -> int:
     return settings.overlap if overlap_lot < round(settings.overlap_share * 10_000) else 1
 
 
-def fill(pool: Pool, *, everything: bool = False) -> int:
+def fill(pool: Pool, *, everything: bool = False, settings: QueueSettings | None = None) -> int:
     """Put queries that have no item yet into the queue; returns how many came in.
 
     A query that came with its gold is not asked about until somebody sends it. `everything` looks at all queries, not only at
     those newer than the last that came in: importers that commit late are found that way.
     """
-    settings = settings_of(pool)
+    settings = settings or settings_of(pool)
     newest = Query.objects.aggregate(newest=Max("pk"))["newest"] or 0
     if newest <= settings.filled_to and not everything:
         return 0
@@ -103,7 +103,10 @@ def resize(settings: QueueSettings) -> None:
     items = QueueItem.objects.filter(pool=settings.pool, agent__isnull=True)
     line = round(settings.overlap_share * 10_000)
     shown = items.filter(wanted=True, query__deleted_at__isnull=True)
-    for part, people in ((shown.filter(overlap_lot__lt=line), settings.overlap), (shown.filter(overlap_lot__gte=line), 1)):
+    for part, people in (
+        (shown.filter(overlap_lot__lt=line), settings.overlap),
+        (shown.filter(overlap_lot__gte=line), 1),
+    ):
         part.exclude(needed=F("extra") + people).update(needed=F("extra") + people)
     items.exclude(needed=0).filter(Q(wanted=False) | Q(query__deleted_at__isnull=False)).update(needed=0)
 
@@ -151,11 +154,13 @@ def take(
     now = timezone.now()
     release_idle(pool, now)
     held = Assignment.objects.filter(item__pool=pool, item__agent=agent, person=person, state=HELD)
-    mine = list(held.exclude(item__query__in=beside).select_related("item__query", "item__agent").order_by("pk")[:count])
+    mine = list(
+        held.exclude(item__query__in=beside).select_related("item__query", "item__agent").order_by("pk")[:count]
+    )
     if mine:
         held.filter(pk__in=[one.pk for one in mine]).update(leased_until=now + settings.idle)
     if agent is None and len(mine) < count:
-        fill(pool)
+        fill(pool, settings=settings)
     while len(mine) < count:
         lease = _claim_next(settings, person, agent)
         if lease is None and agent is None and not mine and fill(pool, everything=True):
@@ -174,14 +179,14 @@ def _candidates(settings: QueueSettings, person: User, agent: Agent | None) -> "
 
 def _claim_next(settings: QueueSettings, person: User, agent: Agent | None) -> Assignment | None:
     """Lease the first open item that this person has not touched; None when there is none."""
-    candidates = _candidates(settings, person, agent)
+    candidates = _candidates(settings, person, agent).select_related("query", "agent")
     orders = [candidates.order_by("rank", "id")]
     if agent is None and settings.order != QueueSettings.Order.RANDOM and _evaluation_turn(settings, person):
         line = round(settings.evaluation_share * 10_000)
         orders.insert(0, candidates.filter(evaluation_lot__lt=line).order_by("random_key", "id"))
     for ordered in orders:
         for skip_locked in (True, False):
-            while True:
+            while ordered.exists():  # read first: whoever finds nothing opens no write transaction
                 with transaction.atomic():
                     item = ordered.select_for_update(skip_locked=skip_locked, of=("self",), no_key=True).first()
                     lease = _lease(item, person, settings) if item else None

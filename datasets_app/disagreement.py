@@ -1,0 +1,58 @@
+"""How far apart the answers to one query are: MASI distances between sets, kept with the queue's items to sort by."""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from itertools import combinations
+
+from datasets_app.models import Label, QueueItem
+
+
+def jaccard(a: Collection[int], b: Collection[int]) -> float:
+    """|A ∩ B| / |A ∪ B|; 1 for two empty sets."""
+    first, second = frozenset(a), frozenset(b)
+    union = first | second
+    return len(first & second) / len(union) if union else 1.0
+
+
+def masi(a: Collection[int], b: Collection[int]) -> float:
+    """The MASI distance of two sets, 0 to 1: 1 − Jaccard × monotonicity (Passonneau 2006, LREC).
+
+    Monotonicity is 1 for equal sets, 2/3 where one holds the other, 1/3 where they only overlap, 0 where they share nothing.
+    """
+    first, second = frozenset(a), frozenset(b)
+    if first == second:
+        return 0.0
+    if not first & second:
+        return 1.0
+    monotonicity = 2 / 3 if first <= second or second <= first else 1 / 3
+    return 1.0 - jaccard(first, second) * monotonicity
+
+
+def between(a: Label, b: Label) -> float | None:
+    """The MASI distance of two labels on the agents that both were asked about; None where there is no such agent."""
+    both = set(a.asked) & set(b.asked)
+    return masi(set(a.required) & both, set(b.required) & both) if both else None
+
+
+def _mean(distances: Sequence[float | None]) -> float:
+    known = [one for one in distances if one is not None]
+    return sum(known) / len(known) if known else 0.0
+
+
+def measure(query_ids: Collection[int]) -> None:
+    """Keep with each query's queue item how far apart its people are, and the LLM from them. Adjudicated queries are at rest."""
+    by_query: dict[int, list[Label]] = defaultdict(list)
+    for label in Label.objects.current().filter(query__in=query_ids):
+        by_query[label.query_id].append(label)
+    items = list(QueueItem.objects.filter(query__in=query_ids, agent__isnull=True))
+    for item in items:
+        of = defaultdict(list)
+        for label in by_query[item.query_id]:
+            of[label.source].append(label)
+        people = of[Label.Source.HUMAN]
+        judged = people or of[Label.Source.IMPORT]
+        item.disagreement = 0.0
+        if not of[Label.Source.ADJUDICATION]:
+            item.disagreement = _mean([between(a, b) for a, b in combinations(people, 2)])
+        item.llm_disagreement = _mean([between(a, b) for a in of[Label.Source.LLM] for b in judged])
+    QueueItem.objects.bulk_update(items, ["disagreement", "llm_disagreement"])

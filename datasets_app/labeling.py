@@ -1,0 +1,223 @@
+"""A labeler's work on one query: drafts, submit, skip, undo. Nothing that was sent is lost, and nothing counts twice."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from agents_app.access import Role, roles_of
+from agents_app.models import Pool
+from datasets_app import disagreement, gold, labels, queue, suggestions
+from datasets_app.models import Assignment, Draft, Label, Query, Submission
+
+
+class ChoiceError(ValueError):
+    """A choice that cannot be sent as it is; the message says what to do."""
+
+
+class Stale(Exception):
+    """Somebody's other tab was first. `theirs` is the draft or the label that stands, and nothing was written."""
+
+    def __init__(self, theirs: Draft | Label) -> None:
+        super().__init__(_("This query was changed in another window."))
+        self.theirs = theirs
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a person has chosen: agents by id, or “none of these”; neither is an answer yet. `asked`: the agents on screen."""
+
+    required: frozenset[int]
+    none: bool
+    unsure: bool
+    asked: frozenset[int]
+
+    def check(self) -> None:
+        """Raise ChoiceError unless this is an answer."""
+        if self.required and self.none:
+            raise ChoiceError(_("Choose agents or “None of these agents”, not both."))
+        if not self.required and not self.none:
+            raise ChoiceError(_("Choose at least one agent, or “None of these agents”."))
+        if self.required - self.asked or not self.asked:
+            raise ChoiceError(_("The page is out of date. Reload it; what you chose is kept."))
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What was taken back: `what` is "submit" or "skip"."""
+
+    query: Query
+    what: str
+
+
+def own_label(query: Query, person: User) -> Label | None:
+    """The person's label of this query that counts, if there is one."""
+    return Label.objects.current().filter(query=query, source=Label.Source.HUMAN, author=person).first()
+
+
+def save_draft(lease: Assignment, choice: Choice, *, base: int, version: int, writer: str, step: int) -> Draft:
+    """Keep what a person has chosen so far; the lease is renewed.
+
+    `base` and `version`: the person's label (0: none) and draft as the tab knew them; `writer` names the tab and `step` counts its
+    saves. A save that arrives twice or after a later one of its own tab changes nothing. Raises Stale when another tab has
+    written since.
+    """
+    query, person = lease.item.query, lease.person
+    with transaction.atomic():
+        label = own_label(query, person)
+        if label is not None and label.pk != base:
+            raise Stale(label)
+        draft = Draft.objects.select_for_update().filter(query=query, person=person).first()
+        fields: dict[str, Any] = {
+            "required": sorted(choice.required),
+            "none": choice.none and not choice.required,
+            "unsure": choice.unsure,
+            "writer": writer[:40],
+            "step": step,
+        }
+        if draft is None:
+            draft, made = Draft.objects.get_or_create(query=query, person=person, defaults=fields)
+            if made:
+                Query.objects.filter(pk=query.pk, state=Query.State.UNLABELED).update(state=Query.State.DRAFT)
+                return draft
+        if draft.writer == writer[:40]:
+            if step <= draft.step:
+                return draft
+        elif draft.version != version:
+            raise Stale(draft)
+        for name, value in fields.items():
+            setattr(draft, name, value)
+        draft.version += 1
+        draft.save()
+    return draft
+
+
+def drop_draft(query: Query, person: User) -> None:
+    """Forget a person's draft; a query that nobody has drafted or labeled is unlabeled again."""
+    Draft.objects.filter(query=query, person=person).delete()
+    if not Draft.objects.filter(query=query).exists():
+        Query.objects.filter(pk=query.pk, state=Query.State.DRAFT).update(state=Query.State.UNLABELED)
+
+
+def submit(
+    lease: Assignment, choice: Choice, *, key: str, base: int, seconds: int = 0, replace: bool = False
+) -> Submission:
+    """Make a choice the person's label. The same `key` again returns the first submission and changes nothing.
+
+    `base`: the person's own label as their page knew it (0: none). Raises Stale when another one stands meanwhile, unless
+    `replace`; ChoiceError when the choice is no answer.
+    """
+    query, person = lease.item.query, lease.person
+    with transaction.atomic():
+        gold.lock([query.pk])
+        done = Submission.objects.select_related("label").filter(key=key).first()
+        if done is not None:
+            return done
+        choice.check()
+        current = own_label(query, person)
+        if current is not None and current.pk != base and not replace:
+            raise Stale(current)
+        label = labels.record(
+            query,
+            source=Label.Source.HUMAN,
+            author=person,
+            required=choice.required,
+            asked=choice.asked,
+            unsure=choice.unsure,
+            provenance=_provenance(lease, choice, seconds),
+        )
+        submission = Submission.objects.create(key=key, item=lease.item, person=person, label=label)
+        queue.finish(lease)
+        drop_draft(query, person)
+        disagreement.measure([query.pk])
+    return submission
+
+
+def _provenance(lease: Assignment, choice: Choice, seconds: int) -> dict[str, Any]:
+    """How the label came about: blind or not, and what became of the suggestions that were shown."""
+    settings = queue.settings_of(lease.item.pool)
+    found: dict[str, Any] = {"via": "queue", "blind": lease.blind}
+    if queue.is_evaluation(settings, lease.item):
+        found["evaluation"] = True
+    if seconds > 0:
+        found["seconds"] = min(seconds, 24 * 3600)
+    if lease.shown:
+        offered = frozenset(lease.shown[0].get("proposed", ()))
+        found |= {
+            "shown": lease.shown,
+            "kept": sorted(offered & choice.required),
+            "added": sorted(choice.required - offered),
+            "removed": sorted(offered - choice.required),
+        }
+    return found
+
+
+def skip(lease: Assignment, reason: str) -> None:
+    """Hand the item on with a reason; it comes back to this person when they ask for what they skipped."""
+    queue.skip(lease, reason)
+
+
+def undo(pool: Pool, person: User, query: Query | None = None) -> Undone | None:
+    """Take back the person's last submit or skip, or the one of `query`; the item is theirs again, with what they had chosen.
+
+    What is already taken back stays so: a request that arrives twice undoes one thing. None: there is nothing to undo.
+    """
+    sent = Submission.objects.filter(
+        person=person, item__pool=pool, undone_at__isnull=True, label__superseded_at__isnull=True
+    )
+    passed = Assignment.objects.filter(person=person, item__pool=pool, state=Assignment.State.SKIPPED)
+    if query is not None:
+        sent, passed = sent.filter(item__query=query), passed.filter(item__query=query)
+    last_sent = sent.select_related("label", "item__query", "item__pool").order_by("-at", "-pk").first()
+    last_passed = passed.select_related("item__query", "item__pool").order_by("-ended_at").first()
+    if last_passed and last_passed.ended_at and not (last_sent and last_sent.at > last_passed.ended_at):
+        queue.reopen(last_passed)
+        return Undone(last_passed.item.query, "skip")
+    return _undo_submit(last_sent, person) if last_sent else None
+
+
+def _undo_submit(submission: Submission, person: User) -> Undone | None:
+    query, label = submission.item.query, submission.label
+    with transaction.atomic():
+        gold.lock([query.pk])
+        if not Submission.objects.filter(pk=submission.pk, undone_at__isnull=True).update(undone_at=timezone.now()):
+            return None
+        labels.withdraw(label, person)
+        lease = Assignment.objects.select_related("item__pool").filter(item=submission.item, person=person).first()
+        if lease is not None:
+            queue.reopen(lease)
+        fields = {
+            "required": label.required,
+            "none": not label.required,
+            "unsure": label.unsure,
+            "writer": "",
+            "step": 0,
+        }
+        Draft.objects.update_or_create(query=query, person=person, defaults=fields)
+        Query.objects.filter(pk=query.pk, state=Query.State.UNLABELED).update(state=Query.State.DRAFT)
+        disagreement.measure([query.pk])
+    return Undone(query, "submit")
+
+
+def visible_labels(query: Query, viewer: User) -> Sequence[Label]:
+    """The labels of a query that this person may see, oldest first: a labeler sees nobody else's before their own is submitted."""
+    found = Label.objects.filter(query=query).select_related("author", "superseded_by").order_by("pk")
+    if roles_of(viewer) & {Role.REVIEWER, Role.OPS} or own_label(query, viewer) is not None:
+        return list(found)
+    return list(found.filter(author=viewer, source=Label.Source.HUMAN))
+
+
+def show(lease: Assignment, agents: Sequence[int]) -> list[suggestions.Offer]:
+    """What is to be suggested on this lease, nothing on a blind one. What is shown is kept with the lease, once."""
+    if lease.blind:
+        return []
+    found = suggestions.offers([lease.item.query_id]).get(lease.item.query_id, [])
+    if found and not lease.shown:
+        proposed = sorted(suggestions.proposed(found, agents))
+        lease.shown = [{"proposed": proposed, **offer.as_json()} for offer in found]
+        Assignment.objects.filter(pk=lease.pk).update(shown=lease.shown)
+    return found

@@ -1,0 +1,425 @@
+// The labeling page: keys, drafts, the next item, undo. The page works as plain forms without this; with it, no request is waited for.
+import { Outbox } from "./outbox.js";
+import { listen } from "./label_keys.js";
+
+const root = document.getElementById("lb");
+const stage = document.getElementById("lb-stage");
+const words = document.getElementById("lb-words").dataset;
+const saved = document.getElementById("lb-saved");
+const writer = Math.random().toString(36).slice(2, 10) + Date.now().toString(36);
+const csrf = () => document.querySelector('[name="csrfmiddlewaretoken"]')?.value ?? document.querySelector('meta[name="rw-csrf"]').content;
+const byId = (id) => document.getElementById(id);
+
+let form = byId("lb-item"); // the item on screen, null when there is none
+let changes = []; // what was chosen before each change of this item, for undo
+let past = []; // items that were sent or skipped, as they stood: undo brings them back at once
+let ahead = null; // the next item, fetched already
+let fetching = null;
+let step = 0;
+let drawnAt = Date.now();
+let active = Date.now();
+let draftTimer = 0;
+
+document.documentElement.classList.add("lb-live");
+
+// ------------------------------------------------------------------------------------------------- what is chosen
+
+function chosen() {
+  return {
+    agents: [...form.querySelectorAll('[name="agent"]:checked')].map((box) => box.value).sort(),
+    none: form.elements.none.checked,
+    unsure: form.elements.unsure.checked,
+  };
+}
+
+function choose(choice) {
+  for (const box of form.querySelectorAll('[name="agent"]')) box.checked = choice.agents.includes(box.value);
+  form.elements.none.checked = choice.none;
+  form.elements.unsure.checked = choice.unsure;
+}
+
+const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+
+// Every change goes through here: it can be undone, it is kept in this browser at once, and it is saved within a second.
+function change(edit) {
+  const before = form.before ?? chosen();
+  edit();
+  const after = chosen();
+  form.before = after;
+  problem("");
+  if (same(before, after)) return;
+  changes.push(before);
+  keepDraft();
+}
+
+function keepDraft() {
+  localStorage.setItem(`${root.dataset.store}.draft.${form.dataset.query}`, JSON.stringify(chosen()));
+  show("saving");
+  clearTimeout(draftTimer);
+  draftTimer = setTimeout(sendDraft, 250);
+}
+
+function sendDraft() {
+  clearTimeout(draftTimer);
+  draftTimer = 0;
+  if (!form) return;
+  step += 1;
+  outbox.add({ kind: "draft", query: form.dataset.query, url: address("draft"), body: body({ version: form.elements.version.value, writer, step }) });
+}
+
+function toggle(agent) {
+  const box = form.querySelector(`[name="agent"][value="${agent}"]`);
+  if (!box) return;
+  change(() => {
+    box.checked = !box.checked;
+    if (box.checked) form.elements.none.checked = false;
+  });
+  box.closest("li").scrollIntoView({ block: "nearest" });
+}
+
+function toggleNone() {
+  change(() => {
+    const none = form.elements.none;
+    none.checked = !none.checked;
+    if (none.checked) for (const box of form.querySelectorAll('[name="agent"]')) box.checked = false;
+  });
+}
+
+function accept() {
+  if (form.dataset.suggested === "-") return problem(words.noSuggestion);
+  const agents = form.dataset.suggested ? form.dataset.suggested.split(",") : [];
+  change(() => choose({ agents, none: agents.length === 0, unsure: form.elements.unsure.checked }));
+}
+
+// ----------------------------------------------------------------------------------------------------- sending it
+
+const address = (what) => root.dataset.item.replace("/0/", `/${form.dataset.query}/`) + what + "/";
+
+function body(more = {}) {
+  const fields = [["asked", form.elements.asked.value], ["base", form.elements.base.value]];
+  const { agents, none, unsure } = chosen();
+  for (const agent of agents) fields.push(["agent", agent]);
+  if (none) fields.push(["none", "1"]);
+  if (unsure) fields.push(["unsure", "1"]);
+  for (const [name, value] of Object.entries(more)) fields.push([name, String(value)]);
+  return fields;
+}
+
+function submit() {
+  if (!form) return;
+  const { agents, none } = chosen();
+  if (!agents.length && !none) return problem(words.choose);
+  const seconds = Math.round((Date.now() - drawnAt) / 1000);
+  const key = writer + "-" + (step += 1);
+  leave({ kind: "submit", query: form.dataset.query, url: address("submit"), body: body({ key, seconds }) });
+}
+
+function skip(reason) {
+  if (!form || !reason) return;
+  leave({ kind: "skip", query: form.dataset.query, url: address("skip"), body: [["reason", reason]] });
+}
+
+// The item is on its way: the one that was fetched already takes its place.
+function leave(entry) {
+  clearTimeout(draftTimer);
+  draftTimer = 0;
+  const query = form.dataset.query;
+  outbox.drop((old) => old.kind === "draft" && old.query === query);
+  past.push({ form, changes, kind: entry.kind });
+  past = past.slice(-20);
+  form.remove();
+  outbox.add(entry);
+  localStorage.removeItem(`${root.dataset.store}.draft.${query}`);
+  form = null;
+  advance();
+}
+
+function undo() {
+  if (form && changes.length) {
+    choose(changes.pop());
+    form.before = chosen();
+    return keepDraft();
+  }
+  const last = past.pop();
+  if (!last) {
+    outbox.add({ kind: "undo", query: "", url: root.dataset.undo, body: [] });
+    return;
+  }
+  if (form) ahead = { query: form.dataset.query, form };
+  const query = last.form.dataset.query;
+  // What has not been sent yet is not sent; what may have arrived is taken back, after it, by name.
+  if (!outbox.drop((entry) => entry.query === query && entry.kind === last.kind))
+    outbox.add({ kind: "undo", query, url: root.dataset.undo, body: [["query", query]] });
+  place(last.form, last.changes);
+  keepDraft();
+}
+
+// ------------------------------------------------------------------------------------------------------ the next item
+
+function place(next, its = []) {
+  const nothing = byId("lb-nothing");
+  if (nothing) nothing.remove();
+  if (form) form.remove();
+  form = next;
+  changes = its;
+  stage.append(form);
+  form.before = chosen();
+  drawnAt = Date.now();
+  filter("");
+  const draft = localStorage.getItem(`${root.dataset.store}.draft.${form.dataset.query}`);
+  if (draft && !same(JSON.parse(draft), chosen())) {
+    choose(JSON.parse(draft));
+    form.before = chosen();
+    keepDraft();
+  }
+  stage.scrollIntoView({ block: "nearest" });
+  document.activeElement?.blur();
+  prefetch();
+}
+
+function parsed(html) {
+  const holder = document.createElement("template");
+  holder.innerHTML = html;
+  return holder.content.querySelector("form#lb-item, section");
+}
+
+// Keys of queries that must not be given out again: on screen, fetched, or sent and not yet answered.
+function beside() {
+  const keys = outbox.entries().filter((entry) => entry.kind !== "undo").map((entry) => entry.query);
+  if (form) keys.push(form.dataset.query);
+  return [...new Set(keys.filter(Boolean))].join(",");
+}
+
+async function fetchItem(url) {
+  const response = await fetch(url, { headers: { Accept: "application/json" }, signal: AbortSignal.timeout(10000) });
+  if (!response.ok || response.redirected) throw new Error(String(response.status));
+  return response.json();
+}
+
+function prefetch() {
+  if (ahead || fetching) return fetching;
+  fetching = fetchItem(`${root.dataset.next}?beside=${beside()}`)
+    .then((item) => {
+      count(item);
+      if (item.query) ahead = { query: String(item.query), form: parsed(item.html) };
+      return item;
+    })
+    .finally(() => (fetching = null));
+  fetching.catch(() => {});
+  return fetching;
+}
+
+async function advance() {
+  for (let wait = 500; !form; wait = Math.min(wait * 2, 8000)) {
+    const onItsWay = outbox.entries().map((entry) => entry.query);
+    if (ahead && onItsWay.includes(ahead.query)) ahead = null;
+    if (ahead) {
+      const next = ahead;
+      ahead = null;
+      return place(next.form);
+    }
+    try {
+      const item = await prefetch();
+      if (item && !item.query && !ahead) {
+        if (outbox.entries().length === 0) return nothing(item.html);
+        await settled(); // the last answers may free what is held
+      }
+    } catch {
+      show("retrying");
+      await new Promise((done) => setTimeout(done, wait));
+    }
+  }
+}
+
+const settled = () => new Promise((done) => setTimeout(done, 400));
+
+function nothing(html) {
+  byId("lb-nothing")?.remove();
+  stage.append(parsed(html));
+}
+
+async function open(query) {
+  const item = await fetchItem(root.dataset.item.replace("/0/", `/${query}/`));
+  if (form) ahead = { query: form.dataset.query, form };
+  place(parsed(item.html));
+}
+
+// --------------------------------------------------------------------------------------------------- what comes back
+
+function answered(entry, status, reply) {
+  count(reply);
+  const onScreen = form && form.dataset.query === entry.query;
+  if (status === 409) return conflict(entry, reply);
+  if (status >= 400) {
+    if (onScreen || entry.kind !== "draft") problem(status === 404 || status === 410 ? words.gone : reply.error || words.refused);
+    if (entry.kind === "submit" && !onScreen && status === 400) bringBack(entry.query, reply.error);
+    return;
+  }
+  if (entry.kind === "draft") {
+    if (onScreen) {
+      form.elements.version.value = reply.version;
+      if (!draftTimer) localStorage.removeItem(`${root.dataset.store}.draft.${entry.query}`);
+    }
+  } else if (entry.kind === "undo" && !entry.query) {
+    if (reply.query) open(reply.query).catch(() => location.assign(root.dataset.item.replace("/0/", `/${reply.query}/`)));
+    else problem(words.nothingToUndo);
+  }
+}
+
+function bringBack(query, why) {
+  const index = past.findIndex((one) => one.form.dataset.query === query);
+  if (index < 0) return;
+  const [one] = past.splice(index, 1);
+  if (form) ahead = { query: form.dataset.query, form };
+  place(one.form, one.changes);
+  problem(why || words.refused);
+}
+
+function conflict(entry, reply) {
+  const dialog = byId("lb-conflict");
+  const item = form?.dataset.query === entry.query ? form : past.find((one) => one.form.dataset.query === entry.query)?.form;
+  dialog.querySelector(".lb-conflict-text").textContent = item?.querySelector(".rw-query-text").textContent ?? "";
+  for (const side of ["theirs", "mine"]) dialog.querySelector(`[data-side="${side}"]`).textContent = inWords(reply[side], item);
+  dialog.returnValue = "theirs";
+  dialog.onclose = () => {
+    const { theirs, mine } = reply;
+    const own = dialog.returnValue === "mine";
+    if (form && form === item) {
+      form.elements.base.value = theirs.base;
+      form.elements.version.value = theirs.version;
+      const kept = own ? mine : theirs;
+      choose({ agents: kept.required.map(String), none: kept.none, unsure: kept.unsure });
+      form.before = chosen();
+      if (own) keepDraft();
+      else localStorage.removeItem(`${root.dataset.store}.draft.${entry.query}`);
+    } else if (own) {
+      const fields = entry.body.filter(([name]) => name !== "base" && name !== "key");
+      outbox.add({ ...entry, body: [...fields, ["base", theirs.base], ["key", writer + "-" + (step += 1)]] });
+    }
+  };
+  if (!dialog.open) dialog.showModal();
+}
+
+function inWords(version, item) {
+  const names = version.required.map((agent) => item?.querySelector(`[data-agent="${agent}"] .lb-name`)?.textContent ?? String(agent));
+  const set = version.none ? words.none : names.join(", ") || words.nothing;
+  return version.unsure ? `${set} (${words.unsure})` : set;
+}
+
+function count(reply) {
+  if (reply.today !== undefined) byId("lb-today").textContent = reply.today.toLocaleString(document.documentElement.lang);
+  if (reply.left !== undefined) byId("lb-left").textContent = reply.left.toLocaleString(document.documentElement.lang);
+}
+
+function show(state, waiting = 0) {
+  if (state === "saved" && draftTimer) state = "saving";
+  const text = { saved: words.saved, saving: words.saving, retrying: words.retrying, "signed-out": words.signedOut }[state];
+  saved.dataset.state = state;
+  saved.textContent = waiting > 1 ? `${text} · ${waiting} ${words.kept}` : text;
+}
+
+function problem(text) {
+  const line = byId("lb-problem");
+  if (!line) return;
+  line.textContent = text;
+  line.hidden = !text;
+}
+
+// ------------------------------------------------------------------------------------------------ filter, panes, dialogs
+
+function filter(text) {
+  const box = byId("lb-filter");
+  if (box && box.value !== text) box.value = text;
+  const wanted = text.trim().toLowerCase().split(/\s+/).filter(Boolean);
+  for (const row of form.querySelectorAll(".lb-rows > li")) row.hidden = !wanted.every((word) => row.dataset.find.includes(word));
+}
+
+function guidelines() {
+  const hidden = document.documentElement.classList.toggle("lb-reading");
+  localStorage.setItem(root.dataset.store + ".reading", hidden ? "1" : "0");
+  document.querySelector('[data-lb="guidelines"]').setAttribute("aria-expanded", String(hidden));
+}
+
+function askReason() {
+  if (!form) return;
+  byId("lb-remark").value = "";
+  byId("lb-skip").showModal();
+  byId("lb-skip").querySelector("[data-reason]").focus();
+}
+
+function giveReason(button) {
+  const reason = button.dataset.reason || byId("lb-remark").value.trim();
+  if (!reason) return byId("lb-remark").focus();
+  byId("lb-skip").close();
+  skip(reason);
+}
+
+async function history() {
+  const dialog = byId("lb-history");
+  dialog.showModal();
+  const answer = await fetch(address("history")).catch(() => null);
+  byId("lb-history-body").innerHTML = answer?.ok ? await answer.text() : words.retrying;
+}
+
+const commands = {
+  submit, undo, accept, guidelines, history, filter,
+  none: () => form && toggleNone(),
+  unsure: () => form && change(() => (form.elements.unsure.checked = !form.elements.unsure.checked)),
+  skip: askReason,
+  help: () => byId("lb-help").showModal(),
+  toggle, giveReason,
+  noSuch: (code) => problem(`${words.noAgent} ${code}`),
+  item: () => form,
+};
+listen(root.dataset.store, commands);
+
+document.addEventListener("click", (event) => {
+  active = Date.now();
+  const reason = event.target.closest("#lb-skip [data-reason]");
+  if (reason) return giveReason(reason);
+  const button = event.target.closest("[data-lb]");
+  if (!button || event.ctrlKey || event.metaKey) return;
+  event.preventDefault();
+  commands[button.dataset.lb]();
+});
+stage.addEventListener("change", (event) => {
+  const box = event.target;
+  if (box.type !== "checkbox") return;
+  box.checked = !box.checked; // as it was before: `change` compares
+  if (box.name === "agent") toggle(box.value);
+  else commands[box.name]();
+});
+stage.addEventListener("submit", (event) => {
+  if (event.target !== form) return;
+  event.preventDefault();
+  submit();
+});
+stage.addEventListener("input", (event) => event.target.id === "lb-filter" && filter(event.target.value));
+for (const kind of ["keydown", "pointermove", "scroll"]) addEventListener(kind, () => (active = Date.now()), { passive: true, capture: true });
+
+// A sign of life each minute while somebody is at it; five idle minutes and the item is free for others.
+setInterval(async () => {
+  if (!form || Date.now() - active > 90000) return;
+  const queries = [form.dataset.query, ahead?.query].filter(Boolean);
+  const held = await fetch(root.dataset.heartbeat, {
+    method: "POST", headers: { "X-CSRFToken": csrf() }, body: new URLSearchParams({ queries: queries.join(",") }),
+  }).then((answer) => answer.json(), () => null);
+  if (!held) return;
+  if (ahead && !held.held.includes(Number(ahead.query))) ahead = null;
+  if (form && !held.held.includes(Number(form.dataset.query)) && queries[0] === form.dataset.query) {
+    problem(words.released);
+    keepDraft();
+  }
+}, 60000);
+
+const outbox = new Outbox(root.dataset.store, csrf, answered, show);
+if (localStorage.getItem(root.dataset.store + ".reading") === "1") guidelines();
+if (form) {
+  const waiting = outbox.entries().some((entry) => entry.query === form.dataset.query && ["submit", "skip"].includes(entry.kind));
+  if (waiting) {
+    form.remove(); // it was sent before this page was drawn, and has not arrived: it is on its way again
+    form = null;
+    advance();
+  } else place(form);
+} else if (outbox.entries().length) advance();
+outbox.flush();

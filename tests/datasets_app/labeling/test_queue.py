@@ -1,0 +1,220 @@
+"""The queue: leases, idle time, order, shares; and twenty people at once."""
+
+import random
+import threading
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.db import connections
+from django.utils import timezone
+
+from agents_app.models import Agent, Pool
+from datasets_app import labeling, queue
+from datasets_app.labeling import Choice
+from datasets_app.models import (
+    Assignment,
+    Dataset,
+    Label,
+    Query,
+    QueueItem,
+    SplitGroup,
+    group_hash,
+    text_hash,
+)
+
+
+def texts(leases: list[Assignment]) -> list[str]:
+    return [lease.item.query.text for lease in leases]
+
+
+def test_two_people_never_hold_the_same_item(pool, plain, queries, person):
+    ana, ben = person("ana"), person("ben")
+    first, second = queue.take(pool, ana, count=3), queue.take(pool, ben, count=6)
+    assert len(first) == 3
+    assert len(second) == 3
+    assert {lease.item_id for lease in first}.isdisjoint(lease.item_id for lease in second)
+    assert queue.take(pool, ben, beside=[lease.item.query_id for lease in second]) == []
+
+
+def test_taking_again_returns_what_is_held_and_beside_skips_it(pool, plain, queries, person):
+    ana = person("ana")
+    first = queue.take(pool, ana)[0]
+    assert queue.take(pool, ana)[0] == first
+    other = queue.take(pool, ana, beside=[first.item.query_id])[0]
+    assert other.item_id != first.item_id
+
+
+def test_an_idle_lease_is_free_again_and_a_heartbeat_keeps_it(pool, plain, queries, person):
+    ana, ben = person("ana"), person("ben")
+    kept, left = queue.take(pool, ana, count=2)
+    Assignment.objects.update(leased_until=timezone.now() + timedelta(seconds=1))
+    assert queue.heartbeat(pool, ana, [kept.item.query_id]) == {kept.item.query_id}
+    later = timezone.now() + timedelta(seconds=2)
+    assert queue.release_idle(pool, later) == 1
+    assert not Assignment.objects.filter(pk=left.pk).exists()
+    assert queue.heartbeat(pool, ana, [left.item.query_id]) == set()
+    assert queue.take(pool, ben)[0].item_id == left.item_id
+
+
+def test_the_lease_lasts_five_idle_minutes_by_default(pool, queries, person):
+    lease = queue.take(pool, person("ana"))[0]
+    assert lease.leased_until - lease.taken_at == timedelta(minutes=5)
+
+
+def test_a_reviewer_can_free_what_somebody_holds(pool, plain, queries, person):
+    ana, ben = person("ana"), person("ben")
+    held = queue.take(pool, ana, count=6)
+    assert queue.take(pool, ben) == []
+    holding = queue.holdings(pool)[0]
+    assert (holding.person, holding.items) == (ana, 6)
+    assert holding.free_at == min(lease.leased_until for lease in held)
+    assert queue.release(pool, ana) == 6
+    assert queue.holdings(pool) == []
+    assert len(queue.take(pool, ben, count=6)) == 6
+
+
+def test_a_skipped_item_goes_to_others_and_comes_back_when_asked_for(pool, plain, queries, person):
+    ana, ben = person("ana"), person("ben")
+    lease = queue.take(pool, ana)[0]
+    assert queue.skip(lease, "unreadable")
+    assert not queue.skip(lease, "again"), "a skip that arrives twice counts once"
+    assert queue.take(pool, ana)[0].item_id != lease.item_id
+    assert queue.skipped(pool, ana) == 1
+    assert queue.take(pool, ben)[0].item_id == lease.item_id
+    queue.release(pool, ben)
+    queue.release(pool, ana)
+    assert queue.offer_skipped(pool, ana) == 1
+    assert queue.take(pool, ana)[0].item_id == lease.item_id
+
+
+def test_overlap_may_change_at_any_time(pool, plain, queries, person, choose):
+    ana, ben = person("ana"), person("ben")
+    for lease in queue.take(pool, ana, count=6):
+        labeling.submit(lease, choose(0), key=str(lease.pk), base=0)
+    assert queue.left(pool) == 0
+    plain.overlap, plain.overlap_share = 2, 1.0
+    plain.save()
+    queue.resize(plain)
+    assert queue.left(pool) == 6
+    assert queue.take(pool, ana) == [], "nobody is asked the same twice"
+    assert len(queue.take(pool, ben, count=9)) == 6
+    plain.overlap_share = 0.0
+    plain.save()
+    queue.resize(plain)
+    queue.release(pool, ben)
+    assert queue.left(pool) == 0
+
+
+def test_the_shares_hold_over_many_queries_and_are_independent():
+    drawn = [queue.lots(0, str(n)) for n in range(4_000)]
+    for position in (1, 2, 3):
+        assert 0.22 < sum(lot[position] < 2_500 for lot in drawn) / 4_000 < 0.28
+    both = sum(lot[1] < 2_500 and lot[2] < 2_500 for lot in drawn) / 4_000
+    assert 0.045 < both < 0.08
+
+
+def test_another_seed_is_another_order_and_the_same_lots():
+    one, other = queue.lots(0, "a"), queue.lots(1, "a")
+    assert one[0] != other[0]
+    assert one[1:] == other[1:]
+
+
+def test_queries_that_came_with_their_gold_are_asked_about_only_when_sent(pool, plain, queries, person):
+    from datasets_app import labels
+
+    labels.record(queries[0], source="import", required=[1], asked=[0, 1, 2, 3])
+    assert len(queue.take(pool, person("ana"), count=9)) == 5
+    assert queue.send(Query.objects.filter(pk=queries[0].pk), pool) == 1
+    assert queue.left(pool) == 1
+    assert queue.take(pool, person("ben"))[0].item.query == queries[0]
+
+
+def test_a_query_that_is_answered_and_sent_again_wants_one_answer_more(pool, plain, queries, person, choose):
+    ana, ben = person("ana"), person("ben")
+    lease = queue.take(pool, ana)[0]
+    labeling.submit(lease, choose(0), key="k", base=0)
+    sent = Query.objects.filter(pk=lease.item.query_id)
+    assert queue.send(sent, pool) == 1
+    assert queue.send(sent, pool) == 0, "it waits already"
+    queue.resize(plain)
+    assert queue.take(pool, ben)[0].item_id == lease.item_id, "settings that are saved again leave what was sent"
+
+
+def test_deleted_queries_are_not_asked_about(pool, plain, queries, person):
+    Query.objects.filter(pk=queries[0].pk).update(deleted_at=timezone.now())
+    queue.fill(pool, everything=True)
+    assert queries[0].text not in texts(queue.take(pool, person("ana"), count=9))
+
+
+def test_the_evaluation_sample_is_drawn_at_random_whatever_the_order(pool, plain, add_query, person):
+    made = [add_query(f"text {n}") for n in range(60)]
+    plain.evaluation_share = 0.2
+    plain.save()
+    taken = queue.take(pool, person("ana"), count=20)
+    line = [lease for lease in taken if queue.is_evaluation(plain, lease.item)]
+    oldest = {query.pk for query in made[:20]}
+    assert len(line) >= 4
+    assert any(lease.item.query_id not in oldest for lease in line)
+
+
+# ------------------------------------------------------------------------------------------------- twenty people at once
+
+
+@pytest.mark.django_db(transaction=True)
+def test_twenty_people_two_hundred_items_overlap_two():
+    """Every item gets exactly two labels, of two different people, whoever skips, dawdles or sends a submit twice."""
+    pool = Pool.objects.create(slug="busy", name="Busy", next_agent_number=3)
+    Agent.objects.bulk_create([Agent(pool=pool, number=n, code=f"A{n}", name=f"Agent {n}") for n in range(3)])
+    dataset = Dataset.objects.create(pool=pool, name="Queries")
+    for n in range(200):
+        text = f"query {n}"
+        group = SplitGroup.objects.create(pool=pool, key=group_hash(text))
+        Query.objects.create(dataset=dataset, text=text, text_hash=text_hash(text), group=group)
+    settings = queue.settings_of(pool)
+    settings.overlap, settings.overlap_share = 2, 1.0
+    settings.save()
+    queue.fill(pool)
+    labelers = Group.objects.get_or_create(name="labeler")[0]
+    people = [User.objects.create(username=f"p{n}") for n in range(20)]
+    labelers.user_set.set(people)
+    barrier = threading.Barrier(len(people))
+    errors: list[BaseException] = []
+
+    def work(number: int, user: User) -> None:
+        draw = random.Random(number)
+        try:
+            barrier.wait()
+            while True:
+                leases = queue.take(pool, user, count=draw.choice((1, 2)))
+                if not leases:
+                    if queue.left(pool) == 0 or not queue._candidates(settings, user, None).exists():
+                        break
+                    continue
+                for lease in leases:
+                    if draw.random() < 0.05:
+                        queue._free(Assignment.objects.filter(pk=lease.pk))  # as if the idle time had passed
+                        continue
+                    choice = Choice(frozenset({draw.randrange(3)}), False, False, frozenset(range(3)))
+                    for _ in range(draw.choice((1, 1, 2))):
+                        labeling.submit(lease, choice, key=f"{user.pk}-{lease.item_id}", base=0)
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=work, args=(n, user)) for n, user in enumerate(people)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    current = Label.objects.filter(superseded_at__isnull=True)
+    per_query = Counter(current.values_list("query_id", flat=True))
+    assert len(per_query) == 200, "none lost"
+    assert set(per_query.values()) == {2}, "none twice"
+    assert len(set(current.values_list("query_id", "author_id"))) == 400
+    assert Label.objects.count() == 400, "a submit that arrives twice is one label"
+    assert set(QueueItem.objects.values_list("needed", "taken")) == {(2, 2)}
+    assert set(Assignment.objects.values_list("state", flat=True)) == {"done"}
