@@ -65,10 +65,10 @@ def test_nothing_labeled_is_said_so(pool: Pool) -> None:
         runs.launch(pool)
 
 
-def test_a_snapshot_without_test_queries_is_refused(snapshot: Snapshot) -> None:
-    Snapshot.objects.filter(pk=snapshot.pk).update(split_sizes={"train": 60, "val": 12, "test": 0})
+def test_a_snapshot_without_validation_queries_is_refused(snapshot: Snapshot) -> None:
+    Snapshot.objects.filter(pk=snapshot.pk).update(split_sizes={"train": 60, "val": 0, "test": 12})
     snapshot.refresh_from_db()
-    with pytest.raises(runs.RunError, match="Test"):
+    with pytest.raises(runs.RunError, match="no queries in: Validation"):
         runs.launch(snapshot.pool, snapshot=snapshot)
 
 

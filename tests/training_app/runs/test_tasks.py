@@ -177,6 +177,22 @@ def test_a_run_launched_again_goes_on_from_its_checkpoint(run: Run, training: Si
     assert RunEvent.objects.filter(run=run, message="Going on from the checkpoint of step 4").exists()
 
 
+def test_a_checkpoint_that_does_not_fit_any_more_starts_the_training_over(
+    run: Run, training: SimpleNamespace, ops: User
+) -> None:
+    training.steps = [progress(step=4, checkpoint=b"step four"), progress(step=5), TrainError("the machine went down")]
+    tasks.execute(run.pk)
+    runs.relaunch(run, ops)
+
+    def refuse_checkpoints() -> None:
+        if training.checkpoints[-1] is not None:
+            raise TrainError("made with other data")
+
+    training.steps = [refuse_checkpoints, progress(step=10, result=result())]
+    assert tasks.execute(run.pk) == "done"
+    assert training.checkpoints == [None, b"step four", None]
+
+
 # ---------------------------------------------------------------------------------------------------- stopping a worker
 
 

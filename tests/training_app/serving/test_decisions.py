@@ -10,7 +10,6 @@ import pytest
 from django.db import OperationalError, connection
 from django.utils import timezone
 
-from tests.training_app.served import app, fresh_process, model, pool  # noqa: F401
 from training_app import decisions
 from training_app.engine.router import Route
 from training_app.models import Decision

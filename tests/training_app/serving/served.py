@@ -1,17 +1,13 @@
-"""A pool that answers: its agents, an active model whose router does what a test says, and a key. Import the fixtures that a test uses."""
+"""What a pool that answers is made of: a router whose answers can be read off the query, its model, and an application with a key."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-import pytest
 from django.test import Client
 
-from agents_app import pools
 from agents_app.keys import create_key
 from agents_app.models import ApiKey, Pool
-from training_app import decisions, registry, serving, throttle
-from training_app.engine import router as engine
+from training_app import registry
 from training_app.engine.data import Agent
 from training_app.engine.router import ArtifactError, Explanation, Route
 from training_app.models import RouterModel
@@ -60,43 +56,6 @@ def artifact(*agents: tuple[int, str]) -> bytes:
     return json.dumps([{"id": number, "name": name} for number, name in agents]).encode()
 
 
-@pytest.fixture(autouse=True)
-def fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Each test begins as a process that has loaded nothing."""
-    monkeypatch.setattr(engine, "Router", ScriptedRouter)
-    monkeypatch.setattr(registry, "Router", ScriptedRouter, raising=False)
-    monkeypatch.setattr(decisions, "buffer", decisions.Buffer())
-    monkeypatch.setattr(serving, "_database_fault", "")
-    serving.forget()
-    throttle.forget()
-    yield
-    serving.forget()
-
-
-@pytest.fixture
-def in_memory(monkeypatch: pytest.MonkeyPatch):
-    """A process whose watcher runs: the stamp is looked at when the test says so, not at each request."""
-
-    def begin() -> None:
-        monkeypatch.setattr(serving, "_watcher", object())
-        serving.refresh()
-
-    return begin
-
-
-@pytest.fixture
-def pool(db) -> Pool:
-    made = pools.create_pool("Support", "support")
-    for name in NAMES:
-        pools.add_agent(made, name)
-    return made
-
-
-@pytest.fixture
-def model(pool: Pool) -> RouterModel:
-    return promoted(pool, *enumerate(NAMES))
-
-
 def promoted(pool: Pool, *agents: tuple[int, str]) -> RouterModel:
     """A model that has learnt those agents, registered and promoted."""
     made = registry.register(None, pool, artifact(*agents), {})
@@ -129,8 +88,3 @@ class Application:
 def application(*pools_: Pool, scopes: tuple[str, ...] = ("route",), **options: object) -> Application:
     key, secret = create_key("test", pools_, scopes, **options)
     return Application(secret, key)
-
-
-@pytest.fixture
-def app(pool: Pool) -> Application:
-    return application(pool)

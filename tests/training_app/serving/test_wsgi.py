@@ -7,8 +7,6 @@ import pytest
 from django.core.signals import request_started
 from django.db import close_old_connections
 
-from tests.training_app.served import app, fresh_process, model, pool  # noqa: F401
-
 pytestmark = pytest.mark.django_db
 
 
@@ -50,7 +48,7 @@ def test_a_call_of_the_api_passes_no_middleware(call, monkeypatch):
 def test_errors_carry_their_headers(call):
     status, headers, body = call(HTTP_AUTHORIZATION="")
     assert (status, headers["WWW-Authenticate"]) == (401, 'Bearer realm="Routerweb"')
-    status, headers, body = call(REQUEST_METHOD="GET")
+    status, headers, _body = call(REQUEST_METHOD="GET")
     assert (status, headers["Allow"]) == (405, "POST")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from agents_app import pools
 from agents_app.models import Agent
-from tests.training_app.served import Application, application, app, fresh_process, in_memory, model, pool  # noqa: F401
+from tests.training_app.serving.served import Application, application
 from training_app import decisions
 from training_app.models import Decision
 
@@ -285,7 +285,7 @@ def test_a_missing_slash_is_no_redirect(app, model):
 
 
 def test_a_fault_of_the_router_is_no_page(app, model, monkeypatch, caplog):
-    monkeypatch.setattr("tests.training_app.served.ScriptedRouter.route", lambda *_: 1 / 0)
+    monkeypatch.setattr("tests.training_app.serving.served.ScriptedRouter.route", lambda *_: 1 / 0)
     found = error(app.route("secret words"), 500, "internal_error")
     assert "secret words" not in json.dumps(found)
     assert "ZeroDivisionError" in caplog.text

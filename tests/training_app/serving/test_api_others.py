@@ -5,8 +5,8 @@ import yaml
 
 from agents_app import pools
 from agents_app.models import Agent
-from tests.training_app.served import application, app, fresh_process, model, pool, promoted  # noqa: F401
-from tests.training_app.test_api_route import error
+from tests.training_app.serving.served import application, promoted
+from tests.training_app.serving.test_api_route import error
 from training_app import api, decisions, openapi, serving
 from training_app.models import Artifact, Decision
 
@@ -25,7 +25,7 @@ def test_a_batch_answers_in_order(app, model):
 def test_a_batch_is_one_call_of_the_router(app, model, monkeypatch):
     calls = []
     monkeypatch.setattr(
-        "tests.training_app.served.ScriptedRouter.route_batch",
+        "tests.training_app.serving.served.ScriptedRouter.route_batch",
         lambda self, texts, available: calls.append(texts) or [self.route(text, available) for text in texts],
     )
     app.batch("a", "b")

@@ -10,7 +10,7 @@ from django.utils import timezone
 from agents_app import pools
 from agents_app.keys import revoke
 from agents_app.models import Agent, ApiKey, Stamp
-from tests.training_app.served import application, app, fresh_process, in_memory, model, pool, promoted  # noqa: F401
+from tests.training_app.serving.served import application, promoted
 from training_app import registry, serving
 from training_app.engine.router import ArtifactError
 from training_app.models import Artifact
@@ -107,7 +107,7 @@ def test_an_artifact_that_the_engine_refuses_says_why(app, model, in_memory, mon
     def newer(_artifact: bytes) -> None:
         raise ArtifactError("format 9 is newer than this program reads (1)")
 
-    monkeypatch.setattr("tests.training_app.served.ScriptedRouter.load", newer)
+    monkeypatch.setattr("tests.training_app.serving.served.ScriptedRouter.load", newer)
     serving.watch_once()
     assert "format 9 is newer" in serving.current("support").problem
     assert app.route().json()["model"] == "support-1"
