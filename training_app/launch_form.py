@@ -141,9 +141,11 @@ def _named(sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
 
 
 def _empty(sizes: Mapping[str, int]) -> Iterator[str]:
-    empty = [str(label) for split, label in Split.choices if not sizes.get(split)]
+    empty = [str(split.label) for split in (Split.TRAIN, Split.VAL) if not sizes.get(split)]
     if empty:
-        yield gettext("No labeled query in: %(splits)s. A run needs all three.") % {"splits": ", ".join(empty)}
+        yield gettext("No labeled query in: %(splits)s. A run needs both.") % {"splits": ", ".join(empty)}
+    elif not sizes.get(Split.TEST):
+        yield gettext("No labeled query in the test split: the figures will be those of validation, which flatter.")
 
 
 def _unsplit(count: int) -> Iterator[str]:

@@ -16,13 +16,11 @@ from django.utils.translation import gettext as _
 
 from agents_app import audit, pools
 from agents_app.models import Pool, Stamp
-from training_app.engine import router as _router
-from training_app.engine.artifact import read
+from training_app.engine.artifact import ArtifactError, read
+from training_app.engine.router import Router
 from training_app.models import Artifact, Promotion, RouterModel, Run
 
 Actor = User | None
-Router: Any = getattr(_router, "Router", None)
-ArtifactError: Any = getattr(_router, "ArtifactError", ValueError)
 
 
 class RegistryError(Exception):
@@ -198,7 +196,7 @@ def _activate(model: RouterModel, *, actor: Actor, reason: str, actor_name: str,
     return promotion
 
 
-def _load(artifact: bytes) -> Any:
+def _load(artifact: bytes) -> Router:
     try:
         return Router.load(artifact)
     except ArtifactError as error:

@@ -9,10 +9,10 @@ import signal
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager, suppress
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections, connections
@@ -91,37 +91,53 @@ def work(run_id: int, attempt: uuid.UUID, tell: Tell | None = None) -> str:
 
 
 def _train(run_id: int, attempt: uuid.UUID, pulse: "Heartbeat", tell: Tell | None) -> None:
-    from training_app.engine.train import train
+    from training_app.engine.train import TrainError
 
-    run = Run.objects.select_related("snapshot").get(pk=run_id)
-    config = Config.from_mapping(run.config)
     kept = Checkpoint.objects.filter(run_id=run_id).first()
     journal = Journal(run_id, attempt)
     if kept:
         journal.note(_("Going on from the checkpoint of step %(step)d") % {"step": kept.step})
-    result: Result | None = None
-    progress_of_training = train(
-        config,
-        snapshots.agents(run.snapshot),
-        list(snapshots.examples(run.snapshot)),
-        checkpoint=bytes(kept.content) if kept else None,
-    )
-    for progress in progress_of_training:
-        pulse.check()
-        journal.add(progress)
-        if tell:
-            tell(progress)
-        result = progress.result or result
-    if result is None:
-        raise runs.RunError(_("The training ended without a model."))
+    try:
+        result = _walk(run_id, bytes(kept.content) if kept else None, pulse, journal, tell)
+    except TrainError as error:
+        if kept is None or journal.heard:
+            raise
+        # It does not fit any more, as when a query was erased from the snapshot meanwhile.
+        journal.note(_("The checkpoint cannot be used, so the training starts over: %(why)s") % {"why": error})
+        result = _walk(run_id, None, pulse, journal, tell)
     journal.write(last=True)
     artifact, scorecard = result.artifact, result.scorecard
     _patiently(lambda: runs.finish(run_id, attempt, artifact, scorecard))
 
 
+def _walk(run_id: int, checkpoint: bytes | None, pulse: "Heartbeat", journal: "Journal", tell: Tell | None) -> "Result":
+    """The engine's training from beginning or checkpoint to end. Raises AttemptLost as soon as the run was taken away."""
+    from training_app.engine.train import train
+
+    run = Run.objects.select_related("snapshot").get(pk=run_id)
+    agents, examples = snapshots.agents(run.snapshot), list(snapshots.examples(run.snapshot))
+    result: Result | None = None
+    # Closing the generator ends a fit that is under way beside it.
+    with closing(
+        cast(
+            "Generator[Progress, None, None]",
+            train(Config.from_mapping(run.config), agents, examples, checkpoint=checkpoint),
+        )
+    ) as training:
+        for progress in training:
+            pulse.check()
+            journal.add(progress)
+            if tell:
+                tell(progress)
+            result = progress.result or result
+    if result is None:
+        raise runs.RunError(_("The training ended without a model."))
+    return result
+
+
 class Journal:
     """What a run tells, written at a bounded rate: its state once a second, a few log lines and curve points with it, and
-    its newest checkpoint four times a minute."""
+    its newest checkpoint four times a minute. `heard` tells whether the engine has said anything yet."""
 
     def __init__(self, run_id: int, attempt: uuid.UUID, clock: Callable[[], float] = time.monotonic) -> None:
         self._run_id, self._attempt, self._clock = run_id, attempt, clock
@@ -129,6 +145,7 @@ class Journal:
         self._state: dict[str, Any] = {"phase": "", "step": 0, "total": 0, "metrics": {}}
         self._checkpoint: bytes | None = None
         self._written = self._saved = clock()
+        self.heard = False
 
     def note(self, message: str) -> None:
         """A log line of the job itself."""
@@ -136,6 +153,7 @@ class Journal:
 
     def add(self, progress: "Progress") -> None:
         """Take in one progress; write if it is time. Raises AttemptLost."""
+        self.heard = True
         begins = progress.phase != self._state["phase"]
         self._state |= {"phase": progress.phase, "step": progress.step, "total": progress.total}
         self._state["metrics"] = {**self._state["metrics"], **progress.metrics}

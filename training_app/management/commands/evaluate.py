@@ -1,0 +1,153 @@
+"""Measure a model on labeled queries, or route a file of queries."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import IO, Any
+
+import numpy as np
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from agents_app import pools
+from agents_app.models import Pool
+from datasets_app import imports, snapshots
+from datasets_app.management.console import bar, existing_file, pool_of
+from training_app import registry
+from training_app.engine.data import Row, RowError, read_rows
+from training_app.engine.metrics import summary
+from training_app.engine.router import Route, Router
+
+BATCH = 500
+SHOWN = ("jaccard", "precision", "recall", "f1", "exact", "success", "set_size")
+
+
+class Command(BaseCommand):
+    help = (
+        "Measure a model on the pool's labeled test queries, or on a file of labeled ones; with --output, write its answers. "
+        "Example: python manage.py evaluate --pool support --input tickets.jsonl --output routed.jsonl"
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--pool", required=True, help="the pool's slug")
+        parser.add_argument("--model", metavar="NAME", help="the model's name (default: the active one)")
+        parser.add_argument("--input", metavar="FILE", help="JSONL, CSV or TXT (default: the pool's test split)")
+        parser.add_argument("--output", metavar="FILE", help="where to write the answers, as JSON lines")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        pool = pool_of(options["pool"])
+        try:
+            model = registry.chosen(pool, options.get("model"))
+            router = Router.load(registry.artifact_bytes(model))
+        except registry.RegistryError as error:
+            raise CommandError(str(error)) from None
+        rows = self._file_rows(pool, options["input"]) if options.get("input") else _test_rows(pool)
+        tally = Tally()
+        try:
+            with contextlib.ExitStack() as stack:
+                output = (
+                    stack.enter_context(open(options["output"], "w", encoding="utf-8"))
+                    if options.get("output")
+                    else None
+                )
+                progress = stack.enter_context(contextlib.closing(bar(0, " queries")))
+                for batch in _batches(rows):
+                    routes = router.route_batch([row.text for row in batch])
+                    for row, route in zip(batch, routes, strict=True):
+                        tally.add(row, route, router)
+                        if output:
+                            _write(output, row, route, router)
+                    progress.update(len(batch))
+        except OSError as error:
+            raise CommandError(f"{error.filename or options['output']}: {error.strerror}") from None
+        self._tell(model.name, tally, options.get("output"))
+
+    def _file_rows(self, pool: Pool, name: str) -> Iterator[Row]:
+        path = existing_file(name)
+        with path.open("rb") as stream:
+            head = stream.read(4096)
+            stream.seek(0)
+            for row in read_rows(stream, imports.guess_format(path.name, head), pools.roster(pool, retired=True)):
+                if isinstance(row, RowError):
+                    self.stderr.write(f"{path}: {row}")
+                else:
+                    yield row
+
+    def _tell(self, name: str, tally: "Tally", output: str | None) -> None:
+        if not tally.routed:
+            raise CommandError("there is no query to route")
+        self.stdout.write(f"{name} routed {tally.routed:,} queries" + (f" to {output}." if output else "."))
+        if not tally.required:
+            self.stdout.write("None of them is labeled for all agents of the model, so there is nothing to measure.")
+            return
+        left_out = tally.routed - len(tally.required)
+        self.stdout.write(
+            f"Measured on {len(tally.required):,} labeled ones" + (f"; {left_out:,} left out." if left_out else ".")
+        )
+        for measure, found in tally.summary().items():
+            if measure in SHOWN:
+                label = measure.replace("_", " ")
+                self.stdout.write(f"  {label:<10} {found['mean']:.3f}  ({found['low']:.3f} to {found['high']:.3f})")
+
+
+class Tally:
+    """What was selected and what is required, for the rows that every agent of the model was asked about."""
+
+    def __init__(self) -> None:
+        self.routed = 0
+        self.selected: list[frozenset[int]] = []
+        self.required: list[frozenset[int]] = []
+
+    def add(self, row: Row, route: Route, router: Router) -> None:
+        """Count one answer."""
+        self.routed += 1
+        if row.required is None or (row.asked is not None and not {agent.id for agent in router.agents} <= row.asked):
+            return
+        self.selected.append(frozenset(route.agents))
+        self.required.append(row.required)
+
+    def summary(self) -> dict[str, dict[str, float]]:
+        """Every measure with its interval. Agents that the model does not know count where a label requires them."""
+        ids = sorted(frozenset().union(*self.selected, *self.required))
+        selected, required = (
+            np.array([[number in chosen for number in ids] for chosen in sets], np.bool_).reshape(len(sets), len(ids))
+            for sets in (self.selected, self.required)
+        )
+        return summary(selected, required)
+
+
+def _test_rows(pool: Pool) -> Iterator[Row]:
+    try:
+        snapshot = snapshots.take(pool)
+    except snapshots.SnapshotError as error:
+        raise CommandError(str(error)) from None
+    for number, example in enumerate(snapshots.examples(snapshot)):
+        if example.split == "test":
+            yield Row(number, example.id, example.text, example.required, example.asked, "test")
+
+
+def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    batch: list[Row] = []
+    for row in rows:
+        batch.append(row)
+        if len(batch) == BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _write(output: IO[str], row: Row, route: Route, router: Router) -> None:
+    names = {agent.id: agent.name for agent in router.agents}
+    answer: dict[str, Any] = {
+        "id": row.id,
+        "text": row.text,
+        "agents": list(route.agents),
+        "agent_names": [names[number] for number in route.agents],
+        "confidence": round(route.confidence, 4),
+        "abstained": route.abstained,
+        "stop_reason": route.stop_reason,
+        "scores": {str(number): round(score, 4) for number, score in route.scores.items()},
+    }
+    if row.required is not None:
+        answer["required_agents"] = sorted(row.required)
+    output.write(json.dumps(answer, ensure_ascii=False) + "\n")
