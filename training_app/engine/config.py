@@ -53,7 +53,8 @@ class Config:
         "", "Folder of a local sentence-embedding model, for encoder: embedding.", group="scorer"
     )
     svm_c: float = _setting(
-        1.0, "Inverse strength of the regularisation of the linear scorer.", low=1e-4, high=1e4, group="scorer"
+        0.0, "Inverse strength of the regularisation of the linear scorer, on n-grams of 1-2 words and 2-5 characters; "
+        "0 chooses strength and n-grams by cross-validation on the training rows.", low=0, high=1e4, group="scorer"
     )
     folds: int = _setting(
         0, "Folds of the cross-fitting; 0 leaves it to the scorer (ten for a linear one, three for a neural one).",
@@ -100,6 +101,10 @@ class Config:
     epsilon_end: float = _setting(0.05, "Share of random actions after the decay.", low=0, high=1)
     epsilon_decay_steps: int = _setting(
         1500, "Steps over which the share of random actions falls in a line.", low=1, high=10_000_000
+    )
+    none_share: float = _setting(
+        0.1, "Queries that need no agent are drawn at least this often, where the training data holds any: labeled "
+        "collections hold fewer of them than live traffic does. 0 draws all queries alike.", low=0, high=0.9,
     )
     tau: float = _setting(
         0.01, "Soft update: share of the online network that joins the target network each step; 0 uses "

@@ -41,15 +41,24 @@ SAMPLED_SUCCESSORS = 32
 @dataclass(frozen=True, slots=True)
 class Queries:
     """What the policy learns from: x float32[N, D] (per-agent log-odds, D = A, or raw features), extra float32[N, E],
-    required bool[N, A], asked bool[N, A]. An agent that was not asked is not available in that row."""
+    required bool[N, A], asked bool[N, A]. An agent that was not asked is not available in that row. `weight`
+    float64[N], where given, is how often a row is drawn in relation to the others."""
 
     x: FloatArray
     extra: FloatArray
     required: BoolArray
     asked: BoolArray
+    weight: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.x)
+
+    def draw(self, rng: np.random.Generator, count: int) -> NDArray[np.int64]:
+        """Random rows by weight, int64[count]."""
+        if self.weight is None:
+            return rng.integers(len(self), size=count)
+        up_to = np.cumsum(self.weight)
+        return np.minimum(np.searchsorted(up_to, rng.random(count) * up_to[-1], side="right"), len(self) - 1)
 
     def take(self, rows: NDArray[np.int64]) -> Queries:
         return Queries(self.x[rows], self.extra[rows], self.required[rows], self.asked[rows])
@@ -210,7 +219,7 @@ def learn(
     optimizer = torch.optim.AdamW(online.parameters(), lr=config.learning_rate, weight_decay=1e-4)
 
     walkers = max(1, config.batch_size // 2)  # parallel episodes; the rest of a batch is drawn from the log-odds
-    row = rng.integers(len(train), size=walkers)
+    row = train.draw(rng, walkers)
     selected = np.zeros((walkers, agents), np.bool_)
     begin, best, losses, log = 0, -1.0, [0.0, 0.0], []
     kept: dict[str, torch.Tensor] = {name: t.clone() for name, t in target.state_dict().items()}
@@ -230,7 +239,7 @@ def learn(
         for group in optimizer.param_groups:
             group["lr"] = rate
 
-        drawn = rng.integers(len(train), size=max(1, config.batch_size - walkers))
+        drawn = train.draw(rng, max(1, config.batch_size - walkers))
         sample = train.take(np.concatenate([row, drawn]))
         if config.label_free:
             masks = _prefixes(train.take(drawn), rng, noise=1.0)
@@ -357,7 +366,7 @@ def _walk(
     selected[np.flatnonzero(~ended), choice[~ended]] = True
     ended |= ~env.selectable(selected, asked).any(axis=1)
     selected[ended] = False
-    return np.where(ended, rng.integers(len(train), size=len(row)), row), selected
+    return np.where(ended, train.draw(rng, len(row)), row), selected
 
 
 def _measure(policy: SharedPolicy | PlainPolicy, env: RoutingEnv, val: Queries) -> dict[str, float]:

@@ -53,7 +53,7 @@ def context(p: FloatArray, none: FloatArray, selected: BoolArray) -> FloatArray:
     left = p.sum(axis=-1) - hits
     count = selected.sum(axis=-1).astype(np.float32)
     best = np.where(selected, 0, p).max(axis=-1)
-    out = np.empty((*p.shape[:-1], CONTEXT), np.float32)
+    out = np.empty((*hits.shape, CONTEXT), np.float32)
     out[..., 0] = np.log1p(hits)
     out[..., 1] = np.log1p(np.maximum(left, 0))
     out[..., 2] = np.log1p(count)
@@ -89,13 +89,58 @@ class SharedPolicy:
         none = np.exp(np.log1p(-p).sum(axis=-1))
         shared = np.concatenate([context(p, none, selected), extra], axis=-1)  # (B, C)
         own = np.stack([np.clip(x, -LIMIT, LIMIT) / LIMIT, p], axis=-1)  # (B, A, 2)
-        return self.from_parts(own.astype(np.float32), shared)
-
-    def from_parts(self, own: FloatArray, shared: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """own float32[B, A, PER_AGENT], shared float32[B, C] -> values float32[B, A], float32[B]."""
-        (first, bias), *rest = self.layers
         # The first layer in two parts: the shared one is computed once a state, not once an agent.
-        hidden = own @ first[:PER_AGENT] + (shared @ first[PER_AGENT:] + bias)[:, None]
+        return self._rest(own.astype(np.float32) @ self.layers[0][0][:PER_AGENT], shared)
+
+    def walk(
+        self, x: FloatArray, available: BoolArray, *, min_agents: int = 0, max_agents: int = 0, margin: float = 0.0
+    ) -> tuple[list[int], int, bool]:
+        """The greedy walk of one query without `extra`: (agents in the order taken, steps with STOP counted, whether
+        the limit ended it). x float32[A], available bool[A].
+
+        Exactly `greedy`, in one pass of the network instead of one a step: agents are usually taken in the order of
+        their log-odds, so the states of that order are evaluated together, and each is used only if the walk has
+        really come to it. Where the walk leaves the order, the rest is evaluated anew from there.
+        """
+        agents = len(x)
+        p = probabilities(x, available)
+        none = np.exp(np.log1p(-p).sum())
+        own = np.empty((1, agents, PER_AGENT), np.float32)
+        own[0, :, 0] = np.clip(x, -LIMIT, LIMIT) / LIMIT
+        own[0, :, 1] = p
+        first, _ = self.layers[0]
+        projected = own @ first[:PER_AGENT]  # (1, A, H): the same in every state
+        free = np.flatnonzero(available)
+        guess = free[np.argsort(-p[free], kind="stable")].tolist()
+        limit = min(agents, max_agents) if max_agents else agents
+        order: list[int] = []
+        while True:
+            ahead = guess[: min(limit - len(order), int(p[guess].sum() * 1.2) + 2)] if guess else []
+            # selected[k] is the state after k more agents of the guess.
+            selected = np.zeros((len(ahead) + 1, agents), np.bool_)
+            selected[:, order] = True
+            for k, a in enumerate(ahead):
+                selected[k + 1 :, a] = True
+            shared = context(p[None], np.full(len(selected), none), selected)
+            q, stop = self._rest(projected, shared)
+            q = np.where(available & ~selected, q, -np.inf)
+            best = q.argmax(axis=1)
+            value = q[np.arange(len(q)), best].tolist()
+            for k, a in enumerate(best.tolist()):
+                if len(order) == limit:
+                    return order, len(order), bool(max_agents) and limit == max_agents
+                go = value[k] > -np.inf if len(order) < min_agents else value[k] > stop[k] + margin
+                if not go:
+                    return order, len(order) + 1, False
+                order.append(a)
+                guess.remove(a)
+                if k == len(ahead) or a != ahead[k]:
+                    break
+
+    def _rest(self, projected: FloatArray, shared: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Values from the first layer's share of each agent (1 or B, A, H) and the context (B, C)."""
+        (first, bias), *rest = self.layers
+        hidden = projected + (shared @ first[PER_AGENT:] + bias)[:, None]
         for weights, bias in rest:
             np.maximum(hidden, 0, out=hidden)
             hidden = hidden @ weights + bias

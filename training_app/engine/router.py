@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
+
+import numpy as np
+
+from training_app.engine import artifact
+from training_app.engine.artifact import Artifact, ArtifactError
+from training_app.engine.calibration import Calibration
+from training_app.engine.data import Agent
+from training_app.engine.policy import PlainPolicy, SharedPolicy, greedy, load_policy
+from training_app.engine.scorers import BoolArray, FittedScorer, FloatArray, Platt, load_scorer
 
 StopReason = Literal["stop", "none", "max_agents", "abstained"]
 
@@ -35,3 +46,214 @@ class Explanation:
     route: Route
     steps: list[dict[str, Any]]
     features: dict[int, list[tuple[str, float]]] = field(default_factory=dict)
+
+
+class Router:
+    """A trained router. Immutable and safe to share between threads; make one with `Router.load`."""
+
+    def __init__(
+        self,
+        agents: Sequence[Agent],
+        scorer: FittedScorer,
+        platt: Platt,
+        policy: SharedPolicy | PlainPolicy,
+        calibration: Calibration,
+        *,
+        features: FittedScorer | None = None,
+        min_agents: int = 0,
+        max_agents: int = 0,
+        version_info: dict[str, Any] | None = None,
+    ) -> None:
+        """`features`, where given, is what the policy sees instead of the scorer's log-odds (raw TF-IDF)."""
+        self.agents = tuple(agents)
+        self.version_info = dict(version_info or {})
+        self.calibration, self.policy, self.scorer = calibration, policy, scorer
+        self._platt, self._features = platt, features
+        self._min, self._max = min_agents, max_agents
+        self._ids = [agent.id for agent in self.agents]
+        self._place = {agent.id: i for i, agent in enumerate(self.agents)}
+        self._every = np.ones(len(self.agents), np.bool_)
+        self._nothing = np.zeros((1, 0), np.float32)
+
+    @classmethod
+    def load(cls, source: str | Path | bytes) -> Router:
+        """From the path of an artifact (directory or zip) or its bytes. Raises ArtifactError with the reason."""
+        return cls.from_artifact(artifact.read(source))
+
+    @classmethod
+    def from_artifact(cls, parts: Artifact) -> Router:
+        """From parts already read. Raises ArtifactError where they do not fit together."""
+        try:
+            config = parts.config
+            agents = tuple(
+                Agent(int(a["id"]), str(a["name"]), str(a.get("description", "")), code=str(a.get("code", "")))
+                for a in config["agents"]
+            )
+            scorer = _part("scorer", config["scorer"], parts)
+            features = _part("features", config["features"], parts) if config.get("features") else None
+            platt = Platt(parts.tensors["platt.scale"], parts.tensors["platt.shift"])
+            policy = load_policy(config["policy"], _under("policy", parts))
+            calibration = Calibration.from_config(config["calibration"])
+            router = cls(
+                agents,
+                scorer,
+                platt,
+                policy,
+                calibration,
+                features=features,
+                min_agents=int(config.get("min_agents", 0)),
+                max_agents=int(config.get("max_agents", 0)),
+                version_info=dict(config.get("version_info", {})),
+            )
+            if len(platt.scale) != len(agents) or len(platt.shift) != len(agents):
+                raise ValueError(f"{len(agents)} agents have {len(platt.scale)} scales")
+            # One query shows whether all shapes fit, before an application's first does.
+            router.route_batch(["a query"])
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            raise ArtifactError(f"the artifact's parts do not fit together: {error}") from error
+        return router
+
+    # ------------------------------------------------------------------------------------------------------ routing
+
+    def _available(self, available: Collection[int] | None) -> BoolArray:
+        if available is None:
+            return self._every
+        mask = np.zeros(len(self._ids), np.bool_)
+        for identifier in available:
+            place = self._place.get(identifier)
+            if place is not None:
+                mask[place] = True
+        return mask
+
+    def log_odds(self, texts: Sequence[str]) -> FloatArray:
+        """The log-odds that the policy acts on, float32[N, A]."""
+        return self._platt(self.scorer.logits(texts))
+
+    def route(self, text: str, available: Collection[int] | None = None) -> Route:
+        """The agents that `text` needs, out of those whose ids are `available` (all, where None; ids that this router
+        does not know are left out)."""
+        mask = self._available(available)
+        x = self._platt(self.scorer.logits((text,)))[0]
+        if isinstance(self.policy, SharedPolicy):
+            order, steps, full = self.policy.walk(
+                x, mask, min_agents=self._min, max_agents=self._max, margin=self.calibration.margin
+            )
+            selected = np.zeros(len(mask), np.bool_)
+            selected[order] = True
+        else:
+            chosen, orders, counts = self._greedy([text], x[None], mask[None])
+            selected, steps = chosen[0], int(counts[0])
+            order = [int(a) for a in orders[0] if a >= 0]
+            full = bool(self._max) and len(order) >= self._max
+        p = self.calibration.probabilities(x)
+        confidence = float(self.calibration.confidences(x[None], selected[None], mask[None])[0])
+        return self._answer(order, p.tolist(), mask, confidence, steps, full)
+
+    def route_batch(self, texts: Sequence[str], available: Collection[int] | None = None) -> list[Route]:
+        """`route` of many texts at once, the same answers at a fraction of the time."""
+        if not texts:
+            return []
+        mask = self._available(available)
+        x = self.log_odds(texts)
+        masks = np.broadcast_to(mask, x.shape)
+        selected, orders, steps = self._greedy(texts, x, masks)
+        p = self.calibration.probabilities(x).tolist()
+        confidences = self.calibration.confidences(x, selected, masks).tolist()
+        limit = self._max or len(mask) + 1
+        sizes = selected.sum(axis=1).tolist()
+        taken = orders.tolist()
+        return [
+            self._answer(taken[i][: sizes[i]], p[i], mask, confidences[i], count, sizes[i] >= limit)
+            for i, count in enumerate(steps.tolist())
+        ]
+
+    def selections(self, texts: Sequence[str]) -> BoolArray:
+        """The sets of many texts over all agents, bool[N, A], for measurements."""
+        x = self.log_odds(texts)
+        return self._greedy(texts, x, np.ones(x.shape, np.bool_))[0]
+
+    def first_values(self, texts: Sequence[str]) -> FloatArray:
+        """How likely any agent is needed at all, float32[N]: the best value of a first agent less that of STOP."""
+        x = self.log_odds(texts)
+        seen = x if self._features is None else self._features.logits(texts)
+        nobody = np.zeros(x.shape, np.bool_)
+        q, stop = self.policy.values(seen, np.zeros((len(x), 0), np.float32), nobody, ~nobody)
+        return (q.max(axis=1) - stop).astype(np.float32)
+
+    def _greedy(self, texts: Sequence[str], x: FloatArray, available: BoolArray) -> tuple[BoolArray, Any, Any]:
+        seen = x if self._features is None else self._features.logits(texts)
+        nothing = np.zeros((len(x), 0), np.float32)
+        return greedy(
+            self.policy,
+            seen,
+            nothing,
+            available,
+            min_agents=self._min,
+            max_agents=self._max,
+            margin=self.calibration.margin,
+        )
+
+    def _answer(
+        self, order: list[int], p: list[float], mask: BoolArray, confidence: float, steps: int, full: bool
+    ) -> Route:
+        reason: StopReason = "max_agents" if full else "stop" if order else "none"
+        abstained = confidence < self.calibration.abstain_below
+        if abstained:
+            reason = "abstained"
+        ids = self._ids
+        if mask is self._every:
+            scores = dict(zip(ids, p, strict=True))
+        else:
+            scores = {ids[a]: p[a] for a in np.flatnonzero(mask).tolist()}
+        return Route(tuple([ids[a] for a in order]), scores, confidence, steps, reason, abstained)
+
+    # --------------------------------------------------------------------------------------------------- explaining
+
+    def explain(self, text: str, available: Collection[int] | None = None) -> Explanation:
+        """The route of `text` with the values of every step and the parts of the text that weighed most."""
+        route = self.route(text, available)
+        mask = self._available(available)
+        x = self.log_odds([text])
+        seen = x if self._features is None else self._features.logits([text])
+        steps = []
+        selected = np.zeros(len(mask), np.bool_)
+        walk: list[int | None] = [self._place[a] for a in route.agents]
+        if len(walk) < route.steps:
+            walk.append(None)
+        for chosen in walk:
+            q, stop = self.policy.values(seen, self._nothing, selected[None], mask[None])
+            open_ = mask & ~selected
+            steps.append(
+                {
+                    "q": {self._ids[a]: float(q[0, a]) for a in np.flatnonzero(open_)},
+                    "stop": float(stop[0]) + self.calibration.margin,
+                    "masked": [self._ids[a] for a in np.flatnonzero(~open_)],
+                    "chosen": None if chosen is None else self._ids[chosen],
+                }
+            )
+            if chosen is not None:
+                selected[chosen] = True
+        parts = self.scorer.explain(text)
+        features = {self._ids[a]: found for a, found in enumerate(parts[: len(self._ids)]) if mask[a]}
+        return Explanation(route, steps, features)
+
+
+def _under(prefix: str, parts: Artifact) -> dict[str, Any]:
+    start = prefix + "."
+    return {name.removeprefix(start): t for name, t in parts.tensors.items() if name.startswith(start)}
+
+
+def _part(name: str, config: dict[str, Any], parts: Artifact) -> FittedScorer:
+    settings = {**config.get("settings", {}), **parts.vocabulary.get(name, {})}
+    return load_scorer(str(config["kind"]), settings, _under(name, parts))
+
+
+def scorer_parts(name: str, scorer: FittedScorer) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """(entry of config.json, entry of vocabulary.json, tensors) of a scorer that an artifact holds as `name`: long
+    lists of texts go to the vocabulary."""
+    settings, vocabulary = {}, {}
+    for key, value in scorer.config().items():
+        long = isinstance(value, list) and len(value) > 16 and isinstance(value[0], str)
+        (vocabulary if long or isinstance(value, dict) else settings)[key] = value
+    tensors = {f"{name}.{key}": tensor for key, tensor in scorer.tensors().items()}
+    return {"kind": scorer.kind, "settings": settings}, vocabulary, tensors

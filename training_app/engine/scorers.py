@@ -22,6 +22,19 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float32]
 BoolArray = NDArray[np.bool_]
 
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Labeled rows as matrices: texts (N), required bool[N, A], asked bool[N, A]."""
+
+    texts: list[str]
+    required: BoolArray
+    asked: BoolArray
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
 #: Called as `progress(done, total, message)` while a scorer is fitted. It may raise to cancel the fit.
 ScorerProgress = Callable[[int, int, str], None]
 
@@ -66,7 +79,7 @@ class Scorer(Protocol):
     def fit(
         self,
         texts: Sequence[str],
-        Y: BoolArray,  # noqa: N803 - the field's name for a target matrix
+        Y: BoolArray,
         asked: BoolArray,
         *,
         seed: int,
@@ -96,7 +109,7 @@ def load_scorer(kind: str, config: Mapping[str, Any], tensors: Mapping[str, NDAr
     return fitted.from_tensors(config, tensors)
 
 
-def prior_log_odds(Y: BoolArray, asked: BoolArray) -> FloatArray:  # noqa: N803
+def prior_log_odds(Y: BoolArray, asked: BoolArray) -> FloatArray:
     """Log-odds of each agent's share of positives among its asked rows, with half a row added to each side
     (Y bool[N, A], asked bool[N, A] -> float32[A]). Finite for an agent that was never, or always, required."""
     positives = (Y & asked).sum(axis=0) + 0.5
@@ -116,7 +129,7 @@ class Platt:
         return margins * self.scale + self.shift
 
 
-def fit_platt(margins: FloatArray, Y: BoolArray, asked: BoolArray) -> Platt:  # noqa: N803
+def fit_platt(margins: FloatArray, Y: BoolArray, asked: BoolArray) -> Platt:
     """Platt scaling (Platt 1999, with the smoothed targets of Lin, Lin and Weng 2007), one map per agent.
 
     Newton's method on the two parameters, with a small ridge on the log of the scale's distance from one so that an
@@ -188,7 +201,7 @@ def fold_of_group(groups: Sequence[str], folds: int, seed: int) -> NDArray[np.in
 def cross_fit(
     scorer: Scorer,
     texts: Sequence[str],
-    Y: BoolArray,  # noqa: N803
+    Y: BoolArray,
     asked: BoolArray,
     groups: Sequence[str],
     *,

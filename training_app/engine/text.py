@@ -210,6 +210,8 @@ class LinearMargins:
 
     def logits(self, texts: Sequence[str]) -> FloatArray:
         """Margins, float32[len(texts), agents]."""
+        if len(texts) == 1:
+            return self.logits_of(texts[0])[None]
         out = np.empty((len(texts), len(self.bias)), np.float32)
         # In slices, so that a large batch needs little memory and stays within the cache.
         for at in range(0, len(texts), 256):

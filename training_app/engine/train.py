@@ -1,0 +1,448 @@
+"""One training run: from labeled examples to an artifact and its scorecard.
+
+`train` is a generator of progress. Closing it cancels the run; a checkpoint that it gave lets a later call go on to
+the same artifact. Imported by workers only: it brings torch and scikit-learn.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import queue
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+
+from training_app.engine import artifact, calibration
+from training_app.engine.artifact import Artifact, ArtifactError
+from training_app.engine.baselines import BASELINES
+from training_app.engine.config import Config
+from training_app.engine.data import Agent, Example, group_key
+from training_app.engine.ddqn import Queries, learn
+from training_app.engine.encoders import fit_encoder
+from training_app.engine.env import RoutingEnv
+from training_app.engine.policy import PlainPolicy, SharedPolicy, greedy
+from training_app.engine.router import Router, scorer_parts
+from training_app.engine.scorecard import scorecard
+from training_app.engine.scorers import BoolArray, CrossFit, Platt, Rows, ScorerProgress, load_scorer
+
+T = TypeVar("T")
+
+PHASES = ("features", "scorer", "policy", "baselines", "measure")
+LEAST_TRAIN, LEAST_VAL = 8, 2
+CHECKPOINT_EVERY = 5  # measurements between two checkpoints of the policy
+_CHECKPOINT_FILES = ("state.json", "state.safetensors")
+
+
+class TrainError(Exception):
+    """Data that no router can be trained on; the message says what to do."""
+
+
+class Cancelled(Exception):
+    """Raised within a fit whose run was cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`artifact` is what `Router.load` takes; `scorecard` is JSON-able and also holds what the artifact leaves out
+    because it differs from run to run: the CPU seconds of each phase, under "timing"."""
+
+    artifact: bytes
+    scorecard: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a run is: `step` of `total` within `phase`. `checkpoint`, where given, is what `train` goes on from;
+    `result` comes with the last item only."""
+
+    phase: str
+    step: int
+    total: int
+    message: str = ""
+    metrics: dict[str, float] = field(default_factory=dict)
+    checkpoint: bytes | None = None
+    result: Result | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Matrices:
+    """Examples of one split as matrices: rows.required and rows.asked bool[N, A]."""
+
+    examples: list[Example]
+    rows: Rows
+
+    @property
+    def whole(self) -> BoolArray:
+        """Rows in which every agent was asked: only those enter set metrics. bool[N]."""
+        return self.rows.asked.all(axis=1)
+
+
+def _matrices(examples: Sequence[Example], agents: Sequence[Agent]) -> Matrices:
+    place = {agent.id: a for a, agent in enumerate(agents)}
+    required = np.zeros((len(examples), len(agents)), np.bool_)
+    asked = np.ones((len(examples), len(agents)), np.bool_)
+    for i, example in enumerate(examples):
+        required[i, [place[a] for a in example.required if a in place]] = True
+        if example.asked is not None:
+            asked[i] = False
+            asked[i, [place[a] for a in example.asked if a in place]] = True
+    return Matrices(list(examples), Rows([e.text for e in examples], required & asked, asked))
+
+
+def _checked(agents: Sequence[Agent], examples: Sequence[Example]) -> tuple[list[Agent], list[str]]:
+    """The agents that can be learnt, and warnings. Raises TrainError."""
+    if not agents:
+        raise TrainError("The pool has no agent: describe at least one.")
+    known = {agent.id for agent in agents}
+    for example in examples:
+        unknown = example.required - known
+        if unknown:
+            raise TrainError(f"Query {example.id} requires agent {min(unknown)}, which is not in the pool: add it.")
+    train = [e for e in examples if e.split == "train"]
+    val = [e for e in examples if e.split == "val"]
+    if len(train) < LEAST_TRAIN:
+        raise TrainError(
+            f"{len(train)} labeled queries are in the train split; at least {LEAST_TRAIN} are needed. Label more "
+            "queries, or split the dataset (dataset_split) if they have no split yet."
+        )
+    if len({group_key(e.text) for e in train}) < 2:
+        raise TrainError("All queries of the train split have the same text: label different ones.")
+    if len(val) < LEAST_VAL:
+        raise TrainError(
+            f"{len(val)} labeled queries are in the val split; at least {LEAST_VAL} are needed to tell when to stop. "
+            "Split the dataset (dataset_split), or label more queries."
+        )
+    warnings = []
+    covered = []
+    for agent in agents:
+        asked = [e for e in train if e.asked is None or agent.id in e.asked]
+        if not asked:
+            warnings.append(f"No label speaks about {agent.name}: it is left out until it has been asked about.")
+            continue
+        covered.append(agent)
+        positives = sum(agent.id in e.required for e in asked)
+        if positives == 0:
+            warnings.append(f"No query of the train split requires {agent.name}: it will hardly ever be selected.")
+        elif positives < 5:
+            warnings.append(f"Only {positives} queries of the train split require {agent.name}: label more of them.")
+    if not covered:
+        raise TrainError("No label of the train split speaks about any agent: label queries first.")
+    if not any(e.split == "test" for e in examples):
+        warnings.append("There is no test split: the figures are measured on the validation split and flatter.")
+    return covered, warnings
+
+
+def _streamed(
+    work: Callable[[ScorerProgress], T], phase: str
+) -> Generator[Progress, None, T]:
+    """Run `work(progress)` beside this generator and yield its progress; the generator's value is the work's.
+
+    A fit reports through a callback and cannot yield. It runs in a thread of its own, one at a time; closing the
+    generator makes its next report raise.
+    """
+    messages: queue.SimpleQueue[tuple[int, int, str] | None] = queue.SimpleQueue()
+    cancelled = threading.Event()
+    done: list[T] = []
+    failed: list[BaseException] = []
+
+    def report(step: int, total: int, message: str) -> None:
+        if cancelled.is_set():
+            raise Cancelled
+        messages.put((step, total, message))
+
+    def run() -> None:
+        try:
+            done.append(work(report))
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            messages.put(None)
+
+    thread = threading.Thread(target=run, name=f"train-{phase}", daemon=True)
+    thread.start()
+    try:
+        while (message := messages.get()) is not None:
+            yield Progress(phase, *message)
+    finally:
+        cancelled.set()
+        thread.join()
+    if failed:
+        raise failed[0]
+    return done[0]
+
+
+def fingerprint(config: Config, agents: Sequence[Agent], examples: Sequence[Example]) -> str:
+    """What a checkpoint belongs to: a hash of settings, agents and examples."""
+    digest = hashlib.sha256(artifact.json_bytes(config.to_mapping()))
+    for agent in agents:
+        digest.update(artifact.json_bytes(asdict(agent)))
+    for e in examples:
+        asked = None if e.asked is None else sorted(e.asked)
+        digest.update(artifact.json_bytes([e.id, e.text, sorted(e.required), asked, e.split]))
+    return digest.hexdigest()
+
+
+def _draw_weights(required: BoolArray, share: float) -> Any:
+    """How often each row is drawn, so that rows of the empty set make up at least `share`; None for all alike."""
+    empty = ~required.any(axis=1)
+    now = float(empty.mean())
+    if not 0 < now < share:
+        return None
+    return np.where(empty, share / empty.sum(), (1 - share) / (~empty).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class _Scores:
+    """What the scorer phase hands on: the scorer, its map, and the log-odds of the training rows."""
+
+    fit: CrossFit
+    report: dict[str, Any]
+
+
+def train(
+    config: Config, agents: Sequence[Agent], examples: Sequence[Example], *, checkpoint: bytes | None = None
+) -> Iterator[Progress]:
+    """Train a router on `examples` (each with split train, val or test) and measure it.
+
+    Yields Progress; the last one holds the Result. The same settings, data and machine give the same artifact, byte
+    for byte, with or without a stop in between. Raises TrainError before the first step where the data cannot be
+    used or the checkpoint belongs to something else.
+    """
+    examples = [e for e in examples if e.split in ("train", "val", "test")]
+    covered, warnings = _checked(agents, examples)
+    belongs = fingerprint(config, agents, examples)
+    saved = _read_checkpoint(checkpoint, belongs) if checkpoint is not None else None
+    splits = {s: _matrices([e for e in examples if e.split == s], covered) for s in ("train", "val", "test")}
+    rows = splits["train"].rows
+    timing: dict[str, float] = {}
+    began = time.process_time()
+
+    if saved is None:
+        groups = [group_key(text) for text in rows.texts]
+        scores = yield from _scorer_phase(config, rows, groups)
+        yield Progress("scorer", 1, 1, "scorer fitted", checkpoint=_checkpoint(belongs, scores, None))
+    else:
+        scores = saved[0]
+    timing["scorer"] = time.process_time() - began
+
+    began = time.process_time()
+    policy, log, best = None, [], {}
+    val_rows = splits["val"].rows
+    served = scores.fit.platt(scores.fit.fitted.logits(val_rows.texts))
+    env = RoutingEnv(
+        len(covered),
+        config.reward_mode,
+        config.gamma,
+        config.step_cost,
+        min(config.min_agents, len(covered)),
+        config.max_agents,
+    )
+    if config.cross_fitting:
+        seen = scores.fit.log_odds
+    else:
+        seen = scores.fit.platt(scores.fit.fitted.logits(rows.texts))
+    weight = _draw_weights(rows.required, config.none_share)
+    nothing = np.zeros((len(rows), 0), np.float32)
+    training = Queries(seen, nothing, rows.required, rows.asked, weight)
+    whole = np.flatnonzero(splits["val"].whole)
+    whole = whole if whole.size else np.arange(len(val_rows))
+    nothing = np.zeros((len(val_rows), 0), np.float32)
+    validation = Queries(served, nothing, val_rows.required, val_rows.asked)
+    resume = saved[1] if saved is not None else None
+    for count, tick in enumerate(learn(config, env, training, validation.take(whole), resume), start=1):
+        kept = None
+        if tick.policy is None and count % CHECKPOINT_EVERY == 0:
+            kept = _checkpoint(belongs, scores, (tick.state or {}, tick.meta or {}))
+        yield Progress("policy", tick.step, config.total_steps, "Double DQN", tick.metrics, kept)
+        policy = tick.policy
+        log = (tick.meta or {}).get("log", [])
+    assert policy is not None
+    best = max(log, key=lambda entry: entry.get("val_jaccard", 0.0)) if log else {}
+    timing["policy"] = time.process_time() - began
+
+    began = time.process_time()
+    margin = _operating_margin(config, env, policy, validation)
+    selected = _select(env, policy, validation, margin)
+    found = calibration.fit(
+        served[whole],
+        selected[whole],
+        val_rows.required[whole],
+        val_rows.asked[whole],
+        margin=margin,
+        abstain_alpha=config.abstain_alpha,
+    )
+    parts = _artifact(config, covered, scores, policy, found)
+    router = Router.from_artifact(parts)
+    timing["calibration"] = time.process_time() - began
+
+    measured_on = "test" if len(splits["test"].rows) else "val"
+    baselines = {}
+    if config.baselines:
+        began = time.process_time()
+        baselines = yield from _baseline_phase(covered, rows, val_rows, splits[measured_on].rows, config.seed)
+        timing["baselines"] = time.process_time() - began
+
+    yield Progress("measure", 0, 1, f"measuring on {measured_on}")
+    began = time.process_time()
+    card = scorecard(
+        router,
+        covered,
+        splits["train"].examples,
+        splits[measured_on].examples,
+        splits[measured_on].rows,
+        baselines,
+        seed=config.seed,
+    )
+    card |= {
+        "measured_on": measured_on,
+        "warnings": warnings,
+        "encoder": scores.report,
+        "best_validation": best,
+        "log": log,
+        "config": config.to_mapping(),
+        "data": {s: len(m.rows) for s, m in splits.items()},
+        "operating_point": {"goal": config.goal, "margin": margin},
+        "calibration_validation": calibration.cross_validated(
+            served[whole], selected[whole], val_rows.required[whole], val_rows.asked[whole], seed=config.seed
+        ),
+    }
+    data = Artifact(parts.config, parts.vocabulary, parts.tensors, card).to_bytes()
+    timing["measure"] = time.process_time() - began
+    yield Progress("measure", 1, 1, "done", {}, None, Result(data, {**card, "timing": timing}))
+
+
+def _scorer_phase(config: Config, rows: Rows, groups: list[str]) -> Generator[Progress, None, _Scores]:
+    def work(progress: ScorerProgress) -> _Scores:
+        fit, report = fit_encoder(config, rows.texts, rows.required, rows.asked, groups, progress=progress)
+        return _Scores(fit, report)
+
+    yield Progress("features", 0, 1, "reading the queries")
+    return (yield from _streamed(work, "scorer"))
+
+
+def _baseline_phase(
+    agents: Sequence[Agent], rows: Rows, val: Rows, test: Rows, seed: int
+) -> Generator[Progress, None, dict[str, BoolArray]]:
+    """The sets that each baseline selects for the measured rows."""
+
+    def work(progress: ScorerProgress) -> dict[str, BoolArray]:
+        found = {}
+        for i, (name, fit) in enumerate(BASELINES.items()):
+            progress(i, len(BASELINES), name)
+            found[name] = fit(agents, rows, val, seed).select(test.texts)
+        return found
+
+    return (yield from _streamed(work, "baselines"))
+
+
+def _select(env: RoutingEnv, policy: SharedPolicy | PlainPolicy, queries: Queries, margin: float) -> BoolArray:
+    return greedy(
+        policy,
+        queries.x,
+        queries.extra,
+        queries.asked,
+        min_agents=env.min_agents,
+        max_agents=env.max_agents,
+        margin=margin,
+    )[0]
+
+
+def _operating_margin(
+    config: Config, env: RoutingEnv, policy: SharedPolicy | PlainPolicy, val: Queries
+) -> float:
+    """What an agent's value must exceed STOP's by, so that the goal is met on validation; 0 for the goal jaccard."""
+    if config.goal == "jaccard" or not len(val):
+        return 0.0
+    required = val.required & val.asked
+
+    def meets(margin: float) -> bool:
+        selected = _select(env, policy, val, margin)
+        if config.goal == "size":
+            return float(selected.sum(axis=1).mean()) <= config.average_agents
+        needed = required.any(axis=1)
+        if not needed.any():
+            return True
+        hits = (selected & required).sum(axis=1)[needed] / required.sum(axis=1)[needed]
+        return float(hits.mean()) >= config.recall_floor
+
+    # Recall falls and size falls as the margin grows: the largest margin that keeps recall, the smallest that keeps
+    # size. Values of actions lie within -1 and 1.
+    grid = np.linspace(-1, 1, 201).tolist()
+    fitting = [margin for margin in grid if meets(margin)]
+    if config.goal == "recall":
+        return max(fitting, default=-1.0)
+    return min(fitting, default=1.0)
+
+
+def _artifact(
+    config: Config, agents: Sequence[Agent], scores: _Scores, policy: SharedPolicy | PlainPolicy, found: Any
+) -> Artifact:
+    entry, vocabulary, tensors = scorer_parts("scorer", scores.fit.fitted)
+    tensors |= {"platt.scale": scores.fit.platt.scale, "platt.shift": scores.fit.platt.shift}
+    tensors |= {f"policy.{name}": tensor for name, tensor in policy.tensors().items()}
+    settings = {
+        "agents": [asdict(agent) for agent in agents],
+        "scorer": entry,
+        "policy": policy.config(),
+        "calibration": found.config(),
+        "min_agents": min(config.min_agents, len(agents)),
+        "max_agents": config.max_agents,
+        "training": config.to_mapping(),
+        "version_info": {"format": artifact.FORMAT, "encoder": scores.fit.fitted.kind, "seed": config.seed},
+    }
+    return Artifact(settings, {"scorer": vocabulary}, tensors)
+
+
+# -------------------------------------------------------------------------------------------------------- checkpoints
+
+
+def _checkpoint(belongs: str, scores: _Scores, policy: tuple[dict[str, Any], dict[str, Any]] | None) -> bytes:
+    entry, vocabulary, tensors = scorer_parts("scorer", scores.fit.fitted)
+    tensors |= {
+        "platt.scale": scores.fit.platt.scale,
+        "platt.shift": scores.fit.platt.shift,
+        "train.log_odds": scores.fit.log_odds,
+        "train.margins": scores.fit.margins,
+    }
+    state: dict[str, Any] = {
+        "belongs": belongs,
+        "scorer": entry,
+        "vocabulary": vocabulary,
+        "report": scores.report,
+        "policy": None,
+    }
+    if policy is not None:
+        tensors |= {f"learn.{name}": tensor for name, tensor in policy[0].items()}
+        state["policy"] = policy[1]
+    return artifact.pack(
+        {"state.json": artifact.json_bytes(state), "state.safetensors": artifact.tensor_bytes(tensors)}
+    )
+
+
+def _read_checkpoint(
+    data: bytes, belongs: str
+) -> tuple[_Scores, tuple[dict[str, Any], dict[str, Any]] | None]:
+    try:
+        files = artifact.unpack(data, _CHECKPOINT_FILES)
+        state = artifact.json_from(files["state.json"], "state.json")
+        tensors = artifact.tensors_from(files["state.safetensors"])
+        if state["belongs"] != belongs:
+            raise TrainError("The checkpoint was made with other settings or data: start the run anew.")
+        parts = {n.removeprefix("scorer."): t for n, t in tensors.items() if n.startswith("scorer.")}
+        fitted = load_scorer(state["scorer"]["kind"], {**state["scorer"]["settings"], **state["vocabulary"]}, parts)
+        platt = Platt(tensors["platt.scale"], tensors["platt.shift"])
+        fit = CrossFit(tensors["train.log_odds"], tensors["train.margins"], fitted, platt)
+        resume = None
+        if state["policy"] is not None:
+            learnt = {n.removeprefix("learn."): t for n, t in tensors.items() if n.startswith("learn.")}
+            resume = (learnt, state["policy"])
+        return _Scores(fit, state["report"]), resume
+    except (ArtifactError, KeyError, TypeError, ValueError) as error:
+        raise TrainError(f"The checkpoint cannot be read ({error}): start the run anew.") from error
+
+
+__all__ = ["PHASES", "Cancelled", "Progress", "Result", "TrainError", "fingerprint", "train"]
