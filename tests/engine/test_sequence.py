@@ -1,0 +1,289 @@
+"""The sequence scorer: what it learns that a bag of words cannot, and that numpy serves what torch trained."""
+
+import itertools
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from training_app.engine import sequence
+from training_app.engine.scorers import FittedScorer, Scorer, load_scorer
+from training_app.engine.sequence import SequenceMargins, ngram_buckets, split_words
+from training_app.engine.sequence_fit import LinearRecurrence, Network, SequenceScorer
+
+SMALL = SequenceScorer(width=16, states=24, buckets=512, min_count=1, batch_size=16)
+QUICK = SequenceScorer(width=8, states=8, buckets=64, min_count=1, batch_size=8, passes=2)
+
+
+def order_task(rng: np.random.Generator, rows: int) -> tuple[list[str], np.ndarray]:
+    """Texts of one to three clauses, "get <name> <noun>" or "not get <name> <noun>": the noun that ends a clause names
+    its agent, and the "not" that begins it says that the agent is not needed."""
+    nouns = ["song", "game", "table"]
+    names = [a + b for a, b in itertools.product(["ka", "lo", "mi", "nu"], ["ra", "te", "so", "du"])]
+    texts, Y = [], np.zeros((rows, 3), bool)
+    for row in range(rows):
+        clauses = []
+        for agent in rng.permutation(3)[: rng.integers(1, 4)]:
+            wanted = rng.random() < 0.5
+            Y[row, agent] |= wanted
+            clauses.append(f"{'' if wanted else 'not '}get {rng.choice(names)} {nouns[agent]}")
+        texts.append(" and ".join(clauses))
+    return texts, Y
+
+
+@pytest.fixture(scope="module")
+def toy() -> tuple[SequenceMargins, list[str], np.ndarray]:
+    texts, Y = order_task(np.random.default_rng(1), 700)
+    scorer = SequenceScorer(width=16, states=24, buckets=512, batch_size=16, passes=12, learning_rate=1e-2)
+    fitted = scorer.fit(texts[:500], Y[:500], np.ones((500, 3), bool), seed=0)
+    return fitted, texts[500:], Y[500:]
+
+
+def small_pool() -> tuple[list[str], np.ndarray, np.ndarray]:
+    texts = ["play a song", "book a table", "play a song and book a table", "Закажи столик", "播放音乐", "nothing"] * 3
+    Y = np.array([[1, 0], [0, 1], [1, 1], [0, 1], [1, 0], [0, 0]] * 3, bool)
+    return texts, Y, np.ones_like(Y)
+
+
+def test_it_learns_an_order_that_a_bag_of_words_cannot_see(toy):
+    fitted, texts, Y = toy
+    found = (fitted.logits(texts) > 0) == Y
+    assert found.all(axis=1).mean() > 0.95
+    # The same words, so the same bag, and two answers.
+    one, other = "not get kara song and get lote game", "get kara song and not get lote game"
+    assert sorted(one.split()) == sorted(other.split())
+    assert (fitted.logits([one, other]) > 0).tolist() == [[False, True, False], [True, False, False]]
+
+
+def test_the_words_that_speak_for_an_agent_explain_it(toy):
+    fitted, _, _ = toy
+    song, game, table = fitted.explain("get kara song and get lote game", top=100)
+    assert max(weight for _, weight in table) < 0.1
+    total = sum(weight for _, weight in song)  # -log(1 - p)
+    margin = fitted.logits(["get kara song and get lote game"])[0, 0]
+    assert np.log(np.expm1(total)) == pytest.approx(margin, abs=1e-3)
+    assert [weight for _, weight in game] == sorted((weight for _, weight in game), reverse=True)
+    assert fitted.explain("") == [[], [], []]
+
+
+def test_numpy_serves_what_torch_trained():
+    """One network through both implementations, with texts of different lengths in one batch."""
+    draw = torch.Generator().manual_seed(3)
+    network = Network(SMALL, words=4, agents=5, draw=draw)
+    with torch.no_grad():
+        network.ngrams.copy_(network.ngrams.half().float())
+        network.own.copy_(network.own.half().float())
+    layers = [
+        sequence.Layer(*(p.detach().numpy() for p in (layer.weight, layer.bias)), layer.window, layer.states)
+        for layer in network.layers
+    ]
+    served = SequenceMargins(
+        [],
+        np.zeros((0, 16), np.float16),
+        network.own[1].detach().numpy().astype(np.float16),
+        network.ngrams[:512].detach().numpy().astype(np.float16),
+        layers,
+        network.heads.detach().numpy(),
+        network.head_bias.detach().numpy(),
+        np.full(5, np.nan, np.float32),
+    )
+    texts = ["one", "a text of some more words than the first", "two words", "ещё один, на другом языке: ура!"]
+    split = [split_words(text) for text in texts]
+    steps = max(map(len, split))
+    x, mask = torch.zeros(steps, len(texts), 16), torch.zeros(steps, len(texts), 1)
+    for column, words in enumerate(split):
+        bags = torch.full((len(words), sequence.MAX_NGRAMS), 512)
+        for t, word in enumerate(words):
+            buckets = ngram_buckets(word, 512)
+            bags[t, : len(buckets)] = torch.tensor(buckets)
+        x[: len(words), column] = network.vectors(torch.ones(len(words), dtype=torch.int64), bags)
+        mask[: len(words), column] = 1
+    expected = network(x, mask).detach().numpy()
+    assert np.abs(expected - expected.mean(axis=0)).max() > 0.01  # the texts do differ
+    np.testing.assert_allclose(served.logits(texts), expected, atol=1e-4)
+    alone = np.concatenate([served.logits([text]) for text in texts])
+    np.testing.assert_allclose(alone, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("backward_in_time", [False, True])
+def test_the_recurrence_has_the_gradient_of_its_loop(backward_in_time):
+    draw = torch.Generator().manual_seed(0)
+    keep = torch.rand(4, 2, 3, generator=draw, dtype=torch.float64, requires_grad=True)
+    fed = torch.rand(4, 2, 3, generator=draw, dtype=torch.float64, requires_grad=True)
+    c, states = torch.zeros(2, 3, dtype=torch.float64), {}
+    for t in reversed(range(4)) if backward_in_time else range(4):
+        c = states[t] = keep[t] * c + fed[t]
+    looped = torch.stack([states[t] for t in range(4)])
+    torch.testing.assert_close(LinearRecurrence.apply(keep, fed, backward_in_time), looped)
+    assert torch.autograd.gradcheck(lambda k, f: LinearRecurrence.apply(k, f, backward_in_time), (keep, fed))
+
+
+def test_the_same_seed_gives_the_same_scorer_and_another_seed_another():
+    texts, Y, asked = small_pool()
+    first, again, other = (QUICK.fit(texts, Y, asked, seed=seed).logits(texts) for seed in (5, 5, 6))
+    assert np.array_equal(first, again)
+    assert not np.allclose(first, other)
+
+
+def test_a_fit_neither_uses_nor_moves_the_global_generators():
+    texts, Y, asked = small_pool()
+    torch.manual_seed(0)
+    np.random.seed(0)
+    before = torch.get_rng_state().clone(), np.random.get_state()[1].tolist()
+    first = QUICK.fit(texts, Y, asked, seed=5).logits(texts)
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert np.random.get_state()[1].tolist() == before[1]
+    torch.manual_seed(1)
+    assert np.array_equal(QUICK.fit(texts, Y, asked, seed=5).logits(texts), first)
+
+
+def test_it_is_stored_and_loaded_without_a_change(toy):
+    fitted, texts, _ = toy
+    loaded = load_scorer(fitted.kind, fitted.config(), fitted.tensors())
+    assert isinstance(loaded, FittedScorer)
+    assert np.array_equal(loaded.logits(texts), fitted.logits(texts))
+    assert isinstance(SequenceScorer(), Scorer)
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "words"])
+def test_a_damaged_artifact_is_refused_by_name(toy, damage):
+    fitted, _, _ = toy
+    config, tensors = fitted.config(), dict(fitted.tensors())
+    if damage == "missing":
+        del tensors["heads"]
+    elif damage == "cut":
+        tensors["layer1.weight"] = tensors["layer1.weight"][:-1]
+    else:
+        config["words"] = config["words"][:-1]
+    name = {"missing": "heads", "cut": "layer1.weight", "words": "vectors"}[damage]
+    with pytest.raises(ValueError, match=name):
+        SequenceMargins.from_tensors(config, tensors)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "   ",
+        "\n",
+        "?!",
+        "🙂🙂",
+        "неизвестное слово",
+        "播放音乐然后预订餐厅",
+        "\ud800",
+        "x" * 5_000,
+        "play " * 5_000,
+        "\x00",
+    ],
+)
+def test_odd_texts_get_finite_margins(toy, text):
+    fitted, _, _ = toy
+    margins = fitted.logits([text, "get kara song"])
+    assert margins.shape == (2, 3)
+    assert np.isfinite(margins).all()
+    np.testing.assert_allclose(margins[:1], fitted.logits([text]), atol=1e-4)
+
+
+def test_no_texts_give_no_margins(toy):
+    assert toy[0].logits([]).shape == (0, 3)
+
+
+def test_words_of_any_script():
+    assert split_words("Ｐlay 3 songs, please!") == ["play", "3", "songs", ",", "please", "!"]
+    assert split_words("播放 jazz") == ["播", "放", "jazz"]
+    assert len(split_words("a " * 10_000)) == sequence.MAX_WORDS
+    assert all(0 <= bucket < 7 for word in ["a", "", "x" * 100, "播"] for bucket in ngram_buckets(word, 7))
+
+
+def test_an_agent_of_one_class_and_answers_that_were_not_asked():
+    """Agent 0 is always required, 1 never, 2 was never asked; 3 has Y set only where it was not asked."""
+    texts, _, _ = small_pool()
+    n = len(texts)
+    Y = np.zeros((n, 5), bool)
+    asked = np.ones((n, 5), bool)
+    Y[:, 0], asked[:, 2] = True, False
+    Y[::2, 3], asked[::2, 3] = True, False
+    Y[::3, 4] = True
+    margins = QUICK.fit(texts, Y, asked, seed=0).logits(["play", "something else"])
+    assert np.array_equal(margins[0, :4], margins[1, :4])
+    assert np.isfinite(margins).all()
+    assert margins[0, 0] > 2
+    assert margins[0, 1] < -2
+    assert margins[0, 2] == 0
+    assert margins[0, 3] < -2
+
+
+def test_answers_that_were_not_asked_teach_nothing():
+    texts, Y, asked = small_pool()
+    asked = asked.copy()
+    asked[:6, 1] = False
+    flipped = Y.copy()
+    flipped[:6, 1] ^= True
+    one, other = (QUICK.fit(texts, labels, asked, seed=0).logits(texts) for labels in (Y, flipped))
+    assert np.array_equal(one, other)
+
+
+def test_hollow_texts_are_made_only_where_none_is_an_answer(monkeypatch):
+    made = []
+    original = SequenceScorer._hollowed
+    monkeypatch.setattr(SequenceScorer, "_hollowed", lambda *a: made.append(1) or original(*a))
+    texts, Y, asked = small_pool()
+    QUICK.fit(texts, Y, asked, seed=0)
+    assert made
+    made.clear()
+    some = Y.any(axis=1)
+    QUICK.fit([text for text, kept in zip(texts, some, strict=True) if kept], Y[some], asked[some], seed=0)
+    assert not made
+
+
+def test_two_hundred_agents():
+    texts = [f"word{i} here" for i in range(200)]
+    Y = np.eye(200, dtype=bool)
+    fitted = QUICK.fit(texts, Y, np.ones_like(Y), seed=0)
+    assert fitted.logits(texts[:3]).shape == (3, 200)
+    assert fitted.agents == 200
+
+
+def test_progress_is_told_and_may_cancel():
+    texts, Y, asked = small_pool()
+    told = []
+    SequenceScorer(width=8, states=8, buckets=64, passes=20, batch_size=6).fit(
+        texts, Y, asked, seed=0, progress=lambda done, total, message: told.append((done, total))
+    )
+    assert told == [(20, 60), (40, 60), (60, 60)]
+
+    def cancel(done: int, total: int, message: str) -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        QUICK.fit(texts, Y, asked, seed=0, progress=cancel)
+
+
+def test_validation_keeps_the_best_weights():
+    """Trained on answers that are wrong for the validation texts, it stops early and keeps the least wrong weights."""
+    texts, Y, asked = small_pool()
+    scorer = SequenceScorer(width=8, states=8, buckets=64, min_count=1, batch_size=6, passes=60, learning_rate=3e-2)
+    told = []
+    wrong = (texts, ~Y, asked)
+    kept = scorer.fit(
+        texts, Y, asked, seed=0, validation=wrong, progress=lambda done, total, message: told.append((done, total))
+    )
+    last, total = told[-1]
+    assert last < total / 2
+    full = scorer.fit(texts, Y, asked, seed=0)
+    assert scorer._loss(kept, *wrong) < scorer._loss(full, *wrong)
+
+
+def test_no_texts_cannot_be_learnt_from():
+    with pytest.raises(ValueError, match="at least one labeled text"):
+        QUICK.fit([], np.zeros((0, 2), bool), np.zeros((0, 2), bool), seed=0)
+
+
+def test_serving_imports_neither_torch_nor_scikit_learn():
+    root = Path(sequence.__file__).parents[2]
+    code = "import sys, training_app.engine.sequence; print({'torch', 'sklearn', 'django', 'scipy'} & set(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "set()"

@@ -1,0 +1,328 @@
+"""A scorer that reads the sentence, serving half: numpy only. The training half is `sequence_fit`.
+
+A bag of features cannot tell which words belong to which need: in "play the newest game and book a table" the need
+behind "play" is decided three words later, and the next clause must not disturb it. This scorer reads the words in
+order and decides, word by word, whose need is being spoken of:
+
+    x_t   = vector of word t, from its characters too                     (Bojanowski et al. 2017, arXiv 1607.04606)
+    h_t   = two layers of a light bidirectional recurrence over x          (SRU: Lei et al. 2018, arXiv 1709.02755)
+    p_t,a = softmax over {agents, nobody} of h_t W                         (each word speaks for one agent, or nobody)
+    p_a   = 1 - prod_t (1 - p_t,a)                                         (noisy-or over words: multiple-instance
+                                                                            learning, Zhang, Platt and Viola 2005)
+
+The margin of agent a is the log-odds of p_a. The softmax makes the agents compete for a word, as they do within one
+clause, and the noisy-or lets any number of agents be needed by the whole text, each by some word of it. No word of
+any language is written here: what joins clauses, and where they end, is learnt.
+
+The recurrence has no matrix product inside its loop (gates depend on the input alone), so a text costs two matrix
+products and a handful of numpy calls per word. All texts of a batch are padded on the right; a padded word feeds
+zero into a recurrence that starts from zero, so it changes nothing in either direction.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float32]
+
+#: Words read of one text; the rest of a longer text is left out.
+MAX_WORDS = 400
+#: Texts scored together; bounds the memory of a large batch.
+BATCH = 128
+#: Hashed n-grams kept of one word, of 3 to 5 characters; a longer word is known by its beginning.
+NGRAM_SIZES = (3, 4, 5)
+MAX_NGRAMS = 32
+#: Vectors of unknown words kept for the next time. When full it starts again: no book-keeping on the hot path.
+CACHE = 20_000
+
+# Scripts that write no spaces (Thai, Lao, Myanmar, Khmer, kana, Han) give one word per character: a word is then a run
+# of letters of any other script, digits and marks included, or one sign.
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_UNSPACED += "\U00020000-\U000323af"
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+|[^\w\s]")
+
+
+def split_words(text: str) -> list[str]:
+    """The words and signs of a text, NFKC-normalised and case-folded, at most `MAX_WORDS`; [] for an empty text."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    return _WORD.findall(text.casefold())[:MAX_WORDS]
+
+
+def ngram_buckets(word: str, buckets: int) -> list[int]:
+    """Hash buckets, 0 to buckets - 1, of a word's character n-grams, its ends marked; never empty, at most 32."""
+    marked = f"<{word}>"
+    found = [
+        zlib.crc32(marked[start : start + size].encode("utf-8", "surrogatepass")) % buckets
+        for size in NGRAM_SIZES
+        for start in range(len(marked) - size + 1)
+    ]
+    return found[:MAX_NGRAMS] or [zlib.crc32(marked.encode("utf-8", "surrogatepass")) % buckets]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One recurrent layer: weight float32[window * inputs, gates * states], bias float32[gates * states].
+
+    Columns come in `gates` groups of `states`: candidate, forget gate, output gate, and, where the input's width is
+    not the output's, the input's projection for the highway. The first half of each group runs forward in time, the
+    second half backward.
+    """
+
+    weight: FloatArray
+    bias: FloatArray
+    window: int
+    states: int
+
+    def __call__(self, x: FloatArray, mask: FloatArray | None) -> FloatArray:
+        """x float32[T, B, inputs], mask float32[T, B, 1] or None -> float32[T, B, states]."""
+        steps, batch, inputs = x.shape
+        if self.window > 1:
+            reach = self.window // 2
+            padded = np.zeros((steps + 2 * reach, batch, inputs), np.float32)
+            padded[reach : reach + steps] = x
+            views = [padded[k : k + steps] for k in range(self.window)]
+            x_in = np.concatenate(views, axis=2)  # [T, B, window * inputs]
+        else:
+            x_in = x
+        projected = x_in.reshape(steps * batch, -1) @ self.weight
+        projected += self.bias
+        projected = projected.reshape(steps, batch, -1)
+        n, half = self.states, self.states // 2
+        gates = projected[..., n : 3 * n]  # forget and output gates; sigmoid(v) = 0.5 + 0.5 tanh(v / 2)
+        gates *= 0.5
+        np.tanh(gates, out=gates)
+        gates *= 0.5
+        gates += 0.5
+        forget, output = gates[..., :n], gates[..., n:]
+        fed = projected[..., :n] * (1.0 - forget)  # (1 - f_t) * candidate_t
+        if mask is not None:
+            fed *= mask
+        # Both directions in one loop: the backward half is laid out in reversed time.
+        c = np.empty((steps, batch, n), np.float32)
+        c[..., :half] = fed[..., :half]
+        c[..., half:] = fed[::-1, :, half:]
+        keep = np.empty((steps, batch, n), np.float32)
+        keep[..., :half] = forget[..., :half]
+        keep[..., half:] = forget[::-1, :, half:]
+        kept = np.empty((batch, n), np.float32)
+        for t in range(1, steps):  # c_t = f_t * c_{t-1} + (1 - f_t) * candidate_t
+            np.multiply(keep[t], c[t - 1], out=kept)
+            np.add(c[t], kept, out=c[t])
+        np.tanh(c, out=c)
+        highway = projected[..., 3 * n :] if projected.shape[2] == 4 * n else x
+        state = np.empty((steps, batch, n), np.float32)
+        state[..., :half] = c[..., :half]
+        state[..., half:] = c[::-1, :, half:]
+        state -= highway  # h_t = r_t * tanh(c_t) + (1 - r_t) * highway_t
+        state *= output
+        state += highway
+        if mask is not None:
+            state *= mask
+        return state
+
+
+#: A word's share of one agent stays this far below 1, so that the odds of the whole stay finite.
+SURE = 1e-5
+#: No text is surer of "not this agent" than this.
+NEVER = 1e-6
+
+
+def noisy_or(logits: FloatArray, mask: FloatArray | None) -> FloatArray:
+    """Log-odds that at least one word speaks for an agent.
+
+    logits float32[T, B, A + 1] of the agents and, last, nobody; mask float32[T, B, 1] or None -> float32[B, A].
+    """
+    not_one = _log_not(logits, mask).sum(axis=0)  # log(1 - p_a) = sum_t log(1 - p_t,a)
+    np.minimum(not_one, -NEVER, out=not_one)
+    return (np.log(-np.expm1(not_one)) - not_one).astype(np.float32)
+
+
+def _log_not(logits: FloatArray, mask: FloatArray | None) -> FloatArray:
+    """log(1 - p_t,a), float32[T, B, A], 0 at padded words; logits and mask as for `noisy_or`."""
+    share = np.exp(logits - logits.max(axis=2, keepdims=True))
+    share /= share.sum(axis=2, keepdims=True)
+    share = share[..., :-1]
+    if mask is not None:
+        share = share * mask
+    return np.log1p(-np.minimum(share, 1.0 - SURE))
+
+
+class SequenceMargins:
+    """A fitted sequence scorer. Immutable but for its cache of unknown words' vectors; safe to share between threads.
+
+    words: the known words, V of them; vectors [V, D], their vectors, n-grams included; unknown [D], what an unknown
+    word's n-gram vectors are added to; ngrams [buckets, D]; layers; heads float32[states, A + 1] and
+    head_bias float32[A + 1], of the agents and nobody; fixed float32[A]: the margin of an agent that had one class
+    in training, NaN for any other. Vectors are kept as float16, where they were rounded to when training ended.
+    """
+
+    kind: ClassVar[str] = "sequence"
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        vectors: NDArray[np.float16],
+        unknown: NDArray[np.float16],
+        ngrams: NDArray[np.float16],
+        layers: Sequence[Layer],
+        heads: FloatArray,
+        head_bias: FloatArray,
+        fixed: FloatArray,
+    ) -> None:
+        self._words = list(words)
+        self._row = {word: row for row, word in enumerate(self._words)}
+        self._vectors = vectors
+        self._unknown = unknown
+        self._ngrams = ngrams
+        self._layers = list(layers)
+        self._heads = heads
+        self._head_bias = head_bias
+        self._fixed = fixed
+        self._any_fixed = bool(np.isfinite(fixed).any())
+        self._seen: dict[str, FloatArray] = {}
+
+    @property
+    def agents(self) -> int:
+        """How many margins each text gets."""
+        return int(self._fixed.shape[0])
+
+    def logits(self, texts: Sequence[str]) -> FloatArray:
+        """Margins, float32[len(texts), agents]. A text of no words gets what one blank word would."""
+        margins = np.empty((len(texts), self.agents), np.float32)
+        split = [split_words(text) for text in texts]
+        order = sorted(range(len(split)), key=lambda i: len(split[i]))  # texts of like length together: little padding
+        for start in range(0, len(order), BATCH):
+            rows = order[start : start + BATCH]
+            x, mask = self._inputs([split[i] for i in rows])
+            margins[rows] = noisy_or(self._word_logits(x, mask), mask)
+        if self._any_fixed:
+            margins[:] = np.where(np.isfinite(self._fixed), self._fixed, margins)
+        return margins
+
+    def explain(self, text: str, top: int = 8) -> list[list[tuple[str, float]]]:
+        """Per agent, the words that spoke for it, strongest first: (word, its -log(1 - p_t,a), never negative).
+
+        An agent's parts, all of them, add up to -log(1 - p_a): what the noisy-or makes of the text.
+        """
+        words = split_words(text)
+        if not words:
+            return [[] for _ in range(self.agents)]
+        x, mask = self._inputs([words])
+        spoken = -_log_not(self._word_logits(x, mask), mask)[:, 0]  # [T, A]
+        explained: list[list[tuple[str, float]]] = []
+        for agent in range(self.agents):
+            if np.isfinite(self._fixed[agent]):
+                explained.append([])
+                continue
+            strongest = np.argsort(-spoken[:, agent], kind="stable")[:top]
+            explained.append([(words[t], float(spoken[t, agent])) for t in strongest])
+        return explained
+
+    def _inputs(self, texts: Sequence[Sequence[str]]) -> tuple[FloatArray, FloatArray | None]:
+        """Word vectors float32[T, B, D] and the mask float32[T, B, 1] of true words, None where no text is padded."""
+        steps = max(1, max(len(words) for words in texts))
+        x = np.zeros((steps, len(texts), self._ngrams.shape[1]), np.float32)
+        mask = None
+        if any(len(words) < steps for words in texts) and len(texts) > 1:
+            mask = np.zeros((steps, len(texts), 1), np.float32)
+        for column, words in enumerate(texts):
+            for t, word in enumerate(words):
+                x[t, column] = self._vector(word)
+            if mask is not None:
+                mask[: max(1, len(words)), column] = 1.0
+        return x, mask
+
+    def _vector(self, word: str) -> NDArray[Any]:
+        """The vector [D] of a word, known or not."""
+        row = self._row.get(word)
+        if row is not None:
+            vector: NDArray[Any] = self._vectors[row]
+            return vector
+        seen = self._seen.get(word)
+        if seen is None:
+            buckets = ngram_buckets(word, self._ngrams.shape[0])
+            seen = self._unknown + self._ngrams[buckets].astype(np.float32).mean(axis=0)
+            if len(self._seen) >= CACHE:
+                self._seen = {}
+            self._seen[word] = seen
+        return seen
+
+    def _word_logits(self, x: FloatArray, mask: FloatArray | None) -> FloatArray:
+        """x float32[T, B, D] -> float32[T, B, A + 1]: for whom each word speaks, nobody last."""
+        for layer in self._layers:
+            x = layer(x, mask)
+        steps, batch, states = x.shape
+        logits = x.reshape(steps * batch, states) @ self._heads
+        logits += self._head_bias
+        return logits.reshape(steps, batch, -1)
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """All arrays, by name, C-contiguous: float16 vectors, float32 for the rest."""
+        tensors: dict[str, NDArray[Any]] = {
+            "vectors": self._vectors,
+            "unknown": self._unknown,
+            "ngrams": self._ngrams,
+            "heads": self._heads,
+            "head_bias": self._head_bias,
+            "fixed": self._fixed,
+        }
+        for number, layer in enumerate(self._layers):
+            tensors[f"layer{number}.weight"] = layer.weight
+            tensors[f"layer{number}.bias"] = layer.bias
+        return {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+
+    def config(self) -> dict[str, Any]:
+        """The words and each layer's window and states."""
+        return {
+            "words": list(self._words),
+            "layers": [{"window": layer.window, "states": layer.states} for layer in self._layers],
+        }
+
+    @classmethod
+    def from_tensors(cls, config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> SequenceMargins:
+        """The inverse of `config` and `tensors`. Raises ValueError where a tensor is missing or has a wrong shape."""
+        wanted = {"vectors", "unknown", "ngrams", "heads", "head_bias", "fixed"}
+        for number in range(len(config["layers"])):
+            wanted |= {f"layer{number}.weight", f"layer{number}.bias"}
+        missing = sorted(wanted - set(tensors))
+        if missing:
+            raise ValueError(f"sequence scorer: tensors missing: {', '.join(missing)}; the artifact is incomplete")
+        words, width = config["words"], tensors["ngrams"].shape[1]
+        layers, inputs = [], width
+        for number, shape in enumerate(config["layers"]):
+            window, states = int(shape["window"]), int(shape["states"])
+            gates = 3 if inputs == states else 4
+            _expect(tensors, f"layer{number}.weight", (window * inputs, gates * states))
+            _expect(tensors, f"layer{number}.bias", (gates * states,))
+            weight, bias = tensors[f"layer{number}.weight"], tensors[f"layer{number}.bias"]
+            layers.append(Layer(weight.astype(np.float32), bias.astype(np.float32), window, states))
+            inputs = states
+        agents = tensors["fixed"].shape[0]
+        _expect(tensors, "vectors", (len(words), width))
+        _expect(tensors, "unknown", (width,))
+        _expect(tensors, "heads", (inputs, agents + 1))
+        _expect(tensors, "head_bias", (agents + 1,))
+        return cls(
+            words,
+            tensors["vectors"].astype(np.float16),
+            tensors["unknown"].astype(np.float16),
+            tensors["ngrams"].astype(np.float16),
+            layers,
+            tensors["heads"].astype(np.float32),
+            tensors["head_bias"].astype(np.float32),
+            tensors["fixed"].astype(np.float32),
+        )
+
+
+def _expect(tensors: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, ...]) -> None:
+    if tensors[name].shape != shape:
+        raise ValueError(f"sequence scorer: tensor {name!r} has shape {tensors[name].shape}, not {shape}")

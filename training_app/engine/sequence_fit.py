@@ -1,0 +1,408 @@
+"""A scorer that reads the sentence, training half (torch). What is learnt, and the serving half, stand in `sequence`.
+
+`SequenceScorer.fit` trains word vectors, the recurrence and the word-by-word choice of agent together, by the binary
+cross-entropy of the noisy-or: nobody ever says which words belong to which agent, the set of the whole text is
+enough. What makes it learn from few texts, in seconds, on one core:
+
+1. Characters. A word's vector is its own plus the mean of its hashed n-grams' (Bojanowski et al. 2017).
+2. Rare words are forgotten on purpose: a word's own vector gives way to the unknown word's with probability
+   a / (a + count) (Kiperwasser and Goldberg 2016, arXiv 1603.04351), so that names cannot be learnt by heart and the
+   unknown word is trained at all.
+3. One dropout mask per text and layer, the same at every word (Gal and Ghahramani 2016, arXiv 1512.05287).
+4. The served weights are the running average of the trained ones (Polyak and Juditsky 1992), and the learning rate
+   falls along a cosine to nothing (Loshchilov and Hutter 2017, arXiv 1608.03983). The schedule's length depends on
+   the number of rows alone, so that no row need be held back to find the end.
+5. Where "none of these" is an answer, hollow texts teach what it means (outlier exposure: Hendrycks, Mazeika and
+   Dietterich 2019, arXiv 1812.04606, with outliers made from the rows themselves): the words that tell the required
+   agents are replaced by words that do not exist, and then none is required. Without them "what is the ..." is
+   evidence for somebody.
+
+All draws come from generators seeded by `fit`: the same rows and seed give the same scorer on the same machine with
+the same number of threads.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from training_app.engine.scorers import BoolArray, ScorerProgress, no_progress, prior_log_odds
+from training_app.engine.sequence import (
+    MAX_NGRAMS,
+    NEVER,
+    SURE,
+    Layer,
+    SequenceMargins,
+    ngram_buckets,
+    split_words,
+)
+
+PAD, UNKNOWN = 0, 1  # rows of the word table: no word, and any word without a vector of its own
+
+
+class LinearRecurrence(torch.autograd.Function):
+    """c_t = keep_t * c_{t-1} + fed_t from c = 0, forward or backward in time; keep, fed float32[T, B, H].
+
+    One fused operation a word each way, where autograd through the loop would keep and walk four.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, keep: Tensor, fed: Tensor, backward_in_time: bool) -> Tensor:
+        steps = keep.shape[0]
+        c = torch.empty_like(fed)
+        order = range(steps - 1, -1, -1) if backward_in_time else range(steps)
+        previous: Tensor | None = None
+        for t in order:
+            if previous is None:
+                c[t].copy_(fed[t])
+            else:
+                torch.addcmul(fed[t], keep[t], previous, out=c[t])
+            previous = c[t]
+        ctx.save_for_backward(keep, c)
+        ctx.backward_in_time = backward_in_time
+        return c
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        keep, c = ctx.saved_tensors
+        steps = keep.shape[0]
+        d_fed = grad.clone()  # dL/dc_t, collected from the recurrence's end to its start
+        order = range(steps) if ctx.backward_in_time else range(steps - 1, -1, -1)
+        later: int | None = None
+        for t in order:
+            if later is not None:
+                d_fed[t].addcmul_(keep[later], d_fed[later])
+            later = t
+        before = torch.zeros_like(c)  # c_{t-1} of every t
+        if ctx.backward_in_time:
+            before[:-1] = c[1:]
+        else:
+            before[1:] = c[:-1]
+        return d_fed * before, d_fed, None
+
+
+class Recurrence(nn.Module):
+    """The trained form of `sequence.Layer`: the same columns, the same equations."""
+
+    def __init__(self, inputs: int, states: int, window: int, draw: torch.Generator) -> None:
+        super().__init__()
+        self.states, self.window = states, window
+        gates = 3 if inputs == states else 4
+        self.weight = nn.Parameter(torch.empty(window * inputs, gates * states))
+        nn.init.xavier_uniform_(self.weight, generator=draw)
+        self.bias = nn.Parameter(torch.zeros(gates * states))
+        with torch.no_grad():
+            self.bias[states : 2 * states] = 1.0  # remember at first (Jozefowicz, Zaremba and Sutskever 2015)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """x float32[T, B, inputs], mask float32[T, B, 1] -> float32[T, B, states]."""
+        n, half, steps = self.states, self.states // 2, x.shape[0]
+        if self.window > 1:
+            reach = self.window // 2
+            padded = nn.functional.pad(x, (0, 0, 0, 0, reach, reach))
+            x_in = torch.cat([padded[k : k + steps] for k in range(self.window)], dim=2)  # [T, B, window * inputs]
+        else:
+            x_in = x
+        projected = x_in @ self.weight + self.bias  # [T, B, gates * states]
+        forget = torch.sigmoid(projected[..., n : 2 * n])
+        output = torch.sigmoid(projected[..., 2 * n : 3 * n])
+        fed = projected[..., :n] * (1 - forget) * mask
+        onward = LinearRecurrence.apply(forget[..., :half].contiguous(), fed[..., :half].contiguous(), False)
+        back = LinearRecurrence.apply(forget[..., half:].contiguous(), fed[..., half:].contiguous(), True)
+        c = torch.tanh(torch.cat([onward, back], dim=2))
+        highway = projected[..., 3 * n :] if projected.shape[2] == 4 * n else x
+        return (highway + output * (c - highway)) * mask
+
+
+class Network(nn.Module):
+    """Word vectors, two recurrences and the word-by-word choice of agent; see `sequence` for the equations."""
+
+    def __init__(self, settings: SequenceScorer, words: int, agents: int, draw: torch.Generator) -> None:
+        super().__init__()
+        width, states = settings.width, settings.states
+        self.own = nn.Parameter(torch.randn(words + 2, width, generator=draw) * 0.1)  # [V + 2, D]
+        # A bag's mean of six or so vectors has the spread of one word's own.
+        self.ngrams = nn.Parameter(torch.randn(settings.buckets + 1, width, generator=draw) * 0.1 * math.sqrt(6))
+        with torch.no_grad():
+            self.own[PAD] = 0
+        widths = [width] + [states] * settings.layers
+        self.layers = nn.ModuleList(
+            Recurrence(widths[k], states, settings.window if k == 0 else 1, draw) for k in range(settings.layers)
+        )
+        self.heads = nn.Parameter(torch.empty(states, agents + 1))
+        nn.init.xavier_uniform_(self.heads, generator=draw)
+        self.head_bias = nn.Parameter(torch.zeros(agents + 1))
+        with torch.no_grad():
+            self.head_bias[-1] = math.log(agents + 1) + 2.5  # at first most words speak for nobody
+        self.buckets = settings.buckets
+
+    def vectors(self, own_rows: Tensor, bags: Tensor) -> Tensor:
+        """own_rows int64[U], rows of the word table; bags int64[U, G], n-gram buckets, padded -> float32[U, D]."""
+        grams = nn.functional.embedding_bag(bags, self.ngrams, mode="mean", padding_idx=self.buckets)
+        return nn.functional.embedding(own_rows, self.own, padding_idx=PAD) + grams
+
+    def forward(self, x: Tensor, mask: Tensor, dropped: Sequence[Tensor] | None = None) -> Tensor:
+        """x float32[T, B, D], mask float32[T, B, 1], one dropout mask [B, width] per layer's input and the last
+        layer's output -> margins float32[B, A]."""
+        for number, layer in enumerate(self.layers):
+            x = layer(x if dropped is None else x * dropped[number], mask)
+        if dropped is not None:
+            x = x * dropped[-1]
+        share = torch.softmax(x @ self.heads + self.head_bias, dim=2)[..., :-1] * mask  # p_t,a
+        not_one = torch.log1p(-share.clamp(max=1 - SURE)).sum(dim=0).clamp(max=-NEVER)  # log prod_t (1 - p_t,a)
+        return torch.log(-torch.expm1(not_one)) - not_one
+
+
+@dataclass(frozen=True, slots=True)
+class Lexicon:
+    """The words of the training texts, numbered from 1, and after them words that do not exist.
+
+    own int64[W]: row of each in the word table; bags int64[W, G]: its n-gram buckets; count float32[W]; telling
+    float32[W, A]: the smoothed share of the texts with the word that require each agent; known: words that have a
+    vector of their own, in the order of the table's rows from 2; invented: how many words at the end do not exist.
+    """
+
+    number: dict[str, int]
+    own: Tensor
+    bags: Tensor
+    count: Tensor
+    telling: Tensor
+    known: list[str]
+    invented: int
+
+
+INVENTED = 4_000
+_SMOOTH = 2.0  # texts' worth of prior in `telling`
+
+
+def _lexicon(
+    texts: Sequence[Sequence[str]], Y: BoolArray, settings: SequenceScorer, rng: np.random.Generator
+) -> Lexicon:
+    counts = Counter(word for words in texts for word in words)
+    number = {word: row for row, word in enumerate(sorted(counts), start=1)}
+    frequent = sorted((w for w in counts if counts[w] >= settings.min_count), key=lambda w: (-counts[w], w))
+    known = frequent[: settings.max_words]
+    own_row = {word: row for row, word in enumerate(known, start=2)}
+    size = len(number) + 1 + INVENTED
+    own = torch.full((size,), UNKNOWN)
+    own[0] = PAD
+    bags = torch.full((size, MAX_NGRAMS), settings.buckets)
+    count = torch.zeros(size)
+    grams: list[int] = []
+    for word, row in number.items():
+        own[row] = own_row.get(word, UNKNOWN)
+        count[row] = counts[word]
+        buckets = ngram_buckets(word, settings.buckets)
+        bags[row, : len(buckets)] = torch.tensor(buckets)
+        grams += buckets
+    pool = np.array(grams or [0])
+    for row in range(len(number) + 1, size):
+        drawn = rng.choice(pool, rng.integers(4, 20))
+        bags[row, : len(drawn)] = torch.from_numpy(drawn)
+    prior = Y.mean(axis=0)
+    containing = np.zeros((len(number) + 1, 1), np.float32)
+    required = np.zeros((len(number) + 1, Y.shape[1]), np.float32)
+    for words, y in zip(texts, Y, strict=True):
+        rows = [number[word] for word in set(words)]
+        containing[rows] += 1
+        required[rows] += y
+    telling = torch.zeros(size, Y.shape[1])
+    shares = (required + _SMOOTH * prior) / (containing + _SMOOTH)
+    telling[: len(required)] = torch.from_numpy(shares.astype(np.float32))
+    return Lexicon(number, own, bags, count, telling, known, INVENTED)
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceScorer:
+    """Settings of a sequence scorer; `fit` trains one. The defaults were chosen on validation data of three pools.
+
+    width: of a word vector. states: of a layer's output, both directions together. window: words either side seen at
+    once by the first layer, itself included. passes: over the rows; None lets their number decide.
+    """
+
+    kind: ClassVar[str] = "sequence"
+    folds: ClassVar[int] = 3
+
+    width: int = 64
+    states: int = 192
+    layers: int = 2
+    window: int = 3
+    buckets: int = 16_384
+    max_words: int = 40_000
+    min_count: int = 2
+    passes: float | None = None
+    batch_size: int | None = None
+    learning_rate: float = 3e-3
+    dropout: float = 0.3
+    word_dropout: float = 0.05
+    rare: float = 4.0
+    averaging: float = 0.998
+    hollow_share: float = 0.2
+    hollow_threshold: float = 0.5
+    empty_weight: float = 3.0
+
+    def schedule(self, rows: int) -> tuple[int, int]:
+        """(batch size, updates) for this many rows: small batches and many passes for few rows, two for many."""
+        batch = self.batch_size or (16 if rows < 2_000 else 32 if rows < 8_000 else 64)
+        if self.passes is not None:
+            return batch, max(1, round(self.passes * rows / batch))
+        return batch, max(1, round(min(max(1_250, 2 * rows / batch), 40 * rows / batch)))
+
+    def fit(
+        self,
+        texts: Sequence[str],
+        Y: BoolArray,
+        asked: BoolArray,
+        *,
+        seed: int,
+        progress: ScorerProgress = no_progress,
+        validation: tuple[Sequence[str], BoolArray, BoolArray] | None = None,
+    ) -> SequenceMargins:
+        """Train on texts (N), Y bool[N, A] and asked bool[N, A]; an agent that was not asked has no loss.
+
+        With `validation` (texts, Y, asked), the averaged weights of lowest loss on it are kept, and training stops
+        once five checks in a row, a twentieth of the schedule apart, found none lower. Raises ValueError where there
+        is no text to learn from.
+        """
+        if not len(texts):
+            raise ValueError("a sequence scorer needs at least one labeled text to learn from")
+        rng = np.random.Generator(np.random.PCG64(seed))
+        draw = torch.Generator().manual_seed(seed)
+        split = [split_words(text) for text in texts]
+        lexicon = _lexicon(split, Y & asked, self, rng)
+        rows = [torch.tensor([lexicon.number[word] for word in words] or [PAD]) for words in split]
+        target, counted = torch.from_numpy(Y.astype(np.float32)), torch.from_numpy(asked.astype(np.float32))
+        empty = torch.from_numpy(~(Y & asked).any(axis=1) & asked.all(axis=1))  # [N]: surely none of these
+        network = Network(self, len(lexicon.known), Y.shape[1], draw)
+        average = copy.deepcopy(network).requires_grad_(False)
+        forget = self.rare / (self.rare + lexicon.count)  # [W]
+        optimizer = torch.optim.AdamW(
+            network.parameters(), lr=self.learning_rate, betas=(0.9, 0.98), weight_decay=0.0, fused=True
+        )
+        batch_size, updates = self.schedule(len(texts))
+        best, best_loss, since = None, math.inf, 0
+        check = max(1, updates // 20)
+        batches = _batches([len(r) for r in rows], batch_size, rng)
+        for update in range(1, updates + 1):
+            chosen = next(batches)
+            ids = nn.utils.rnn.pad_sequence([rows[i] for i in chosen])  # int64[T, B]
+            mask = _mask([len(rows[i]) for i in chosen], ids.shape[0])
+            y, weight = target[chosen], counted[chosen]
+            if bool(empty.any()):
+                weight = weight * torch.where(empty[chosen], self.empty_weight, 1.0)[:, None]
+                ids, hollow = self._hollowed(ids, y, lexicon, draw)
+                y = torch.where(hollow[:, None], 0.0, y)
+                weight = torch.where(hollow[:, None], counted[chosen], weight)
+            unique, place = torch.unique(ids, return_inverse=True)
+            forgotten = (torch.rand(len(unique), generator=draw) < forget[unique]) & (unique != 0)
+            own = torch.where(forgotten, UNKNOWN, lexicon.own[unique])
+            x = network.vectors(own, lexicon.bags[unique])[place]  # [T, B, D]
+            x = x * (torch.rand(*ids.shape, 1, generator=draw) >= self.word_dropout) * mask
+            margins = network(x, mask, self._dropout_masks(len(chosen), draw))
+            loss = nn.functional.binary_cross_entropy_with_logits(margins, y, weight, reduction="sum") / len(chosen)
+            optimizer.param_groups[0]["lr"] = self._rate(update, updates)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+            optimizer.step()
+            if update % 4 == 0 or update == updates:
+                keep = min(self.averaging, (1 + update) / (10 + update)) ** 4
+                with torch.no_grad():
+                    torch._foreach_lerp_(list(average.parameters()), list(network.parameters()), 1 - keep)
+            if update % 20 == 0 or update == updates:
+                progress(update, updates, f"loss {loss.item():.4f}")
+            if validation is not None and (update % check == 0 or update == updates):
+                held_out = self._loss(self._serving(average, lexicon, Y, asked), *validation)
+                if held_out < best_loss:
+                    best, best_loss, since = copy.deepcopy(average.state_dict()), held_out, 0
+                else:
+                    since += 1
+                if since >= 5:
+                    break
+        if best is not None:
+            average.load_state_dict(best)
+        return self._serving(average, lexicon, Y, asked)
+
+    def _rate(self, update: int, updates: int) -> float:
+        """Warm-up over the first tenth, 200 updates at most, then half a cosine to a hundredth of the peak."""
+        warm = min(1.0, update / max(1, min(200, updates // 10)))
+        return self.learning_rate * warm * max(0.01, 0.5 * (1 + math.cos(math.pi * update / updates)))
+
+    def _dropout_masks(self, batch: int, draw: torch.Generator) -> list[Tensor]:
+        keep = 1 - self.dropout
+        widths = [self.width] + [self.states] * self.layers
+        return [(torch.rand(batch, width, generator=draw) < keep).float() / keep for width in widths]
+
+    def _hollowed(self, ids: Tensor, y: Tensor, lexicon: Lexicon, draw: torch.Generator) -> tuple[Tensor, Tensor]:
+        """ids int64[T, B], y float32[B, A] -> ids with the telling words of some texts replaced, and which, bool[B]."""
+        of_required = (lexicon.telling[ids] * y).amax(dim=2)  # [T, B]
+        drawn = torch.rand(ids.shape[1], generator=draw) < self.hollow_share
+        tells = (of_required > self.hollow_threshold) & (ids != 0) & drawn
+        start = len(lexicon.own) - lexicon.invented
+        made_up = start + torch.randint(lexicon.invented, ids.shape, generator=draw)
+        return torch.where(tells, made_up, ids), tells.any(dim=0)
+
+    def _serving(self, network: Network, lexicon: Lexicon, Y: BoolArray, asked: BoolArray) -> SequenceMargins:
+        """The numpy form of a trained network."""
+        known = torch.tensor([lexicon.number[word] for word in lexicon.known], dtype=torch.int64)
+        with torch.no_grad():
+            vectors = [
+                network.vectors(lexicon.own[part], lexicon.bags[part])
+                for part in torch.split(known, 4_096)
+                if len(part)
+            ]
+            table = torch.cat(vectors) if vectors else torch.zeros(0, self.width)
+        one_class = (~(Y & asked).any(axis=0)) | (~(~Y & asked).any(axis=0))
+        return SequenceMargins(
+            words=lexicon.known,
+            vectors=_array(table).astype(np.float16),
+            unknown=_array(network.own[UNKNOWN]).astype(np.float16),
+            ngrams=_array(network.ngrams[: self.buckets]).astype(np.float16),
+            layers=[
+                Layer(_array(layer.weight), _array(layer.bias), layer.window, layer.states)
+                for layer in network.layers
+                if isinstance(layer, Recurrence)
+            ],
+            heads=_array(network.heads),
+            head_bias=_array(network.head_bias),
+            fixed=np.where(one_class, prior_log_odds(Y, asked), np.nan).astype(np.float32),
+        )
+
+    def _loss(self, fitted: SequenceMargins, texts: Sequence[str], Y: BoolArray, asked: BoolArray) -> float:
+        """Mean cross-entropy of the asked (text, agent) pairs."""
+        margins = fitted.logits(texts).astype(np.float64)
+        losses = np.logaddexp(0.0, np.where(Y, -margins, margins))
+        return float(losses[asked].mean())
+
+
+def _array(tensor: Tensor) -> NDArray[np.float32]:
+    """A copy that further training will not change."""
+    return np.array(tensor.detach().numpy(), np.float32, order="C")
+
+
+def _mask(lengths: Sequence[int], steps: int) -> Tensor:
+    """float32[T, B, 1]: 1 at true words."""
+    return (torch.arange(steps)[:, None] < torch.tensor(lengths)[None, :]).float()[:, :, None]
+
+
+def _batches(lengths: Sequence[int], size: int, rng: np.random.Generator) -> Iterator[list[int]]:
+    """Batches of row numbers without end: each pass shuffled, rows of like length together (little padding)."""
+    length = np.array(lengths)
+    while True:
+        order = rng.permutation(len(length))
+        batches: list[list[int]] = []
+        for start in range(0, len(order), 50 * size):
+            part = order[start : start + 50 * size]
+            part = part[np.argsort(length[part], kind="stable")]
+            batches += [part[k : k + size].tolist() for k in range(0, len(part), size)]
+        for k in rng.permutation(len(batches)):
+            yield batches[k]
