@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -69,6 +70,8 @@ def _encode(rows: Iterable[Row], format: str) -> Iterator[bytes]:
         content = piece.getvalue()
         if format == "csv" and not first:
             content = content.split(b"\r\n", 1)[1]  # the header stands once, on top of the file
+        if format == "txt" and first and content.startswith(BOM_UTF8):
+            content = BOM_UTF8 + content  # the first of two is the file's, the second is the query's own
         yield content
         first = False
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from agents_app.models import Pool
 from datasets_app.models import Query, Split, SplitGroup
@@ -38,12 +39,17 @@ def groups(pool: Pool, splits: Mapping[str, str]) -> dict[str, SplitGroup]:
 
 def give(members: Iterable[SplitGroup], split: str) -> int:
     """Give these groups a split where they have none; returns how many took it."""
-    if split not in Split.values:
-        raise ValueError(f"{split!r} is not a split: one of {', '.join(Split.values)}")
     members = list(members)
     for group in members:
         group.split = group.split or split
-    return SplitGroup.objects.filter(pk__in=[group.pk for group in members], split="").update(split=split)
+    return give_where(SplitGroup.objects.filter(pk__in=[group.pk for group in members]), split)
+
+
+def give_where(groups: QuerySet[SplitGroup], split: str) -> int:
+    """Give the groups of a query set a split where they have none, in one statement; returns how many took it."""
+    if split not in Split.values:
+        raise ValueError(f"{split!r} is not a split: one of {', '.join(Split.values)}")
+    return groups.filter(split="").update(split=split)
 
 
 def assign(pool: Pool, ratios: Sequence[float] = RATIOS, seed: int = 0) -> dict[str, int]:

@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from agents_app.models import AuditEntry, Pool
-from datasets_app import imports, labels, snapshots, tasks, uploads
+from datasets_app import imports, labels, tasks, uploads
 from datasets_app.models import Dataset, Import, ImportChunk, ImportProblem, Query, Snapshot
 
 ALL = [0, 1, 2, 3]
@@ -109,7 +109,7 @@ def test_a_file_walks_from_the_form_to_the_report(
     assert AuditEntry.objects.filter(action="import.started", actor=upload.author).exists()
 
     page = reviewer.get(answer["Location"]).content.decode()
-    assert "hx-trigger" in page
+    assert 'hx-trigger="every' in page
     assert tasks.read_upload(upload.pk) == "done"
     assert tasks.read_upload(upload.pk) == "not queued"
     assert not ImportChunk.objects.exists()
@@ -117,7 +117,7 @@ def test_a_file_walks_from_the_form_to_the_report(
     assert (query.text, query.group.split, query.gold.required) == ("refund", "test", [0])
 
     page = reviewer.get(answer["Location"]).content.decode()
-    assert "hx-trigger" not in page
+    assert 'hx-trigger="every' not in page
     assert "the text is empty" in page
     rows = list(
         csv.DictReader(
