@@ -13,7 +13,7 @@ const byId = (id) => document.getElementById(id);
 let form = byId("lb-item"); // the item on screen, null when there is none
 let changes = []; // what was chosen before each change of this item, for undo
 let past = []; // items that were sent or skipped, as they stood: undo brings them back at once
-let ahead = null; // the next item, fetched already
+let ahead = []; // the items to come, fetched already or put back by undo, nearest first
 let fetching = null;
 let step = 0;
 let drawnAt = Date.now();
@@ -145,7 +145,7 @@ function undo() {
     outbox.add({ kind: "undo", query: "", url: root.dataset.undo, body: [] });
     return;
   }
-  if (form) ahead = { query: form.dataset.query, form };
+  putBack();
   const query = last.form.dataset.query;
   // What has not been sent yet is not sent; what may have arrived is taken back, after it, by name.
   if (!outbox.drop((entry) => entry.query === query && entry.kind === last.kind))
@@ -172,9 +172,16 @@ function place(next, its = []) {
     form.before = chosen();
     keepDraft();
   }
-  stage.scrollIntoView({ block: "nearest" });
+  if (stage.getBoundingClientRect().top < 0) stage.scrollIntoView();
   document.activeElement?.blur();
   prefetch();
+}
+
+// The item on screen waits for its turn again, with what was chosen.
+function putBack() {
+  if (!form) return;
+  if (draftTimer) sendDraft();
+  ahead.unshift(form);
 }
 
 function parsed(html) {
@@ -186,7 +193,7 @@ function parsed(html) {
 // Keys of queries that must not be given out again: on screen, fetched, or sent and not yet answered.
 function beside() {
   const keys = outbox.entries().filter((entry) => entry.kind !== "undo").map((entry) => entry.query);
-  if (form) keys.push(form.dataset.query);
+  for (const one of form ? [form, ...ahead] : ahead) keys.push(one.dataset.query);
   return [...new Set(keys.filter(Boolean))].join(",");
 }
 
@@ -197,11 +204,12 @@ async function fetchItem(url) {
 }
 
 function prefetch() {
-  if (ahead || fetching) return fetching;
+  if (ahead.length || fetching) return fetching;
   fetching = fetchItem(`${root.dataset.next}?beside=${beside()}`)
     .then((item) => {
       count(item);
-      if (item.query) ahead = { query: String(item.query), form: parsed(item.html) };
+      const known = (form ? [form, ...ahead] : ahead).some((one) => one.dataset.query === String(item.query));
+      if (item.query && !known) ahead.push(parsed(item.html));
       return item;
     })
     .finally(() => (fetching = null));
@@ -212,15 +220,11 @@ function prefetch() {
 async function advance() {
   for (let wait = 500; !form; wait = Math.min(wait * 2, 8000)) {
     const onItsWay = outbox.entries().map((entry) => entry.query);
-    if (ahead && onItsWay.includes(ahead.query)) ahead = null;
-    if (ahead) {
-      const next = ahead;
-      ahead = null;
-      return place(next.form);
-    }
+    ahead = ahead.filter((one) => !onItsWay.includes(one.dataset.query));
+    if (ahead.length) return place(ahead.shift());
     try {
       const item = await prefetch();
-      if (item && !item.query && !ahead) {
+      if (item && !item.query && !ahead.length) {
         if (outbox.entries().length === 0) return nothing(item.html);
         await settled(); // the last answers may free what is held
       }
@@ -240,7 +244,7 @@ function nothing(html) {
 
 async function open(query) {
   const item = await fetchItem(root.dataset.item.replace("/0/", `/${query}/`));
-  if (form) ahead = { query: form.dataset.query, form };
+  putBack();
   place(parsed(item.html));
 }
 
@@ -270,7 +274,7 @@ function bringBack(query, why) {
   const index = past.findIndex((one) => one.form.dataset.query === query);
   if (index < 0) return;
   const [one] = past.splice(index, 1);
-  if (form) ahead = { query: form.dataset.query, form };
+  putBack();
   place(one.form, one.changes);
   problem(why || words.refused);
 }
@@ -331,7 +335,9 @@ function filter(text) {
   const box = byId("lb-filter");
   if (box && box.value !== text) box.value = text;
   const wanted = text.trim().toLowerCase().split(/\s+/).filter(Boolean);
-  for (const row of form.querySelectorAll(".lb-rows > li")) row.hidden = !wanted.every((word) => row.dataset.find.includes(word));
+  const rows = form.querySelector(".lb-rows");
+  rows.style.minHeight = wanted.length ? rows.style.minHeight || `${rows.offsetHeight}px` : ""; // the page stays where it is
+  for (const row of rows.children) row.hidden = !wanted.every((word) => row.dataset.find.includes(word));
 }
 
 function guidelines() {
@@ -400,12 +406,12 @@ for (const kind of ["keydown", "pointermove", "scroll"]) addEventListener(kind, 
 // A sign of life each minute while somebody is at it; five idle minutes and the item is free for others.
 setInterval(async () => {
   if (!form || Date.now() - active > 90000) return;
-  const queries = [form.dataset.query, ahead?.query].filter(Boolean);
+  const queries = [form, ...ahead].map((one) => one.dataset.query);
   const held = await fetch(root.dataset.heartbeat, {
     method: "POST", headers: { "X-CSRFToken": csrf() }, body: new URLSearchParams({ queries: queries.join(",") }),
   }).then((answer) => answer.json(), () => null);
   if (!held) return;
-  if (ahead && !held.held.includes(Number(ahead.query))) ahead = null;
+  ahead = ahead.filter((one) => held.held.includes(Number(one.dataset.query)));
   if (form && !held.held.includes(Number(form.dataset.query)) && queries[0] === form.dataset.query) {
     problem(words.released);
     keepDraft();

@@ -1,0 +1,69 @@
+"""A real Chromium against a real server: people sign in by their session, pages are seen as they are drawn."""
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import Group, User
+from django.test import Client
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+# Playwright's own event loop runs in the tests' thread; Django's ORM is used beside it, never inside it.
+os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "/browser/" in str(item.path):
+            item.add_marker(pytest.mark.browser)
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        browser = playwright.chromium.launch(executable_path=chromium, args=flags)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def person(transactional_db: None) -> Callable[..., User]:
+    """Makes a person of a role."""
+
+    def make(name: str, role: str = "labeler") -> User:
+        user = User.objects.create_user(name, f"{name}@example.com", "secret-enough-1", is_staff=True)
+        user.groups.add(Group.objects.get_or_create(name=role)[0])
+        return user
+
+    return make
+
+
+@pytest.fixture
+def sign_in(browser: Browser, live_server) -> Iterator[Callable[..., BrowserContext]]:
+    """Opens a browser of its own for a person who is signed in. Whatever a page's script raises fails the test at its end."""
+    contexts: list[BrowserContext] = []
+    raised: list[str] = []
+
+    def enter(user: User, **options) -> BrowserContext:
+        client = Client()
+        client.force_login(user)
+        context = browser.new_context(base_url=live_server.url, **options)
+        context.set_default_timeout(10_000)
+        cookie = client.cookies[settings.SESSION_COOKIE_NAME].value
+        context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": live_server.url}])
+        context.on("page", lambda page: page.on("pageerror", lambda error: raised.append(str(error))))
+        contexts.append(context)
+        return context
+
+    yield enter
+    for context in contexts:
+        context.close()
+    assert raised == []
+
+
+def overflow(page: Page) -> int:
+    """By how many pixels the page is wider than the window."""
+    width: int = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    return width

@@ -1,0 +1,262 @@
+"""Labeling as a person does it: by keyboard alone, on a bad network, in two tabs, on a phone."""
+
+import re
+from collections import Counter
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from agents_app.models import Agent, Pool
+from datasets_app import labels, queue
+from datasets_app.models import Assignment, Dataset, Label, Query, QueueSettings, SplitGroup, group_hash, text_hash
+from tests.browser.conftest import overflow
+
+LABEL = "/p/big/label/"
+
+
+def make_pool(agents: int, texts: list[str]) -> Pool:
+    """A pool "big" of agents A0, A1, … B0, …, whose queries are asked oldest first, none blind, none twice."""
+    pool = Pool.objects.create(slug="big", name="Big", next_agent_number=agents)
+    Agent.objects.bulk_create(
+        [
+            Agent(
+                pool=pool,
+                number=n,
+                code=f"{chr(65 + n // 10)}{n % 10}",
+                name=f"Agent {n}",
+                description=f"knows about matter {n}",
+                keywords=[f"word{n}"],
+            )
+            for n in range(agents)
+        ]
+    )
+    dataset = Dataset.objects.create(pool=pool, name="Queries")
+    for text in texts:
+        group = SplitGroup.objects.create(pool=pool, key=group_hash(text))
+        Query.objects.create(dataset=dataset, text=text, text_hash=text_hash(text), group=group)
+    settings = queue.settings_of(pool)
+    settings.order = QueueSettings.Order.OLDEST
+    settings.overlap_share = settings.blind_share = settings.evaluation_share = 0.0
+    settings.save()
+    return pool
+
+
+def press(page, *keys):
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def code_keys(code):
+    return ["Period", f"Key{code[0]}", f"Digit{code[1]}"]
+
+
+def text_of(page):
+    return page.locator("#lb-item .rw-query-text").inner_text()
+
+
+def current_labels():
+    return {
+        label.query.text: label.required
+        for label in Label.objects.filter(superseded_at__isnull=True, source="human").select_related("query")
+    }
+
+
+def wait_saved(page, timeout=30_000):
+    expect(page.locator("#lb-saved")).to_have_text(re.compile("^Saved"), timeout=timeout)
+
+
+def test_twenty_queries_fifty_agents_no_pointer(sign_in, person):
+    """Digits, codes, filter, none, accept, unsure, skip and undo: every label is right, and no pointer event was ever seen."""
+    texts = [f"query {n:02}" for n in range(20)]
+    pool = make_pool(50, texts)
+    suggested = Query.objects.get(text="query 07")
+    scores = {n: 0.9 if n in (11, 44) else 0.1 for n in range(50)}
+    labels.record(suggested, source="llm", required=[11, 44], asked=range(50), scores=scores, provenance={"model": "m"})
+    page = sign_in(person("ana")).new_page()
+    page.add_init_script(
+        "window.pointers = 0;"
+        "for (const kind of ['pointerdown', 'pointerup', 'pointermove', 'mousedown', 'mousemove', 'touchstart', 'wheel'])"
+        "  addEventListener(kind, () => (window.pointers += 1), true);"
+    )
+    page.goto(LABEL)
+    expected = {}
+    for n in range(20):
+        text = text_of(page)
+        assert text == texts[n]
+        if n == 3:
+            press(page, "Digit0", "Enter")
+            expected[text] = []
+        elif n == 7:
+            assert page.locator(".lb-row").first.get_attribute("data-agent") == "11", "suggested first"
+            press(page, "KeyA", "Digit2", "Enter")
+            expected[text] = [1, 11, 44]
+        elif n == 9:
+            press(page, "Slash")
+            page.keyboard.type("matter 33")
+            press(page, "Enter", "KeyU", "Enter")
+            expected[text] = [33]
+        elif n == 11:
+            press(page, "KeyS", "Digit2")
+        elif n == 13:  # submitted wrongly, taken back, put right
+            press(page, "Digit1", "Enter", "KeyZ")
+            assert text_of(page) == text
+            press(page, "Digit1", *code_keys("D4"), *code_keys("E0"), "KeyZ", "Enter")
+            expected[text] = [34]
+        else:
+            press(page, f"Digit{n % 9 + 1}", *code_keys(f"{'BCDE'[n % 4]}{n % 10}"), "Enter")
+            expected[text] = [n % 9, 10 + n % 4 * 10 + n % 10]
+        if n < 19:
+            expect(page.locator("#lb-item .rw-query-text")).to_have_text(texts[n + 1])
+    wait_saved(page)
+    assert current_labels() == expected
+    assert Label.objects.get(query=suggested, source="human").provenance["added"] == [1]
+    assert Label.objects.get(query__text="query 09", source="human").unsure
+    assert Assignment.objects.get(item__query__text="query 11").state == "skipped"
+    expect(page.locator("#lb-nothing")).to_contain_text("Look again at the 1 that you skipped")
+    press(page, "KeyZ")
+    expect(page.locator("#lb-item .rw-query-text")).to_have_text("query 19")
+    assert page.evaluate("window.pointers") == 0
+    assert pool.agents.count() == 50
+
+
+def test_one_request_in_five_is_lost_and_nothing_else(sign_in, person):
+    """Requests that never arrive, answers that never come back, and reloads in between: zero lost, zero doubled."""
+    texts = [f"query {n:02}" for n in range(20)]
+    make_pool(12, texts)
+    page = sign_in(person("ana")).new_page()
+    seen = Counter()
+
+    def unreliable(route):
+        seen["all"] += 1
+        if seen["all"] % 5:
+            return route.continue_()
+        seen["lost"] += 1
+        if seen["lost"] % 2:
+            route.fetch()  # the server has done it, and its answer is lost
+        return route.abort()
+
+    page.goto(LABEL)
+    page.route(re.compile(r"/label/(\d+/(draft|submit|skip)|next|undo|heartbeat)/"), unreliable)
+    expected = {}
+    while len(expected) < 20:
+        expect(page.locator("#lb-item")).to_be_visible(timeout=20_000)
+        text = text_of(page)
+        assert text not in expected, "nothing that was sent is asked again"
+        number = len(expected)
+        press(page, f"Digit{number % 9 + 1}")
+        if number % 3 == 0:
+            press(page, "Digit9") if number % 9 != 8 else press(page, "Digit1")
+        expected[text] = sorted({number % 9} | ({8 if number % 9 != 8 else 0} if number % 3 == 0 else set()))
+        if number % 6 == 2:
+            page.wait_for_timeout(350)  # so that a draft is on its way too
+        press(page, "Enter")
+        if number % 7 == 3:
+            page.reload()
+    wait_saved(page)
+    expect(page.locator("#lb-nothing")).to_be_visible(timeout=20_000)
+    assert seen["lost"] >= 5
+    assert current_labels() == expected
+    assert Label.objects.count() == 20, "zero doubled"
+    assert set(Assignment.objects.values_list("state", flat=True)) == {"done"}
+
+
+def test_what_is_chosen_stays_while_the_server_is_away_over_a_reload_too(sign_in, person):
+    make_pool(12, ["only one"])
+    page = sign_in(person("ana")).new_page()
+    page.goto(LABEL)
+    away = re.compile(r"/draft/")
+    page.route(away, lambda route: route.abort())
+    press(page, "Digit3", "Digit5")
+    expect(page.locator("#lb-saved")).to_contain_text("Not saved, retrying")
+    page.reload()
+    expect(page.locator('[name="agent"]:checked')).to_have_count(2)
+    page.unroute(away)
+    wait_saved(page)
+    press(page, "Enter")
+    wait_saved(page)
+    assert current_labels() == {"only one": [2, 4]}
+
+
+def test_two_tabs_of_one_person_see_both_versions(sign_in, person):
+    make_pool(12, ["only one", "another"])
+    context = sign_in(person("ana"))
+    first, second = context.new_page(), context.new_page()
+    for page in (first, second):
+        page.goto(LABEL)
+        expect(page.locator("#lb-item .rw-query-text")).to_have_text("only one")
+    press(first, "Digit1", "Enter")
+    wait_saved(first)
+    press(second, "Digit2")
+    dialog = second.locator("#lb-conflict")
+    expect(dialog).to_be_visible()
+    expect(dialog.locator('[data-side="theirs"]')).to_have_text("Agent 0")
+    expect(dialog.locator('[data-side="mine"]')).to_have_text("Agent 1")
+    dialog.get_by_role("button", name="Keep this one").press("Enter")
+    press(second, "Enter")
+    wait_saved(second)
+    assert current_labels() == {"only one": [1]}
+    assert Label.objects.filter(query__text="only one").count() == 2, "the first one is kept, superseded"
+
+
+def test_keys_go_by_their_place_and_can_be_switched_off(sign_in, person):
+    make_pool(12, ["only one"])
+    page = sign_in(person("ana")).new_page()
+    page.goto(LABEL)
+    cyrillic = "document.body.dispatchEvent(new KeyboardEvent('keydown', {code: 'KeyU', key: 'г', bubbles: true}))"
+    page.evaluate(cyrillic)
+    expect(page.locator('[name="unsure"]')).to_be_checked()
+    page.keyboard.press("Shift+Slash")
+    page.get_by_label("Single-key shortcuts").press("Space")
+    page.keyboard.press("Escape")
+    page.evaluate(cyrillic)
+    press(page, "Digit1")
+    expect(page.locator('[name="unsure"]')).to_be_checked()
+    expect(page.locator('[name="agent"]:checked')).to_have_count(0)
+
+
+def test_nothing_moves_once_an_item_is_drawn(sign_in, person):
+    make_pool(12, ["one", "two"])
+    query = Query.objects.get(text="one")
+    labels.record(query, source="llm", required=[7], asked=range(12), scores={n: 0.1 * (n == 7) for n in range(12)})
+    page = sign_in(person("ana")).new_page()
+    page.goto(LABEL)
+    where = "[...document.querySelectorAll('.lb-row')].map((row) => [row.dataset.agent, Math.round(row.getBoundingClientRect().top)])"
+    before = page.evaluate(where)
+    press(page, "Digit1", "Digit4", "Digit8")
+    wait_saved(page)
+    assert page.evaluate(where) == before
+    press(page, "Slash")
+    page.keyboard.type("matter 3")
+    assert page.locator(".lb-rows > li:visible kbd").all_inner_texts() == ["4"], "a key stays with its agent"
+    press(page, "Escape")
+    assert page.evaluate(where) == before
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_can_be_used_by_everybody(sign_in, person, scheme):
+    """No serious or critical finding of axe-core, at a desk and at 320 pixels, with suggestions and dialogs open."""
+    make_pool(12, ["a query with word1 in it", "another"])
+    query = Query.objects.get(text="a query with word1 in it")
+    labels.record(query, source="llm", required=[7], asked=range(12), scores={n: 0.1 for n in range(12)})
+    page = sign_in(person("ana"), color_scheme=scheme).new_page()
+    page.goto(LABEL)
+    press(page, "KeyG", "Digit1")
+    wait_saved(page)
+    assert findings(page) == []
+    press(page, "KeyS")
+    assert findings(page) == []
+    press(page, "Escape")
+    page.set_viewport_size({"width": 320, "height": 640})
+    assert overflow(page) == 0
+    assert findings(page) == []
+
+
+def findings(page) -> list[str]:
+    """What axe-core finds that is serious or critical, in words."""
+    page.wait_for_timeout(150)
+    return [
+        f"{found['id']}: {found['help']}: {[node['html'][:200] for node in found['nodes'][:3]]}"
+        for found in Axe().run(page).response["violations"]
+        if found["impact"] in ("serious", "critical")
+    ]
