@@ -7,7 +7,7 @@ from django.db.models import Count
 
 from agents_app import pools
 from agents_app.models import Pool
-from datasets_app.models import Label, Query, Split
+from datasets_app.models import Label, Query
 from training_app.engine.data import Agent
 
 SIZES = ("0", "1", "2–3", "4–6", "7+")
@@ -81,6 +81,3 @@ def describe(pool: Pool) -> PoolStatistics:
         mean_size=members / total if total else 0.0,
         agents=list(counts.values()),
     )
-
-
-SPLIT_ORDER = (*Split.values, "")

@@ -1,7 +1,7 @@
 """Show what a pool's data looks like."""
 
 import json
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
@@ -10,6 +10,22 @@ from datasets_app import statistics
 from datasets_app.management.console import pool_of
 
 COLUMNS = {"train": "train", "val": "val", "test": "test", "": "no split"}
+
+
+def as_values(found: statistics.PoolStatistics) -> dict[str, Any]:
+    """The figures as JSON can hold them; `dataclasses.asdict` would count the items of a Counter instead of copying it."""
+    values = {part.name: getattr(found, part.name) for part in fields(found) if part.name != "agents"}
+    agents = [
+        {
+            "id": row.agent.id,
+            "name": row.agent.name,
+            "retired": row.retired,
+            "asked": row.asked,
+            "required": row.required,
+        }
+        for row in found.agents
+    ]
+    return values | {"agents": agents}
 
 
 class Command(BaseCommand):
@@ -26,7 +42,7 @@ class Command(BaseCommand):
         pool = pool_of(options["pool"])
         found = statistics.describe(pool)
         if options["json"]:
-            self.stdout.write(json.dumps(asdict(found), ensure_ascii=False, indent=2))
+            self.stdout.write(json.dumps(as_values(found), ensure_ascii=False, indent=2))
             return
         write = self.stdout.write
         write(f"{pool.name} ({pool.slug}): {found.queries:,} queries, {found.gold:,} with gold")
