@@ -55,7 +55,7 @@ def label(request: HttpRequest, slug: str) -> HttpResponse:
     pool, person = get_pool(slug), _person(request)
     leases = queue.take(pool, person)
     context = _frame(request, pool) | (_item(leases[0]) if leases else _nothing(pool, person))
-    return page(request, "label.html", context, title=_("Label"))
+    return page(request, "datasets_app/label.html", context, title=_("Label"))
 
 
 @require_GET
@@ -67,7 +67,7 @@ def label_item(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     if _wants_json(request):
         return JsonResponse(_drawn(request, pool, lease))
     context = _frame(request, pool) | _item(lease)
-    return page(request, "label.html", context, title=_("Label"))
+    return page(request, "datasets_app/label.html", context, title=_("Label"))
 
 
 @require_GET
@@ -79,7 +79,7 @@ def label_next(request: HttpRequest, slug: str) -> HttpResponse:
     leases = queue.take(pool, person, beside=beside)
     if leases:
         return JsonResponse(_drawn(request, pool, leases[0]))
-    html = render_to_string("label_nothing.html", {"pool": pool, **_nothing(pool, person)}, request)
+    html = render_to_string("datasets_app/_label_nothing.html", {"pool": pool, **_nothing(pool, person)}, request)
     return JsonResponse({"query": None, "html": html, **_counts(pool, person)})
 
 
@@ -204,7 +204,7 @@ def label_history(request: HttpRequest, slug: str, query_id: int) -> HttpRespons
     pool = get_pool(slug)
     query = get_object_or_404(Query, pk=query_id, dataset__pool=pool)
     return render(
-        request, "label_history.html", {"pool": pool, "query": query, "events": history(pool, query, request.user)}
+        request, "datasets_app/_label_history.html", {"pool": pool, "query": query, "events": history(pool, query, request.user)}
     )
 
 
@@ -265,7 +265,7 @@ def _counts(pool: Pool, person: User) -> dict[str, int]:
 
 def _drawn(request: HttpRequest, pool: Pool, lease: Assignment) -> dict[str, Any]:
     context = {"pool": pool, "reasons": SKIP_REASONS, **_item(lease)}
-    html = render_to_string("label_item.html", context, request)
+    html = render_to_string("datasets_app/_label_item.html", context, request)
     return {"query": lease.item.query_id, "html": html, **_counts(pool, lease.person)}
 
 
@@ -354,7 +354,7 @@ def _refused(
     if _wants_json(request):
         return JsonResponse({"error": problem}, status=400)
     context = _frame(request, pool) | _item(lease, choice, problem)
-    return page(request, "label.html", context, title=_("Label"), status=400)
+    return page(request, "datasets_app/label.html", context, title=_("Label"), status=400)
 
 
 def _conflict(
@@ -383,7 +383,7 @@ def _conflict(
         "asked": request.POST.get("asked", ""),
         "key": uuid.uuid4().hex,
     }
-    return page(request, "label_conflict.html", context, title=_("Two versions"), status=409)
+    return page(request, "datasets_app/label_conflict.html", context, title=_("Two versions"), status=409)
 
 
 def history(pool: Pool, query: Query, viewer: Any) -> list[dict[str, Any]]:

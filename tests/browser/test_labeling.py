@@ -238,7 +238,7 @@ def test_it_can_be_used_by_everybody(sign_in, person, scheme):
     """No serious or critical finding of axe-core, at a desk and at 320 pixels, with suggestions and dialogs open."""
     make_pool(12, ["a query with word1 in it", "another"])
     query = Query.objects.get(text="a query with word1 in it")
-    labels.record(query, source="llm", required=[7], asked=range(12), scores={n: 0.1 for n in range(12)})
+    labels.record(query, source="llm", required=[7], asked=range(12), scores=dict.fromkeys(range(12), 0.1))
     page = sign_in(person("ana"), color_scheme=scheme).new_page()
     page.goto(LABEL)
     press(page, "KeyG", "Digit1")
