@@ -1,5 +1,6 @@
 """Backup and restore: everything comes back, and nothing is lost where it cannot."""
 
+import hashlib
 import io
 import json
 import shutil
@@ -89,12 +90,11 @@ def test_an_empty_database_takes_it_without_a_word(tmp_path: Path) -> None:
     call_command("flush", interactive=False, verbosity=0)
     assert backups.is_empty()
     call_command("restore", str(file), stdout=io.StringIO())
-    after = _everything()
-    assert after["agents_app_auditentry"][-1][3:5] == ["restore", "site.restored"] or AuditEntry.objects.filter(
-        action="site.restored", actor_name="restore"
-    ).exists()
-    after["agents_app_auditentry"] = after["agents_app_auditentry"][: len(before["agents_app_auditentry"])]
-    assert after == before
+    told = AuditEntry.objects.first()
+    assert told is not None
+    assert (told.actor_name, told.action) == ("restore", "site.restored")
+    told.delete()
+    assert _everything() == before
 
 
 def _changed(file: Path, change: Any) -> Path:
@@ -171,8 +171,6 @@ def test_a_failure_half_way_leaves_the_old_data(tmp_path: Path) -> None:
             content = old.read(name)
             if name == "tables/agents_app_pool.jsonl":
                 content = b""
-                import hashlib
-
                 manifest["tables"]["agents_app_pool"] |= {"rows": 0, "sha256": hashlib.sha256(b"").hexdigest()}
             if name != "manifest.json":
                 new.writestr(name, content)
