@@ -7,7 +7,7 @@ than the pool's is refused whole.
 import math
 import string
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -25,6 +25,9 @@ from agents_app.models import Agent, Pool, Stamp
 from training_app.engine import data
 
 CODE_LETTERS = string.ascii_uppercase + string.digits
+
+#: Told of a pool, in the change's transaction, when labels change what they say: agents were merged, or a merge taken back.
+on_merge: list[Callable[[Pool], None]] = []
 
 
 class PoolError(Exception):
@@ -274,6 +277,8 @@ def restore(agent: Agent, *, actor: User | None, actor_name: str = "") -> Agent:
         retired = Agent.objects.filter(pk=agent.pk, state=Agent.State.RETIRED)
         if retired.update(state=Agent.State.ACTIVE, retired_at=None, merged_into=None):
             _tell("agent.restored", agent.pool, agent, actor, actor_name)
+            for told in on_merge:
+                told(agent.pool)
     agent.refresh_from_db()
     return agent
 
@@ -301,6 +306,8 @@ def merge(agent: Agent, into: Agent, actor: User | None, *, actor_name: str = ""
         Agent.objects.filter(merged_into=agent).update(merged_into=into)
         detail = {"id": agent.number, "into": into.number}
         _tell("agent.merged", agent.pool, f"{agent} → {into}", actor, actor_name, detail)
+        for told in on_merge:
+            told(agent.pool)
     return agent
 
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
+from agents_app import pools
 from agents_app.models import Agent, Pool
-from datasets_app import gold, labels
+from datasets_app import gold, labels, tasks
 from datasets_app.models import Gold, GoldAgent, Label, Query
 
 
@@ -194,3 +195,27 @@ def test_the_number_of_database_queries_does_not_grow(
     with django_assert_num_queries(10):
         assert gold.recompose(keys) == 30
     assert Label.objects.count() == 30
+
+
+def test_merging_agents_and_taking_it_back_composes_gold_anew(pool: Pool, query: Query) -> None:
+    labels.record(query, source="import", required=[2], asked=ALL)
+    technical, account = pool.agents.get(number=2), pool.agents.get(number=1)
+    pools.merge(technical, account, None)
+    assert Gold.objects.get(query=query).required == [1]
+    pools.restore(technical, actor=None)
+    assert Gold.objects.get(query=query).required == [2]
+
+
+def test_a_large_pool_is_composed_anew_by_a_worker(
+    pool: Pool, query: Query, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
+) -> None:
+    labels.record(query, source="import", required=[2], asked=ALL)
+    jobs: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(tasks, "async_task", lambda *args, **options: jobs.append(args))
+    monkeypatch.setattr(tasks, "AT_ONCE", 0)
+    with django_capture_on_commit_callbacks(execute=True):
+        pools.merge(pool.agents.get(number=2), pool.agents.get(number=1), None)
+    assert jobs == [("datasets_app.tasks.recompose_pool", pool.pk)]
+    assert Gold.objects.get(query=query).required == [2]
+    assert tasks.recompose_pool(pool.pk) == 1
+    assert Gold.objects.get(query=query).required == [1]
