@@ -112,7 +112,7 @@ def percent(value: float | None, digits: int = 0) -> str:
     """0.9134 as 91 %, with a narrow space that does not break."""
     if value is None or not math.isfinite(value):
         return NOTHING
-    return f"{formats.number_format(100 * value, digits)}\u202f%"
+    return f"{formats.number_format(round(100 * value, digits), digits)}\u202f%"
 
 
 @register.filter
@@ -128,7 +128,7 @@ def figure(value: float | None, digits: int = 3) -> str:
     """A measured figure with that many digits behind the point."""
     if value is None or not math.isfinite(value):
         return NOTHING
-    return str(formats.number_format(value, digits))
+    return str(formats.number_format(round(value, digits), digits))
 
 
 @register.filter
