@@ -6,6 +6,7 @@ has no use for. `view` lets Django serve it, `routerweb.wsgi` calls it directly.
 
 import json
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -79,7 +80,7 @@ def route(call: Call) -> Reply:
     state = serving.served()
     caller = _caller(call, state, "route")
     body = _body(call)
-    text = _text(body.get("query"), "query")
+    text = check_text(body.get("query"), "query")
     explain = body.get("explain", False)
     if not isinstance(explain, bool):
         raise Refused(400, "invalid", "explain must be true or false.", field="explain")
@@ -115,7 +116,7 @@ def route_batch(call: Call) -> Reply:
             400, "too_many", f"{len(queries)} queries in one call; at most {limit} are taken.", field="queries",
             hint="Send them in several calls.",
         )  # fmt: skip
-    texts = [_text(query, "queries", index) for index, query in enumerate(queries)]
+    texts = [check_text(query, "queries", index) for index, query in enumerate(queries)]
     pool = _pool(body.get("pool"), caller, state)
     model = _model(pool)
     throttle.take(caller, len(texts))
@@ -246,8 +247,8 @@ def _body(call: Call) -> dict[str, Any]:
     return body
 
 
-def _text(value: Any, field: str, index: int | None = None) -> str:
-    """A query's text; `index` is its place in a batch, from 0."""
+def check_text(value: Any, field: str, index: int | None = None) -> str:
+    """A query's text as it was sent; `index` is its place in a batch, from 0. Raises Refused for what cannot be routed."""
     if isinstance(value, str):
         limit = settings.MAX_QUERY_CHARACTERS
         if len(value) > limit:
@@ -353,6 +354,21 @@ def route_json(pool: LoadedPool, model: LoadedModel, taken: Route, decision_id: 
 def explanation_json(explanation: Explanation) -> dict[str, Any]:
     """What led to a route: per step the value of every agent and of STOP, and the parts of the text that weighed most."""
     return {
-        "steps": explanation.steps,
-        "features": {agent: [list(pair) for pair in pairs] for agent, pairs in explanation.features.items()},
+        "steps": [
+            {
+                "q": {agent: _finite(value) for agent, value in step["q"].items()},
+                "stop": _finite(step["stop"]),
+                "masked": step["masked"],
+                "chosen": step["chosen"],
+            }
+            for step in explanation.steps
+        ],
+        "features": {
+            agent: [(part, round(weight, 4)) for part, weight in pairs] for agent, pairs in explanation.features.items()
+        },
     }
+
+
+def _finite(value: float) -> float | None:
+    # JSON has no infinity, which is what an action that may not be taken is worth.
+    return round(value, 4) if math.isfinite(value) else None

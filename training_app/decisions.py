@@ -18,7 +18,7 @@ from django.db import DataError, IntegrityError, connection, transaction
 from django.db import Error as DatabaseFault
 from django.utils import timezone
 
-from training_app.engine.router import Route
+from training_app.engine.router import Explanation, Route, Router
 from training_app.models import Decision
 from training_app.serving import drop_connection
 
@@ -232,6 +232,23 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+# --- Replay -------------------------------------------------------------------------------------------------------
+
+
+def replay(kept: Decision, router: Router) -> Explanation:
+    """The decision again, on the router that made it, with the agents that were available then: those it gave scores."""
+    return router.explain(kept.text, frozenset(int(agent) for agent in kept.scores))
+
+
+def identical(kept: Decision, route: Route) -> bool:
+    """Whether a route is the answer that the decision gave."""
+    return (
+        list(route.agents) == kept.agents
+        and route.stop_reason == kept.stop_reason
+        and {str(agent): round(score, 4) for agent, score in route.scores.items()} == kept.scores
+    )
+
 
 # --- Retention ----------------------------------------------------------------------------------------------------
 

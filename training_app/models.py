@@ -1,9 +1,10 @@
 """Training runs, the models that they make, and the decisions that a model answers."""
 
 import uuid
+from typing import Any, ClassVar
 
 from django.conf import settings
-from django.db import models
+from django.db import connection, models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -181,6 +182,16 @@ class Promotion(models.Model):
         return f"{self.previous or '–'} → {self.model}"
 
 
+class DecisionQuerySet(models.QuerySet["Decision"]):
+    def choosing(self, agent: int) -> "DecisionQuerySet":
+        """Decisions whose set holds the agent of that id."""
+        if connection.vendor == "postgresql":
+            return self.filter(agents__contains=[agent])
+        holds = "EXISTS (SELECT 1 FROM json_each(training_app_decision.agents) WHERE value = %s)"
+        found: DecisionQuerySet = self.extra(where=[holds], params=[agent])  # noqa: S610  (fixed text)
+        return found
+
+
 class Decision(models.Model):
     """One answer of the router. Its id is made with the answer, before the row is written."""
 
@@ -197,6 +208,8 @@ class Decision(models.Model):
     abstained = models.BooleanField(_("abstained"), default=False)
     microseconds = models.PositiveIntegerField(_("time in µs"))
     at = models.DateTimeField(default=timezone.now)
+
+    objects: ClassVar[Any] = DecisionQuerySet.as_manager()
 
     class Meta:
         ordering = ("-at",)

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
@@ -32,7 +33,7 @@ class LoadedModel:
 
     pk: int
     name: str
-    router: "engine.Router"
+    router: engine.Router
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,29 @@ def caller_of(secret: str, state: Served) -> Caller | None:
     return caller
 
 
+def router_of(model: RouterModel) -> engine.Router:
+    """The router of any version, also a retired one; the active one is in memory, a few others are kept there once asked for.
+
+    Raises registry.RegistryError or ArtifactError where its artifact cannot be used.
+    """
+    loaded = current(model.pool.slug)
+    if loaded and loaded.model and loaded.model.pk == model.pk:
+        return loaded.model.router
+    return _earlier_router(model.pk, model.artifact_digest)
+
+
+@lru_cache(maxsize=2)
+def _earlier_router(pk: int, digest: str) -> engine.Router:
+    return engine.Router.load(registry.artifact_bytes(RouterModel.objects.select_related("pool").get(pk=pk)))
+
+
+def load_one(slug: str) -> LoadedPool:
+    """One existing pool, loaded for this call alone: for commands, which route once and end."""
+    pool = Pool.objects.get(slug=slug)
+    row = RouterModel.objects.filter(pool=pool, state="active").select_related("pool").first()
+    return _load_pool(pool, list(pool.agents.order_by("number")), row, None)
+
+
 def warm() -> None:
     """Load every pool's active model and all keys before traffic comes; without a database the first request tries again."""
     try:
@@ -166,6 +190,7 @@ def forget() -> None:
     """Drop what is in memory, so that the next request loads anew."""
     global _served
     _served = None
+    _earlier_router.cache_clear()
 
 
 def drop_connection() -> None:

@@ -1,6 +1,6 @@
 from django.urls import URLPattern, URLResolver, path
 
-from training_app import home_views, model_views, run_views
+from training_app import home_views, model_views, route_views, run_views
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", home_views.home, name="home"),
@@ -13,4 +13,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("p/<slug:slug>/models/rollback/", model_views.model_rollback, name="model_rollback"),
     path("p/<slug:slug>/models/<int:version>/", model_views.model_detail, name="model"),
     path("p/<slug:slug>/models/<int:version>/promote/", model_views.model_promote, name="model_promote"),
+    path("p/<slug:slug>/playground/", route_views.playground, name="playground"),
+    path("p/<slug:slug>/decisions/", route_views.decision_list, name="decisions"),
+    path("p/<slug:slug>/decisions/<uuid:decision_id>/", route_views.decision_detail, name="decision"),
 ]

@@ -46,7 +46,7 @@ def test_a_call_of_the_api_passes_no_middleware(call, monkeypatch):
 
 
 def test_errors_carry_their_headers(call):
-    status, headers, body = call(HTTP_AUTHORIZATION="")
+    status, headers, _body = call(HTTP_AUTHORIZATION="")
     assert (status, headers["WWW-Authenticate"]) == (401, 'Bearer realm="Routerweb"')
     status, headers, _body = call(REQUEST_METHOD="GET")
     assert (status, headers["Allow"]) == (405, "POST")

@@ -1,0 +1,173 @@
+"""Pages of routes: the playground, the list of decisions, one decision replayed."""
+
+import json
+import shlex
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_GET, require_http_methods
+
+from agents_app.access import Role, get_pool, require_role
+from agents_app.models import Pool
+from routerweb.http import page
+from training_app import api, decisions, explanations, registry, serving
+from training_app.engine.router import ArtifactError
+from training_app.models import Decision
+from training_app.replies import Refused
+
+ROWS = 50
+REASONS = {
+    "stop": gettext_lazy("Stopped when no further agent was worth it"),
+    "none": gettext_lazy("None of the agents is needed"),
+    "max_agents": gettext_lazy("Reached the most agents that a route may have"),
+    "abstained": gettext_lazy("Does not know: the set is a best guess"),
+}
+REASON_WORDS = {
+    "stop": gettext_lazy("Stopped"),
+    "none": gettext_lazy("None needed"),
+    "max_agents": gettext_lazy("Most agents"),
+    "abstained": gettext_lazy("Abstained"),
+}
+
+
+@require_http_methods(["GET", "POST"])
+@require_role(Role.OPS)
+def playground(request: HttpRequest, slug: str) -> HttpResponse:
+    """Type a query, see its route and why. Nothing that is tried here is kept as a decision."""
+    pool = get_pool(slug)
+    loaded = serving.current(slug)
+    context: dict[str, Any] = {"pool": pool, "loaded": loaded, "limit": settings.MAX_QUERY_CHARACTERS}
+    if request.method == "POST" and loaded and loaded.model:
+        query = request.POST.get("query", "").replace("\r\n", "\n")
+        context["query"] = query
+        try:
+            api.check_text(query, "query")
+        except Refused as refused:
+            context["error"] = str(refused)
+        else:
+            explained = loaded.model.router.explain(query, loaded.available)
+            drawn = explanations.picture(explained, explanations.columns_of(loaded.model.router.agents, loaded))
+            missing = [agent for agent in loaded.roster if agent.id in loaded.not_covered]
+            context |= {
+                "route": explained.route,
+                "reason": REASONS[explained.route.stop_reason],
+                "picture": drawn,
+                "not_covered": missing,
+                "curl": curl(slug, query),
+                "answer": json.dumps(
+                    api.route_json(loaded, loaded.model, explained.route, None), ensure_ascii=False, indent=2
+                ),
+            }
+    if getattr(request, "htmx", False):
+        return render(request, "training_app/_playground_result.html", context)
+    return page(request, "training_app/playground.html", context, title=_("Playground"), crumbs=_crumbs(pool))
+
+
+@require_GET
+@require_role(Role.OPS)
+def decision_list(request: HttpRequest, slug: str) -> HttpResponseBase:
+    """The pool's decisions, newest first; `?q=`, `?agent=`, `?model=`, `?reason=` filter, `?format=jsonl` exports what is left."""
+    pool = get_pool(slug)
+    chosen = {name: request.GET.get(name, "").strip() for name in ("q", "agent", "model", "reason")}
+    found = Decision.objects.filter(pool=pool)
+    if chosen["q"]:
+        found = found.filter(text__icontains=chosen["q"].replace("\0", ""))
+    if chosen["agent"].isdecimal():
+        found = found.choosing(int(chosen["agent"][:9]))
+    if chosen["model"].isdecimal():
+        found = found.filter(model__version=int(chosen["model"][:9]))
+    if chosen["reason"] in REASON_WORDS:
+        found = found.filter(stop_reason=chosen["reason"])
+    if request.GET.get("format") == "jsonl":
+        return StreamingHttpResponse(
+            _lines(found),
+            content_type="application/x-ndjson",
+            headers={"Content-Disposition": f'attachment; filename="{pool.slug}-decisions.jsonl"'},
+        )
+    rows = Paginator(found.select_related("model__pool"), ROWS).get_page(request.GET.get("page"))
+    agents = {agent.number: agent for agent in pool.agents.all()}
+    address = request.GET.copy()
+    address["format"] = "jsonl"
+    context = {
+        "pool": pool,
+        "rows": [
+            (row, REASON_WORDS.get(row.stop_reason), [agents[number] for number in row.agents if number in agents])
+            for row in rows
+        ],
+        "page_of_rows": rows,
+        "chosen": chosen,
+        "filtered": any(chosen.values()),
+        "agents": list(agents.values()),
+        "versions": pool.models.order_by("-version").values_list("version", flat=True),
+        "reasons": REASON_WORDS.items(),
+        "export": f"?{address.urlencode()}",
+    }
+    return page(request, "training_app/decisions.html", context, title=_("Decisions"), crumbs=_crumbs(pool))
+
+
+@require_GET
+@require_role(Role.OPS)
+def decision_detail(request: HttpRequest, slug: str, decision_id: UUID) -> HttpResponse:
+    """One decision, and the same picture by replaying it on the model version that made it."""
+    found = get_object_or_404(
+        Decision.objects.select_related("model__pool", "pool", "api_key"), pool__slug=slug, pk=decision_id
+    )
+    agents = {agent.number: agent for agent in found.pool.agents.all()}
+    context: dict[str, Any] = {
+        "pool": found.pool,
+        "decision": found,
+        "chosen": [agents[number] for number in found.agents if number in agents],
+        "reason": REASONS.get(found.stop_reason, found.stop_reason),
+    }
+    loaded = serving.current(slug)
+    try:
+        router = serving.router_of(found.model)
+    except (registry.RegistryError, ArtifactError) as error:
+        context["error"] = str(error)
+    else:
+        if loaded is not None:
+            replayed = decisions.replay(found, router)
+            context["picture"] = explanations.picture(replayed, explanations.columns_of(router.agents, loaded))
+            context["identical"] = decisions.identical(found, replayed.route)
+    crumbs = [*_crumbs(found.pool), (_("Decisions"), reverse("decisions", args=[slug]))]
+    return page(request, "training_app/decision.html", context, title=_("Decision"), crumbs=crumbs)
+
+
+def curl(slug: str, query: str) -> str:
+    """The command that routes the query as an application would; ROUTERWEB_KEY stands for the key."""
+    body = json.dumps({"query": query, "pool": slug}, ensure_ascii=False)
+    return (
+        f"curl -X POST {shlex.quote(settings.SITE_URL + '/api/route/')} \\\n"
+        '  -H "Authorization: Bearer $ROUTERWEB_KEY" \\\n'
+        "  -H 'Content-Type: application/json' \\\n"
+        f"  -d {shlex.quote(body)}"
+    )
+
+
+def _crumbs(pool: Pool) -> list[tuple[str, str]]:
+    return [(pool.name, reverse("home"))]
+
+
+def _lines(found: Any) -> Iterator[str]:
+    for row in found.select_related("model__pool").iterator(chunk_size=500):
+        line = {
+            "decision_id": str(row.pk),
+            "at": row.at.isoformat(),
+            "model": row.model.name,
+            "text": row.text,
+            "agents": row.agents,
+            "scores": row.scores,
+            "confidence": row.confidence,
+            "stop_reason": row.stop_reason,
+            "abstained": row.abstained,
+        }
+        yield json.dumps(line, ensure_ascii=False) + "\n"
