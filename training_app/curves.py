@@ -46,7 +46,9 @@ def read(run: Run) -> Picture:
             if isinstance(value, int | float):
                 # A run that went on from a checkpoint walks some steps again: the newer walk counts.
                 series.setdefault(name, {})[step] = value
-    log = [(at, message) for at, _, _, message, _ in newest if message][:LINES]
+    said = [(at, f"{phase}: {message}" if phase else message) for at, phase, _, message, _ in newest if message]
+    # A word that is said again and again stands once, with the time at which it was first said.
+    log = [line for i, line in enumerate(said) if i + 1 == len(said) or line[1] != said[i + 1][1]][:LINES]
     begun = next((e for e in events if e[1] == run.phase and run.started_at and e[0] >= run.started_at), None)
     return Picture(_charts(series), log, _left(run, begun[0], begun[2]) if begun else None)
 

@@ -25,7 +25,7 @@ def model_list(request: HttpRequest, slug: str) -> HttpResponse:
     """All models of the pool, newest first; `?state=` filters."""
     pool = get_pool(slug)
     state = request.GET.get("state", "")
-    found = registry.models(pool).select_related("pool", "run")
+    found = registry.models(pool).select_related("pool").defer("scorecard")
     if state in RouterModel.State.values:
         found = found.filter(state=state)
     rows = Paginator(found, ROWS).get_page(request.GET.get("page"))
@@ -54,7 +54,7 @@ def model_detail(request: HttpRequest, slug: str, version: int) -> HttpResponse:
         "model": model,
         "active": registry.active(model.pool),
         "promotions": model.promotions.select_related("previous__pool", "model__pool", "author"),
-        "roster": scorecards.agents(model),
+        "roster": scorecards.agents(model).values(),
         **scorecards.context(model),
     }
     crumbs = [(model.pool.name, reverse("home")), (_("Models"), reverse("models", args=[slug]))]

@@ -1,28 +1,152 @@
-"""A model's scorecard in the words and rows of a page."""
+"""A model's scorecard in the words and rows of a page. What the engine measured stands in `RouterModel.scorecard`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from django.db.models import FloatField
+from django.db.models.fields.json import KT
+from django.db.models.functions import Cast
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from training_app.engine.data import Agent
 from training_app.models import RouterModel
 
+#: What a router may be worse than the best baseline by and still count as good as it, in Jaccard.
+MARGIN = 0.02
+#: Errors that a page shows, worst first.
+ERRORS = 50
+
+HEADLINE = ("jaccard", "f1", "exact")
+BASELINES = {
+    "random": gettext_lazy("random"),
+    "constant": gettext_lazy("best constant set"),
+    "keyword": gettext_lazy("keyword rules"),
+    "logreg": gettext_lazy("logistic regression"),
+    "svm": gettext_lazy("linear SVM"),
+    "neighbours": gettext_lazy("nearest neighbours"),
+}
+
 
 def headline(model: RouterModel) -> dict[str, float]:
-    return {}
+    """The model's test Jaccard, F1 and exact match, as far as it has them."""
+    measured = model.scorecard.get("metrics") or {}
+    return {name: measured[name]["mean"] for name in HEADLINE if name in measured}
 
 
 def with_headlines(models: Sequence[RouterModel]) -> Sequence[RouterModel]:
+    """The same models, each with its `headline` set: one query, which leaves the scorecards in the database."""
+    figures = {name: Cast(KT(f"scorecard__metrics__{name}__mean"), FloatField()) for name in HEADLINE}
+    found = RouterModel.objects.filter(pk__in=[model.pk for model in models]).values("pk", **figures)
+    by_model = {row.pop("pk"): row for row in found}
+    for model in models:
+        model.headline = by_model[model.pk]  # type: ignore[attr-defined]
     return models
 
 
+def figure_of(model: RouterModel, name: str) -> float | None:
+    """One figure of a model that `with_headlines` has seen; None where it has none."""
+    value: float | None = getattr(model, "headline", {}).get(name)
+    return value
+
+
+def agents(model: RouterModel) -> dict[int, Agent]:
+    """The roster that the model learnt, by id."""
+    return {
+        entry["id"]: Agent(**{**entry, "keywords": tuple(entry.get("keywords", ()))}) for entry in model.roster
+    }  # fmt: skip
+
+
 def verdict(model: RouterModel) -> str:
-    return ""
-
-
-def agents(model: RouterModel) -> tuple[Agent, ...]:
-    """The roster that the model learnt."""
-    return tuple(Agent(**{**entry, "keywords": tuple(entry["keywords"])}) for entry in model.roster)
+    """In a sentence or two: how the model does beside the best baseline, on how many queries."""
+    card = model.scorecard
+    measured = card.get("metrics")
+    if not measured:
+        return _("It came without a scorecard.")
+    places = {"score": measured["jaccard"]["mean"], "queries": card.get("queries", 0), "model": model.name}
+    on_test = card.get("measured_on", "test") == "test"
+    where = _("%(queries)d test queries") if on_test else _("%(queries)d validation queries, which flatter")
+    places["where"] = where % places
+    name = card.get("best_baseline")
+    if not name:
+        return _("Jaccard %(score).3f on %(where)s; no baseline was measured beside it.") % places
+    difference = card["baselines"][name]["difference"]["jaccard"]
+    places |= {"name": BASELINES.get(name, name), "by": abs(difference["mean"])}
+    places |= {"low": difference["low"], "high": difference["high"], "more": difference["mean"]}
+    if difference["low"] > 0:
+        text = _("Better than the best baseline, %(name)s, by %(by).3f (%(low).3f to %(high).3f) Jaccard on %(where)s.")
+    elif difference["high"] < 0:
+        text = _(
+            "Worse than the best baseline: %(name)s alone is better by %(by).3f Jaccard (difference %(low).3f to "
+            "%(high).3f) on %(where)s."
+        )
+    elif difference["low"] > -MARGIN:
+        text = _(
+            "As good as the best baseline, %(name)s: the difference is %(more)+.3f (%(low).3f to %(high).3f) Jaccard "
+            "on %(where)s."
+        )
+    else:
+        text = _(
+            "Not shown to be as good as the best baseline, %(name)s: the difference is %(more)+.3f (%(low).3f to "
+            "%(high).3f) Jaccard on %(where)s. More test queries would tell."
+        )
+    return text % places
 
 
 def context(model: RouterModel) -> dict[str, Any]:
-    return {}
+    """What the scorecard's template draws; `card` is empty where the model has no scorecard."""
+    card = model.scorecard
+    if not card.get("metrics"):
+        return {"card": {}, "verdict": verdict(model)}
+    roster = agents(model)
+    return {
+        "card": card,
+        "verdict": verdict(model),
+        "warnings": card.get("warnings", []),
+        "leaderboard": leaderboard(card),
+        "by_size": list(card.get("by_size", {}).items()),
+        "by_agent": [{**row, "agent": roster.get(row["id"])} for row in card.get("by_agent", [])],
+        "calibration": card.get("calibration", {}),
+        "reliability": reliability(card.get("calibration", {})),
+        "robustness": [(name.replace("_", " "), share) for name, share in card.get("robustness", {}).items()],
+        "errors": [error_row(error, roster) for error in card.get("errors", [])[:ERRORS]],
+    }
+
+
+def leaderboard(card: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The router and every baseline, best Jaccard first: name, measures with intervals, the router's lead over it."""
+    rows = [{"name": _("this model"), "ours": True, **card["metrics"]}]
+    for name, found in card.get("baselines", {}).items():
+        lead = found["difference"]["jaccard"]
+        rows.append({"name": BASELINES.get(name, name), "ours": False, "lead": lead, **found["metrics"]})
+    return sorted(rows, key=lambda row: -row["jaccard"]["mean"])
+
+
+def reliability(calibration: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The calibration plot for the tag `chart`: how often an agent with a score was needed, beside the score itself."""
+    bins = calibration.get("reliability")
+    if not bins:
+        return None
+    return {
+        "labels": [f"{b['p']:.2f}" for b in bins],
+        "datasets": [
+            {"label": _("needed"), "data": [b["frequency"] for b in bins]},
+            {"label": _("as the score says"), "data": [b["p"] for b in bins]},
+        ],
+        "x": _("score"),
+        "y": _("share that was needed"),
+    }
+
+
+def error_row(error: Mapping[str, Any], roster: Mapping[int, Agent]) -> dict[str, Any]:
+    """One wrong answer: its text and, as `sides`, the agents that it missed, that it took in vain, and that were right."""
+    required, selected = set(error["required"]), set(error["selected"])
+
+    def named(ids: set[int]) -> list[Agent]:
+        return [roster.get(number) or Agent(number, f"agent {number}") for number in sorted(ids)]
+
+    return {
+        "text": error["text"],
+        "sides": [named(required - selected), named(selected - required), named(required & selected)],
+        "nearest": [{**near, "agents": named(set(near["required"]))} for near in error.get("nearest", [])],
+    }

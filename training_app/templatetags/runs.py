@@ -21,6 +21,12 @@ def setting(value: object) -> str:
 
 
 @register.filter
+def signed(value: float | None) -> str:
+    """A difference with its sign and three decimals."""
+    return "–" if value is None else f"{value:+.3f}".replace("-", "−")
+
+
+@register.filter
 def duration(value: timedelta | None) -> str:
     """A span in the largest unit that fits: 40 seconds, 12 minutes, 3.5 hours."""
     if value is None:
