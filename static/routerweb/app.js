@@ -61,6 +61,17 @@
     }
   });
 
+  // A box that scrolls sideways (a wide table on a phone) and holds nothing to focus must itself take the focus, for the arrow keys.
+  function reachable(root) {
+    for (const box of root.querySelectorAll(".rw-card, .rw-scroll, .rw-log")) {
+      const scrolls = box.scrollWidth > box.clientWidth + 1 || (box.matches(".rw-log") && box.scrollHeight > box.clientHeight + 1);
+      if (scrolls && !box.querySelector("a[href], button, input, select, textarea, [tabindex]")) box.tabIndex = 0;
+    }
+  }
+  addEventListener("load", () => reachable(document));
+  document.addEventListener("htmx:afterSettle", () => reachable(document));
+  addEventListener("resize", () => reachable(document));
+
   // The pool switcher closes on Escape and on a click beside it.
   document.addEventListener("keydown", (event) => {
     const open = event.key === "Escape" && document.querySelector("details.rw-pools[open]");
