@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import exp
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,16 @@ class Calibration:
     def confidences(self, log_odds: FloatArray, selected: BoolArray, available: BoolArray) -> FloatArray:
         """Calibrated probability that each whole set is right, float32[N]."""
         return sigmoid(set_features(log_odds, selected, available) @ self.confidence).astype(np.float32)
+
+    def confidence_of(self, log_odds: FloatArray, selected: BoolArray, available: BoolArray) -> float:
+        """`confidences` of one set: log_odds float32[A], selected and available bool[A]."""
+        side = np.where(selected, log_odds, -log_odds).clip(-8, 8)[available].astype(np.float64)
+        constant, by_log_p, by_closest, by_empty = self.confidence.tolist()
+        score = constant - by_log_p * float(np.log1p(np.exp(-side)).sum())
+        score += by_closest * float(side.min(initial=8.0)) / 4
+        if not selected.any():
+            score += by_empty
+        return 1 / (1 + exp(-max(-30.0, min(30.0, score))))
 
     def config(self) -> dict[str, Any]:
         return {

@@ -39,7 +39,10 @@ class Config:
     """The settings of one training run. Build it with `from_mapping`, which checks them."""
 
     seed: int = _setting(
-        0, "Seed of every random draw: the same seed gives the same model on the same machine.", low=0, high=2**31 - 1,
+        0,
+        "Seed of every random draw: the same seed gives the same model on the same machine.",
+        low=0,
+        high=2**31 - 1,
         group="run",
     )
     encoder: str = _setting(
@@ -47,26 +50,35 @@ class Config:
         "What reads the text. linear: word and character n-grams with a linear model; sequence: an encoder that reads "
         "the words in order, with attention per agent; stack: both, weighed on cross-fitted scores; embedding: a local "
         "sentence-embedding model; auto: the best of linear, sequence and stack by cross-validation.",
-        choices=("auto", "linear", "sequence", "stack", "embedding"), group="scorer",
+        choices=("auto", "linear", "sequence", "stack", "embedding"),
+        group="scorer",
     )
     embedding_path: str = _setting(
         "", "Folder of a local sentence-embedding model, for encoder: embedding.", group="scorer"
     )
     svm_c: float = _setting(
-        0.0, "Inverse strength of the regularisation of the linear scorer, on n-grams of 1-2 words and 2-5 characters; "
-        "0 chooses strength and n-grams by cross-validation on the training rows.", low=0, high=1e4, group="scorer"
+        0.0,
+        "Inverse strength of the regularisation of the linear scorer, on n-grams of 1-2 words and 2-5 characters; "
+        "0 chooses strength and n-grams by cross-validation on the training rows.",
+        low=0,
+        high=1e4,
+        group="scorer",
     )
     folds: int = _setting(
-        0, "Folds of the cross-fitting; 0 leaves it to the scorer (ten for a linear one, three for a neural one).",
-        low=0, high=50, group="scorer",
+        0,
+        "Folds of the cross-fitting; 0 leaves it to the scorer (ten for a linear one, three for a neural one).",
+        low=0,
+        high=50,
+        group="scorer",
     )
     max_features: int = _setting(
-        0, "Most frequent word and character n-grams kept by the linear scorer; 0 keeps them all.", low=0,
-        high=5_000_000, group="scorer",
+        0,
+        "Most frequent word and character n-grams kept by the linear scorer; 0 keeps them all.",
+        low=0,
+        high=5_000_000,
+        group="scorer",
     )
-    baselines: bool = _setting(
-        True, "Measure the baselines on the same split beside the router.", group="run"
-    )
+    baselines: bool = _setting(True, "Measure the baselines on the same split beside the router.", group="run")
 
     recipe: str = _setting(
         "scores",
@@ -89,29 +101,37 @@ class Config:
         1.0, "Discount. At 1 the shaped reward's return is the final Jaccard itself.", low=0, high=1
     )
     total_steps: int = _setting(
-        3000, "Gradient steps of recipe scores; environment steps of recipe tfidf (200,000 as published).", low=1,
+        3000,
+        "Gradient steps of recipe scores; environment steps of recipe tfidf (200,000 as published).",
+        low=1,
         high=10_000_000,
     )
     batch_size: int = _setting(64, "States in one gradient step.", low=1, high=65_536)
     learning_rate: float = _setting(0.003, "Learning rate of Adam at its peak.", low=1e-6, high=1)
-    hidden_layers: tuple[int, ...] = _setting(
-        (32, 32), "Widths of the hidden layers.", low=1, high=4096
-    )
+    hidden_layers: tuple[int, ...] = _setting((32, 32), "Widths of the hidden layers.", low=1, high=4096)
     epsilon_start: float = _setting(1.0, "Share of random actions at the start.", low=0, high=1)
     epsilon_end: float = _setting(0.05, "Share of random actions after the decay.", low=0, high=1)
     epsilon_decay_steps: int = _setting(
         1500, "Steps over which the share of random actions falls in a line.", low=1, high=10_000_000
     )
     none_share: float = _setting(
-        0.1, "Queries that need no agent are drawn at least this often, where the training data holds any: labeled "
-        "collections hold fewer of them than live traffic does. 0 draws all queries alike.", low=0, high=0.9,
+        0.1,
+        "Queries that need no agent are drawn at least this often, where the training data holds any: labeled "
+        "collections hold fewer of them than live traffic does. 0 draws all queries alike.",
+        low=0,
+        high=0.9,
     )
     tau: float = _setting(
-        0.01, "Soft update: share of the online network that joins the target network each step; 0 uses "
-        "target_update_freq instead.", low=0, high=1,
+        0.01,
+        "Soft update: share of the online network that joins the target network each step; 0 uses "
+        "target_update_freq instead.",
+        low=0,
+        high=1,
     )
     target_update_freq: int = _setting(
-        500, "Hard update: steps between copies of the online network to the target network, where tau is 0.", low=1,
+        500,
+        "Hard update: steps between copies of the online network to the target network, where tau is 0.",
+        low=1,
         high=1_000_000,
     )
     replay_buffer_size: int = _setting(
@@ -130,15 +150,19 @@ class Config:
     save_best: bool = _setting(True, "Keep the network that was best on validation, not the last one.")
     max_steps_per_episode: int = _setting(20, "Most steps in one episode of recipe tfidf.", low=1, high=10_000)
     min_agents: int = _setting(
-        0, "STOP is masked until this many agents are selected; above 0 the router never answers none.", low=0,
-        high=10_000, group="answer",
+        0,
+        "STOP is masked until this many agents are selected; above 0 the router never answers none.",
+        low=0,
+        high=10_000,
+        group="answer",
     )
     max_agents: int = _setting(0, "Most agents in an answer; 0 is no limit.", low=0, high=10_000, group="answer")
     goal: str = _setting(
         "jaccard",
         "Operating point, chosen on validation. jaccard: the policy as it learnt; recall: reach recall_floor with as "
         "few agents as possible; size: at most average_agents a query.",
-        choices=("jaccard", "recall", "size"), group="answer",
+        choices=("jaccard", "recall", "size"),
+        group="answer",
     )
     recall_floor: float = _setting(
         0.95, "Mean recall to reach on validation, for goal: recall.", low=0, high=1, group="answer"
@@ -147,22 +171,28 @@ class Config:
         2.0, "Mean number of agents a query on validation, for goal: size.", low=0, high=10_000, group="answer"
     )
     abstain_alpha: float = _setting(
-        0.0, "Conformal abstention: the share of answerable queries that may be abstained from; 0 never abstains.",
-        low=0, high=0.5, group="answer",
+        0.0,
+        "Conformal abstention: the share of answerable queries that may be abstained from; 0 never abstains.",
+        low=0,
+        high=0.5,
+        group="answer",
     )
     all_actions: bool = _setting(
         True, "Ablation: learn every agent's value in each state, not only the taken one's.", group="ablation"
     )
     cross_fitting: bool = _setting(
-        True, "Ablation: train the network on out-of-fold scores, not on the scorer's own training rows.",
+        True,
+        "Ablation: train the network on out-of-fold scores, not on the scorer's own training rows.",
         group="ablation",
     )
     label_free: bool = _setting(
-        True, "Ablation: draw training states without the label. Off draws subsets of the required set.",
+        True,
+        "Ablation: draw training states without the label. Off draws subsets of the required set.",
         group="ablation",
     )
     shared_network: bool = _setting(
-        True, "Ablation: one network shared by all agents with pooled context. Off is one plain network.",
+        True,
+        "Ablation: one network shared by all agents with pooled context. Off is one plain network.",
         group="ablation",
     )
 

@@ -27,7 +27,15 @@ MAX_ID = 200  # characters in a row's id
 SPLITS = ("train", "val", "test")
 FORMATS = ("jsonl", "csv", "txt")
 
-_SPLIT_NAMES = {"": "", "train": "train", "val": "val", "valid": "val", "validation": "val", "dev": "val", "test": "test"}
+_SPLIT_NAMES = {
+    "": "",
+    "train": "train",
+    "val": "val",
+    "valid": "val",
+    "validation": "val",
+    "dev": "val",
+    "test": "test",
+}
 _COLUMNS = ("id", "text", "required_agents", "asked_agents", "split")
 _EXCERPT = 120
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from training_app.engine.policy import (
     LIMIT,
     PER_AGENT,
     PlainPolicy,
+    Policy,
     SharedPolicy,
     context,
     greedy,
@@ -72,12 +74,12 @@ class Tick:
     metrics: dict[str, float]
     state: dict[str, NDArray[Any]] | None = None
     meta: dict[str, Any] | None = None
-    policy: SharedPolicy | PlainPolicy | None = None
+    policy: Policy | None = None
 
 
 def _perceptron(sizes: list[int], generator: torch.Generator) -> nn.ModuleList:
     layers = nn.ModuleList()
-    for wide, narrow in zip(sizes, sizes[1:], strict=False):
+    for wide, narrow in pairwise(sizes):
         layer = nn.Linear(wide, narrow)
         nn.init.kaiming_uniform_(layer.weight, nonlinearity="relu", generator=generator)
         nn.init.zeros_(layer.bias)
@@ -129,10 +131,11 @@ class PlainNetwork(nn.Module):
 
 
 def _exported(layers: nn.ModuleList) -> tuple[tuple[FloatArray, FloatArray], ...]:
-    return tuple(
-        (layer.weight.detach().numpy().T.copy(), layer.bias.detach().numpy().copy())  # type: ignore[union-attr]
-        for layer in layers
-    )
+    found = []
+    for layer in layers:
+        assert isinstance(layer, nn.Linear)
+        found.append((layer.weight.detach().numpy().T.copy(), layer.bias.detach().numpy().copy()))
+    return tuple(found)
 
 
 class Values:
@@ -369,12 +372,10 @@ def _walk(
     return np.where(ended, train.draw(rng, len(row)), row), selected
 
 
-def _measure(policy: SharedPolicy | PlainPolicy, env: RoutingEnv, val: Queries) -> dict[str, float]:
+def _measure(policy: Policy, env: RoutingEnv, val: Queries) -> dict[str, float]:
     if not len(val):
         return {}
-    chosen, _, steps = greedy(
-        policy, val.x, val.extra, val.asked, min_agents=env.min_agents, max_agents=env.max_agents
-    )
+    chosen, _, steps = greedy(policy, val.x, val.extra, val.asked, min_agents=env.min_agents, max_agents=env.max_agents)
     required = val.required & val.asked
     return {
         "val_jaccard": float(jaccard(chosen, required).mean()),

@@ -8,49 +8,118 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from training_app.engine.config import Config
-from training_app.engine.linear import LinearScorer, choose_linear
-from training_app.engine.scorers import BoolArray, CrossFit, ScorerProgress, cross_fit
+from training_app.engine.linear import EmbeddingScorer, LinearScorer, best_jaccards, choose_linear
+from training_app.engine.metrics import paired
+from training_app.engine.scorers import (
+    CrossFit,
+    Platt,
+    Rows,
+    Scorer,
+    ScorerProgress,
+    cross_fit,
+    fit_platt,
+)
+from training_app.engine.sequence_fit import SequenceScorer
+from training_app.engine.stack import StackedMargins, fit_weights
+
+#: `auto` tries the sequence encoder from this many training rows on; with fewer, words are not seen often enough to
+#: learn what order says, and the linear scorer was ahead on every pool measured (docs/routing.md).
+SEQUENCE_ROWS = 2_000
+#: Above this many rows a linear scorer is cross-fitted in four folds: each holds thousands of rows all the same.
+MANY_ROWS = 20_000
 
 
 def fit_encoder(
-    config: Config,
-    texts: Sequence[str],
-    required: BoolArray,
-    asked: BoolArray,
-    groups: Sequence[str],
-    *,
-    progress: ScorerProgress,
+    config: Config, rows: Rows, groups: Sequence[str], *, progress: ScorerProgress
 ) -> tuple[CrossFit, dict[str, Any]]:
     """The cross-fitted scorer that the settings ask for, and a report of what was chosen and why.
 
-    texts (N), required and asked bool[N, A], groups (N).
+    `groups` (N) are the rows' group keys. `auto` compares linear, sequence and stack by their out-of-fold log-odds on
+    the training rows, so the choice has seen neither validation nor test.
     """
     report: dict[str, Any] = {}
+
+    def fitted(scorer: Scorer, folds: int, what: str) -> CrossFit:
+        def told(done: int, total: int, message: str) -> None:
+            progress(done, total, f"{what}: {message}")
+
+        return cross_fit(
+            scorer,
+            rows.texts,
+            rows.required,
+            rows.asked,
+            groups,
+            seed=config.seed,
+            folds=config.folds or folds,
+            progress=told,
+        )
+
+    if config.encoder == "embedding":
+        report["encoder"] = "embedding"
+        return fitted(EmbeddingScorer(config.embedding_path), EmbeddingScorer.folds, "embedding"), report
+
+    if config.encoder == "sequence":
+        report["encoder"] = "sequence"
+        return fitted(SequenceScorer(), SequenceScorer.folds, "sequence"), report
+
     if config.svm_c:
-        linear = LinearScorer(c=config.svm_c, max_features=config.max_features)
+        scorer = LinearScorer(c=config.svm_c, max_features=config.max_features)
     else:
-        linear, candidates = choose_linear(
-            texts, required, asked, groups, seed=config.seed, max_features=config.max_features, progress=progress
+        scorer, candidates = choose_linear(
+            rows.texts,
+            rows.required,
+            rows.asked,
+            groups,
+            seed=config.seed,
+            max_features=config.max_features,
+            progress=progress,
         )
         report["candidates"] = candidates
-    report["linear"] = {
-        "c": linear.c, "words": list(linear.word_range), "characters": list(linear.character_range)
-    }
-    fit = cross_fit(
-        linear,
-        texts,
-        required,
-        asked,
-        groups,
-        seed=config.seed,
-        folds=config.folds or folds_for(len(texts), linear.folds),
-        progress=progress,
+    report["linear"] = {"c": scorer.c, "words": list(scorer.word_range), "characters": list(scorer.character_range)}
+    linear = fitted(scorer, LinearScorer.folds if len(rows) <= MANY_ROWS else 4, "linear")
+    if config.encoder == "linear" or (config.encoder == "auto" and len(rows) < SEQUENCE_ROWS):
+        report["encoder"] = "linear"
+        return linear, report
+
+    sequence = fitted(SequenceScorer(), SequenceScorer.folds, "sequence")
+    stacked = stack([linear, sequence], rows)
+    fits = {"linear": linear, "sequence": sequence, "stack": stacked}
+    report["stack_weights"] = stacked.fitted.weights.tolist()  # type: ignore[attr-defined]
+    if config.encoder == "stack":
+        report["encoder"] = "stack"
+        return stacked, report
+    choice, report["comparison"] = choose(fits, rows)
+    report["encoder"] = choice
+    return fits[choice], report
+
+
+def stack(fits: Sequence[CrossFit], rows: Rows) -> CrossFit:
+    """Cross-fitted scorers as one. The weights are a handful of numbers fitted on thousands of out-of-fold entries,
+    so the stack's log-odds of the training rows count as out of fold too."""
+    weights, shift = fit_weights([fit.log_odds for fit in fits], rows.required, rows.asked)
+    margins = np.asarray(
+        sum((w * fit.log_odds for w, fit in zip(weights, fits, strict=True)), np.float32(shift)), np.float32
     )
-    report["encoder"] = "linear"
-    return fit, report
+    merged = StackedMargins(tuple(f.fitted for f in fits), tuple(f.platt for f in fits), weights, shift)
+    platt: Platt = fit_platt(margins, rows.required, rows.asked)
+    return CrossFit(platt(margins), margins, merged, platt)
 
 
-def folds_for(rows: int, folds: int) -> int:
-    """Fewer folds where each has thousands of rows: the scorer of a fold is then as good as the whole one anyway."""
-    return folds if rows <= 20_000 else min(folds, 4)
+def choose(fits: dict[str, CrossFit], rows: Rows) -> tuple[str, dict[str, Any]]:
+    """The simplest scorer that no later one beats beyond the noise: `fits` from simple to costly, compared by the
+    Jaccard of each row at the scorer's best threshold, paired over rows. Returns its name and the figures."""
+    figures: dict[str, Any] = {}
+    values = {name: best_jaccards(fit.log_odds, rows.required, rows.asked) for name, fit in fits.items()}
+    choice = next(iter(fits))
+    for name, value in values.items():
+        figures[name] = {"jaccard": float(value.mean())}
+        if name == choice:
+            continue
+        difference = paired(value, values[choice])
+        figures[name]["against"] = {"scorer": choice, **difference}
+        if difference["low"] > 0:
+            choice = name
+    return choice, figures

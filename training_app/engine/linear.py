@@ -6,7 +6,7 @@ Imported by workers only: it brings scikit-learn and scipy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +14,7 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
+from training_app.engine.embedding import EmbeddingMargins, embed
 from training_app.engine.env import jaccard
 from training_app.engine.scorers import (
     BoolArray,
@@ -25,7 +26,7 @@ from training_app.engine.scorers import (
 )
 from training_app.engine.text import LinearMargins, TfIdf, characters_of, words_of
 
-Matrix = sp.csr_matrix
+Matrix = Any  # a scipy.sparse.csr_matrix; scipy has no types
 
 
 def _counts(documents: Sequence[Sequence[str]]) -> tuple[Matrix, list[str]]:
@@ -110,7 +111,7 @@ class LinearScorer:
     def fit(
         self,
         texts: Sequence[str],
-        Y: BoolArray,  # noqa: N803
+        Y: BoolArray,
         asked: BoolArray,
         *,
         seed: int,
@@ -126,7 +127,7 @@ class LinearScorer:
         self,
         tfidf: TfIdf,
         features: Matrix,
-        Y: BoolArray,  # noqa: N803
+        Y: BoolArray,
         asked: BoolArray,
         *,
         seed: int,
@@ -161,7 +162,7 @@ CHOICE_ROWS = 4000  # rows that the choice looks at: more would cost time and ch
 
 def choose_linear(
     texts: Sequence[str],
-    Y: BoolArray,  # noqa: N803
+    Y: BoolArray,
     asked: BoolArray,
     groups: Sequence[str],
     *,
@@ -177,10 +178,12 @@ def choose_linear(
     rows = np.arange(len(texts))
     if len(rows) > CHOICE_ROWS:
         rows = np.sort(np.random.Generator(np.random.PCG64(seed)).permutation(len(rows))[:CHOICE_ROWS])
-    folds = min(3, len({groups[i] for i in rows}))
+    folds = min(3, len({groups[i] for i in rows.tolist()}))
     report: list[dict[str, float | str]] = []
     best: tuple[float, LinearScorer] | None = None
-    fold = fold_of_group([groups[i] for i in rows], folds, seed) if folds > 1 else np.zeros(len(rows), np.int64)
+    fold = (
+        fold_of_group([groups[i] for i in rows.tolist()], folds, seed) if folds > 1 else np.zeros(len(rows), np.int64)
+    )
     done = 0
     for word_range, character_range in FEATURE_SETS:
         scorers = [
@@ -195,17 +198,17 @@ def choose_linear(
             done += 1
             inside, outside = rows[fold != k], rows[fold == k]
             tfidf, features = fit_tfidf(
-                [texts[i] for i in inside],
+                [texts[i] for i in inside.tolist()],
                 word_range=word_range,
                 character_range=character_range,
                 max_features=max_features,
             )
-            outside_texts = [texts[i] for i in outside]
+            outside_texts = [texts[i] for i in outside.tolist()]
             for s, scorer in enumerate(scorers):
                 fitted = scorer.fit_features(tfidf, features, Y[inside], asked[inside], seed=seed)
                 margins[s, fold == k] = fitted.logits(outside_texts)
         for s, scorer in enumerate(scorers):
-            found = _best_jaccard(margins[s], Y[rows], asked[rows])
+            found = float(best_jaccards(margins[s], Y[rows], asked[rows]).mean())
             name = f"words {word_range[0]}-{word_range[1]}, characters {character_range[0]}-{character_range[1]}"
             report.append({"features": name, "c": scorer.c, "jaccard": found})
             if best is None or found > best[0] + 1e-3:
@@ -214,7 +217,41 @@ def choose_linear(
     return best[1], report
 
 
-def _best_jaccard(margins: FloatArray, Y: BoolArray, asked: BoolArray) -> float:  # noqa: N803
+def best_jaccards(margins: FloatArray, Y: BoolArray, asked: BoolArray) -> FloatArray:
+    """Jaccard of every row, float32[N], at the one threshold for all agents that has the best mean."""
     required = Y & asked
     grid = np.quantile(margins, np.linspace(0.02, 0.98, 97))
-    return max(float(jaccard((margins > t) & asked, required).mean()) for t in grid)
+    found = [jaccard((margins > t) & asked, required) for t in grid]
+    return max(found, key=lambda values: float(values.mean()))
+
+
+class EmbeddingScorer:
+    """A logistic regression per agent on the sentence embeddings of the model in the folder `path`."""
+
+    kind: ClassVar[str] = "embedding"
+    folds: ClassVar[int] = 10
+
+    def __init__(self, path: str, c: float = 10.0) -> None:
+        self.path, self.c = path, c
+
+    def fit(
+        self,
+        texts: Sequence[str],
+        Y: BoolArray,
+        asked: BoolArray,
+        *,
+        seed: int,
+        progress: ScorerProgress = no_progress,
+    ) -> EmbeddingMargins:
+        """texts (N), Y bool[N, A], asked bool[N, A]. Raises ValueError where the model cannot be read."""
+        features = embed(self.path, texts)
+        weights = np.zeros((features.shape[1], Y.shape[1]), np.float32)
+        bias = prior_log_odds(Y, asked).copy()
+        for a in range(Y.shape[1]):
+            progress(a, Y.shape[1], "linear model")
+            y = Y[asked[:, a], a]
+            if y.all() or not y.any():
+                continue
+            fitted = LogisticRegression(C=self.c, random_state=seed, max_iter=1000).fit(features[asked[:, a]], y)
+            weights[:, a], bias[a] = fitted.coef_[0], fitted.intercept_[0]
+        return EmbeddingMargins(self.path, weights, bias)

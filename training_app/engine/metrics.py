@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from training_app.engine.data import Agent
 from training_app.engine.scorers import BoolArray, FloatArray
 
-Values = NDArray[np.float64]
+Values = NDArray[Any]
 
 BUCKETS = ("0", "1", "2-3", "4-6", "7+")
 MEASURES = ("jaccard", "precision", "recall", "f1", "exact", "success", "set_size", "over", "under")
@@ -133,21 +133,21 @@ def empty_sets(selected: BoolArray, required: BoolArray) -> dict[str, float | No
 def calibration_error(p: FloatArray, y: BoolArray, bins: int = 15) -> float:
     """Expected calibration error (Naeini, Cooper and Hauskrecht 2015): the mean distance of confidence and frequency
     over equally wide bins, weighted by their share. p and y of one shape."""
-    p, y = np.asarray(p, np.float64).ravel(), np.asarray(y, np.float64).ravel()
-    if not p.size:
+    said, true = np.asarray(p, np.float64).ravel(), np.asarray(y, np.float64).ravel()
+    if not said.size:
         return float("nan")
-    which = np.minimum((p * bins).astype(np.int64), bins - 1)
+    which = np.minimum((said * bins).astype(np.int64), bins - 1)
     count = np.bincount(which, minlength=bins)
-    gap = np.abs(np.bincount(which, p, bins) - np.bincount(which, y, bins))
+    gap = np.abs(np.bincount(which, said, bins) - np.bincount(which, true, bins))
     return float(gap.sum() / count.sum())
 
 
 def reliability(p: FloatArray, y: BoolArray, bins: int = 10) -> list[dict[str, float]]:
     """The bins behind a calibration plot: {"p": mean score, "frequency", "count"} of each that has any."""
-    p, y = np.asarray(p, np.float64).ravel(), np.asarray(y, np.float64).ravel()
-    which = np.minimum((p * bins).astype(np.int64), bins - 1)
+    said, true = np.asarray(p, np.float64).ravel(), np.asarray(y, np.float64).ravel()
+    which = np.minimum((said * bins).astype(np.int64), bins - 1)
     return [
-        {"p": float(p[rows].mean()), "frequency": float(y[rows].mean()), "count": int(rows.sum())}
+        {"p": float(said[rows].mean()), "frequency": float(true[rows].mean()), "count": int(rows.sum())}
         for b in range(bins)
         if (rows := which == b).any()
     ]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from math import log1p
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,23 +18,8 @@ from training_app.engine.scorers import BoolArray, FloatArray
 
 CONTEXT = 7  # numbers that describe a state as a whole, see `context`
 PER_AGENT = 2  # numbers that describe one agent in it
+GRAIN = np.float32(4096)  # values are compared in steps of 1/4096, so that ties fall alike in a batch and alone
 LIMIT = 8.0  # log-odds beyond this say nothing more
-
-
-class Policy(Protocol):
-    """Action values: larger is better. A value of 0 for STOP is not stored, it is known (`stop_is_zero`)."""
-
-    kind: ClassVar[str]
-    stop_is_zero: bool
-
-    def values(
-        self, x: FloatArray, extra: FloatArray, selected: BoolArray, available: BoolArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """(values of selecting each agent float32[B, A], value of STOP float32[B]) of B states."""
-
-    def tensors(self) -> dict[str, NDArray[Any]]: ...
-
-    def config(self) -> dict[str, Any]: ...
 
 
 def probabilities(x: FloatArray, available: BoolArray) -> FloatArray:
@@ -96,46 +82,63 @@ class SharedPolicy:
         self, x: FloatArray, available: BoolArray, *, min_agents: int = 0, max_agents: int = 0, margin: float = 0.0
     ) -> tuple[list[int], int, bool]:
         """The greedy walk of one query without `extra`: (agents in the order taken, steps with STOP counted, whether
-        the limit ended it). x float32[A], available bool[A].
-
-        Exactly `greedy`, in one pass of the network instead of one a step: agents are usually taken in the order of
-        their log-odds, so the states of that order are evaluated together, and each is used only if the walk has
-        really come to it. Where the walk leaves the order, the rest is evaluated anew from there.
+        the limit ended it). x float32[A], available bool[A]. The same answer as `greedy`, without a batch's cost: the
+        context is kept as seven numbers that each step updates.
         """
-        agents = len(x)
+        (first, bias), *rest = self.layers
         p = probabilities(x, available)
-        none = np.exp(np.log1p(-p).sum())
-        own = np.empty((1, agents, PER_AGENT), np.float32)
-        own[0, :, 0] = np.clip(x, -LIMIT, LIMIT) / LIMIT
-        own[0, :, 1] = p
-        first, _ = self.layers[0]
-        projected = own @ first[:PER_AGENT]  # (1, A, H): the same in every state
-        free = np.flatnonzero(available)
-        guess = free[np.argsort(-p[free], kind="stable")].tolist()
-        limit = min(agents, max_agents) if max_agents else agents
+        own = np.empty((len(x), PER_AGENT), np.float32)
+        own[:, 0] = x.clip(-LIMIT, LIMIT)
+        own[:, 0] /= LIMIT
+        own[:, 1] = p
+        # The first layer's share of each agent is the same in every state; agents out of play never win.
+        projected = own @ first[:PER_AGENT] + bias  # (A, H)
+        weigh = first[PER_AGENT:]
+        barred = np.where(available, np.float32(0), np.float32(-np.inf))
+        left_p = p.copy()
+        none = float(np.exp(np.log1p(-p).sum()))
+        total, hits, count = float(p.sum()), 0.0, 0
+        limit = min(len(x), max_agents) if max_agents else len(x)
         order: list[int] = []
-        while True:
-            ahead = guess[: min(limit - len(order), int(p[guess].sum() * 1.2) + 2)] if guess else []
-            # selected[k] is the state after k more agents of the guess.
-            selected = np.zeros((len(ahead) + 1, agents), np.bool_)
-            selected[:, order] = True
-            for k, a in enumerate(ahead):
-                selected[k + 1 :, a] = True
-            shared = context(p[None], np.full(len(selected), none), selected)
-            q, stop = self._rest(projected, shared)
-            q = np.where(available & ~selected, q, -np.inf)
-            best = q.argmax(axis=1)
-            value = q[np.arange(len(q)), best].tolist()
-            for k, a in enumerate(best.tolist()):
-                if len(order) == limit:
-                    return order, len(order), bool(max_agents) and limit == max_agents
-                go = value[k] > -np.inf if len(order) < min_agents else value[k] > stop[k] + margin
-                if not go:
-                    return order, len(order) + 1, False
-                order.append(a)
-                guess.remove(a)
-                if k == len(ahead) or a != ahead[k]:
-                    break
+        while count < limit:
+            left = max(total - hits, 0.0)
+            state = np.array(
+                (
+                    log1p(hits),
+                    log1p(left),
+                    log1p(count),
+                    hits / (count + left + 1e-3),
+                    left_p.max(),
+                    none,
+                    count > 0,
+                ),
+                np.float32,
+            )
+            hidden = projected + state @ weigh
+            for weights, shift in rest:
+                np.maximum(hidden, 0, out=hidden)
+                hidden = hidden @ weights
+                hidden += shift
+            q = hidden[:, 0] * GRAIN
+            np.rint(q, out=q)
+            q += barred
+            best = int(q.argmax())
+            value = q[best] / GRAIN
+            if not (value > -np.inf if count < min_agents else value > self._stop_value(state) + margin):
+                return order, count + 1, False
+            order.append(best)
+            barred[best] = -np.inf
+            left_p[best] = 0
+            hits += float(p[best])
+            count += 1
+        return order, count, bool(max_agents) and limit == max_agents
+
+    def _stop_value(self, state: FloatArray) -> float:
+        if not self.stop:
+            return 0.0
+        for i, (weights, bias) in enumerate(self.stop):
+            state = (np.maximum(state, 0) if i else state) @ weights + bias
+        return float(state[0])
 
     def _rest(self, projected: FloatArray, shared: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Values from the first layer's share of each agent (1 or B, A, H) and the context (B, C)."""
@@ -182,6 +185,10 @@ class PlainPolicy:
         return {"kind": self.kind, "layers": len(self.layers), "stop_is_zero": self.stop_is_zero}
 
 
+#: Action values of a state. `stop_is_zero` says whether STOP's value is known to be 0.
+Policy = SharedPolicy | PlainPolicy
+
+
 def _named(layers: tuple[tuple[FloatArray, FloatArray], ...], name: str) -> dict[str, NDArray[Any]]:
     found: dict[str, NDArray[Any]] = {}
     for i, (weights, bias) in enumerate(layers):
@@ -190,7 +197,7 @@ def _named(layers: tuple[tuple[FloatArray, FloatArray], ...], name: str) -> dict
     return found
 
 
-def load_policy(config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> SharedPolicy | PlainPolicy:
+def load_policy(config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> Policy:
     """The policy of an artifact. Raises ValueError where its parts do not fit."""
 
     def layers(name: str, count: Any) -> tuple[tuple[FloatArray, FloatArray], ...]:
@@ -241,9 +248,9 @@ def greedy(
             break
         chosen, open_ = selected[active], available[active]
         q, stop = policy.values(x[active], extra[active], chosen, open_)
-        q = np.where(open_ & ~chosen, q, -np.inf)
+        q = np.where(open_ & ~chosen, np.rint(q * GRAIN), -np.inf)
         best = q.argmax(axis=1)
-        value = q[np.arange(len(active)), best]
+        value = q[np.arange(len(active)), best] / GRAIN
         forced = step < min_agents
         go = (value > stop + margin) if not forced else np.isfinite(value)
         steps[active[~go]] = step + 1

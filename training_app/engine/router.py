@@ -13,7 +13,7 @@ from training_app.engine import artifact
 from training_app.engine.artifact import Artifact, ArtifactError
 from training_app.engine.calibration import Calibration
 from training_app.engine.data import Agent
-from training_app.engine.policy import PlainPolicy, SharedPolicy, greedy, load_policy
+from training_app.engine.policy import Policy, SharedPolicy, greedy, load_policy
 from training_app.engine.scorers import BoolArray, FittedScorer, FloatArray, Platt, load_scorer
 
 StopReason = Literal["stop", "none", "max_agents", "abstained"]
@@ -56,7 +56,7 @@ class Router:
         agents: Sequence[Agent],
         scorer: FittedScorer,
         platt: Platt,
-        policy: SharedPolicy | PlainPolicy,
+        policy: Policy,
         calibration: Calibration,
         *,
         features: FittedScorer | None = None,
@@ -146,7 +146,7 @@ class Router:
             order = [int(a) for a in orders[0] if a >= 0]
             full = bool(self._max) and len(order) >= self._max
         p = self.calibration.probabilities(x)
-        confidence = float(self.calibration.confidences(x[None], selected[None], mask[None])[0])
+        confidence = self.calibration.confidence_of(x, selected, mask)
         return self._answer(order, p.tolist(), mask, confidence, steps, full)
 
     def route_batch(self, texts: Sequence[str], available: Collection[int] | None = None) -> list[Route]:
@@ -201,10 +201,8 @@ class Router:
         if abstained:
             reason = "abstained"
         ids = self._ids
-        if mask is self._every:
-            scores = dict(zip(ids, p, strict=True))
-        else:
-            scores = {ids[a]: p[a] for a in np.flatnonzero(mask).tolist()}
+        every = range(len(ids)) if mask is self._every else np.flatnonzero(mask).tolist()
+        scores = {ids[a]: p[a] for a in every}
         return Route(tuple([ids[a] for a in order]), scores, confidence, steps, reason, abstained)
 
     # --------------------------------------------------------------------------------------------------- explaining
@@ -251,7 +249,8 @@ def _part(name: str, config: dict[str, Any], parts: Artifact) -> FittedScorer:
 def scorer_parts(name: str, scorer: FittedScorer) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """(entry of config.json, entry of vocabulary.json, tensors) of a scorer that an artifact holds as `name`: long
     lists of texts go to the vocabulary."""
-    settings, vocabulary = {}, {}
+    settings: dict[str, Any] = {}
+    vocabulary: dict[str, Any] = {}
     for key, value in scorer.config().items():
         long = isinstance(value, list) and len(value) > 16 and isinstance(value[0], str)
         (vocabulary if long or isinstance(value, dict) else settings)[key] = value

@@ -41,7 +41,7 @@ def scorecard(
     log_odds = router.log_odds(texts)
     selected = router.selections(texts)
     p = router.calibration.probabilities(log_odds)
-    whole = rows.asked.all(axis=1)
+    whole = np.asarray(rows.asked.all(axis=1))
     chosen, required = selected[whole], rows.required[whole]
     confidence = router.calibration.confidences(log_odds, selected, np.ones_like(selected))[whole]
     right = (chosen == required).all(axis=1)
@@ -89,7 +89,7 @@ def out_of_scope(router: Router, texts: Sequence[str], rows: Rows, whole: BoolAr
     """AUROC and the false positive rate at 95% recall of telling queries that need an agent from those that need
     none; None where one of the two is missing."""
     score = router.first_values(texts)[whole]
-    needs = rows.required[whole].any(axis=1)
+    needs = np.asarray(rows.required[whole].any(axis=1))
     return {"auroc": metrics.auroc(score, needs), "fpr95": metrics.fpr95(score, needs)}
 
 

@@ -97,6 +97,8 @@ class Scorer(Protocol):
 KINDS: dict[str, tuple[str, str]] = {
     "linear": ("training_app.engine.text", "LinearMargins"),
     "sequence": ("training_app.engine.sequence", "SequenceMargins"),
+    "stack": ("training_app.engine.stack", "StackedMargins"),
+    "embedding": ("training_app.engine.embedding", "EmbeddingMargins"),
 }
 
 
@@ -229,8 +231,8 @@ def cross_fit(
         def within(done: int, of: int, message: str, k: int = k) -> None:
             progress(k, total, f"fold {k + 1} of {count}: {message}")
 
-        fitted = scorer.fit([texts[i] for i in inside], Y[inside], asked[inside], seed=seed, progress=within)
-        margins[outside] = fitted.logits([texts[i] for i in outside])
+        fitted = scorer.fit([texts[i] for i in inside.tolist()], Y[inside], asked[inside], seed=seed, progress=within)
+        margins[outside] = fitted.logits([texts[i] for i in outside.tolist()])
     progress(count, total, "all rows")
 
     def whole(done: int, of: int, message: str) -> None:

@@ -217,12 +217,12 @@ class LinearMargins:
         for at in range(0, len(texts), 256):
             part = texts[at : at + 256]
             starts, indices, values = self.tfidf.rows(part)
-            gathered = self.weights.take(indices, axis=0)
-            gathered *= values[:, None]
-            filled = np.flatnonzero(starts[1:] > starts[:-1])
-            out[at : at + len(part)] = self.bias
-            if filled.size:
-                out[at + filled] += np.add.reduceat(gathered, starts[filled], axis=0)
+            bounds = starts.tolist()
+            # Row by row, by the very product that one text takes: the answers of a batch are those of its texts.
+            for row in range(len(part)):
+                here = slice(bounds[row], bounds[row + 1])
+                out[at + row] = values[here] @ self.weights.take(indices[here], axis=0)
+        out += self.bias
         return out
 
     def tensors(self) -> dict[str, NDArray[Any]]:

@@ -19,12 +19,13 @@ import numpy as np
 from training_app.engine import artifact, calibration
 from training_app.engine.artifact import Artifact, ArtifactError
 from training_app.engine.baselines import BASELINES
+from training_app.engine.calibration import Calibration
 from training_app.engine.config import Config
 from training_app.engine.data import Agent, Example, group_key
 from training_app.engine.ddqn import Queries, learn
 from training_app.engine.encoders import fit_encoder
 from training_app.engine.env import RoutingEnv
-from training_app.engine.policy import PlainPolicy, SharedPolicy, greedy
+from training_app.engine.policy import Policy, greedy
 from training_app.engine.router import Router, scorer_parts
 from training_app.engine.scorecard import scorecard
 from training_app.engine.scorers import BoolArray, CrossFit, Platt, Rows, ScorerProgress, load_scorer
@@ -78,10 +79,11 @@ class Matrices:
     @property
     def whole(self) -> BoolArray:
         """Rows in which every agent was asked: only those enter set metrics. bool[N]."""
-        return self.rows.asked.all(axis=1)
+        return np.asarray(self.rows.asked.all(axis=1))
 
 
-def _matrices(examples: Sequence[Example], agents: Sequence[Agent]) -> Matrices:
+def matrices(examples: Sequence[Example], agents: Sequence[Agent]) -> Matrices:
+    """Examples as matrices over `agents`; what they say about other agents is left out."""
     place = {agent.id: a for a, agent in enumerate(agents)}
     required = np.zeros((len(examples), len(agents)), np.bool_)
     asked = np.ones((len(examples), len(agents)), np.bool_)
@@ -136,9 +138,7 @@ def _checked(agents: Sequence[Agent], examples: Sequence[Example]) -> tuple[list
     return covered, warnings
 
 
-def _streamed(
-    work: Callable[[ScorerProgress], T], phase: str
-) -> Generator[Progress, None, T]:
+def _streamed(work: Callable[[ScorerProgress], T], phase: str) -> Generator[Progress, None, T]:
     """Run `work(progress)` beside this generator and yield its progress; the generator's value is the work's.
 
     A fit reports through a callback and cannot yield. It runs in a thread of its own, one at a time; closing the
@@ -216,7 +216,7 @@ def train(
     covered, warnings = _checked(agents, examples)
     belongs = fingerprint(config, agents, examples)
     saved = _read_checkpoint(checkpoint, belongs) if checkpoint is not None else None
-    splits = {s: _matrices([e for e in examples if e.split == s], covered) for s in ("train", "val", "test")}
+    splits = {s: matrices([e for e in examples if e.split == s], covered) for s in ("train", "val", "test")}
     rows = splits["train"].rows
     timing: dict[str, float] = {}
     began = time.process_time()
@@ -230,7 +230,8 @@ def train(
     timing["scorer"] = time.process_time() - began
 
     began = time.process_time()
-    policy, log, best = None, [], {}
+    policy: Policy | None = None
+    log: list[dict[str, float]] = []
     val_rows = splits["val"].rows
     served = scores.fit.platt(scores.fit.fitted.logits(val_rows.texts))
     env = RoutingEnv(
@@ -241,10 +242,7 @@ def train(
         min(config.min_agents, len(covered)),
         config.max_agents,
     )
-    if config.cross_fitting:
-        seen = scores.fit.log_odds
-    else:
-        seen = scores.fit.platt(scores.fit.fitted.logits(rows.texts))
+    seen = scores.fit.log_odds if config.cross_fitting else scores.fit.platt(scores.fit.fitted.logits(rows.texts))
     weight = _draw_weights(rows.required, config.none_share)
     nothing = np.zeros((len(rows), 0), np.float32)
     training = Queries(seen, nothing, rows.required, rows.asked, weight)
@@ -261,7 +259,7 @@ def train(
         policy = tick.policy
         log = (tick.meta or {}).get("log", [])
     assert policy is not None
-    best = max(log, key=lambda entry: entry.get("val_jaccard", 0.0)) if log else {}
+    best = max(log, key=lambda entry: entry.get("val_jaccard", 0.0), default={})
     timing["policy"] = time.process_time() - began
 
     began = time.process_time()
@@ -317,7 +315,7 @@ def train(
 
 def _scorer_phase(config: Config, rows: Rows, groups: list[str]) -> Generator[Progress, None, _Scores]:
     def work(progress: ScorerProgress) -> _Scores:
-        fit, report = fit_encoder(config, rows.texts, rows.required, rows.asked, groups, progress=progress)
+        fit, report = fit_encoder(config, rows, groups, progress=progress)
         return _Scores(fit, report)
 
     yield Progress("features", 0, 1, "reading the queries")
@@ -339,7 +337,7 @@ def _baseline_phase(
     return (yield from _streamed(work, "baselines"))
 
 
-def _select(env: RoutingEnv, policy: SharedPolicy | PlainPolicy, queries: Queries, margin: float) -> BoolArray:
+def _select(env: RoutingEnv, policy: Policy, queries: Queries, margin: float) -> BoolArray:
     return greedy(
         policy,
         queries.x,
@@ -351,9 +349,7 @@ def _select(env: RoutingEnv, policy: SharedPolicy | PlainPolicy, queries: Querie
     )[0]
 
 
-def _operating_margin(
-    config: Config, env: RoutingEnv, policy: SharedPolicy | PlainPolicy, val: Queries
-) -> float:
+def _operating_margin(config: Config, env: RoutingEnv, policy: Policy, val: Queries) -> float:
     """What an agent's value must exceed STOP's by, so that the goal is met on validation; 0 for the goal jaccard."""
     if config.goal == "jaccard" or not len(val):
         return 0.0
@@ -378,9 +374,7 @@ def _operating_margin(
     return min(fitting, default=1.0)
 
 
-def _artifact(
-    config: Config, agents: Sequence[Agent], scores: _Scores, policy: SharedPolicy | PlainPolicy, found: Any
-) -> Artifact:
+def _artifact(config: Config, agents: Sequence[Agent], scores: _Scores, policy: Policy, found: Calibration) -> Artifact:
     entry, vocabulary, tensors = scorer_parts("scorer", scores.fit.fitted)
     tensors |= {"platt.scale": scores.fit.platt.scale, "platt.shift": scores.fit.platt.shift}
     tensors |= {f"policy.{name}": tensor for name, tensor in policy.tensors().items()}
@@ -423,9 +417,7 @@ def _checkpoint(belongs: str, scores: _Scores, policy: tuple[dict[str, Any], dic
     )
 
 
-def _read_checkpoint(
-    data: bytes, belongs: str
-) -> tuple[_Scores, tuple[dict[str, Any], dict[str, Any]] | None]:
+def _read_checkpoint(data: bytes, belongs: str) -> tuple[_Scores, tuple[dict[str, Any], dict[str, Any]] | None]:
     try:
         files = artifact.unpack(data, _CHECKPOINT_FILES)
         state = artifact.json_from(files["state.json"], "state.json")

@@ -1,0 +1,311 @@
+"""Every router on one folder of labeled queries: `python -m training_app.engine.benchmark DIR`.
+
+Trains on `train.jsonl`, chooses on `val.jsonl`, reads `test.jsonl` once. The files are taken as they are: no test row
+is dropped, and how many of them also stand in the training files is reported. Each router is measured in a process of
+its own, so that time and memory are its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from training_app.engine import metrics
+from training_app.engine.config import Config, ConfigError
+from training_app.engine.data import DataError, Example, Folder, group_key, read_folder
+
+#: Routers that can be measured, the product's own first.
+ROUTERS = ("ddqn", "svm", "logreg", "neighbours", "constant", "keyword", "random")
+#: Those of a plain `benchmark DIR`.
+DEFAULT = ("ddqn", "svm", "logreg", "constant", "keyword", "random")
+
+TIMED = 1000  # test queries whose route time is measured
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+class BenchmarkError(Exception):
+    """A benchmark that cannot be run, or a router that failed in it; the message says why."""
+
+
+def describe(folder: Folder) -> dict[str, Any]:
+    """What the folder holds, and how many test rows also stand in train or val, by text without punctuation."""
+    train = {group_key(e.text) for e in folder.train}
+    seen = train | {group_key(e.text) for e in folder.val}
+    return {
+        "agents": len(folder.agents),
+        "train": len(folder.train),
+        "val": len(folder.val),
+        "test": len(folder.test),
+        "unlabeled": folder.unlabeled,
+        "empty": {s: sum(not e.required for e in getattr(folder, s)) for s in ("train", "val", "test")},
+        "test_in_train": sum(group_key(e.text) in train for e in folder.test),
+        "test_in_train_or_val": sum(group_key(e.text) in seen for e in folder.test),
+    }
+
+
+def benchmark(
+    path: str | Path,
+    routers: Sequence[str] = DEFAULT,
+    seeds: int = 1,
+    settings: dict[str, Any] | None = None,
+    report: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
+    """Measure `routers` on the folder `path`, `seeds` times each; `settings` are the router's own (`Config`).
+
+    Returns {"data": …, "routers": {name: …}} as `measure` describes. `report` hears of each step. Raises DataError,
+    ConfigError or BenchmarkError.
+    """
+    folder = read_folder(path)
+    if not folder.test or not folder.val:
+        raise BenchmarkError(f"{path} needs val.jsonl and test.jsonl beside train.jsonl")
+    unknown = [name for name in routers if name not in ROUTERS]
+    if unknown:
+        raise BenchmarkError(f"unknown router {unknown[0]}: one of {', '.join(ROUTERS)}")
+    if seeds < 1:
+        raise BenchmarkError("seeds must be at least 1")
+    Config.from_mapping(settings or {})
+    whole = np.array([e.asked is None or len(e.asked) == len(folder.agents) for e in folder.test])
+    required = _required(folder.test, folder)[whole]
+    found = {}
+    for name in routers:
+        runs = []
+        for seed in range(seeds):
+            report(f"{name}, seed {seed}")
+            runs.append(_in_child(path, name, seed, settings or {}))
+        found[name] = combine(runs, required, whole)
+    return {"data": describe(folder), "routers": found}
+
+
+def _required(examples: Sequence[Example], folder: Folder) -> Any:
+    return np.array([[agent.id in e.required for agent in folder.agents] for e in examples], np.bool_)
+
+
+def combine(runs: Sequence[dict[str, Any]], required: Any, whole: Any) -> dict[str, Any]:
+    """The figures of one router from its runs, one a seed. Intervals are bootstraps over queries of the mean over
+    seeds; times are the mean over seeds, memory the largest."""
+    sets = [run["selected"][whole] for run in runs]
+    values = [metrics.per_query(chosen, required) for chosen in sets]
+    stacked = {m: np.stack([v[m] for v in values]) for m in metrics.MEASURES}
+    empties = [metrics.empty_sets(chosen, required) for chosen in sets]
+
+    def mean(numbers: Sequence[float | None]) -> float | None:
+        known = [n for n in numbers if n is not None]
+        return float(np.mean(known)) if known else None
+
+    needs = required.any(axis=1)
+    scored = [run["answerable"][whole] for run in runs if run["answerable"] is not None]
+    return {
+        **{m: metrics.interval(v) for m, v in stacked.items()},
+        "empty": {k: mean([e[k] for e in empties]) for k in ("precision", "recall")},
+        "out_of_scope": {
+            "auroc": mean([metrics.auroc(s, needs) for s in scored]),
+            "fpr95": mean([metrics.fpr95(s, needs) for s in scored]),
+        },
+        "by_size": {
+            bucket: {"queries": int(rows.sum()), "jaccard": float(stacked["jaccard"][:, rows].mean())}
+            for bucket in metrics.BUCKETS
+            if (rows := np.array(metrics.bucket_of(required)) == bucket).any()
+        },
+        "seeds": [{m: float(v[m].mean()) for m in ("jaccard", "f1", "exact", "success")} for v in values],
+        "train_cpu_seconds": mean([run["train_cpu_seconds"] for run in runs]),
+        "peak_mb": max(run["peak_mb"] for run in runs),
+        "route_us_p50": mean([run["route_us_p50"] for run in runs]),
+        "route_us_p99": mean([run["route_us_p99"] for run in runs]),
+        "batch_routes_per_second": mean([run["batch_routes_per_second"] for run in runs]),
+    }
+
+
+def _in_child(path: str | Path, name: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
+    """`measure` in a process of its own, on one thread."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "run"
+        root = Path(__file__).resolve().parents[2]
+        environment = os.environ | dict.fromkeys(_THREADS, "1")
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(root), environment.get("PYTHONPATH", "")]))
+        command = [sys.executable, "-m", "training_app.engine.benchmark", str(path)]
+        command += ["--child", name, "--seed", str(seed), "--settings", json.dumps(settings), "--json", str(out)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
+        if done.returncode:
+            lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+            raise BenchmarkError(f"{name}, seed {seed}: {lines[-1]}")
+        found: dict[str, Any] = json.loads(out.with_suffix(".json").read_text())
+        with np.load(out.with_suffix(".npz"), allow_pickle=False) as arrays:
+            found["selected"] = arrays["selected"]
+            found["answerable"] = arrays.get("answerable")
+        return found
+
+
+def measure(path: str | Path, name: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
+    """Train and time one router in this process.
+
+    `selected` bool[test, A]; `answerable` float32[test] or None; CPU seconds of training (reading the files and
+    importing libraries not counted); peak resident megabytes of the process; microseconds of one route, over at most
+    TIMED test queries after a first pass over them; routes a second in one batch.
+    """
+    folder = read_folder(path)
+    texts = [e.text for e in folder.test]
+    if name == "ddqn":
+        fitted = _fit_router(folder, Config.from_mapping({**settings, "seed": seed, "baselines": False}))
+    else:
+        fitted = _fit_baseline(folder, name, seed)
+    select, answerable, route, batch, cpu = fitted
+    sample = texts[:TIMED]
+    for text in sample:
+        route(text)
+    times = []
+    for text in sample:
+        began = time.perf_counter_ns()
+        route(text)
+        times.append((time.perf_counter_ns() - began) / 1000)
+    rates = []
+    for _ in range(3):
+        began_s = time.perf_counter()
+        batch(texts)
+        rates.append(len(texts) / (time.perf_counter() - began_s))
+    return {
+        "selected": select(texts),
+        "answerable": None if answerable is None else answerable(texts),
+        "train_cpu_seconds": cpu,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "route_us_p50": float(np.percentile(times, 50)),
+        "route_us_p99": float(np.percentile(times, 99)),
+        "batch_routes_per_second": max(rates),
+    }
+
+
+Fitted = tuple[Callable[[Any], Any], Callable[[Any], Any] | None, Callable[[str], Any], Callable[[Any], Any], float]
+
+
+def _fit_router(folder: Folder, config: Config) -> Fitted:
+    from training_app.engine.router import Router
+    from training_app.engine.train import train
+
+    began = time.process_time()
+    result = None
+    # The test rows stay outside: what is measured is read once, here, and not by training.
+    for progress in train(config, folder.agents, folder.train + folder.val):
+        result = progress.result or result
+    cpu = time.process_time() - began
+    assert result is not None
+    router = Router.load(result.artifact)
+    place = {agent.id: a for a, agent in enumerate(folder.agents)}
+    columns = [place[agent.id] for agent in router.agents]
+
+    def select(texts: Sequence[str]) -> Any:
+        chosen = np.zeros((len(texts), len(folder.agents)), np.bool_)
+        chosen[:, columns] = router.selections(texts)
+        return chosen
+
+    return select, router.first_values, router.route, router.route_batch, cpu
+
+
+def _fit_baseline(folder: Folder, name: str, seed: int) -> Fitted:
+    from training_app.engine.baselines import BASELINES
+    from training_app.engine.train import matrices
+
+    train, val = (matrices(examples, folder.agents).rows for examples in (folder.train, folder.val))
+    began = time.process_time()
+    fitted = BASELINES[name](folder.agents, train, val, seed)
+    cpu = time.process_time() - began
+    return fitted.select, fitted.answerable, lambda text: fitted.select([text]), fitted.select, cpu
+
+
+def leaderboard(found: dict[str, Any]) -> Iterator[str]:
+    """The figures as lines of text, best Jaccard first."""
+    data = found["data"]
+    yield (
+        f"{data['agents']} agents; {data['train']:,} train, {data['val']:,} val, {data['test']:,} test queries; "
+        f"{data['test_in_train']:,} test texts also stand in train"
+    )
+    yield ""
+    head = ("router", "Jaccard", "95% interval", "F1", "exact", "success", "size", "none P", "none R", "CPU s", "MB")
+    yield _line((*head, "p50 µs", "p99 µs", "batch/s"))
+
+    def share(value: float | None) -> str:
+        return "-" if value is None else f"{value:.3f}"
+
+    ranked = sorted(found["routers"].items(), key=lambda item: -item[1]["jaccard"]["mean"])
+    for name, r in ranked:
+        jaccard = r["jaccard"]
+        yield _line(
+            (
+                name,
+                f"{jaccard['mean']:.4f}",
+                f"{jaccard['low']:.3f}-{jaccard['high']:.3f}",
+                f"{r['f1']['mean']:.4f}",
+                f"{r['exact']['mean']:.4f}",
+                f"{r['success']['mean']:.4f}",
+                f"{r['set_size']['mean']:.2f}",
+                share(r["empty"]["precision"]),
+                share(r["empty"]["recall"]),
+                f"{r['train_cpu_seconds']:.1f}",
+                f"{r['peak_mb']:.0f}",
+                f"{r['route_us_p50']:.0f}",
+                f"{r['route_us_p99']:.0f}",
+                f"{r['batch_routes_per_second']:,.0f}",
+            )
+        )
+
+
+def _line(cells: Sequence[str]) -> str:
+    widths = (11, 8, 13, 7, 7, 8, 6, 7, 7, 7, 6, 7, 7, 9)
+    return " ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths, strict=True)))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; exit status 1 and one line on failure."""
+    parser = argparse.ArgumentParser(
+        prog="benchmark",
+        description="Train and measure every router on a folder of labeled queries.",
+        epilog="example: benchmark data/pool --routers ddqn,svm --seeds 3 --json result.json",
+    )
+    parser.add_argument("dir", help="folder with agents.jsonl, train.jsonl, val.jsonl and test.jsonl")
+    parser.add_argument("--routers", default=",".join(DEFAULT), help=f"some of {', '.join(ROUTERS)}")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--json", help="file for the figures")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the router")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--seed", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--settings", default="{}", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    try:
+        if options.child:
+            found = measure(options.dir, options.child, options.seed, json.loads(options.settings))
+            arrays = {k: found.pop(k) for k in ("selected", "answerable")}
+            out = Path(options.json)
+            np.savez(out.with_suffix(".npz"), **{k: v for k, v in arrays.items() if v is not None})
+            out.with_suffix(".json").write_text(json.dumps(found))
+            return 0
+        settings = dict(pair.split("=", 1) for pair in options.set if "=" in pair)
+        names = [name for name in options.routers.split(",") if name]
+        found = benchmark(
+            options.dir, names, options.seeds, settings, lambda line: print(line, file=sys.stderr, flush=True)
+        )
+    except (DataError, ConfigError, BenchmarkError) as error:
+        print(f"benchmark: {error}", file=sys.stderr)
+        return 1
+    except Exception as error:
+        # A child's failure of any kind becomes the one line that its parent shows.
+        if options.child:
+            print(f"{type(error).__name__}: {error}", file=sys.stderr)
+            return 1
+        raise
+    print("\n".join(leaderboard(found)))
+    if options.json:
+        Path(options.json).write_text(json.dumps(found, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""Several scorers as one: a weighted sum of their log-odds. numpy only; `encoders.py` fits the weights.
+
+    log-odds(a) = Σ_k w_k (scale_k,a margin_k,a + shift_k,a) + c
+
+The weights are shared by all agents: with one number per scorer they are learnt from a few hundred rows, and an agent
+with few examples leans on what the others taught.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training_app.engine.calibration import logistic
+from training_app.engine.scorers import BoolArray, FittedScorer, FloatArray, Platt, load_scorer
+
+
+@dataclass(frozen=True)
+class StackedMargins:
+    """`children` with their maps to log-odds, `weights` float32[K] and the constant `shift`."""
+
+    children: tuple[FittedScorer, ...]
+    platts: tuple[Platt, ...]
+    weights: FloatArray
+    shift: float
+    kind: ClassVar[str] = "stack"
+
+    def logits(self, texts: Sequence[str]) -> FloatArray:
+        parts = zip(self.weights, self.platts, self.children, strict=True)
+        total = sum((w * platt(child.logits(texts)) for w, platt, child in parts), np.float32(self.shift))
+        return np.asarray(total, np.float32)
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        found: dict[str, NDArray[Any]] = {"weights": self.weights, "shift": np.array([self.shift], np.float32)}
+        for k, (child, platt) in enumerate(zip(self.children, self.platts, strict=True)):
+            found |= {f"{k}.scale": platt.scale, f"{k}.shift": platt.shift}
+            found |= {f"{k}.child.{name}": tensor for name, tensor in child.tensors().items()}
+        return found
+
+    def config(self) -> dict[str, Any]:
+        children = {f"child {k}": dict(child.config()) for k, child in enumerate(self.children)}
+        return {"kinds": [child.kind for child in self.children], **children}
+
+    @classmethod
+    def from_tensors(cls, config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> StackedMargins:
+        """Raises ValueError where the parts do not fit."""
+        try:
+            children, platts = [], []
+            for k, kind in enumerate(config["kinds"]):
+                if kind == cls.kind:
+                    raise ValueError("a stack holds no stack")
+                start = f"{k}.child."
+                own = {name.removeprefix(start): t for name, t in tensors.items() if name.startswith(start)}
+                children.append(load_scorer(kind, config[f"child {k}"], own))
+                platts.append(Platt(tensors[f"{k}.scale"], tensors[f"{k}.shift"]))
+            weights = tensors["weights"]
+            if len(weights) != len(children) or not children:
+                raise ValueError(f"{len(children)} scorers have {len(weights)} weights")
+            return cls(tuple(children), tuple(platts), weights, float(tensors["shift"][0]))
+        except (KeyError, TypeError, IndexError) as error:
+            raise ValueError(f"the stack lacks {error}") from None
+
+    def explain(self, text: str, top: int = 8) -> list[list[tuple[str, float]]]:
+        """The parts that the scorers name, each weight multiplied by its scorer's, strongest first."""
+        agents = len(self.platts[0].scale)
+        found: list[list[tuple[str, float]]] = [[] for _ in range(agents)]
+        for weight, platt, child in zip(self.weights.tolist(), self.platts, self.children, strict=True):
+            for a, parts in enumerate(child.explain(text, top)[:agents]):
+                found[a] += [(part, value * weight * float(platt.scale[a])) for part, value in parts]
+        return [sorted(parts, key=lambda part: -abs(part[1]))[:top] for parts in found]
+
+
+def fit_weights(log_odds: Sequence[FloatArray], Y: BoolArray, asked: BoolArray) -> tuple[FloatArray, float]:
+    """(weights float32[K], shift) by logistic regression on out-of-fold log-odds, K arrays float32[N, A], drawn
+    towards their mean. A weight below 0 would turn a scorer against itself; it is left out and the rest fitted again.
+    """
+    kept = list(range(len(log_odds)))
+    while True:
+        columns = [log_odds[k][asked].astype(np.float64) for k in kept]
+        features = np.stack([*columns, np.ones_like(columns[0])], axis=1)
+        prior = np.array([1 / len(kept)] * len(kept) + [0.0])
+        found = logistic(features, Y[asked], prior, ridge=3.0)
+        worst = int(np.argmin(found[:-1]))
+        if found[worst] >= 0 or len(kept) == 1:
+            weights = np.zeros(len(log_odds), np.float32)
+            weights[kept] = np.maximum(found[:-1], 0)
+            return weights, float(found[-1])
+        del kept[worst]
