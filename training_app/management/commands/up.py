@@ -28,7 +28,8 @@ def commands() -> dict[str, str]:
     return {
         "web": f"exec {python} -m routerweb.server",
         "jobs": f"exec {manage} qcluster",
-        "train": f"exec {manage} qcluster --name train",
+        # By the environment: where processes fork, `qcluster --name train` still listens to the default queue.
+        "train": f"Q_CLUSTER_NAME=train exec {manage} qcluster",
     }
 
 

@@ -1,0 +1,208 @@
+"""A folder of labeled queries becomes a route: real commands, a real worker process, a real web server, real HTTP.
+
+Nothing here runs inside the test's own process or database: each test has an installation of its own in a temporary folder, on SQLite, or
+on a fresh database of the PostgreSQL server that the tests run on.
+"""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.process
+
+NEEDS = {
+    0: ("refund my last invoice", "why was i charged twice", "the payment failed", "cancel the subscription bill"),
+    1: ("the parcel is late", "where is my delivery", "change the shipping address", "the courier lost the box"),
+    2: ("the app crashes at start", "error 500 on login", "the api returns nothing", "install fails on linux"),
+}
+OPENINGS = ("hello", "hi there", "please help", "hey team", "good morning", "quick question", "urgent", "as a customer")
+
+
+def write_folder(folder: Path) -> None:
+    """A small pool that a minute of training learns: three needs, alone, in pairs, or none."""
+    agents = [(0, "Billing", "invoices, payments"), (1, "Shipping", "parcels"), (2, "Technical", "bugs")]
+    rows: list[tuple[str, list[int]]] = []
+    for opening in OPENINGS:
+        for first, phrases in NEEDS.items():
+            for number, phrase in enumerate(phrases):
+                rows.append((f"{opening}, {phrase}", [first]))
+                second = (first + 1) % 3
+                rows.append((f"{opening}, {phrase} and also {NEEDS[second][number]}", sorted([first, second])))
+        rows += [(f"{opening}, {chat}", []) for chat in ("what a nice day", "who won the match", "tell me a joke")]
+    write_lines(folder / "agents.jsonl", [{"id": i, "name": n, "description": d} for i, n, d in agents])
+    splits = {"train": rows[0::5] + rows[1::5] + rows[2::5], "val": rows[3::5], "test": rows[4::5]}
+    for split, part in splits.items():
+        write_lines(
+            folder / f"{split}.jsonl",
+            [{"id": f"{split}-{n}", "text": text, "required_agents": ids} for n, (text, ids) in enumerate(part)],
+        )
+
+
+def write_lines(path: Path, rows: list[dict]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """The environment of a fresh installation, its database migrated."""
+    values = {
+        **{name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ},
+        "DATA_DIR": str(tmp_path / "data"),
+        "SECRET_KEY": "end-to-end",
+        "PLAIN_HTTP": "1",
+        "PORT": str(free_port()),
+        "HEARTBEAT_SECONDS": "1",
+        "DEAD_AFTER_SECONDS": "4",
+        "OMP_NUM_THREADS": "1",
+    }
+    (tmp_path / "data").mkdir()
+    if os.environ.get("DATABASE_URL", "").startswith("postgres"):
+        values["DATABASE_URL"] = fresh_postgresql(os.environ["DATABASE_URL"], f"e2e_{values['PORT']}")
+    manage(values, "migrate", "--verbosity", "0")
+    return values
+
+
+def fresh_postgresql(url: str, name: str) -> str:
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
+
+
+def manage(environment: dict[str, str], *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, f"manage.py {' '.join(arguments)}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture
+def start(environment: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen]]:
+    """Start a child process in its own process group; all are ended with the test."""
+    children: list[subprocess.Popen] = []
+
+    def start(*arguments: str, **more: str) -> subprocess.Popen:
+        log = open(tmp_path / f"log-{len(children)}", "w")
+        child = subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=ROOT,
+            env=environment | more,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        children.append(child)
+        return child
+
+    yield start
+    for child in children:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGTERM)
+    for child in children:
+        try:
+            child.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+
+
+def wait_for(condition: Callable[[], object], what: str, seconds: float = 120) -> object:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := condition():
+            return found
+        time.sleep(0.25)
+    raise AssertionError(f"{what} did not happen within {seconds:.0f} seconds")
+
+
+def healthy(address: str) -> bool:
+    try:
+        return httpx.get(f"{address}/api/health/", timeout=2).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def run_status(environment: dict[str, str]) -> str:
+    code = "from training_app.models import Run; print('status', Run.objects.order_by('pk').last().status)"
+    match = re.search(r"status (\w+)", manage(environment, "shell", "-c", code))
+    assert match
+    return match[1]
+
+
+def test_a_folder_becomes_a_route(
+    environment: dict[str, str], start: Callable[..., subprocess.Popen], tmp_path: Path
+) -> None:
+    write_folder(tmp_path)
+    manage(environment, "load_pool", str(tmp_path), "--slug", "shop", "--name", "Shop")
+    key = re.search(r"rw_\S+", manage(environment, "create_api_key", "app", "--pool", "shop", "--scope", "route"))
+    assert key
+
+    address = f"http://127.0.0.1:{environment['PORT']}"
+    start("-m", "routerweb.server")
+    wait_for(lambda: healthy(address), "the web server's first answer", 60)
+    client = httpx.Client(base_url=address, headers={"Authorization": f"Bearer {key[0]}"}, timeout=10)
+
+    untrained = client.post("/api/route/", json={"query": "where is my parcel"})
+    assert untrained.status_code == 503
+    assert "train" in untrained.text
+
+    start("manage.py", "qcluster", Q_CLUSTER_NAME="train")
+    manage(environment, "train", "--pool", "shop", "--queue", "--promote")
+    wait_for(lambda: run_status(environment) in ("done", "failed"), "the end of the run")
+    assert run_status(environment) == "done"
+
+    def answered() -> dict | None:
+        answer = client.post("/api/route/", json={"query": "hello, the parcel is late and also error 500 on login"})
+        return answer.json() if answer.status_code == 200 else None
+
+    route = wait_for(answered, "an answer by the promoted model", 10)
+    assert isinstance(route, dict)
+    assert route["agents"] == [1, 2]
+    assert route["agent_names"] == ["Shipping", "Technical"]
+    assert route["model"] == "shop-1"
+    assert set(route["scores"]) == {"0", "1", "2"}
+    none = client.post("/api/route/", json={"query": "good morning, tell me a joke"}).json()
+    assert none["agents"] == []
+    assert none["stop_reason"] in ("none", "abstained")
+
+
+def test_a_killed_worker_is_noticed_and_its_run_can_be_launched_again(
+    environment: dict[str, str], start: Callable[..., subprocess.Popen], tmp_path: Path
+) -> None:
+    write_folder(tmp_path)
+    manage(environment, "load_pool", str(tmp_path), "--slug", "shop")
+    start("-m", "routerweb.server")
+    worker = start("manage.py", "qcluster", Q_CLUSTER_NAME="train")
+    manage(environment, "train", "--pool", "shop", "--queue", "--set", "total_steps=2000000")
+    wait_for(lambda: run_status(environment) == "running", "the start of the run", 60)
+    os.killpg(worker.pid, signal.SIGKILL)
+    wait_for(lambda: run_status(environment) == "failed", "the dead run's failure", 60)
+
+    start("manage.py", "qcluster", Q_CLUSTER_NAME="train")
+    manage(environment, "train", "--pool", "shop", "--queue", "--promote")
+    wait_for(lambda: run_status(environment) == "done", "the end of the second run")
