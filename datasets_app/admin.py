@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
-from unfold.admin import ModelAdmin, StackedInline, TabularInline
+from unfold.admin import ModelAdmin, TabularInline
 
 from agents_app.access import Role, roles_of
 from agents_app.models import Agent, Pool
@@ -47,6 +47,12 @@ def chips_of(numbers: Iterable[int], pool: Pool) -> SafeString | str:
     """The same for ids; the pool's agents must be prefetched where there is more than one row."""
     by_number = {agent.number: agent for agent in pool.agents.all()}
     return chips(by_number[number] for number in numbers if number in by_number)
+
+
+def asked_chips(numbers: Iterable[int], pool: Pool) -> SafeString | str:
+    """The same for the agents that were asked: one word where they were all."""
+    everyone = {agent.number for agent in pool.agents.all() if agent.state == Agent.State.ACTIVE}
+    return _t("all") if everyone <= set(numbers) else chips_of(numbers, pool)
 
 
 def excerpt(query: Query) -> str:
@@ -183,15 +189,37 @@ class LabelInline(HistoryInline):
 
     @admin.display(description=_("asked agents"))
     def asked_of(self, label: Label) -> SafeString | str:
-        agents = label.query.dataset.pool.agents.all()
-        everyone = {agent.number for agent in agents if agent.state == Agent.State.ACTIVE}
-        return _t("all") if everyone <= set(label.asked) else chips_of(label.asked, label.query.dataset.pool)
+        return asked_chips(label.asked, label.query.dataset.pool)
 
 
-class GoldInline(HistoryInline, StackedInline):
+class GoldInline(HistoryInline):
     model = Gold
-    fields = ("required", "asked", "decided_by", "composed_at")
+    fields = ("needed", "asked_of", "decided", "composed_at")
     readonly_fields = fields
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        found = super().get_queryset(request).select_related("query__dataset__pool")
+        return cast(QuerySet[Any], found.prefetch_related("query__dataset__pool__agents"))
+
+    @admin.display(description=_("required agents"))
+    def needed(self, gold: Gold) -> SafeString | str:
+        return chips_of(gold.required, gold.query.dataset.pool)
+
+    @admin.display(description=_("asked agents"))
+    def asked_of(self, gold: Gold) -> SafeString | str:
+        return asked_chips(gold.asked, gold.query.dataset.pool)
+
+    @admin.display(description=_("decided by"))
+    def decided(self, gold: Gold) -> SafeString | str:
+        by_label: dict[int, list[int]] = {}
+        for agent, label in gold.decided_by.items():
+            by_label.setdefault(label, []).append(int(agent))
+        deciding = Label.objects.filter(pk__in=by_label).select_related("author").order_by("-pk")
+        lines = (
+            (label.get_source_display(), label.author or "", chips_of(by_label[label.pk], gold.query.dataset.pool))
+            for label in deciding
+        )
+        return format_html_join(format_html("<br>"), "{} {}: {}", lines)
 
 
 @admin.register(Query)
