@@ -58,14 +58,17 @@ def test_it_learns_an_order_that_a_bag_of_words_cannot_see(toy):
     assert (fitted.logits([one, other]) > 0).tolist() == [[False, True, False], [True, False, False]]
 
 
-def test_the_words_that_speak_for_an_agent_explain_it(toy):
+def test_the_votes_of_the_words_explain_a_margin(toy):
     fitted, _, _ = toy
-    song, game, table = fitted.explain("get kara song and get lote game", top=100)
-    assert max(weight for _, weight in table) < 0.1
-    total = sum(weight for _, weight in song)  # -log(1 - p)
-    margin = fitted.logits(["get kara song and get lote game"])[0, 0]
-    assert np.log(np.expm1(total)) == pytest.approx(margin, abs=1e-3)
-    assert [weight for _, weight in game] == sorted((weight for _, weight in game), reverse=True)
+    text = "get kara song and not get lote game"
+    everything = fitted.explain(text, top=100)
+    margins = fitted.logits([text])[0]
+    for agent in range(3):
+        votes = [vote for _, vote in everything[agent]]
+        assert len(votes) == 8
+        assert sum(votes) + fitted.tensors()["bias"][agent] == pytest.approx(margins[agent], abs=1e-3)
+        assert np.abs(votes).tolist() == sorted(np.abs(votes).tolist(), reverse=True)
+        assert fitted.explain(text, top=2)[agent] == everything[agent][:2]
     assert fitted.explain("") == [[], [], []]
 
 
@@ -86,8 +89,11 @@ def test_numpy_serves_what_torch_trained():
         network.own[1].detach().numpy().astype(np.float16),
         network.ngrams[:512].detach().numpy().astype(np.float16),
         layers,
-        network.heads.detach().numpy(),
-        network.head_bias.detach().numpy(),
+        sequence.Votes(
+            torch.cat([network.speaks, network.looks], dim=1).detach().numpy(),
+            network.head_bias.detach().numpy(),
+            network.bias.detach().numpy(),
+        ),
         np.full(5, np.nan, np.float32),
     )
     texts = ["one", "a text of some more words than the first", "two words", "ещё один, на другом языке: ура!"]

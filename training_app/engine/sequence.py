@@ -4,15 +4,16 @@ A bag of features cannot tell which words belong to which need: in "play the new
 behind "play" is decided three words later, and the next clause must not disturb it. This scorer reads the words in
 order and decides, word by word, whose need is being spoken of:
 
-    x_t   = vector of word t, from its characters too                     (Bojanowski et al. 2017, arXiv 1607.04606)
-    h_t   = two layers of a light bidirectional recurrence over x          (SRU: Lei et al. 2018, arXiv 1709.02755)
-    p_t,a = softmax over {agents, nobody} of h_t W                         (each word speaks for one agent, or nobody)
-    p_a   = 1 - prod_t (1 - p_t,a)                                         (noisy-or over words: multiple-instance
-                                                                            learning, Zhang, Platt and Viola 2005)
+    x_t    = vector of word t, from its characters too                    (Bojanowski et al. 2017, arXiv 1607.04606)
+    h_t    = two layers of a light bidirectional recurrence over x         (SRU: Lei et al. 2018, arXiv 1709.02755)
+    p_t,a  = softmax over {agents, nobody} of h_t W                        (each word speaks for one agent, or nobody)
+    w_t,a  = softmax over words of h_t Q                                   (attention per agent: Mullenbach et al. 2018,
+                                                                            arXiv 1802.05695)
+    margin = sum_t w_t,a * log(p_t,a / (1 - p_t,a)) + b_a                  (the words of attention's choice vote)
 
-The margin of agent a is the log-odds of p_a. The softmax makes the agents compete for a word, as they do within one
-clause, and the noisy-or lets any number of agents be needed by the whole text, each by some word of it. No word of
-any language is written here: what joins clauses, and where they end, is learnt.
+The softmax over agents makes them compete for a word, as they do within one clause; the attention lets each agent look
+for the one clause that could be its own, so any number of agents can be needed by the whole text. No word of any
+language is written here: what joins clauses, and where they end, is learnt.
 
 The recurrence has no matrix product inside its loop (gates depend on the input alone), so a text costs two matrix
 products and a handful of numpy calls per word. All texts of a batch are padded on the right; a padded word feeds
@@ -130,39 +131,46 @@ class Layer:
         return state
 
 
-#: A word's share of one agent stays this far below 1, so that the odds of the whole stay finite.
-SURE = 1e-5
-#: No text is surer of "not this agent" than this.
-NEVER = 1e-6
+#: A word's share of one agent stays this far below 1, so that its log-odds stay finite.
+SURE = 1e-6
 
 
-def noisy_or(logits: FloatArray, mask: FloatArray | None) -> FloatArray:
-    """Log-odds that at least one word speaks for an agent.
+@dataclass(frozen=True, slots=True)
+class Votes:
+    """What the words say of the agents: heads float32[states, A + 1 + A], the columns of W (agents, then nobody) and
+    of Q; head_bias float32[A + 1] and bias float32[A]."""
 
-    logits float32[T, B, A + 1] of the agents and, last, nobody; mask float32[T, B, 1] or None -> float32[B, A].
-    """
-    not_one = _log_not(logits, mask).sum(axis=0)  # log(1 - p_a) = sum_t log(1 - p_t,a)
-    np.minimum(not_one, -NEVER, out=not_one)
-    return (np.log(-np.expm1(not_one)) - not_one).astype(np.float32)
+    heads: FloatArray
+    head_bias: FloatArray
+    bias: FloatArray
 
-
-def _log_not(logits: FloatArray, mask: FloatArray | None) -> FloatArray:
-    """log(1 - p_t,a), float32[T, B, A], 0 at padded words; logits and mask as for `noisy_or`."""
-    share = np.exp(logits - logits.max(axis=2, keepdims=True))
-    share /= share.sum(axis=2, keepdims=True)
-    share = share[..., :-1]
-    if mask is not None:
-        share = share * mask
-    return np.log1p(-np.minimum(share, 1.0 - SURE))
+    def __call__(self, states: FloatArray, mask: FloatArray | None) -> FloatArray:
+        """states float32[T, B, states], mask float32[T, B, 1] of true words or None -> votes float32[T, B, A], whose
+        sum over words plus `bias` are the margins."""
+        steps, batch, width = states.shape
+        agents = len(self.bias)
+        scores = (states.reshape(steps * batch, width) @ self.heads).reshape(steps, batch, -1)
+        speaks = scores[..., : agents + 1] + self.head_bias
+        speaks -= speaks.max(axis=2, keepdims=True)
+        share = np.exp(speaks)
+        share /= share.sum(axis=2, keepdims=True)
+        share = share[..., :-1]
+        log_odds = np.log(np.maximum(share, np.float32(1e-30))) - np.log1p(-np.minimum(share, np.float32(1 - SURE)))
+        looks = scores[..., agents + 1 :]
+        if mask is not None:
+            looks = np.where(mask > 0, looks, np.float32(-1e4))
+        attention = np.exp(looks - looks.max(axis=0))
+        attention /= attention.sum(axis=0)
+        votes: FloatArray = attention * log_odds
+        return votes
 
 
 class SequenceMargins:
     """A fitted sequence scorer. Immutable but for its cache of unknown words' vectors; safe to share between threads.
 
     words: the known words, V of them; vectors [V, D], their vectors, n-grams included; unknown [D], what an unknown
-    word's n-gram vectors are added to; ngrams [buckets, D]; layers; heads float32[states, A + 1] and
-    head_bias float32[A + 1], of the agents and nobody; fixed float32[A]: the margin of an agent that had one class
-    in training, NaN for any other. Vectors are kept as float16, where they were rounded to when training ended.
+    word's n-gram vectors are added to; ngrams [buckets, D]; layers; votes; fixed float32[A]: the margin of an agent
+    that had one class in training, NaN for any other. Vectors are kept as float16, rounded when training ended.
     """
 
     kind: ClassVar[str] = "sequence"
@@ -174,8 +182,7 @@ class SequenceMargins:
         unknown: NDArray[np.float16],
         ngrams: NDArray[np.float16],
         layers: Sequence[Layer],
-        heads: FloatArray,
-        head_bias: FloatArray,
+        votes: Votes,
         fixed: FloatArray,
     ) -> None:
         self._words = list(words)
@@ -184,8 +191,7 @@ class SequenceMargins:
         self._unknown = unknown
         self._ngrams = ngrams
         self._layers = list(layers)
-        self._heads = heads
-        self._head_bias = head_bias
+        self._votes = votes
         self._fixed = fixed
         self._any_fixed = bool(np.isfinite(fixed).any())
         self._seen: dict[str, FloatArray] = {}
@@ -203,28 +209,25 @@ class SequenceMargins:
         for start in range(0, len(order), BATCH):
             rows = order[start : start + BATCH]
             x, mask = self._inputs([split[i] for i in rows])
-            margins[rows] = noisy_or(self._word_logits(x, mask), mask)
+            margins[rows] = self._word_votes(x, mask).sum(axis=0) + self._votes.bias
         if self._any_fixed:
             margins[:] = np.where(np.isfinite(self._fixed), self._fixed, margins)
         return margins
 
     def explain(self, text: str, top: int = 8) -> list[list[tuple[str, float]]]:
-        """Per agent, the words that spoke for it, strongest first: (word, its -log(1 - p_t,a), never negative).
+        """Per agent, the words whose votes moved its margin most: (word, signed vote), strongest first.
 
-        An agent's parts, all of them, add up to -log(1 - p_a): what the noisy-or makes of the text.
+        An agent's votes, all of them, and its bias add up to its margin.
         """
         words = split_words(text)
         if not words:
             return [[] for _ in range(self.agents)]
-        x, mask = self._inputs([words])
-        spoken = -_log_not(self._word_logits(x, mask), mask)[:, 0]  # [T, A]
+        votes = self._word_votes(*self._inputs([words]))[:, 0]  # [T, A]
         explained: list[list[tuple[str, float]]] = []
         for agent in range(self.agents):
-            if np.isfinite(self._fixed[agent]):
-                explained.append([])
-                continue
-            strongest = np.argsort(-spoken[:, agent], kind="stable")[:top]
-            explained.append([(words[t], float(spoken[t, agent])) for t in strongest])
+            strongest = np.argsort(-np.abs(votes[:, agent]), kind="stable")[:top]
+            told = not np.isfinite(self._fixed[agent])
+            explained.append([(words[t], float(votes[t, agent])) for t in strongest] if told else [])
         return explained
 
     def _inputs(self, texts: Sequence[Sequence[str]]) -> tuple[FloatArray, FloatArray | None]:
@@ -256,14 +259,11 @@ class SequenceMargins:
             self._seen[word] = seen
         return seen
 
-    def _word_logits(self, x: FloatArray, mask: FloatArray | None) -> FloatArray:
-        """x float32[T, B, D] -> float32[T, B, A + 1]: for whom each word speaks, nobody last."""
+    def _word_votes(self, x: FloatArray, mask: FloatArray | None) -> FloatArray:
+        """x float32[T, B, D], mask float32[T, B, 1] or None -> votes float32[T, B, A]."""
         for layer in self._layers:
             x = layer(x, mask)
-        steps, batch, states = x.shape
-        logits = x.reshape(steps * batch, states) @ self._heads
-        logits += self._head_bias
-        return logits.reshape(steps, batch, -1)
+        return self._votes(x, mask)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """All arrays, by name, C-contiguous: float16 vectors, float32 for the rest."""
@@ -271,8 +271,9 @@ class SequenceMargins:
             "vectors": self._vectors,
             "unknown": self._unknown,
             "ngrams": self._ngrams,
-            "heads": self._heads,
-            "head_bias": self._head_bias,
+            "heads": self._votes.heads,
+            "head_bias": self._votes.head_bias,
+            "bias": self._votes.bias,
             "fixed": self._fixed,
         }
         for number, layer in enumerate(self._layers):
@@ -290,7 +291,7 @@ class SequenceMargins:
     @classmethod
     def from_tensors(cls, config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> SequenceMargins:
         """The inverse of `config` and `tensors`. Raises ValueError where a tensor is missing or has a wrong shape."""
-        wanted = {"vectors", "unknown", "ngrams", "heads", "head_bias", "fixed"}
+        wanted = {"vectors", "unknown", "ngrams", "heads", "head_bias", "bias", "fixed"}
         for number in range(len(config["layers"])):
             wanted |= {f"layer{number}.weight", f"layer{number}.bias"}
         missing = sorted(wanted - set(tensors))
@@ -309,16 +310,16 @@ class SequenceMargins:
         agents = tensors["fixed"].shape[0]
         _expect(tensors, "vectors", (len(words), width))
         _expect(tensors, "unknown", (width,))
-        _expect(tensors, "heads", (inputs, agents + 1))
+        _expect(tensors, "heads", (inputs, 2 * agents + 1))
         _expect(tensors, "head_bias", (agents + 1,))
+        _expect(tensors, "bias", (agents,))
         return cls(
             words,
             tensors["vectors"].astype(np.float16),
             tensors["unknown"].astype(np.float16),
             tensors["ngrams"].astype(np.float16),
             layers,
-            tensors["heads"].astype(np.float32),
-            tensors["head_bias"].astype(np.float32),
+            Votes(*(tensors[name].astype(np.float32) for name in ("heads", "head_bias", "bias"))),
             tensors["fixed"].astype(np.float32),
         )
 

@@ -1,8 +1,8 @@
 """A scorer that reads the sentence, training half (torch). What is learnt, and the serving half, stand in `sequence`.
 
 `SequenceScorer.fit` trains word vectors, the recurrence and the word-by-word choice of agent together, by the binary
-cross-entropy of the noisy-or: nobody ever says which words belong to which agent, the set of the whole text is
-enough. What makes it learn from few texts, in seconds, on one core:
+cross-entropy of the whole text's margins: nobody ever says which words belong to which agent. What makes it learn
+from few texts, in seconds, on one core:
 
 1. Characters. A word's vector is its own plus the mean of its hashed n-grams' (Bojanowski et al. 2017).
 2. Rare words are forgotten on purpose: a word's own vector gives way to the unknown word's with probability
@@ -38,10 +38,10 @@ from torch import Tensor, nn
 from training_app.engine.scorers import BoolArray, ScorerProgress, no_progress, prior_log_odds
 from training_app.engine.sequence import (
     MAX_NGRAMS,
-    NEVER,
     SURE,
     Layer,
     SequenceMargins,
+    Votes,
     ngram_buckets,
     split_words,
 )
@@ -138,11 +138,12 @@ class Network(nn.Module):
         self.layers = nn.ModuleList(
             Recurrence(widths[k], states, settings.window if k == 0 else 1, draw) for k in range(settings.layers)
         )
-        self.heads = nn.Parameter(torch.empty(states, agents + 1))
-        nn.init.xavier_uniform_(self.heads, generator=draw)
+        self.speaks = nn.Parameter(torch.empty(states, agents + 1))  # W
+        self.looks = nn.Parameter(torch.empty(states, agents))  # Q
+        for heads in (self.speaks, self.looks):
+            nn.init.xavier_uniform_(heads, generator=draw)
         self.head_bias = nn.Parameter(torch.zeros(agents + 1))
-        with torch.no_grad():
-            self.head_bias[-1] = math.log(agents + 1) + 2.5  # at first most words speak for nobody
+        self.bias = nn.Parameter(torch.zeros(agents))
         self.buckets = settings.buckets
 
     def vectors(self, own_rows: Tensor, bags: Tensor) -> Tensor:
@@ -157,9 +158,10 @@ class Network(nn.Module):
             x = layer(x if dropped is None else x * dropped[number], mask)
         if dropped is not None:
             x = x * dropped[-1]
-        share = torch.softmax(x @ self.heads + self.head_bias, dim=2)[..., :-1] * mask  # p_t,a
-        not_one = torch.log1p(-share.clamp(max=1 - SURE)).sum(dim=0).clamp(max=-NEVER)  # log prod_t (1 - p_t,a)
-        return torch.log(-torch.expm1(not_one)) - not_one
+        log_share = torch.log_softmax(x @ self.speaks + self.head_bias, dim=2)[..., :-1]  # log p_t,a
+        log_odds = log_share - torch.log(-torch.expm1(log_share.clamp(max=-SURE)))  # [T, B, A]
+        attention = torch.softmax((x @ self.looks).masked_fill(mask == 0, -1e4), dim=0)  # w_t,a
+        return (attention * log_odds).sum(dim=0) + self.bias
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +282,7 @@ class SequenceScorer:
         split = [split_words(text) for text in texts]
         lexicon = _lexicon(split, Y & asked, self, rng)
         rows = [torch.tensor([lexicon.number[word] for word in words] or [PAD]) for words in split]
-        target, counted = torch.from_numpy(Y.astype(np.float32)), torch.from_numpy(asked.astype(np.float32))
+        target, counted = torch.from_numpy((Y & asked).astype(np.float32)), torch.from_numpy(asked.astype(np.float32))
         empty = torch.from_numpy(~(Y & asked).any(axis=1) & asked.all(axis=1))  # [N]: surely none of these
         network = Network(self, len(lexicon.known), Y.shape[1], draw)
         average = copy.deepcopy(network).requires_grad_(False)
@@ -372,8 +374,11 @@ class SequenceScorer:
                 for layer in network.layers
                 if isinstance(layer, Recurrence)
             ],
-            heads=_array(network.heads),
-            head_bias=_array(network.head_bias),
+            votes=Votes(
+                _array(torch.cat([network.speaks, network.looks], dim=1)),
+                _array(network.head_bias),
+                _array(network.bias),
+            ),
             fixed=np.where(one_class, prior_log_odds(Y, asked), np.nan).astype(np.float32),
         )
 
