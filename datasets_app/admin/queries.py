@@ -1,0 +1,252 @@
+"""Queries with their labels, the history of these, and gold."""
+
+from typing import Any, cast
+
+from django.contrib import admin, messages
+from django.contrib.auth.models import User
+from django.db.models import QuerySet
+from django.http import HttpRequest, StreamingHttpResponse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from agents_app.models import Pool
+from agents_app.templatetags.routerweb import ago, state
+from datasets_app import exports, snapshots, splits
+from datasets_app.admin.filters import AgentFilter, CurrentFilter, DeletedFilter, SourceFilter, SplitFilter
+from datasets_app.admin.history import NOTHING, HistoryAdmin, HistoryInline, asked_chips, chips, chips_of, excerpt
+from datasets_app.models import (
+    Gold,
+    Label,
+    Query,
+    Split,
+    SplitGroup,
+)
+
+
+class LabelInline(HistoryInline):
+    model = Label
+    verbose_name_plural = _("labels and their history")
+    fields = ("source", "author", "needed", "asked_of", "unsure", "reason", "created_at", "superseded_at")
+    readonly_fields = fields
+    ordering = ("-pk",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        found = super().get_queryset(request).select_related("author", "query__dataset__pool")
+        return cast(QuerySet[Any], found.prefetch_related("query__dataset__pool__agents"))
+
+    @admin.display(description=_("required agents"))
+    def needed(self, label: Label) -> SafeString | str:
+        return chips_of(label.required, label.query.dataset.pool)
+
+    @admin.display(description=_("asked agents"))
+    def asked_of(self, label: Label) -> SafeString | str:
+        return asked_chips(label.asked, label.query.dataset.pool)
+
+
+class GoldInline(HistoryInline):
+    model = Gold
+    fields = ("needed", "asked_of", "decided", "composed_at")
+    readonly_fields = fields
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        found = super().get_queryset(request).select_related("query__dataset__pool")
+        return cast(QuerySet[Any], found.prefetch_related("query__dataset__pool__agents"))
+
+    @admin.display(description=_("required agents"))
+    def needed(self, gold: Gold) -> SafeString | str:
+        return chips_of(gold.required, gold.query.dataset.pool)
+
+    @admin.display(description=_("asked agents"))
+    def asked_of(self, gold: Gold) -> SafeString | str:
+        return asked_chips(gold.asked, gold.query.dataset.pool)
+
+    @admin.display(description=_("decided by"))
+    def decided(self, gold: Gold) -> SafeString | str:
+        by_label: dict[int, list[int]] = {}
+        for agent, label in gold.decided_by.items():
+            by_label.setdefault(label, []).append(int(agent))
+        deciding = Label.objects.filter(pk__in=by_label).select_related("author").order_by("-pk")
+        lines = (
+            (label.get_source_display(), label.author or "", chips_of(by_label[label.pk], gold.query.dataset.pool))
+            for label in deciding
+        )
+        return format_html_join(format_html("<br>"), "{} {}: {}", lines)
+
+
+@admin.register(Query)
+class QueryAdmin(HistoryAdmin):
+    list_display = ("short_text", "required_set", "state_word", "split", "dataset_name", "updated")
+    list_filter = ("state", SourceFilter, AgentFilter, SplitFilter, "dataset", DeletedFilter)
+    list_select_related = ("dataset__pool", "group", "gold")
+    search_fields = ("text", "=external_id")
+    search_help_text = _("Words of the text, or the id in its source")
+    ordering = ("-pk",)
+    inlines = (GoldInline, LabelInline)
+    actions = ("export_selected", "take_snapshot", "to_train", "to_val", "to_test")
+    fields = (
+        "text",
+        "dataset",
+        "state",
+        "split",
+        "origin",
+        "external_id",
+        "extra",
+        "created_at",
+        "updated_at",
+        "deleted_at",
+    )
+    readonly_fields = ("split",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Query]:
+        found = super().get_queryset(request)
+        if request.resolver_match and request.resolver_match.url_name == "datasets_app_query_changelist":
+            found = found.defer("extra", "dataset__pool__guidelines").prefetch_related("gold__members__agent")
+        return cast(QuerySet[Query], found)
+
+    @admin.display(description=_("query"), ordering="pk")
+    def short_text(self, query: Query) -> str:
+        return excerpt(query)
+
+    @admin.display(description=_("gold"))
+    def required_set(self, query: Query) -> SafeString | str:
+        gold = getattr(query, "gold", None)
+        if gold is None:
+            return NOTHING
+        return chips(sorted((member.agent for member in gold.members.all()), key=lambda agent: agent.number))
+
+    @admin.display(description=_("state"), ordering="state")
+    def state_word(self, query: Query) -> SafeString | str:
+        return state(query.state)
+
+    @admin.display(description=_("split"))
+    def split(self, query: Query) -> str:
+        return query.group.get_split_display() or NOTHING
+
+    @admin.display(description=_("dataset"))
+    def dataset_name(self, query: Query) -> str:
+        return str(query.dataset)
+
+    @admin.display(description=_("updated"), ordering="updated_at")
+    def updated(self, query: Query) -> SafeString | str:
+        return ago(query.updated_at)
+
+    @admin.action(description=_("Export as JSONL"), permissions=["curate"])
+    def export_selected(self, request: HttpRequest, queryset: QuerySet[Query]) -> StreamingHttpResponse:
+        chosen = Query.objects.filter(pk__in=queryset.order_by().values("pk"), erased_at__isnull=True)
+        return StreamingHttpResponse(
+            exports.encode(exports.rows(chosen), "jsonl"),
+            content_type=exports.CONTENT_TYPES["jsonl"],
+            headers={"Content-Disposition": 'attachment; filename="queries.jsonl"', "Cache-Control": "no-store"},
+        )
+
+    @admin.action(description=_("Take a snapshot of their pool"), permissions=["curate"])
+    def take_snapshot(self, request: HttpRequest, queryset: QuerySet[Query]) -> None:
+        chosen = queryset.order_by().values("dataset__pool")
+        for pool in Pool.objects.filter(pk__in=chosen):
+            try:
+                snapshot = snapshots.take(pool, author=cast(User, request.user))
+            except snapshots.SnapshotError as error:
+                messages.error(request, str(error))
+            else:
+                messages.success(
+                    request,
+                    _t("%(snapshot)s holds all %(rows)s gold queries of the pool.")
+                    % {"snapshot": snapshot, "rows": snapshot.rows},
+                )
+
+    @admin.action(description=_("Assign to train"), permissions=["curate"])
+    def to_train(self, request: HttpRequest, queryset: QuerySet[Query]) -> None:
+        self._assign(request, queryset, Split.TRAIN)
+
+    @admin.action(description=_("Assign to validation"), permissions=["curate"])
+    def to_val(self, request: HttpRequest, queryset: QuerySet[Query]) -> None:
+        self._assign(request, queryset, Split.VAL)
+
+    @admin.action(description=_("Assign to test"), permissions=["curate"])
+    def to_test(self, request: HttpRequest, queryset: QuerySet[Query]) -> None:
+        self._assign(request, queryset, Split.TEST)
+
+    def _assign(self, request: HttpRequest, queryset: QuerySet[Query], split: Split) -> None:
+        groups = SplitGroup.objects.filter(pk__in=queryset.order_by().values("group"))
+        kept = groups.exclude(split__in=("", split)).count()
+        given = splits.give_where(groups, split)
+        messages.success(
+            request,
+            ngettext(
+                "%(count)s group of equal texts is now in %(split)s.",
+                "%(count)s groups of equal texts are now in %(split)s.",
+                given,
+            )
+            % {"count": given, "split": split.label},
+        )
+        if kept:
+            messages.warning(
+                request,
+                ngettext(
+                    "%(count)s group keeps the split that it has: one that was given never changes.",
+                    "%(count)s groups keep the split that they have: one that was given never changes.",
+                    kept,
+                )
+                % {"count": kept},
+            )
+
+
+@admin.register(Label)
+class LabelAdmin(HistoryAdmin):
+    list_display = ("query_text", "source", "author", "needed", "unsure", "made", "is_current")
+    list_filter = ("source", CurrentFilter, "unsure", "query__dataset")
+    search_fields = ("query__text", "reason")
+    list_select_related = ("author", "query__dataset__pool")
+    ordering = ("-pk",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Label]:
+        found = super().get_queryset(request).defer("query__extra", "scores")
+        return cast(QuerySet[Label], found.prefetch_related("query__dataset__pool__agents"))
+
+    @admin.display(description=_("query"))
+    def query_text(self, label: Label) -> str:
+        return excerpt(label.query)
+
+    @admin.display(description=_("required agents"))
+    def needed(self, label: Label) -> SafeString | str:
+        return chips_of(label.required, label.query.dataset.pool)
+
+    @admin.display(description=_("made"), ordering="created_at")
+    def made(self, label: Label) -> SafeString | str:
+        return ago(label.created_at)
+
+    @admin.display(description=_("current"), boolean=True)
+    def is_current(self, label: Label) -> bool:
+        return label.superseded_at is None
+
+
+@admin.register(Gold)
+class GoldAdmin(HistoryAdmin):
+    list_display = ("query_text", "needed", "query_state", "composed")
+    list_filter = ("query__state", "query__dataset")
+    search_fields = ("query__text",)
+    list_select_related = ("query__dataset__pool",)
+    ordering = ("-pk",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Gold]:
+        found = super().get_queryset(request).defer("query__extra")
+        return cast(QuerySet[Gold], found.prefetch_related("members__agent"))
+
+    @admin.display(description=_("query"))
+    def query_text(self, gold: Gold) -> str:
+        return excerpt(gold.query)
+
+    @admin.display(description=_("required agents"))
+    def needed(self, gold: Gold) -> SafeString | str:
+        return chips(member.agent for member in gold.members.all())
+
+    @admin.display(description=_("state"))
+    def query_state(self, gold: Gold) -> SafeString | str:
+        return state(gold.query.state)
+
+    @admin.display(description=_("composed"), ordering="composed_at")
+    def composed(self, gold: Gold) -> SafeString | str:
+        return ago(gold.composed_at)
