@@ -5,7 +5,8 @@
 OUT_DIR receives `agents.jsonl`, `train.jsonl`, `val.jsonl` and `test.jsonl`; a row is
 `{"id", "text", "required_agents": [agent ids]}`. The test split is copied from `test.jsonl` beside this file,
 every row of which was written on its own. Train and val are their own hand-written rows plus rows composed here
-from `phrases/train.txt` and `phrases/val.txt`, two files that share no template. All of it is synthetic.
+from `phrases/train.txt` and `phrases/val.txt`, two files that share no template. `unassigned.jsonl` holds texts without a label,
+for the labeling queue, and `guidelines.md` what labelers are shown. All of it is synthetic.
 
 Needs only the standard library. Same seed, same bytes.
 """
@@ -26,6 +27,7 @@ HERE = Path(__file__).resolve().parent
 
 DEFAULT_SEED = 7
 ROWS = {"train": 1600, "val": 250}  # hand-written rows included
+WAITING = 60  # texts without a label
 NO_AGENT = "NONE"
 FRAME_SECTIONS = ("OPENING", "BACKGROUND", "CLOSING", "JOINER")
 
@@ -236,14 +238,31 @@ def make_splits(seed: int = DEFAULT_SEED) -> dict[str, list[Row]]:
     return splits | {"test": test}
 
 
+def waiting_texts(splits: dict[str, list[Row]], seed: int = DEFAULT_SEED) -> list[str]:
+    """Texts like those of the train split that nobody has labeled yet, so that the demo's labeling queue is not empty."""
+    codes = {agent["code"]: agent["id"] for agent in map(json.loads, _lines(HERE / "agents.jsonl"))}
+    taken = {same_text_key(row["text"]) for rows in splits.values() for row in rows}
+    rng = random.Random(f"{seed} waiting")  # noqa: S311 - nothing secret is drawn
+    return [row["text"] for row in composed_rows("train", WAITING, codes, taken, rng)]
+
+
 def write_demo(directory: Path | str, seed: int = DEFAULT_SEED) -> dict[str, int]:
-    """Write the four files into `directory`, made if missing, and say how many rows each split has."""
+    """Write the folder that `load_pool` reads, made if missing, and say how many rows each split has.
+
+    Beside the four files of the pool: `guidelines.md` for the labelers, and `unassigned.jsonl` with texts that have no label.
+    """
     target = Path(directory)
     target.mkdir(parents=True, exist_ok=True)
     _write(target / "agents.jsonl", _lines(HERE / "agents.jsonl"))
     splits = make_splits(seed)
     for split, rows in splits.items():
         _write(target / f"{split}.jsonl", (json.dumps(row, ensure_ascii=False) for row in rows))
+    waiting = enumerate(waiting_texts(splits, seed), start=1)
+    _write(
+        target / "unassigned.jsonl",
+        (json.dumps({"id": f"new-{number:03d}", "text": text}, ensure_ascii=False) for number, text in waiting),
+    )
+    _write(target / "guidelines.md", _lines(HERE / "guidelines.md"))
     return {split: len(rows) for split, rows in splits.items()}
 
 

@@ -154,8 +154,16 @@ def test_a_seed_fixes_every_byte(folder, tmp_path):
     subprocess.run(
         [sys.executable, "-c", script, str(tmp_path)], cwd=ROOT, check=True, env={"PYTHONHASHSEED": "5"}, timeout=120
     )
-    for name in ("agents", *SPLITS):
+    for name in ("agents", "unassigned", *SPLITS):
         assert (tmp_path / f"{name}.jsonl").read_bytes() == (folder / f"{name}.jsonl").read_bytes()
+
+
+def test_the_waiting_texts_have_no_label_and_stand_in_no_split(folder, splits):
+    waiting = [json.loads(line) for line in (folder / "unassigned.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert len(waiting) == generate.WAITING
+    assert all(set(row) == {"id", "text"} for row in waiting)
+    labeled = {generate.same_text_key(row["text"]) for rows in splits.values() for row in rows}
+    assert labeled.isdisjoint(generate.same_text_key(row["text"]) for row in waiting)
 
 
 def test_another_seed_composes_other_rows(splits):
@@ -178,7 +186,7 @@ def test_the_generator_needs_only_the_standard_library():
 def test_command_line(tmp_path, capsys):
     assert generate.main([str(tmp_path / "new"), "--seed", "3"]) == 0
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [
-        "agents.jsonl", "test.jsonl", "train.jsonl", "val.jsonl",
+        "agents.jsonl", "guidelines.md", "test.jsonl", "train.jsonl", "unassigned.jsonl", "val.jsonl",
     ]  # fmt: skip
     assert "train 1600, val 250, test 190" in capsys.readouterr().out
 

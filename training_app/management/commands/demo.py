@@ -19,7 +19,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         pool = Pool.objects.filter(slug=SLUG).first()
-        if pool is None:
+        if pool is None or registry.active(pool) is None:
+            # Also where an earlier start was interrupted: loading again adds only what is missing.
             self.stdout.write("Loading the demo pool")
             with tempfile.TemporaryDirectory() as folder:
                 write_demo(folder)
