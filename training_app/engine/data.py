@@ -552,8 +552,8 @@ def assign_splits(
 
     groups (N): each row's `group_key`; one group gets one split. sizes (N): how many agents each row requires, the
     stratum. splits (N): "train", "val", "test" or "". A group with a split already gives it to its new rows. Every
-    other group goes where its stratum lacks most of its share, and what does not divide evenly goes where the whole
-    lacks most. The order within a stratum is a hash of seed and group, so the answer does not depend on the order of
+    other group goes where its stratum lacks most of its share, and what does not divide evenly goes where the strata
+    so far lack most. The order within a stratum is a hash of seed and group, so the answer does not depend on the order of
     the rows. `ratios` defaults to 0.7, 0.15, 0.15.
     """
     shares = dict(ratios or {"train": 0.7, "val": 0.15, "test": 0.15})
@@ -574,9 +574,8 @@ def assign_splits(
     strata: dict[int, list[str]] = {}
     for group, size in stratum.items():
         strata.setdefault(size, []).append(group)
-    overall = {split: share * len(stratum) for split, share in shares.items()}
-    for split in known.values():
-        overall[split] -= 1
+    # What the strata so far owe each split: remainders of one stratum are made good by the next.
+    owed = dict.fromkeys(SPLITS, 0.0)
 
     def rank(group: str) -> bytes:
         return hashlib.sha256(f"{seed}\0{group}".encode(errors="surrogatepass")).digest()
@@ -584,15 +583,18 @@ def assign_splits(
     for size in sorted(strata):
         members = strata[size]
         lack = {split: int(share * len(members)) for split, share in shares.items()}
+        for split, share in shares.items():
+            owed[split] += share * len(members)
         for group in members:
             if group in known:
                 lack[known[group]] -= 1
+                owed[known[group]] -= 1
         for group in sorted((g for g in members if g not in known), key=rank):
             wanted = [split for split in SPLITS if lack[split] > 0]
             deficits: Collection[str] = wanted or [split for split in SPLITS if shares[split] > 0]
-            measure = lack if wanted else overall
+            measure: Mapping[str, float] = lack if wanted else owed
             split = max(deficits, key=lambda s: (measure[s], -SPLITS.index(s)))
             known[group] = split
             lack[split] -= 1
-            overall[split] -= 1
+            owed[split] -= 1
     return [split or known[group] for group, split in zip(groups, splits, strict=True)]
