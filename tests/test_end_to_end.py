@@ -172,7 +172,7 @@ def test_a_folder_becomes_a_route(
     assert "train" in untrained.text
 
     start("manage.py", "qcluster", Q_CLUSTER_NAME="train")
-    manage(environment, "train", "--pool", "shop", "--queue", "--promote")
+    manage(environment, "train", "--pool", "shop", "--queue", "--promote", "--set", "encoder=linear")
     wait_for(lambda: run_status(environment) in ("done", "failed"), "the end of the run")
     assert run_status(environment) == "done"
 
@@ -198,11 +198,11 @@ def test_a_killed_worker_is_noticed_and_its_run_can_be_launched_again(
     manage(environment, "load_pool", str(tmp_path), "--slug", "shop")
     start("-m", "routerweb.server")
     worker = start("manage.py", "qcluster", Q_CLUSTER_NAME="train")
-    manage(environment, "train", "--pool", "shop", "--queue", "--set", "total_steps=2000000")
+    manage(environment, "train", "--pool", "shop", "--queue", "--set", "encoder=linear", "--set", "total_steps=2000000")
     wait_for(lambda: run_status(environment) == "running", "the start of the run", 60)
     os.killpg(worker.pid, signal.SIGKILL)
     wait_for(lambda: run_status(environment) == "failed", "the dead run's failure", 60)
 
     start("manage.py", "qcluster", Q_CLUSTER_NAME="train")
-    manage(environment, "train", "--pool", "shop", "--queue", "--promote")
+    manage(environment, "train", "--pool", "shop", "--queue", "--promote", "--set", "encoder=linear")
     wait_for(lambda: run_status(environment) == "done", "the end of the second run")
