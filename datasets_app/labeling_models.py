@@ -262,8 +262,10 @@ class BulkChange(models.Model):
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     search = models.CharField(max_length=400, blank=True)
     author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    total = models.PositiveIntegerField(default=0)
     changed = models.PositiveIntegerField(default=0)
     at = models.DateTimeField(auto_now_add=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
     undone_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -283,6 +285,9 @@ class BulkChangeEntry(models.Model):
     label = models.ForeignKey("datasets_app.Label", on_delete=models.CASCADE, null=True, related_name="+")
 
     objects: ClassVar[Any] = models.Manager()
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("change", "query"), name="bulk_change_touches_a_query_once"),)
 
     def __str__(self) -> str:
         return f"{self.change_id}: {self.query_id}"

@@ -204,7 +204,9 @@ def label_history(request: HttpRequest, slug: str, query_id: int) -> HttpRespons
     pool = get_pool(slug)
     query = get_object_or_404(Query, pk=query_id, dataset__pool=pool)
     return render(
-        request, "datasets_app/_label_history.html", {"pool": pool, "query": query, "events": history(pool, query, request.user)}
+        request,
+        "datasets_app/_label_history.html",
+        {"pool": pool, "query": query, "events": history(pool, query, request.user)},
     )
 
 
@@ -399,6 +401,7 @@ def history(pool: Pool, query: Query, viewer: Any) -> list[dict[str, Any]]:
         events.append(
             {
                 "label": one,
+                "who": (one.author.get_short_name() or one.author.get_username()) if one.author else "",
                 "agents": [agents[n] for n in one.required if n in agents],
                 "first": earlier is None,
                 "added": [agents[n] for n in sorted(set(one.required) - old) if n in agents],

@@ -1,0 +1,311 @@
+"""The pages Queries and one query: search, bulk changes with a preview and an undo, export, delete and erase."""
+
+from typing import Any, cast
+
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.core.paginator import Paginator
+from django.db import transaction
+from django.db.models import Count, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.functional import cached_property
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_GET, require_POST
+from django_q.tasks import async_task
+
+from agents_app import audit
+from agents_app.access import Role, get_pool, require_role, roles_of
+from agents_app.models import Agent, Pool
+from datasets_app import browse, bulk, exports, labeling, queue, snapshots, suggestions
+from datasets_app.labeling_views import history
+from datasets_app.models import Assignment, BulkChange, Label, Query, QueueItem, Split
+from routerweb.http import page
+
+ROWS = 50
+AT_ONCE = 2_000  # a bulk change of more queries is left to a worker
+SORTS = {
+    "updated": "updated_at",
+    "text": "text",
+    "state": "state",
+    "split": "group__split",
+    "added": "pk",
+}
+may_browse = require_role(Role.REVIEWER, Role.OPS)
+
+
+class Pages(Paginator):
+    """Pages of keys: what is drawn is fetched by key afterwards, so that sorting never carries the texts along."""
+
+    @cached_property
+    def count(self) -> int:
+        return cast("QuerySet[Query]", self.object_list).order_by().count()
+
+
+@require_GET
+@may_browse
+def queries(request: HttpRequest, slug: str) -> HttpResponse:
+    """The list: a search line, its terms as chips, a page of the table. An HTMX request gets the list alone."""
+    pool = get_pool(slug)
+    found = browse.search(pool, request.GET.get("q", ""))
+    pages = Pages(_sorted(found.queries, request.GET.get("sort", "")).values_list("pk", flat=True), ROWS)
+    shown = pages.get_page(request.GET.get("page"))
+    agents = list(pool.agents.all())
+    context = {
+        "pool": pool,
+        "search": found,
+        "chips": [(str(term), found.without(term)) for term in found.terms],
+        "page_of": shown,
+        "total": pages.count,
+        "rows": table_rows(list(shown.object_list), agents),
+        "agents": [agent for agent in agents if agent.state == Agent.State.ACTIVE],
+        "states": Query.State.choices,
+        "splits": Split.choices,
+        "sources": Label.Source.choices,
+        "last": BulkChange.objects.filter(pool=pool).select_related("agent", "author").first(),
+        "may_prelabel": bool(roles_of(request.user) & {Role.REVIEWER, Role.OPS}),
+    }
+    if request.htmx:  # type: ignore[attr-defined]
+        return render(request, "datasets_app/_queries_list.html", context)
+    return page(request, "datasets_app/queries.html", context, title=_("Queries"))
+
+
+def _sorted(queries: "QuerySet[Query]", sort: str) -> "QuerySet[Query]":
+    name = sort.removeprefix("-")
+    if name not in SORTS:
+        return queries.order_by("-pk")
+    sign = "-" if sort.startswith("-") else ""
+    return queries.order_by(sign + SORTS[name], sign + "pk")
+
+
+def table_rows(keys: list[int], agents: list[Agent]) -> list[dict[str, Any]]:
+    """What the table says of each query, in five database queries however many rows."""
+    by_number = {agent.number: agent for agent in agents}
+    found = Query.objects.filter(pk__in=keys).select_related("group", "gold", "dataset").defer("extra")
+    by_key = {query.pk: query for query in found}
+    people = dict(
+        Label.objects.current()
+        .filter(query__in=keys, source=Label.Source.HUMAN)
+        .values_list("query")
+        .annotate(Count("pk"))
+    )
+    apart = dict(QueueItem.objects.filter(query__in=keys, agent__isnull=True).values_list("query_id", "disagreement"))
+    rows = []
+    for key in keys:
+        query = by_key[key]
+        gold = getattr(query, "gold", None)
+        rows.append(
+            {
+                "query": query,
+                "gold": gold,
+                "agents": [by_number[n] for n in gold.required if n in by_number] if gold else [],
+                "people": people.get(key, 0),
+                "agreement": 1 - apart.get(key, 0.0) if people.get(key, 0) > 1 else None,
+            }
+        )
+    return rows
+
+
+@require_GET
+@may_browse
+def queries_export(request: HttpRequest, slug: str) -> StreamingHttpResponse:
+    """Everything that a search returns, as a file."""
+    pool = get_pool(slug)
+    format = request.GET.get("format", "jsonl")
+    if format not in ("jsonl", "csv", "txt"):
+        raise Http404(_("No such format."))
+    found = browse.search(pool, request.GET.get("q", "")).queries.filter(erased_at__isnull=True)
+    headers = {
+        "Content-Disposition": f'attachment; filename="{exports.file_name(pool, format)}"',
+        "Cache-Control": "no-store",
+    }
+    pieces = exports.encode(exports.rows(found), format)
+    return StreamingHttpResponse(pieces, content_type=exports.CONTENT_TYPES[format], headers=headers)
+
+
+# ------------------------------------------------------------------------------------------------------ bulk changes
+
+
+def _selected(request: HttpRequest, pool: Pool, fields: Any) -> tuple["QuerySet[Query]", str, str]:
+    """The queries that an action is about, in words and as the search line: those ticked, or all that the search returns."""
+    text = fields.get("q", "")
+    found = browse.search(pool, text)
+    ticked = [int(key) for key in fields.getlist("query") if key.isdigit()]
+    if ticked and fields.get("all") != "1":
+        return Query.objects.filter(pk__in=ticked, dataset__pool=pool), text, ",".join(map(str, ticked))
+    return found.queries, text, ""
+
+
+@require_GET
+@may_browse
+def bulk_preview(request: HttpRequest, slug: str) -> HttpResponse:
+    """What an action would do, counted, before anything is done."""
+    pool = get_pool(slug)
+    action = request.GET.get("action", "")
+    chosen, text, ticked = _selected(request, pool, request.GET)
+    back = f"{reverse('queries', args=[slug])}?q={request.GET.get('q', '')}"
+    agent = None
+    if action in (bulk.ADD, bulk.REMOVE):
+        agent = pool.agents.filter(number=_digits(request.GET.get("agent", ""))).first()
+        if agent is None or (action == bulk.ADD and agent.state != Agent.State.ACTIVE):
+            messages.error(request, _("Choose the agent first."))
+            return redirect(back)
+    elif action not in (bulk.DELETE, "send", "restore"):
+        messages.error(request, _("Choose what is to be done first."))
+        return redirect(back)
+    if action in ("send", "restore"):
+        count = chosen.count()
+        seen = bulk.Preview(count, count, chosen.filter(gold__isnull=True).count(), list(chosen.order_by("pk")[:5]))
+    else:
+        seen = bulk.preview(chosen, action, agent)
+    context = {
+        "pool": pool, "action": action, "agent": agent, "preview": seen, "search": text, "ticked": ticked.split(",") if ticked else [],
+        "all": request.GET.get("all", ""), "back": back,
+    }  # fmt: skip
+    crumbs = [(_("Queries"), back)]
+    return page(request, "datasets_app/bulk_preview.html", context, title=_("Change many queries"), crumbs=crumbs)
+
+
+@require_POST
+@may_browse
+def bulk_apply(request: HttpRequest, slug: str) -> HttpResponse:
+    """Do it, and offer the undo. More than 2,000 queries are left to a worker."""
+    pool, actor = get_pool(slug), cast(User, request.user)
+    action = request.POST.get("action", "")
+    chosen, text, _ticked = _selected(request, pool, request.POST)
+    back = f"{reverse('queries', args=[slug])}?q={text}"
+    if action == "send":
+        count = queue.send(chosen, pool)
+        audit.record("queries.sent", actor=actor, pool=pool, detail={"search": text, "queries": count})
+        messages.success(
+            request,
+            ngettext("%(n)s query waits for labelers.", "%(n)s queries wait for labelers.", count) % {"n": count},
+        )
+        return redirect(back)
+    if action == "restore":
+        count = bulk.restore(pool, list(chosen.values_list("pk", flat=True)))
+        messages.success(request, ngettext("%(n)s query is back.", "%(n)s queries are back.", count) % {"n": count})
+        return redirect(back)
+    agent = pool.agents.filter(number=_digits(request.POST.get("agent", ""))).first()
+    if action not in BulkChange.Action.values or (agent is None) != (action == bulk.DELETE):
+        raise Http404(_("No such change."))
+    change = bulk.start(pool, chosen, action, agent, author=actor, search=text)
+    if change.total > AT_ONCE:
+        key = change.pk
+        transaction.on_commit(
+            lambda: async_task("datasets_app.labeling_tasks.bulk_change", key, q_options={"cluster": "default"})
+        )
+        messages.success(request, _("%(n)s queries are being changed by a worker.") % {"n": change.total})
+        return redirect(back)
+    bulk.go_on(change)
+    told = ngettext("%(n)s query was changed.", "%(n)s queries were changed.", change.total) % {"n": change.total}
+    messages.success(request, told, extra_tags="undo:" + reverse("bulk_undo", args=[slug, change.pk]))
+    return redirect(back)
+
+
+@require_POST
+@may_browse
+def bulk_undo(request: HttpRequest, slug: str, change_id: int) -> HttpResponse:
+    """Take a bulk change back."""
+    change = get_object_or_404(BulkChange.objects.select_related("pool"), pk=change_id, pool__slug=slug)
+    count = bulk.undo(change, cast(User, request.user))
+    told = ngettext("%(n)s query is as it was.", "%(n)s queries are as they were.", count) % {"n": count}
+    messages.success(request, told)
+    return redirect(f"{reverse('queries', args=[slug])}?q={change.search}")
+
+
+def _digits(raw: str) -> int:
+    return int(raw) if raw.isdigit() and len(raw) < 9 else -1
+
+
+# --------------------------------------------------------------------------------------------------------- one query
+
+
+@require_GET
+@may_browse
+def query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
+    """Everything that is known of one query."""
+    pool = get_pool(slug)
+    found = get_object_or_404(Query.objects.select_related("dataset", "group", "gold"), pk=query_id, dataset__pool=pool)
+    agents = {agent.number: agent for agent in pool.agents.all()}
+    gold = getattr(found, "gold", None)
+    decided = {one.pk: one for one in Label.objects.filter(query=found).select_related("author")}
+    offers = suggestions.offers([found.pk]).get(found.pk, [])
+    rows = [
+        {
+            "agent": agent,
+            "required": gold is not None and number in gold.required,
+            "asked": gold is not None and number in gold.asked,
+            "label": decided.get(gold.decided_by.get(str(number))) if gold else None,
+            "scores": [(offer.source, offer.version, offer.score(number)) for offer in offers],
+        }
+        for number, agent in agents.items()
+        if agent.state == Agent.State.ACTIVE or (gold and number in gold.required)
+    ]
+    rows.sort(key=lambda row: (not row["required"], not row["asked"]))
+    context = {
+        "pool": pool,
+        "query": found,
+        "gold": gold,
+        "rows": rows,
+        "offers": offers,
+        "events": history(pool, found, request.user),
+        "leases": Assignment.objects.filter(item__query=found).select_related("person").order_by("taken_at"),
+        "may_review": Role.REVIEWER in roles_of(request.user),
+        "own": labeling.own_label(found, cast(User, request.user)),
+    }
+    title = _("Query %(key)s") % {"key": found.pk}
+    return page(
+        request,
+        "datasets_app/query.html",
+        context,
+        title=title,
+        crumbs=[(_("Queries"), reverse("queries", args=[slug]))],
+    )
+
+
+@require_POST
+@may_browse
+def query_delete(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
+    """Put one query aside; it can be brought back."""
+    pool, actor = get_pool(slug), cast(User, request.user)
+    found = get_object_or_404(Query, pk=query_id, dataset__pool=pool)
+    change = bulk.apply(pool, Query.objects.filter(pk=found.pk), bulk.DELETE, None, author=actor)
+    messages.success(request, _("Deleted."), extra_tags="undo:" + reverse("bulk_undo", args=[slug, change.pk]))
+    return redirect("queries", slug)
+
+
+@require_POST
+@may_browse
+def query_restore(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
+    """Bring one query back."""
+    pool = get_pool(slug)
+    bulk.restore(pool, [get_object_or_404(Query, pk=query_id, dataset__pool=pool).pk])
+    messages.success(request, _("The query is back."))
+    return redirect("query", slug, query_id)
+
+
+@require_POST
+@may_browse
+def query_erase(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
+    """Take a query's text out of everything, for ever; its counts stay. Asks for the word first."""
+    found = get_object_or_404(Query, pk=query_id, dataset__pool=get_pool(slug))
+    if request.POST.get("sure") != "1":
+        messages.error(request, _("Tick that you are sure. Erasing cannot be undone."))
+        return redirect("query", slug, query_id)
+    snapshots.erase(found, cast(User, request.user))
+    messages.success(request, _("The text is erased everywhere. Its label still counts."))
+    return redirect("query", slug, query_id)
+
+
+@require_POST
+@may_browse
+def query_send(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
+    """Ask labelers about one query."""
+    pool = get_pool(slug)
+    found = get_object_or_404(Query, pk=query_id, dataset__pool=pool, deleted_at__isnull=True)
+    sent = queue.send(Query.objects.filter(pk=found.pk), pool)
+    messages.success(request, _("It waits for labelers.") if sent else _("It waited for labelers already."))
+    return redirect("query", slug, query_id)

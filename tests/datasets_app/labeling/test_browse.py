@@ -1,0 +1,271 @@
+"""Finding queries, and changing everything that a search returns."""
+
+import json
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from datasets_app import browse, bulk, labels, queue
+from datasets_app.models import BulkChange, Gold, Label, Query, SplitGroup
+
+
+def url(name, pool, *args):
+    return reverse(name, args=[pool.slug, *args])
+
+
+@pytest.fixture
+def rita(person):
+    return person("rita", "reviewer")
+
+
+@pytest.fixture
+def client(rita):
+    client = Client()
+    client.force_login(rita)
+    return client
+
+
+@pytest.fixture
+def known(pool, queries, person):
+    """0: gold {0}; 1: gold {}; 2: disagreement; 3: an LLM label; 4 and 5: nothing."""
+    ana, ben = person("ana"), person("ben")
+    every = range(4)
+    labels.record(queries[0], source="import", required=[0], asked=every)
+    labels.record(queries[1], source="human", author=ana, required=[], asked=every)
+    labels.record(queries[2], source="human", author=ana, required=[1], asked=every)
+    labels.record(queries[2], source="human", author=ben, required=[2], asked=every)
+    labels.record(queries[3], source="llm", required=[3], asked=every)
+    SplitGroup.objects.filter(pk=queries[0].group_id).update(split="test")
+    return queries
+
+
+def found(pool, queries, text):
+    keys = list(browse.search(pool, text).queries.values_list("pk", flat=True))
+    return sorted(position for position, query in enumerate(queries) if query.pk in keys)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", [0, 1, 2, 3, 4, 5]),
+        ("agent:billing", [0]),
+        ("agent:BI", [0]),
+        ("agent:0", [0]),
+        ("agent:bil", [0]),
+        ("agent:none", [1]),
+        ("state:gold", [0, 1]),
+        ("state:disagreement", [2]),
+        ("split:test", [0]),
+        ("split:none -state:gold", [2, 3, 4, 5]),
+        ("source:llm", [3]),
+        ("-source:llm -source:human", [0, 4, 5]),
+        ("by:ANA", [1, 2]),
+        ("by:ana by:ben", [2]),
+        ("number 3", [3]),
+        ('"number 3: where"', [3]),
+        ("dataset:tickets state:unlabeled", [4, 5]),
+        ("dataset:other", []),
+        ("after:2001-01-01", [0, 1, 2, 3, 4, 5]),
+        ("before:2001-01-01", []),
+        ("is:deleted", []),
+        ('unclosed "quote', []),
+        ("it's", []),
+    ],
+)
+def test_the_search_line(pool, known, text, expected):
+    result = browse.search(pool, text)
+    assert result.problems == ()
+    assert found(pool, known, text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["agent:bilng", "state:golden", "split:x", "by:nobody", "after:soon", "is:odd", "disagreement:x"]
+)
+def test_a_term_that_cannot_be_read_finds_nothing_and_says_why(pool, known, text):
+    result = browse.search(pool, f"number {text}")
+    assert not result.queries.exists()
+    assert text in result.problems[0]
+
+
+def test_another_pools_queries_are_never_found(pool, known, client):
+    from agents_app.models import Pool
+
+    other = Pool.objects.create(slug="other", name="Other")
+    assert not browse.search(other, "").queries.exists()
+    assert client.get(url("query", other, known[0].pk)).status_code == 404
+
+
+def test_disagreement_orders_by_people_and_by_the_llm(pool, plain, known, person):
+    queue.fill(pool)
+    from datasets_app import disagreement
+
+    labels.record(known[0], source="llm", required=[0, 1], asked=range(4))
+    disagreement.measure([query.pk for query in known])
+    assert found(pool, known, "disagreement:people") == [2]
+    assert found(pool, known, "disagreement:people>0.9") == [2]
+    assert found(pool, known, "disagreement:llm>0.1") == [0]
+
+
+# ------------------------------------------------------------------------------------------------------------ the page
+
+
+@pytest.mark.parametrize(("role", "status"), [("labeler", 403), ("reviewer", 200), ("ops", 200), ("admin", 200)])
+def test_who_may_browse(pool, known, person, role, status):
+    client = Client()
+    client.force_login(person("pat", role))
+    for name, *args in (("queries",), ("query", known[0].pk), ("queries_export",)):
+        assert client.get(url(name, pool, *args)).status_code == status
+    if status == 403:
+        assert client.post(url("bulk_apply", pool), {"action": "delete", "all": "1"}).status_code == 403
+        assert client.post(url("query_erase", pool, known[0].pk), {"sure": "1"}).status_code == 403
+
+
+def test_the_list_takes_the_same_number_of_database_queries_however_long(client, pool, plain, known, add_query):
+    def cost():
+        with CaptureQueriesContext(connection) as made:
+            assert client.get(url("queries", pool) + "?q=split:none&sort=text").status_code == 200
+        return len(made)
+
+    cost()
+    few = cost()
+    for n in range(60):
+        labels.record(add_query(f"more {n}"), source="import", required=[n % 4], asked=range(4))
+    assert cost() == few < 22
+
+
+def test_the_list_shows_sets_states_and_chips(client, pool, known):
+    html = client.get(url("queries", pool) + "?q=state:gold+agent:BI").content.decode()
+    assert known[0].text in html
+    assert known[1].text not in html
+    assert 'href="?q=agent%3ABI"' in html, "a chip takes its own term away"
+
+
+def test_an_htmx_request_gets_the_list_alone(client, pool, known):
+    html = client.get(url("queries", pool), headers={"HX-Request": "true"}).content.decode()
+    assert "<html" not in html
+    assert known[0].text in html
+
+
+def test_export_writes_what_the_search_returns(client, pool, known):
+    lines = b"".join(client.get(url("queries_export", pool) + "?q=state:gold").streaming_content).decode().splitlines()
+    assert [json.loads(line)["required_agents"] for line in lines] == [[0], []]
+
+
+# ------------------------------------------------------------------------------------------------------------- in bulk
+
+
+def gold_of(query):
+    return Gold.objects.filter(query=query).values_list("required", "asked").first()
+
+
+def test_adding_one_agent_touches_nothing_else_and_undoes_as_one(pool, plain, known, rita):
+    before = {query.pk: gold_of(query) for query in known}
+    seen = bulk.preview(browse.search(pool, "").queries, bulk.ADD, pool.agents.get(number=0))
+    assert (seen.found, seen.changes, seen.unlabeled) == (6, 5, 3)
+    change = bulk.apply(pool, browse.search(pool, "").queries, bulk.ADD, pool.agents.get(number=0), author=rita)
+    assert (change.total, change.changed) == (5, 5)
+    assert change.finished_at is not None
+    assert gold_of(known[0]) == before[known[0].pk]
+    assert gold_of(known[1]) == ([0], [0, 1, 2, 3])
+    assert gold_of(known[2])[0] == [0], "the dispute about 1 and 2 stays open"
+    assert gold_of(known[4]) == ([0], [0])
+    assert Label.objects.filter(source="human", superseded_at__isnull=True).count() == 3, "people's labels stay"
+    assert bulk.undo(change, rita) == 5
+    assert bulk.undo(change, rita) == 0
+    assert {query.pk: gold_of(query) for query in known} == before
+
+
+def test_removing_an_agent_keeps_an_earlier_decision_about_the_others(pool, plain, known, rita):
+    labels.record(known[2], source="adjudication", author=rita, required=[1, 2], asked=range(4))
+    agent = pool.agents.get(number=1)
+    change = bulk.apply(pool, browse.search(pool, "agent:1").queries, bulk.REMOVE, agent, author=rita)
+    assert change.changed == 1
+    assert gold_of(known[2]) == ([2], [0, 1, 2, 3])
+    bulk.undo(change, rita)
+    assert gold_of(known[2]) == ([1, 2], [0, 1, 2, 3])
+
+
+def test_what_was_said_since_a_bulk_change_survives_its_undo(pool, plain, known, rita):
+    change = bulk.apply(pool, browse.search(pool, "").queries, bulk.ADD, pool.agents.get(number=0), author=rita)
+    labels.record(known[4], source="adjudication", author=rita, required=[3], asked=range(4))
+    assert bulk.undo(change, rita) == 4
+    assert gold_of(known[4]) == ([3], [0, 1, 2, 3])
+
+
+def test_a_change_that_was_interrupted_is_gone_on_with(pool, plain, add_query, rita, monkeypatch):
+    monkeypatch.setattr(bulk, "BATCH", 4)
+    for n in range(10):
+        add_query(f"query {n}")
+    change = bulk.start(pool, browse.search(pool, "").queries, bulk.ADD, pool.agents.get(number=1), author=rita)
+    applied, real = [], bulk._apply
+
+    def dies_the_second_time(change, entries):
+        applied.append(len(entries))
+        if len(applied) == 2:
+            raise RuntimeError("killed")
+        real(change, entries)
+
+    monkeypatch.setattr(bulk, "_apply", dies_the_second_time)
+    with pytest.raises(RuntimeError):
+        bulk.go_on(change)
+    assert Label.objects.count() == 4
+    assert bulk.go_on(change).changed == 10
+    assert bulk.go_on(change).changed == 10
+    assert Label.objects.count() == 10
+
+
+def test_the_page_counts_first_and_offers_the_undo(client, pool, plain, known):
+    asked = {"q": "source:human", "all": "1", "action": "add", "agent": "3"}
+    html = client.get(url("bulk_preview", pool), asked).content.decode()
+    assert "Change 2 queries" in html
+    assert Label.objects.filter(source="adjudication").count() == 0, "a look changes nothing"
+    html = client.post(url("bulk_apply", pool), asked, follow=True).content.decode()
+    change = BulkChange.objects.get()
+    assert url("bulk_undo", pool, change.pk) in html
+    assert change.search == "source:human"
+    client.post(url("bulk_undo", pool, change.pk))
+    assert Label.objects.filter(source="adjudication", superseded_at__isnull=True).count() == 0
+
+
+def test_ticked_queries_alone_are_changed(client, pool, plain, known):
+    client.post(url("bulk_apply", pool), {"q": "", "query": [known[4].pk], "action": "add", "agent": "3"})
+    assert BulkChange.objects.get().changed == 1
+    client.post(url("bulk_apply", pool), {"q": "state:golden", "all": "1", "action": "delete"})
+    assert not Query.objects.filter(deleted_at__isnull=False).exists(), "a typing error never widens a change"
+
+
+def test_deleted_queries_leave_the_queue_and_come_back(client, pool, plain, known, rita):
+    queue.fill(pool)
+    open_before = queue.left(pool)
+    client.post(url("query_delete", pool, known[4].pk))
+    assert queue.left(pool) == open_before - 1
+    assert found(pool, known, "is:deleted") == [4]
+    assert found(pool, known, "") == [0, 1, 2, 3, 5]
+    client.post(url("query_restore", pool, known[4].pk))
+    assert queue.left(pool) == open_before
+    assert found(pool, known, "") == [0, 1, 2, 3, 4, 5]
+
+
+def test_erasing_asks_first_and_takes_the_text_out(client, pool, plain, known):
+    client.post(url("query_erase", pool, known[0].pk))
+    assert Query.objects.get(pk=known[0].pk).text
+    client.post(url("query_erase", pool, known[0].pk), {"sure": "1"})
+    assert Query.objects.get(pk=known[0].pk).text == ""
+    assert known[0].text not in client.get(url("query", pool, known[0].pk)).content.decode()
+
+
+def test_one_querys_page_says_who_decided_what(client, pool, plain, known):
+    html = client.get(url("query", pool, known[2].pk)).content.decode()
+    assert "Disagreement" in html
+    assert "ana" in html
+    assert "ben" in html
+
+
+def test_sending_to_the_queue_from_the_page(client, pool, plain, known):
+    queue.fill(pool)
+    before = queue.left(pool)
+    client.post(url("query_send", pool, known[0].pk))
+    assert queue.left(pool) == before + 1

@@ -1,0 +1,227 @@
+"""Deciding disagreements, and the figures of agreement."""
+
+import numpy as np
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from datasets_app import adjudication, agreement, disagreement, labels, queue
+from datasets_app.agreement import alpha, alpha_of_agent, alpha_of_sets
+from datasets_app.models import Gold, Label, Query, QueueItem
+
+EVERY = range(4)
+
+
+def url(name, pool, *args):
+    return reverse(name, args=[pool.slug, *args])
+
+
+@pytest.fixture
+def rita(person):
+    return person("rita", "reviewer")
+
+
+@pytest.fixture
+def client(rita):
+    client = Client()
+    client.force_login(rita)
+    return client
+
+
+@pytest.fixture
+def pair(person):
+    return person("ana"), person("ben")
+
+
+@pytest.fixture
+def disputed(pool, plain, queries, pair):
+    """Query 0: {0,1} and {0,2}; query 1: {0} and {3}, further apart; query 2: agreed."""
+    queue.fill(pool)
+    ana, ben = pair
+    for query, one, other in ((queries[0], [0, 1], [0, 2]), (queries[1], [0], [3]), (queries[2], [1], [1])):
+        labels.record(query, source="human", author=ana, required=one, asked=EVERY)
+        labels.record(query, source="human", author=ben, required=other, asked=EVERY)
+    disagreement.measure([query.pk for query in queries])
+    return queries
+
+
+# ---------------------------------------------------------------------------------------------------------- the figures
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        ({1}, {1}, 0.0),
+        (set(), set(), 0.0),
+        ({1}, {2}, 1.0),
+        ({1}, set(), 1.0),
+        ({1}, {1, 2}, 1 - 1 / 2 * 2 / 3),
+        ({1, 2}, {2, 3}, 1 - 1 / 3 * 1 / 3),
+    ],
+)
+def test_masi_by_hand(a, b, expected):
+    assert disagreement.masi(a, b) == pytest.approx(expected)
+    assert disagreement.masi(b, a) == pytest.approx(expected)
+
+
+def test_alpha_of_a_textbook_example():
+    """Krippendorff 2011, section A: two observers, ten units, binary data: α = 0.095."""
+    one = [0, 1, 0, 0, 0, 0, 0, 0, 1, 0]
+    other = [1, 1, 1, 0, 0, 1, 0, 0, 0, 0]
+    units = [[(frozenset([7] * bit), frozenset([7])) for bit in bits] for bits in zip(one, other, strict=True)]
+    figure = alpha_of_agent(units, 7)
+    assert figure.value == pytest.approx(0.095, abs=5e-4)
+    assert figure.n == 10
+    assert figure.low < figure.value < figure.high
+
+
+def test_the_bootstrap_measures_the_same_thing_as_the_package():
+    """With every unit drawn exactly once the resampled α is the package's: checked on random data through a wide sample."""
+    draw = np.random.default_rng(1)
+    counts = np.zeros((400, 3))
+    for row in counts:
+        truth = draw.integers(3)
+        for _ in range(draw.integers(2, 4)):
+            row[truth if draw.random() < 0.8 else draw.integers(3)] += 1
+    figure = alpha(counts, 1 - np.eye(3))
+    assert figure.low < figure.value < figure.high
+    assert (figure.low + figure.high) / 2 == pytest.approx(figure.value, abs=0.02)
+    assert figure.high - figure.low < 0.2
+
+
+def test_agreement_on_sets_is_between_chance_and_one():
+    agreed = [[frozenset({n % 3})] * 2 for n in range(30)]
+    assert alpha_of_sets(agreed).value == pytest.approx(1.0)
+    crossed = [[frozenset({n % 2}), frozenset({1 - n % 2})] for n in range(30)]
+    assert alpha_of_sets(crossed).value < 0
+    near = [[frozenset({n % 3}), frozenset({n % 3, 9})] for n in range(30)]
+    assert 0 < alpha_of_sets(near).value < 1
+
+
+def test_an_undefined_figure_says_why():
+    assert "fewer than 2" in alpha_of_sets([]).why
+    assert "fewer than 2" in alpha_of_sets([[frozenset({1})], [frozenset({1}), frozenset({2})]]).why
+    same = alpha_of_sets([[frozenset({1}), frozenset({1})]] * 5)
+    assert same.value is None
+    assert "always gave the same answer" in same.why
+
+
+def test_the_report_of_a_pool(pool, disputed, pair):
+    ana, ben = pair
+    labels.record(disputed[2], source="llm", required=[1], asked=EVERY)
+    labels.record(disputed[1], source="llm", required=[3], asked=EVERY)
+    found = agreement.report(pool)
+    one = found.pairs[ana.pk, ben.pk]
+    assert one.n == 3
+    assert one.exact == pytest.approx(1 / 3)
+    assert one.jaccard == pytest.approx((1 / 3 + 0 + 1) / 3)
+    assert found.whole.n == 3
+    assert [(pair.a, pair.n, pair.exact) for pair in found.llm] == [(ana, 2, 0.5), (ben, 2, 1.0)]
+    assert "always gave" not in found.whole.why
+    assert found.agents[0][1].n == 3
+
+
+def test_blind_and_shown_are_apart(pool, plain, queries, person):
+    ana = person("ana")
+    for number, blind in enumerate((True, True, False, False)):
+        labels.record(queries[number], source="llm", required=[1], asked=EVERY)
+        made = {"blind": blind} | ({} if blind else {"shown": [{"source": "llm"}]})
+        required = [1] if not blind else [2]
+        labels.record(queries[number], source="human", author=ana, required=required, asked=EVERY, provenance=made)
+    found = agreement.report(pool)
+    assert (found.llm_blind.n, found.llm_blind.exact) == (2, 0.0)
+    assert (found.llm_shown.n, found.llm_shown.exact) == (2, 1.0)
+    assert agreement.report(pool, blind=True).llm[0].n == 2
+
+
+def test_agents_that_one_was_not_asked_about_stay_out(pool, plain, queries, pair):
+    ana, ben = pair
+    for query in queries[:2]:
+        labels.record(query, source="human", author=ana, required=[0, 3], asked=[0, 3])
+        labels.record(query, source="human", author=ben, required=[0], asked=[0, 1, 2])
+    found = agreement.report(pool)
+    assert found.exact == 1.0
+    assert found.agents[3][1].n == 0
+
+
+# ------------------------------------------------------------------------------------------------------- deciding
+
+
+def test_the_furthest_apart_comes_first(pool, disputed):
+    assert list(adjudication.disputes(pool)) == [disputed[1], disputed[0]]
+
+
+def test_the_case_puts_disputed_agents_first(pool, disputed):
+    case = adjudication.case(pool, disputed[0])
+    assert [(row.agent.number, row.disputed) for row in case.rows] == [(1, True), (2, True), (0, False), (3, False)]
+    assert case.union == {0, 1, 2}
+
+
+def test_a_decision_is_gold_with_its_reason_and_keeps_the_originals(pool, disputed, rita):
+    label = adjudication.decide(
+        pool, disputed[0], author=rita, required=frozenset({0, 1}), took="edit", reason="guideline", remark="see 2.1"
+    )
+    assert Gold.objects.get(query=disputed[0]).required == [0, 1]
+    assert Gold.objects.get(query=disputed[0]).decided_by["2"] == label.pk
+    assert label.reason == "The guidelines leave a gap: see 2.1"
+    assert Label.objects.filter(query=disputed[0], source="human", superseded_at__isnull=True).count() == 2
+    assert list(adjudication.disputes(pool)) == [disputed[1]]
+    assert QueueItem.objects.get(query=disputed[0]).needed == 0
+    adjudication.take_back(label, rita)
+    assert list(adjudication.disputes(pool)) == [disputed[1], disputed[0]]
+
+
+@pytest.mark.parametrize(("take", "expected"), [("union", [0, 1, 2]), ("edit", [3]), ("ana", [0, 1])])
+def test_the_buttons_of_the_page(client, pool, disputed, pair, take, expected):
+    own = Label.objects.get(query=disputed[0], author=pair[0])
+    fields = {"take": str(own.pk) if take == "ana" else take, "agent": ["3"], "reason": "mistake"}
+    answer = client.post(url("review_query", pool, disputed[0].pk), fields, follow=True)
+    assert Gold.objects.get(query=disputed[0]).required == expected
+    assert disputed[1].text in answer.content.decode(), "the next one"
+    decision = Label.objects.get(source="adjudication")
+    assert decision.provenance["took"] == fields["take"]
+    assert url("review_undo", pool, decision.pk) in answer.content.decode()
+    client.post(url("review_undo", pool, decision.pk))
+    assert Query.objects.get(pk=disputed[0].pk).state == "disagreement"
+
+
+def test_a_decision_needs_its_reason(client, pool, disputed):
+    answer = client.post(url("review_query", pool, disputed[0].pk), {"take": "edit", "agent": ["3"]})
+    assert answer.status_code == 422
+    assert "Say why people differed" in answer.content.decode()
+    assert not Label.objects.filter(source="adjudication").exists()
+
+
+def test_unsure_and_skipped_wait_for_a_decision_too(client, pool, plain, queries, person):
+    ana = person("ana")
+    labels.record(queries[0], source="human", author=ana, required=[1], asked=EVERY, unsure=True)
+    queue.skip(queue.open_item(queries[1], ana, pool), "garbled")
+    assert queries[0].text in client.get(url("review", pool) + "?list=doubts").content.decode()
+    assert queries[1].text in client.get(url("review", pool) + "?list=skipped").content.decode()
+    assert "Nobody disagrees." in client.get(url("review", pool)).content.decode()
+
+
+@pytest.mark.parametrize(("role", "status"), [("labeler", 403), ("ops", 403), ("reviewer", 200), ("admin", 200)])
+def test_who_may_review(pool, disputed, person, role, status):
+    client = Client()
+    client.force_login(person("pat", role))
+    assert client.get(url("review", pool)).status_code == status
+    if status == 403:
+        assert client.post(url("review_query", pool, disputed[0].pk), {"take": "union"}).status_code == 403
+
+
+def test_the_agreement_page_and_the_queries_behind_a_cell(client, pool, disputed, pair):
+    ana, ben = pair
+    html = client.get(url("agreement", pool)).content.decode()
+    cell = f"?a={ana.pk}&amp;b={ben.pk}"
+    assert cell in html
+    assert "no query was labeled by both" in html, "the LLM has labeled nothing"
+    html = client.get(url("agreement_items", pool) + cell.replace("&amp;", "&")).content.decode()
+    assert html.index(disputed[1].text) < html.index(disputed[0].text) < html.index(disputed[2].text)
+    html = client.get(url("agreement_items", pool) + "?agent=3").content.decode()
+    assert disputed[1].text in html
+    assert disputed[0].text not in html
+
+
+def test_an_empty_agreement_page_says_what_is_missing(client, pool, plain):
+    assert "Nobody has labeled anything yet." in client.get(url("agreement", pool)).content.decode()
