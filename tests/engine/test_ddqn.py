@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from training_app.engine.config import Config
+from training_app.engine.ddqn import Queries, _prefixes, double_dqn_targets, learn
+from training_app.engine.env import RoutingEnv, jaccard
+from training_app.engine.policy import PlainPolicy, SharedPolicy, greedy, load_policy
+
+QUICK = {"total_steps": 300, "epsilon_decay_steps": 150, "val_eval_freq": 100, "learning_rate": 0.01}
+
+
+def known(count: int, agents: int, seed: int, noise: float = 0.0) -> Queries:
+    """Queries whose log-odds tell the required set: plus or minus four, with noise."""
+    rng = np.random.default_rng(seed)
+    required = rng.random((count, agents)) < 0.4
+    x = np.where(required, 4.0, -4.0) + noise * rng.normal(size=(count, agents))
+    return Queries(x.astype(np.float32), np.zeros((count, 0), np.float32), required, np.ones_like(required))
+
+
+def run(config: Config, env: RoutingEnv, queries: Queries, val: Queries, resume=None) -> list:
+    return list(learn(config, env, queries, val, resume))
+
+
+def solved(policy, env: RoutingEnv, val: Queries) -> float:
+    chosen, _, _ = greedy(policy, val.x, val.extra, val.asked, min_agents=env.min_agents, max_agents=env.max_agents)
+    return float(jaccard(chosen, val.required).mean())
+
+
+def test_targets_of_a_hand_worked_example() -> None:
+    # Three transitions into states with agents 0 and 1, γ = 0.9.
+    #  1: online prefers agent 1 (0.5 > 0.2 > STOP 0); the target network says 0.3 of it: 0.1 + 0.9 * 0.3 = 0.37,
+    #     although the target's own maximum is 0.8.
+    #  2: both are below STOP's 0: STOP, worth 0: -0.2. Not max(0, target), which would be -0.2 + 0.9 * 0.4.
+    #  3: agent 0 is taken already, STOP is barred: agent 1 though negative: 0.05 + 0.9 * -0.5 = -0.4.
+    online = (np.array([[0.2, 0.5], [-0.1, -0.3], [0.9, -0.2]]), np.zeros(3))
+    target = (np.array([[0.8, 0.3], [0.4, 0.1], [0.7, -0.5]]), np.zeros(3))
+    selectable = np.array([[True, True], [True, True], [False, True]])
+    stoppable = np.array([True, True, False])
+    rewards = np.array([0.1, -0.2, 0.05], np.float32)
+    found = double_dqn_targets(online, target, rewards, selectable, stoppable, 0.9)
+    assert found.tolist() == pytest.approx([0.37, -0.2, -0.4])
+
+
+def test_targets_take_a_learnt_value_of_stop() -> None:
+    online = (np.array([[0.2]]), np.array([0.6]))
+    target = (np.array([[0.9]]), np.array([0.5]))
+    found = double_dqn_targets(online, target, np.zeros(1, np.float32), np.array([[True]]), np.array([True]), 1.0)
+    assert found.tolist() == pytest.approx([0.5])
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_identity_environment_is_solved(shared: bool) -> None:
+    env = RoutingEnv(3)
+    last = run(Config.from_mapping({**QUICK, "shared_network": shared}), env, known(300, 3, 0), known(50, 3, 1))[-1]
+    assert isinstance(last.policy, SharedPolicy if shared else PlainPolicy)
+    assert solved(last.policy, env, known(200, 3, 2)) > (0.99 if shared else 0.8)
+
+
+@pytest.mark.parametrize("mode", ["jaccard", "log", "stochastic"])
+def test_unshaped_modes_learn_when_to_stop(mode: str) -> None:
+    cost = 0.02 if mode != "stochastic" else 0.1
+    env = RoutingEnv(3, mode, step_cost=cost)
+    config = Config.from_mapping({**QUICK, "reward_mode": mode, "step_cost": cost, "total_steps": 300})
+    last = run(config, env, known(300, 3, 0), known(50, 3, 1))[-1]
+    assert last.policy.stop
+    assert solved(last.policy, env, known(200, 3, 2)) > (0.9 if mode != "stochastic" else 0.5)
+
+
+def test_above_32_agents_successors_are_sampled() -> None:
+    env = RoutingEnv(36)
+    config = Config.from_mapping({**QUICK, "batch_size": 8, "hidden_layers": (16, 16)})
+    rng = np.random.default_rng(0)
+
+    def sparse(count: int) -> Queries:
+        required = rng.random((count, 36)) < 0.08
+        x = np.where(required, 4.0, -4.0).astype(np.float32)
+        return Queries(x, np.zeros((count, 0), np.float32), required, np.ones_like(required))
+
+    last = run(config, env, sparse(200), sparse(30))[-1]
+    # Starting from no agent, nearly every required one has to be found among those sampled.
+    assert solved(last.policy, env, sparse(50)) > 0.9
+
+
+def test_limits_hold() -> None:
+    env = RoutingEnv(4, min_agents=1, max_agents=2)
+    last = run(Config.from_mapping({**QUICK, "total_steps": 150}), env, known(200, 4, 0), known(40, 4, 1))[-1]
+    val = known(100, 4, 3)
+    chosen, order, steps = greedy(last.policy, val.x, val.extra, val.asked, min_agents=1, max_agents=2)
+    sizes = chosen.sum(axis=1)
+    assert set(sizes.tolist()) == {1, 2}
+    assert (order[np.arange(100), 0] >= 0).all()
+    assert (steps == np.where(sizes == 2, 2, 2)).all()
+
+
+def test_the_same_seed_gives_the_same_network_and_another_one_does_not() -> None:
+    env, data, val = RoutingEnv(3), known(60, 3, 0, noise=2.0), known(20, 3, 1)
+    config = Config.from_mapping({**QUICK, "total_steps": 40, "val_eval_freq": 20})
+    one, two = (run(config, env, data, val)[-1].policy.tensors() for _ in range(2))
+    other = run(dataclasses.replace(config, seed=5), env, data, val)[-1].policy.tensors()
+    assert all(np.array_equal(one[name], two[name]) for name in one)
+    assert not all(np.array_equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("changes", [{}, {"tau": 0.0, "target_update_freq": 7}, {"reward_mode": "stochastic"}])
+def test_a_resumed_run_ends_where_an_uninterrupted_one_does(changes: dict) -> None:
+    config = Config.from_mapping({**QUICK, "total_steps": 60, "val_eval_freq": 20, **changes})
+    env, data, val = RoutingEnv(3, config.reward_mode), known(60, 3, 0, noise=2.0), known(20, 3, 1)
+    whole = run(config, env, data, val)
+    resumed = run(config, env, data, val, (whole[0].state, whole[0].meta))
+    assert [tick.step for tick in resumed] == [40, 60]
+    assert [tick.metrics for tick in resumed] == [tick.metrics for tick in whole[1:]]
+    one, two = whole[-1].policy.tensors(), resumed[-1].policy.tensors()
+    assert all(np.array_equal(one[name], two[name]) for name in one)
+
+
+def test_states_are_drawn_without_the_label() -> None:
+    data = known(400, 6, 0, noise=3.0)
+    masks = _prefixes(data, np.random.Generator(np.random.PCG64(0)), 1.0)
+    relabeled = dataclasses.replace(data, required=~data.required)
+    again = _prefixes(relabeled, np.random.Generator(np.random.PCG64(0)), 1.0)
+    assert np.array_equal(masks, again)
+    # Wrong agents are among the selected: "selected" must not come to mean "correct".
+    assert (masks & ~data.required).any()
+    assert masks.any(axis=1).mean() > 0.3
+
+
+def test_agents_that_were_not_asked_are_never_selected_nor_learnt_from() -> None:
+    data = known(100, 4, 0)
+    asked = np.ones_like(data.required)
+    asked[:, 2] = False
+    hidden = dataclasses.replace(data, asked=asked)
+    lied = dataclasses.replace(hidden, required=np.where(asked, data.required, ~data.required))
+    assert not _prefixes(hidden, np.random.Generator(np.random.PCG64(0)), 1.0)[:, 2].any()
+    config = Config.from_mapping({**QUICK, "total_steps": 60, "val_eval_freq": 30})
+    val = known(20, 4, 1)
+    one, two = (run(config, RoutingEnv(4), d, val)[-1].policy.tensors() for d in (hidden, lied))
+    assert all(np.array_equal(one[name], two[name]) for name in one)
+
+
+def test_the_best_network_on_validation_is_kept_only_where_asked() -> None:
+    env, data, val = RoutingEnv(3), known(60, 3, 0, noise=3.0), known(30, 3, 1, noise=3.0)
+    config = Config.from_mapping({**QUICK, "total_steps": 200, "val_eval_freq": 10})
+    ticks = run(config, env, data, val)
+    best = max(tick.metrics["val_jaccard"] for tick in ticks)
+    assert solved(ticks[-1].policy, env, val) == pytest.approx(best)
+    last = run(dataclasses.replace(config, save_best=False), env, data, val)[-1]
+    assert solved(last.policy, env, val) == pytest.approx(last.metrics["val_jaccard"])
+
+
+def test_rare_rows_are_drawn_as_often_as_their_weight_says() -> None:
+    data = dataclasses.replace(known(10, 3, 0), weight=np.array([9.0] + [1.0] * 9))
+    drawn = data.draw(np.random.Generator(np.random.PCG64(0)), 4000)
+    assert (drawn == 0).mean() == pytest.approx(0.5, abs=0.04)
+
+
+def random_policy(seed: int, agents: int, stop: bool, extra: int = 0) -> SharedPolicy:
+    rng = np.random.default_rng(seed)
+
+    def layers(*sizes: int) -> tuple:
+        return tuple(
+            (rng.normal(size=(a, b)).astype(np.float32), rng.normal(size=b).astype(np.float32))
+            for a, b in zip(sizes, sizes[1:], strict=False)
+        )
+
+    return SharedPolicy(layers(9 + extra, 8, 8, 1), layers(7 + extra, 8, 1) if stop else ())
+
+
+@pytest.mark.parametrize("stop", [False, True])
+@pytest.mark.parametrize("limits", [(0, 0), (2, 0), (0, 2), (1, 3), (0, 9)])
+def test_one_query_walks_as_a_batch_does(stop: bool, limits: tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    low, high = limits
+    for seed in range(10):
+        policy = random_policy(seed, 6, stop)
+        x = (4 * rng.normal(size=(20, 6))).astype(np.float32)
+        available = rng.random((20, 6)) < 0.8
+        none = np.zeros((20, 0), np.float32)
+        chosen, order, steps = greedy(policy, x, none, available, min_agents=low, max_agents=high, margin=0.1)
+        for i in range(20):
+            walk, count, full = policy.walk(x[i], available[i], min_agents=low, max_agents=high, margin=0.1)
+            assert walk == [a for a in order[i].tolist() if a >= 0]
+            assert count == steps[i]
+            assert full == (high != 0 and high <= 6 and len(walk) == high)
+        assert not (chosen & ~available).any()
+
+
+def test_policies_load_as_they_were_saved() -> None:
+    policy = random_policy(0, 4, True)
+    again = load_policy(policy.config(), policy.tensors())
+    x = np.zeros((1, 4), np.float32)
+    off = np.zeros((1, 4), np.bool_)
+    for ours, theirs in zip(
+        policy.values(x, x[:, :0], off, ~off), again.values(x, x[:, :0], off, ~off), strict=True
+    ):
+        assert np.array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("damage", ["missing", "shape", "kind"])
+def test_damaged_policies_are_refused(damage: str) -> None:
+    policy = random_policy(0, 4, False)
+    config, tensors = policy.config(), policy.tensors()
+    if damage == "missing":
+        del tensors["q.1.bias"]
+    elif damage == "shape":
+        tensors["q.1.weights"] = tensors["q.1.weights"][:3]
+    else:
+        config["kind"] = "other"
+    with pytest.raises(ValueError, match="policy"):
+        load_policy(config, tensors)
