@@ -7,7 +7,8 @@ class DatasetsAppConfig(AppConfig):
     verbose_name = _("Queries and labels")
 
     def ready(self) -> None:
-        from agents_app import pools
-        from datasets_app import tasks
+        from agents_app import effects, pools
+        from datasets_app import agent_effects, tasks
 
+        effects.register(agent_effects.of_retiring)
         pools.on_merge.append(tasks.recompose_after_merge)

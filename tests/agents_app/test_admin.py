@@ -36,7 +36,13 @@ def _grow(pool: Pool, round_: str) -> None:
         User.objects.create_user(f"{round_}{n}@example.com").groups.add(Group.objects.get(name="labeler"))
         now = timezone.now()
         Task.objects.create(
-            id=f"{round_}{n}", name="t", func="f", started=now, stopped=now + timedelta(seconds=1), success=False, result="why"
+            id=f"{round_}{n}",
+            name="t",
+            func="f",
+            started=now,
+            stopped=now + timedelta(seconds=1),
+            success=False,
+            result="why",
         )
         Schedule.objects.create(name=f"{round_}{n}", func="f")
 
@@ -114,7 +120,15 @@ def test_history_and_agents_cannot_be_deleted_or_rewritten(client_of: Callable[[
 
 def test_an_agent_changes_through_the_pools_functions(ops: Client, pool: Pool, billing: Agent) -> None:
     path = f"/admin/agents_app/agent/{billing.pk}/change/"
-    form = {"code": "bx", "name": "Invoices", "description": "", "keywords": '["refund"]', "cost": "1", "number": "77", "state": "retired"}
+    form = {
+        "code": "bx",
+        "name": "Invoices",
+        "description": "",
+        "keywords": '["refund"]',
+        "cost": "1",
+        "number": "77",
+        "state": "retired",
+    }
     assert ops.post(path, form).status_code == 302
     billing.refresh_from_db()
     assert (billing.number, billing.code, billing.name, billing.state) == (0, "BX", "Invoices", "active")
@@ -160,12 +174,25 @@ def test_keys_are_revoked_here_and_their_digest_never_shown(ops: Client, pool: P
 
 def test_a_pool_is_made_and_renamed_here_too(ops: Client, pool: Pool) -> None:
     inline = {"agents-TOTAL_FORMS": "0", "agents-INITIAL_FORMS": "0"}
-    assert ops.post("/admin/agents_app/pool/add/", {"name": "Sales", "slug": "sales", "description": "", **inline}).status_code == 302
+    assert (
+        ops.post(
+            "/admin/agents_app/pool/add/", {"name": "Sales", "slug": "sales", "description": "", **inline}
+        ).status_code
+        == 302
+    )
     made = Pool.objects.get(slug="sales")
-    assert ops.post(f"/admin/agents_app/pool/{made.pk}/change/", {"name": "Deals", "slug": "x", "description": "d", **inline}).status_code == 302
+    assert (
+        ops.post(
+            f"/admin/agents_app/pool/{made.pk}/change/", {"name": "Deals", "slug": "x", "description": "d", **inline}
+        ).status_code
+        == 302
+    )
     made.refresh_from_db()
     assert (made.name, made.slug, made.description) == ("Deals", "sales", "d")
-    assert set(AuditEntry.objects.filter(pool=made).values_list("action", flat=True)) == {"pool.created", "pool.changed"}
+    assert set(AuditEntry.objects.filter(pool=made).values_list("action", flat=True)) == {
+        "pool.created",
+        "pool.changed",
+    }
 
 
 def test_an_admin_cannot_become_a_superuser_here(admin: Client, person: Callable[[str], User]) -> None:

@@ -10,6 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from agents_app import effects, pools
 from agents_app.models import Agent, AuditEntry, Pool
+from datasets_app.models import Dataset, Gold, GoldAgent, Query, SplitGroup
 
 HTMX = {"HX-Request": "true"}
 pytestmark = pytest.mark.django_db
@@ -129,7 +130,13 @@ def test_an_unknown_pool_or_agent_is_not_found(ops: Client, pool: Pool) -> None:
 
 
 def test_an_agent_is_added_and_another_one_asked_for(ops: Client, pool: Pool) -> None:
-    form = {"name": "Returns", "description": "Sends back", "keywords": "refund, return\nback", "code": "", "cost": "2.5"}
+    form = {
+        "name": "Returns",
+        "description": "Sends back",
+        "keywords": "refund, return\nback",
+        "code": "",
+        "cost": "2.5",
+    }
     assert ops.post("/p/support/agents/add/", form)["Location"] == "/p/support/agents/"
     agent = pool.agents.get(name="Returns")
     assert (agent.number, agent.code, agent.keywords, agent.cost) == (3, "RE", ["refund", "return", "back"], 2.5)
@@ -227,3 +234,14 @@ def test_a_form_without_its_token_changes_nothing(person: Callable[[str], object
     assert browser.post("/p/support/agents/0/retire/").status_code == 403
     billing.refresh_from_db()
     assert billing.state == "active"
+
+
+def test_the_preview_counts_the_gold_labels_that_require_the_agent(ops: Client, pool: Pool, billing: Agent) -> None:
+    assert "gold label" not in ops.get("/p/support/agents/0/retire/").content.decode()
+    dataset = Dataset.objects.create(pool=pool, name="Tickets")
+    for n in range(2):
+        group = SplitGroup.objects.create(pool=pool, key=str(n))
+        query = Query.objects.create(dataset=dataset, text=str(n), text_hash=str(n), group=group)
+        gold = Gold.objects.create(query=query, required=[0], asked=[0, 1, 2], decided_by={})
+        GoldAgent.objects.create(gold=gold, agent=billing)
+    assert "2 gold labels require it" in ops.get("/p/support/agents/0/retire/").content.decode()

@@ -33,11 +33,24 @@ def _fill() -> Pool:
     pools.merge(Agent.objects.get(pool=pool, number=1), Agent.objects.get(pool=pool, number=2), root)
     keys.create_key("Shop", [pool], ["route"], root, timezone.now() + timedelta(days=1))
     model = RouterModel.objects.create(
-        pool=pool, version=1, roster=[], scorecard={"f": 0.1, "none": None}, artifact_digest="d", artifact_bytes=len(BYTES)
+        pool=pool,
+        version=1,
+        roster=[],
+        scorecard={"f": 0.1, "none": None},
+        artifact_digest="d",
+        artifact_bytes=len(BYTES),
     )
     Artifact.objects.create(model=model, content=BYTES)
     Decision.objects.create(
-        pool=pool, model=model, text="why?", agents=[], scores={"0": 0.25}, confidence=0.5, steps=1, stop_reason="none", microseconds=9
+        pool=pool,
+        model=model,
+        text="why?",
+        agents=[],
+        scores={"0": 0.25},
+        confidence=0.5,
+        steps=1,
+        stop_reason="none",
+        microseconds=9,
     )
     audit.record("test.done", actor=root, detail={"n": None, "deep": {"x": [1, "2"]}})
     return pool
@@ -151,7 +164,11 @@ def test_a_file_that_does_not_fit_is_refused_and_the_data_stay(tmp_path: Path) -
         with pytest.raises(BackupError, match=said):
             backups.restore(path, replace=True)
         assert _everything() == now, path
-    for change, said in ((newer_migration, "newer Routerweb"), (older, "older Routerweb"), (other_columns, "other tables or columns")):
+    for change, said in (
+        (newer_migration, "newer Routerweb"),
+        (older, "older Routerweb"),
+        (other_columns, "other tables or columns"),
+    ):
         with pytest.raises(BackupError, match=said):
             backups.restore(_changed(file, change), replace=True)
         assert _everything() == now, said

@@ -20,7 +20,12 @@ pytestmark = pytest.mark.django_db
 def test_an_invited_person_sets_a_password_once_and_signs_in(person: Callable[[str], User]) -> None:
     invitation = people.invite(" Ana@Example.com ", "reviewer", person("admin"), base_url="http://testserver")
     user = invitation.user
-    assert (user.username, user.email, user.is_staff, user.is_superuser) == ("ana@example.com", "ana@example.com", True, False)
+    assert (user.username, user.email, user.is_staff, user.is_superuser) == (
+        "ana@example.com",
+        "ana@example.com",
+        True,
+        False,
+    )
     assert not user.has_usable_password()
     assert not invitation.mailed
     assert roles_of(user) == {Role.LABELER, Role.REVIEWER}
@@ -32,11 +37,15 @@ def test_an_invited_person_sets_a_password_once_and_signs_in(person: Callable[[s
     done = browser.post(form.redirect_chain[-1][0], new)
     assert done.status_code == 302
     assert not browser.get(urlparse(invitation.link).path, follow=True).context["validlink"]
-    signed_in = browser.post("/admin/login/", {"username": "ANA@example.com", "password": "horse battery 9", "next": "/audit/"})
+    signed_in = browser.post(
+        "/admin/login/", {"username": "ANA@example.com", "password": "horse battery 9", "next": "/audit/"}
+    )
     assert (signed_in.status_code, signed_in["Location"]) == (302, "/audit/")
 
 
-@pytest.mark.parametrize("email", ["", "ana", "ana@", "a" * 140 + "@example.com", "ana@example.com\nBcc: x@example.com"])
+@pytest.mark.parametrize(
+    "email", ["", "ana", "ana@", "a" * 140 + "@example.com", "ana@example.com\nBcc: x@example.com"]
+)
 def test_what_is_no_address_is_refused(email: str) -> None:
     with pytest.raises(PeopleError):
         people.invite(email, "labeler", None)

@@ -26,7 +26,9 @@ def test_inviting_shows_the_link_once(admin: Client) -> None:
     assert User.objects.get(username="ana@example.com").groups.get().name == "reviewer"
 
 
-@pytest.mark.parametrize(("form", "field"), [({"email": "x", "role": "ops"}, "email"), ({"email": "a@b.cd", "role": "x"}, "role")])
+@pytest.mark.parametrize(
+    ("form", "field"), [({"email": "x", "role": "ops"}, "email"), ({"email": "a@b.cd", "role": "x"}, "role")]
+)
 def test_a_bad_invitation_is_told_beside_its_field(admin: Client, form: dict[str, str], field: str) -> None:
     assert field in admin.post("/people/", form).context["form"].errors
     assert User.objects.count() == 1
@@ -80,7 +82,9 @@ def test_the_list_of_people_costs_the_same_however_many(
     assert len(admin.get("/people/?q=p1").context["people"]) == 3
 
 
-def test_the_trail_filters_by_person_action_pool_and_day(ops: Client, pool: Pool, person: Callable[[str], User]) -> None:
+def test_the_trail_filters_by_person_action_pool_and_day(
+    ops: Client, pool: Pool, person: Callable[[str], User]
+) -> None:
     AuditEntry.objects.all().delete()
     other = pools.create_pool("Other")
     AuditEntry.objects.all().delete()
@@ -104,7 +108,9 @@ def test_the_trail_filters_by_person_action_pool_and_day(ops: Client, pool: Pool
     assert len(answer.context["problems"]) == 2
 
 
-def test_the_trail_pages_and_costs_the_same(ops: Client, pool: Pool, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_the_trail_pages_and_costs_the_same(
+    ops: Client, pool: Pool, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
     ops.get("/audit/")
     with django_assert_num_queries(9):
         ops.get("/audit/")

@@ -52,7 +52,9 @@ def test_guidelines_cannot_carry_scripts(evil: str) -> None:
 
 
 def test_guidelines_keep_what_they_need() -> None:
-    shown = rendered("# Title\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```\ncode\n```\n\n[site](https://example.com)\n\nline\nbreak")
+    shown = rendered(
+        "# Title\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```\ncode\n```\n\n[site](https://example.com)\n\nline\nbreak"
+    )
     for piece in ("<h1>Title</h1>", "<td>1</td>", "<code>code", 'href="https://example.com"', 'rel="noopener', "<br>"):
         assert piece in shown
 
@@ -128,7 +130,9 @@ def test_the_words_for_a_key(ops: Client, pool: Pool) -> None:
 
 
 def test_the_pools_details_change_but_not_its_slug(ops: Client, pool: Pool) -> None:
-    assert ops.post("/p/support/settings/pool/", {"name": "Care", "description": "x", "slug": "care"}).status_code == 302
+    assert (
+        ops.post("/p/support/settings/pool/", {"name": "Care", "description": "x", "slug": "care"}).status_code == 302
+    )
     pool.refresh_from_db()
     assert (pool.name, pool.slug, pool.description) == ("Care", "support", "x")
     assert "name" in ops.post("/p/support/settings/pool/", {"name": " "}).context["form"].errors

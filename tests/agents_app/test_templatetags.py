@@ -21,7 +21,10 @@ def test_an_agent_is_a_code_a_hue_and_a_name() -> None:
     ours = Agent(number=2, code="SH", name="Ship <ping>")
     engine = data.Agent(2, "Ship <ping>", code="SH")
     for agent in (ours, engine):
-        assert tags.agent_chip(agent) == f'<span class="rw-agent" style="--hue: {ours.hue}"><b>SH</b>Ship &lt;ping&gt;</span>'
+        assert (
+            tags.agent_chip(agent)
+            == f'<span class="rw-agent" style="--hue: {ours.hue}"><b>SH</b>Ship &lt;ping&gt;</span>'
+        )
         assert 'title="Ship &lt;ping&gt;">SH</abbr>' in tags.agent_chip(agent, code_only=True)
     assert "rw-agent-retired" in tags.agent_chip(Agent(number=2, code="SH", name="S", state="retired"))
 
@@ -45,7 +48,9 @@ def test_a_time_is_relative_with_the_exact_one_on_hover(delta: timedelta, words:
 
 
 def test_what_is_not_there_is_a_dash() -> None:
-    assert [tags.ago(None), tags.percent(None), tags.number(None), tags.figure(float("nan")), tags.state("")] == ["–"] * 5
+    assert [tags.ago(None), tags.percent(None), tags.number(None), tags.figure(float("nan")), tags.state("")] == [
+        "–"
+    ] * 5
 
 
 def test_figures() -> None:
@@ -103,7 +108,9 @@ def test_a_chart_has_its_table_and_harmless_json() -> None:
     assert '<td class="rw-number">0.5000</td>' in shown
     assert '<td class="rw-number">–</td>' in shown
     points = {"x": "cost", "y": "quality", "datasets": [{"label": "ours", "data": [{"x": 1.5, "y": 2}]}]}
-    assert '<th scope="row">ours</th><td class="rw-number">1.5000</td>' in draw('{% chart "p" content %}', content=points)
+    assert '<th scope="row">ours</th><td class="rw-number">1.5000</td>' in draw(
+        '{% chart "p" content %}', content=points
+    )
 
 
 def test_a_time_in_another_zone_is_the_same_moment(settings: object) -> None:
