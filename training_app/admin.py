@@ -114,7 +114,7 @@ class RouterModelAdmin(ReadOnlyAdmin):
         found: QuerySet[RouterModel] = super().get_queryset(request)
         match = request.resolver_match
         # A list shows no scorecard, and a scorecard holds every error.
-        return found.defer("scorecard", "roster") if match and match.url_name.endswith("changelist") else found
+        return found.defer("scorecard", "roster") if match and (match.url_name or "").endswith("changelist") else found
 
     @admin.display(description=_("state"), ordering="state")
     def state_word(self, model: RouterModel) -> SafeString | str:

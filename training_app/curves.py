@@ -54,7 +54,7 @@ def read(run: Run) -> Picture:
 
 
 def _charts(series: dict[str, dict[int, float]]) -> list[dict[str, Any]]:
-    charts = []
+    charts: list[dict[str, Any]] = []
     for title, words in CHARTS:
         drawn = {name: points for name, points in series.items() if len(points) > 1 and any(w in name for w in words)}
         steps = sorted({step for points in drawn.values() for step in points})

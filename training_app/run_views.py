@@ -30,7 +30,7 @@ def run_list(request: HttpRequest, slug: str) -> HttpResponse:
     """All runs of the pool, newest first; `?status=` filters."""
     pool = get_pool(slug)
     status = request.GET.get("status", "")
-    found = Run.objects.filter(pool=pool).select_related("snapshot", "pool", "author").order_by("-pk")
+    found = Run.objects.filter(pool=pool).select_related("snapshot__pool", "pool", "author").order_by("-pk")
     if status in Run.Status.values:
         found = found.filter(status=status)
     rows = Paginator(found, ROWS).get_page(request.GET.get("page"))
@@ -134,7 +134,7 @@ def changed_settings(run: Run) -> dict[str, Any]:
 
 
 def _run(slug: str, run_id: int) -> Run:
-    known: QuerySet[Run] = Run.objects.select_related("pool", "snapshot", "author")
+    known: QuerySet[Run] = Run.objects.select_related("pool", "snapshot__pool", "author")
     return get_object_or_404(known, pool=get_pool(slug), pk=run_id)
 
 

@@ -37,8 +37,8 @@ def headline(model: RouterModel) -> dict[str, float]:
 def with_headlines(models: Sequence[RouterModel]) -> Sequence[RouterModel]:
     """The same models, each with its `headline` set: one query, which leaves the scorecards in the database."""
     figures = {name: Cast(KT(f"scorecard__metrics__{name}__mean"), FloatField()) for name in HEADLINE}
-    found = RouterModel.objects.filter(pk__in=[model.pk for model in models]).values("pk", **figures)
-    by_model = {row.pop("pk"): row for row in found}
+    rows = RouterModel.objects.filter(pk__in=[model.pk for model in models]).values_list("pk", *figures.values())
+    by_model = {pk: dict(zip(HEADLINE, measured, strict=True)) for pk, *measured in rows}
     for model in models:
         model.headline = by_model[model.pk]  # type: ignore[attr-defined]
     return models

@@ -67,11 +67,15 @@ def work(run_id: int, attempt: uuid.UUID, tell: Tell | None = None) -> str:
     `tell` sees every progress of the engine. An error ends the run as failed with its reason; the traceback is only logged.
     Raises Stopped, with the run still claimed, and TimeoutException, with the run failed.
     """
-    from training_app.engine.train import TrainError
-
     try:
+        # The heart beats first: on a busy machine the import of torch alone takes seconds.
         with Heartbeat(run_id, attempt) as pulse:
-            _train(run_id, attempt, pulse, tell)
+            from training_app.engine.train import TrainError
+
+            try:
+                _train(run_id, attempt, pulse, tell)
+            except TrainError as error:
+                raise runs.RunError(str(error)) from error
         return "done"
     except runs.AttemptLost:
         log.warning("run %d was cancelled or taken for dead; attempt %s writes nothing more", run_id, attempt)
@@ -82,7 +86,7 @@ def work(run_id: int, attempt: uuid.UUID, tell: Tell | None = None) -> str:
         }
         _fail(run_id, attempt, reason)
         raise
-    except (TrainError, ConfigError, registry.RegistryError, runs.RunError) as error:
+    except (ConfigError, registry.RegistryError, runs.RunError) as error:
         log.warning("run %d failed: %s", run_id, error)
         return _fail(run_id, attempt, str(error))
     except Exception as error:

@@ -126,7 +126,7 @@ def number(value: float | None) -> str:
 @register.filter
 def figure(value: float | None, digits: int = 3) -> str:
     """A measured figure with that many digits behind the point."""
-    if value is None or not math.isfinite(value):
+    if not isinstance(value, int | float) or not math.isfinite(value):
         return NOTHING
     return str(formats.number_format(round(value, digits), digits))
 
