@@ -6,6 +6,9 @@ nor a database connection is carried over; it takes traffic once they are loaded
 """
 
 import os
+import signal
+from collections.abc import Callable
+from typing import Any
 
 from django.conf import settings
 from granian.constants import Interfaces
@@ -16,7 +19,8 @@ from granian.server import MPServer
 def server() -> MPServer:
     """The server as the settings describe it."""
     return MPServer(
-        "routerweb.wsgi:application",
+        "routerweb.server:application",
+        factory=True,
         address=settings.LISTEN_HOST,
         port=settings.PORT,
         interface=Interfaces.WSGI,
@@ -26,6 +30,18 @@ def server() -> MPServer:
         workers_kill_timeout=10,
         log_level=LogLevels.info if settings.DEBUG else LogLevels.warning,
     )
+
+
+def application() -> Callable[..., Any]:
+    """What a worker serves, loaded in it.
+
+    Ctrl-C reaches all processes of a terminal at once. The parent answers it by ending its workers; a worker of Granian 2.8 that also
+    hears it itself does not end until it is killed, and would lose the decisions that it still has in memory.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    from routerweb.wsgi import application
+
+    return application
 
 
 if __name__ == "__main__":

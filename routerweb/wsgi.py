@@ -5,6 +5,7 @@ way through them takes several times as long as the rest of an answer. What Djan
 host's name, and that the connection is secure where it has to be; a call that fails either is left to Django to refuse.
 """
 
+import gc
 import os
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -58,5 +59,8 @@ def _secure_enough(environ: dict[str, Any]) -> bool:
 
 
 serving.warm()
+# What stands now stays for the life of the process: the garbage collector need not look at it again, which took 60 ms at a time.
+gc.collect()
+gc.freeze()
 if settings.BACKGROUND_THREADS:
     reaper.start_once()

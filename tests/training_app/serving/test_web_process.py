@@ -48,8 +48,9 @@ answer = post("/api/route/", {"query": "refund the invoice and the app crashes",
 batch = post("/api/route/batch/", {"queries": ["the parcel is late", "tell me a joke"]})
 decisions.buffer.write()
 seen = {}
-for path in ("/", "/p/support/runs/", "/p/support/models/", "/p/support/models/1/", "/p/support/decisions/", "/p/support/playground/",
-             "/p/support/agents/", "/p/support/import/", "/p/support/label/", "/p/support/decisions/" + answer.json()["decision_id"] + "/", "/admin/"):
+paths = ["agents/", "decisions/", "import/", "label/", "models/", "models/1/", "playground/", "runs/"]
+paths.append("decisions/" + answer.json()["decision_id"] + "/")
+for path in ("/", "/admin/", *("/p/support/" + path for path in paths)):
     seen[path] = browser.get(path, follow=True).status_code
 seen["playground"] = browser.post("/p/support/playground/", {"query": "the parcel is late"}).status_code
 heavy = sorted({name.partition(".")[0] for name in sys.modules} & {"torch", "sklearn", "scipy", "transformers"})
