@@ -449,3 +449,9 @@ def test_adding_queries_finds_those_that_are_there(dataset: Dataset) -> None:
     assert new == {second[1].pk}
     assert second[0].group.split == "val"
     assert Query.objects.get(pk=first[0].pk).group.split == "val"
+
+
+def test_the_first_split_that_a_file_names_for_a_group_is_taken(dataset: Dataset) -> None:
+    upload = read(dataset, jsonl({"text": "Hello"}, {"text": "hello!", "split": "val"}, {"text": "hello?"}))
+    assert SplitGroup.objects.get().split == "val"
+    assert upload.problems.count() == 0
