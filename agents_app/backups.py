@@ -287,6 +287,7 @@ def _put_in_place(archive: zipfile.ZipFile, manifest: dict[str, Any], tick: Tick
                 name = table.name
                 with archive.open(_member(name)) as member:
                     total += _insert(cursor, table, member, manifest["tables"][name]["rows"], tick)
+            # Now, not at the commit: PostgreSQL does not take a sequence back, and after a failure it must suit the old rows.
             connection.check_constraints()
             for statement in connection.ops.sequence_reset_sql(no_style(), [table.model for table in tables()]):
                 cursor.execute(statement)

@@ -197,6 +197,7 @@ def test_a_failure_half_way_leaves_the_old_data(tmp_path: Path) -> None:
     with pytest.raises(BackupError, match="Nothing was changed"):
         backups.restore(broken, replace=True)
     assert _everything() == now
+    assert pools.create_pool("Work goes on").pk > max(row[0] for row in now["agents_app_pool"])
 
 
 @pytest.mark.django_db
