@@ -131,7 +131,6 @@ class LlmAnswer(models.Model):
 
     key = models.CharField(max_length=64, unique=True, help_text=_("SHA-256 of text, model, prompt and roster."))
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="+")
-    text_hash = models.CharField(max_length=64, db_index=True)
     model = models.CharField(max_length=120)
     required = models.JSONField()
     scores = models.JSONField(default=dict)

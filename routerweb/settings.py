@@ -243,6 +243,12 @@ REST_FRAMEWORK: dict[str, Any] = {
     "UNAUTHENTICATED_USER": None,
 }
 
+# --- Pre-labeling by an LLM ---------------------------------------------------------------------------------------
+
+LLM_BASE_URL = env.text("LLM_BASE_URL", "https://api.openai.com/v1").rstrip("/")
+LLM_MODEL = env.text("LLM_MODEL")
+LLM_API_KEY = env.text("LLM_API_KEY")
+
 # --- Logs ---------------------------------------------------------------------------------------------------------
 
 LOG_LEVEL = env.choice("LOG_LEVEL", "info", ("debug", "info", "warning", "error")).upper()

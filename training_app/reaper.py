@@ -19,13 +19,18 @@ from collections.abc import Callable
 from django.conf import settings
 from django.db import close_old_connections, connections
 
-from datasets_app import imports
+from datasets_app import imports, prelabel
 from training_app import runs
 
 log = logging.getLogger(__name__)
 
 #: What is done at each round; each returns how many things it put right.
-ROUNDS: tuple[Callable[[], int], ...] = (runs.fail_dead_runs, imports.fail_dead_imports, runs.deliver_unclaimed)
+ROUNDS: tuple[Callable[[], int], ...] = (
+    runs.fail_dead_runs,
+    imports.fail_dead_imports,
+    prelabel.fail_dead_jobs,
+    runs.deliver_unclaimed,
+)
 
 _started_in: int | None = None
 _start = threading.Lock()

@@ -27,6 +27,7 @@ def sections(request: HttpRequest, here: str, pool: Pool | None = None) -> list[
     pool = pool or current_pool(request)
     every = (
         ("settings", _("Guidelines"), {Role.REVIEWER, Role.OPS}),
+        ("settings_queue", _("Labeling queue"), {Role.REVIEWER, Role.OPS}),
         ("prelabel", _("Pre-labeling"), {Role.REVIEWER, Role.OPS}),
         ("settings_keys", _("API keys"), {Role.OPS}),
         ("people", _("People"), {Role.ADMIN}),

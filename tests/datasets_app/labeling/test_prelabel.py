@@ -1,0 +1,338 @@
+"""Pre-labeling against a server that misbehaves: every query is answered or marked, and nothing is paid for twice."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.core.management import CommandError, call_command
+from django.db import connections
+from django.utils import timezone
+
+from datasets_app import labels, prelabel, prelabel_run, prompts, suggestions
+from datasets_app.models import Label, LlmAnswer, PrelabelItem, PrelabelJob, Query
+from tests.llm_server import FAULTS, Server
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def server():
+    with Server() as running:
+        yield running
+
+
+@pytest.fixture
+def texts(add_query: Callable[..., Query]) -> list[Query]:
+    return [
+        add_query(f"number {n}: {name} please") for n, name in enumerate(("Billing", "Account", "nobody", "shipping"))
+    ]
+
+
+@pytest.fixture
+def make(pool, server):
+    def job(**options) -> PrelabelJob:
+        return prelabel.create(pool, prelabel.unlabeled(pool), base_url=server.url, model="m", **options)
+
+    return job
+
+
+def done(job: PrelabelJob, **options) -> PrelabelJob:
+    finished = prelabel_run.run(job.pk, api_key="secret", **options)
+    assert finished is not None
+    return finished
+
+
+def found() -> dict[int, list[int]]:
+    return {label.query_id: label.required for label in Label.objects.current().filter(source="llm")}
+
+
+def test_every_query_is_answered_with_scores_tokens_and_version(pool, texts, make, server):
+    job = done(make(concurrency=2, price_in=10.0, price_out=20.0))
+    assert job.status == "done"
+    assert [found()[query.pk] for query in texts] == [[0], [1], [], [3]]
+    label = Label.objects.get(query=texts[0], source="llm")
+    assert (label.scores, label.asked) == ({"0": 0.9}, [0, 1, 2, 3])
+    assert label.provenance == {"model": "m", "prompt": "prompt 1", "job": job.pk}
+    assert (job.calls, job.tokens_in, job.tokens_out) == (4, 400, 40)
+    assert job.cost == pytest.approx((400 * 10 + 40 * 20) / 1e6)
+    assert set(server.keys) == {"Bearer secret"}
+    assert Query.objects.get(pk=texts[0].pk).state == "labeled", "an LLM's label alone is no gold"
+    offer = suggestions.offers([texts[0].pk])[texts[0].pk][0]
+    assert (offer.source, offer.version) == ("llm", "m · prompt 1")
+
+
+def test_several_queries_in_a_call(texts, make, server):
+    job = done(make(batch_size=3, concurrency=1))
+    assert job.calls == 2
+    assert len(found()) == 4
+
+
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault in ("429", "500", "cut")])
+def test_what_may_pass_is_tried_again(texts, make, server, fault, monkeypatch):
+    monkeypatch.setattr("training_app.engine.llm.random.Random.random", lambda self: 0.0)
+    server.fault = lambda text, nth: fault if nth == 1 and "number 1" in text else ""
+    job = done(make())
+    assert len(found()) == 4
+    assert prelabel.counts(job)["answered"] == 4
+    assert server.asked[texts[1].text] == 2
+
+
+def test_prose_around_the_json_and_a_server_without_schemas_are_understood(texts, make, server):
+    server.no_schema = True
+    server.fault = lambda text, nth: "prose"
+    done(make(concurrency=1))
+    assert len(found()) == 4
+    assert sum("response_format" in body for body in server.bodies) == 1, "asked for once, then never again"
+
+
+@pytest.mark.parametrize("fault", ["not json", "wrong id", "empty"])
+@pytest.mark.parametrize(("kind", "expected"), [("skip", None), ("keyword", [0]), ("all-agents", [0, 1, 2, 3])])
+def test_an_answer_that_cannot_be_read_falls_back_and_is_marked(texts, make, server, fault, kind, expected):
+    server.fault = lambda text, nth: fault if "number 0" in text else ""
+    job = done(make(fallback=kind))
+    assert found().get(texts[0].pk) == expected
+    assert len(found()) == (3 if expected is None else 4)
+    item = PrelabelItem.objects.get(query=texts[0])
+    assert item.status == ("failed" if expected is None else "fallback")
+    assert item.error
+    assert LlmAnswer.objects.count() == 3, "a fallback is never kept as the LLM's answer"
+    if expected is not None:
+        label = Label.objects.get(query=texts[0], source="llm")
+        assert label.provenance["fallback"] == kind
+        assert suggestions.offers([texts[0].pk])[texts[0].pk][0].fallback == kind
+    assert prelabel.counts(job)["done"] == 4
+
+
+def test_a_fallback_never_replaces_an_answer(pool, texts, make, server):
+    labels.record(texts[0], source="llm", required=[3], asked=range(4))
+    server.fault = lambda text, nth: "empty"
+    job = prelabel.create(
+        pool, Query.objects.filter(pk=texts[0].pk), base_url=server.url, model="m", fallback="all-agents"
+    )
+    done(job)
+    assert found() == {texts[0].pk: [3]}
+
+
+def test_part_of_a_batch_is_asked_again_alone(texts, make, server, monkeypatch):
+    import tests.llm_server as module
+
+    real = module.answer
+
+    def leaves_one_out(body, wrong_id=False):
+        import json
+
+        value = json.loads(real(body, wrong_id))
+        if len(value["answers"]) > 1:
+            value["answers"].pop()
+        return json.dumps(value)
+
+    monkeypatch.setattr(module, "answer", leaves_one_out)
+    job = done(make(batch_size=4, concurrency=1))
+    assert len(found()) == 4
+    assert job.calls == 2
+
+
+def test_a_bad_key_stops_the_job_at_once_with_the_reason(texts, make, server):
+    server.refuse_key = True
+    job = done(make(concurrency=1))
+    assert job.status == "failed"
+    assert "refused the key (401): Incorrect API key provided" in job.error
+    assert sum(server.asked.values()) <= 2
+    assert prelabel.counts(job)["waiting"] == 4, "nothing is marked as tried"
+
+
+def test_a_server_that_is_away_ends_the_job_and_going_on_asks_the_rest(pool, texts, make, monkeypatch):
+    monkeypatch.setattr("training_app.engine.llm.Client._wait", lambda self, attempt, asked: None)
+    with Server() as gone:
+        url = gone.url
+    job = prelabel.create(pool, prelabel.unlabeled(pool), base_url=url, model="m", concurrency=1)
+    assert done(job).status == "failed"
+    assert "cannot be reached" in PrelabelJob.objects.get().error
+    assert PrelabelItem.objects.filter(status="failed").count() == 2
+    assert prelabel.resume(job, now=False)
+    assert prelabel.counts(job)["waiting"] == 4
+
+
+def test_nothing_is_asked_twice_of_the_same_model_prompt_and_roster(pool, texts, make, server):
+    done(make())
+    Label.objects.filter(source="llm").update(superseded_at=timezone.now())
+    again = done(make())
+    assert (again.calls, prelabel.counts(again)["cached"], len(found())) == (0, 4, 4)
+    assert sum(server.asked.values()) == 4
+    pool.guidelines = "Billing is never needed."
+    pool.save()
+    Label.objects.filter(source="llm").update(superseded_at=timezone.now())
+    assert done(make()).calls == 4, "other guidelines are another prompt"
+    pool.agents.filter(number=0).update(description="now does something else")
+    Label.objects.filter(source="llm").update(superseded_at=timezone.now())
+    assert done(make()).calls == 4, "another roster is another question"
+
+
+def test_the_same_text_in_two_datasets_is_paid_for_once(pool, texts, add_query, make, server):
+    from datasets_app.models import Dataset
+
+    other = Dataset.objects.create(pool=pool, name="Other")
+    add_query(texts[0].text, in_dataset=other)
+    done(make())
+    assert len(found()) == 5
+    assert server.asked[texts[0].text] == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_pause_waits_for_what_is_under_way_and_going_on_pays_for_nothing_twice(pool, add_query, make, server):
+    for n in range(30):
+        add_query(f"number {n}: Billing")
+    server.delay = 0.1
+    job = make(concurrency=3)
+
+    def work():
+        try:
+            prelabel_run.run(job.pk, api_key="k", progress=lambda job: prelabel.pause(job))
+        finally:
+            connections.close_all()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    job.refresh_from_db()
+    assert job.status == "paused"
+    counted = prelabel.counts(job)
+    assert 0 < counted["waiting"] < 30
+    assert counted["answered"] == sum(server.answered.values()), "what was paid for is kept"
+    assert prelabel.resume(job, now=False)
+    server.delay = 0.0
+    assert done(job).status == "done"
+    assert set(server.answered.values()) == {1}
+    assert len(found()) == 30
+
+
+def test_cancel_and_the_limits_of_its_life(texts, make):
+    job = make()
+    assert prelabel.cancel(job)
+    assert prelabel_run.run(job.pk) is None, "a cancelled job does not run"
+    assert prelabel.resume(job, now=False)
+    assert done(job).status == "done"
+    assert not prelabel.resume(job, now=False), "nothing is left"
+    assert not prelabel.pause(job)
+
+
+def test_a_worker_that_was_taken_for_dead_writes_nothing(texts, make, server):
+    job = make(concurrency=1)
+
+    def taken_away(job: PrelabelJob) -> None:
+        PrelabelJob.objects.filter(pk=job.pk).update(attempt="00000000-0000-0000-0000-000000000001")
+
+    server.delay = 0.25
+    ended = done(job, progress=taken_away)
+    assert ended.status == "running", "it is another worker's now"
+    assert prelabel.counts(job)["answered"] < 4
+
+
+def test_a_dead_job_is_noticed(texts, make):
+    job = make()
+    prelabel.claim(job.pk)
+    assert prelabel.fail_dead_jobs() == 0
+    silent = timezone.now() - timezone.timedelta(seconds=settings.DEAD_AFTER_SECONDS + 1)
+    PrelabelJob.objects.update(heartbeat_at=silent)
+    assert prelabel.fail_dead_jobs() == 1
+    assert prelabel.resume(job, now=False)
+
+
+def test_the_key_goes_to_the_configured_server_alone(pool, texts, settings):
+    settings.LLM_API_KEY, settings.LLM_BASE_URL = "secret", "https://llm.example.com/v1"
+    job = prelabel.create(pool, prelabel.unlabeled(pool), base_url="https://llm.example.com/v1", model="m")
+    assert prelabel.key_for(job) == "secret"
+    for elsewhere in ("https://evil.example.com/v1", "http://llm.example.com/v1", "https://llm.example.com:8443/v1"):
+        job.base_url = elsewhere
+        assert prelabel.key_for(job) == ""
+
+
+def test_the_estimate_is_near_what_the_prompt_weighs(pool, texts):
+    guess = prelabel.estimate(pool, prelabel.unlabeled(pool), batch_size=2, price_in=1.0, price_out=2.0)
+    assert (guess.queries, guess.calls, guess.tokens_out) == (4, 2, 120)
+    assert 200 < guess.tokens_in < 1_000
+    assert guess.cost == pytest.approx((guess.tokens_in + 240) / 1e6)
+
+
+# -------------------------------------------------------------------------------------------------------- the prompt
+
+
+def test_a_prompt_is_versioned_and_sees_texts_only(pool):
+    assert prompts.current(pool).version == 1
+    second = prompts.save(pool, "Route for {{ pool }}. {{ guidelines }}", None)
+    assert (second.version, prompts.save(pool, second.text, None).version) == (2, 2)
+    assert prompts.render(second.text, pool, (), 0, None) == "Route for Support."
+    for bad in ("{% if %}", "{% load static %}", "{% include 'admin/base.html' %}", "  "):
+        with pytest.raises(prompts.PromptError):
+            prompts.save(pool, bad, None)
+
+
+# -------------------------------------------------------------------------------------------------------- the command
+
+
+def test_the_command_labels_and_tells(pool, texts, server):
+    out = StringIO()
+    call_command("label", pool="support", base_url=server.url, model="m", limit=3, stdout=out)
+    assert "3 answered" in out.getvalue()
+    assert len(found()) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"pool": "nope"}, "no pool has the slug"),
+        ({"model": ""}, "Name the server's base URL and the model"),
+        ({"base_url": "ftp://x"}, "must begin with http"),
+        ({"concurrency": 0}, "--concurrency"),
+        ({"resume": 99}, "has no job 99"),
+    ],
+)
+def test_the_command_fails_in_one_clear_line(pool, texts, server, options, words):
+    given = {"pool": "support", "base_url": server.url, "model": "m"} | options
+    with pytest.raises(CommandError, match=words):
+        call_command("label", **given)
+
+
+@pytest.mark.process
+@pytest.mark.django_db(transaction=True)
+def test_a_killed_worker_is_gone_on_with_and_no_stored_answer_is_paid_for_twice(pool, add_query, make, server):
+    for n in range(60):
+        add_query(f"number {n}: Billing")
+    server.delay = 0.1
+    job = make(concurrency=4)
+    database = connections["default"].settings_dict
+    code = (
+        "import django; django.setup()\n"
+        "from django.db import connections\n"
+        f"connections['default'].settings_dict['NAME'] = {str(database['NAME'])!r}\n"
+        "from datasets_app import prelabel_run\n"
+        f"prelabel_run.run({job.pk}, api_key='k')\n"
+    )
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings"}
+    worker = subprocess.Popen([sys.executable, "-c", code], env=environment, cwd=ROOT)
+    deadline = time.monotonic() + 60
+    while PrelabelItem.objects.filter(status="answered").count() < 10:
+        assert worker.poll() is None, "the worker ended too early"
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    worker.send_signal(signal.SIGKILL)
+    worker.wait()
+    stored = set(PrelabelItem.objects.filter(status="answered").values_list("query__text", flat=True))
+    PrelabelJob.objects.update(
+        heartbeat_at=timezone.now() - timezone.timedelta(seconds=settings.DEAD_AFTER_SECONDS + 1)
+    )
+    assert prelabel.fail_dead_jobs() == 1
+    assert prelabel.resume(job, now=False)
+    server.delay = 0.0
+    assert done(job).status == "done"
+    assert len(found()) == 60
+    twice = {text for text, times in server.asked.items() if times > 1}
+    assert twice & stored == set()

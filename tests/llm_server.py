@@ -1,0 +1,169 @@
+"""A local server of `POST /chat/completions` that misbehaves on purpose, and counts what it was asked.
+
+It answers a query with the agents whose name stands in it. Alone: `python -m tests.llm_server PORT [--delay S] [--faults SHARE]`.
+"""
+
+import argparse
+import json
+import random
+import threading
+import time
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+FAULTS = ("429", "500", "slow", "cut", "prose", "not json", "wrong id", "empty")
+
+
+class Server(ThreadingHTTPServer):
+    """`answered` counts, per query text, the sound answers that left. `fault(text, nth)` names what goes wrong with the nth call
+    about a text, "" for nothing. `refuse_key`: every call is answered 401."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, port: int = 0, *, delay: float = 0.0) -> None:
+        super().__init__(("127.0.0.1", port), Handler)
+        self.delay = delay
+        self.fault: Any = lambda text, nth: ""
+        self.refuse_key = False
+        self.no_schema = False
+        self.asked: Counter[str] = Counter()
+        self.answered: Counter[str] = Counter()
+        self.busy = 0
+        self.busiest = 0
+        self.bodies: list[dict[str, Any]] = []
+        self.keys: list[str] = []
+        self.lock = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+    def __enter__(self) -> "Server":
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        return self
+
+    def __exit__(self, *args: Any) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+def random_faults(share: float, seed: int = 0) -> Any:
+    """Each text's first call goes wrong with this probability, in a way drawn from all ways."""
+
+    def fault(text: str, nth: int) -> str:
+        draw = random.Random(f"{seed}:{text}")
+        return draw.choice(FAULTS) if nth == 1 and draw.random() < share else ""
+
+    return fault
+
+
+def answer(body: dict[str, Any], wrong_id: bool = False) -> str:
+    """The agents whose name stands in the text, 0.9 sure."""
+    system = body["messages"][0]["content"]
+    roster = json.loads(system[system.index("Agents:\n") + 8 :].split("\n", 1)[0])
+    queries = json.loads(body["messages"][1]["content"])
+    answers = [
+        {
+            "query": one["query"],
+            "agents": [{"id": 999, "confidence": 0.9}]
+            if wrong_id
+            else [{"id": a["id"], "confidence": 0.9} for a in roster if a["name"].lower() in one["text"].lower()],
+        }
+        for one in queries
+    ]
+    return json.dumps({"answers": answers})
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Server
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self._send(200, {"asked": self.server.asked, "answered": self.server.answered})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        server = self.server
+        texts = [one["text"] for one in json.loads(body["messages"][1]["content"])]
+        with server.lock:
+            server.bodies.append(body)
+            server.keys.append(self.headers.get("Authorization", ""))
+            server.asked.update(texts)
+            nth = server.asked[texts[0]]
+            server.busy += 1
+            server.busiest = max(server.busiest, server.busy)
+        try:
+            self._answer(body, texts, nth)
+        finally:
+            with server.lock:
+                server.busy -= 1
+
+    def _answer(self, body: dict[str, Any], texts: list[str], nth: int) -> None:
+        server = self.server
+        if server.refuse_key:
+            return self._send(401, {"error": {"message": "Incorrect API key provided"}})
+        if server.no_schema and "response_format" in body:
+            return self._send(400, {"error": {"message": "response_format is not supported"}})
+        time.sleep(server.delay)
+        fault = server.fault(texts[0], nth)
+        if fault == "429":
+            return self._send(429, {"error": {"message": "slow down"}}, {"Retry-After": "0.3"})
+        if fault == "500":
+            return self._send(500, {"error": {"message": "out of order"}})
+        if fault == "slow":
+            time.sleep(1.0)
+        content = answer(body, wrong_id=fault == "wrong id")
+        if fault == "prose":
+            content = f"Sure! Here is what I think {{well}}:\n```json\n{content}\n```\nLet me know."
+        if fault == "not json":
+            content = "I would say billing, most probably."
+        if fault == "empty":
+            content = ""
+        usage = {"prompt_tokens": 100 * len(texts), "completion_tokens": 10 * len(texts)}
+        reply = {"choices": [{"message": {"content": content}, "finish_reason": "stop"}], "usage": usage}
+        if fault == "cut":
+            data = json.dumps(reply).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data[: len(data) // 2])
+            self.wfile.flush()
+            self.close_connection = True
+            return None
+        if fault in ("", "slow", "prose"):
+            with server.lock:
+                server.answered.update(texts)
+        return self._send(200, reply)
+
+    def _send(self, status: int, value: Any, headers: dict[str, str] | None = None) -> None:
+        data = json.dumps(value).encode()
+        try:
+            self.send_response(status)
+            for name, text in (headers or {}).items():
+                self.send_header(name, text)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("port", type=int)
+    parser.add_argument("--delay", type=float, default=0.2)
+    parser.add_argument("--faults", type=float, default=0.05)
+    options = parser.parse_args()
+    server = Server(options.port, delay=options.delay)
+    server.fault = random_faults(options.faults)
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()
