@@ -239,6 +239,22 @@ def test_of_many_reapers_one_ends_a_dead_run(run: Run) -> None:
     assert RunEvent.objects.filter(run=run).count() == 1
 
 
+def test_a_sign_of_life_in_the_last_moment_counts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempt = runs.claim(run.pk)
+    assert attempt
+    silence(run)
+    atomic = runs.transaction.atomic
+
+    def after_a_sign_of_life() -> object:
+        Run.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now())
+        return atomic()
+
+    monkeypatch.setattr(runs.transaction, "atomic", after_a_sign_of_life)
+    assert runs.fail_dead_runs() == 0
+    run.refresh_from_db()
+    assert run.status == "running"
+
+
 @pytest.mark.parametrize("status", ["queued", "running", "done"])
 def test_only_failed_and_cancelled_runs_are_launched_again(run: Run, ops: User, status: str) -> None:
     runs.claim(run.pk)

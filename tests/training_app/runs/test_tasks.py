@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -127,6 +128,21 @@ def test_cancelling_stops_the_job_at_its_next_word(run: Run, training: SimpleNam
     assert not reached
     assert [e.message for e in RunEvent.objects.filter(run=run)] == ["one", "Cancelled by ops-person"]
     assert not RouterModel.objects.exists()
+
+
+def test_the_heartbeat_notices_too_when_nothing_is_written_for_long(
+    run: Run, training: SimpleNamespace, ops: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "REPORT_SECONDS", 1000.0)
+    reached: list[int] = []
+
+    def cancel_and_wait() -> None:
+        runs.cancel(run, actor=ops)
+        until(lambda: not [t for t in threading.enumerate() if t.name == f"heartbeat of run {run.pk}"])
+
+    training.steps = [progress(), cancel_and_wait, progress(step=1), lambda: reached.append(1), progress(step=2)]
+    assert tasks.execute(run.pk) == "lost"
+    assert not reached
 
 
 def test_a_job_taken_for_dead_that_comes_back_writes_nothing(run: Run, training: SimpleNamespace, settings) -> None:
