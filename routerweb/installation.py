@@ -19,6 +19,7 @@ PLAIN_HTTP=1
 def prepare(folder: Path) -> Path:
     """Make the data folder and, if there is none, its installation.env; returns that file's path."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (folder / "static").mkdir(exist_ok=True)
     path = folder / "installation.env"
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -210,6 +210,7 @@ Q_CLUSTER: dict[str, Any] = {
     "poll": 0.5,
     "catch_up": False,
     "label": "Django Q",
+    "log_level": "WARNING",
     "ALT_CLUSTERS": {
         "train": {
             "workers": env.integer("TRAIN_WORKERS", 1, low=1),
@@ -258,6 +259,7 @@ LOGGING: dict[str, Any] = {
     "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": LOG_LEVEL},
+    "loggers": {"httpx": {"level": "WARNING"}},
 }
 
 # --- The shell of the pages ---------------------------------------------------------------------------------------
