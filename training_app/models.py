@@ -1,7 +1,7 @@
 """Training runs, the models that they make, and the decisions that a model answers."""
 
 import uuid
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from django.conf import settings
 from django.db import connection, models
@@ -188,8 +188,7 @@ class DecisionQuerySet(models.QuerySet["Decision"]):
         if connection.vendor == "postgresql":
             return self.filter(agents__contains=[agent])
         holds = "EXISTS (SELECT 1 FROM json_each(training_app_decision.agents) WHERE value = %s)"
-        found: DecisionQuerySet = self.extra(where=[holds], params=[agent])  # noqa: S610  (fixed text)
-        return found
+        return cast("DecisionQuerySet", self.extra(where=[holds], params=[agent]))  # noqa: S610  (fixed text)
 
 
 class Decision(models.Model):
