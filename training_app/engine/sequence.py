@@ -59,14 +59,18 @@ def split_words(text: str) -> list[str]:
 
 
 def ngram_buckets(word: str, buckets: int) -> list[int]:
-    """Hash buckets, 0 to buckets - 1, of a word's character n-grams, its ends marked; never empty, at most 32."""
+    """Hash buckets, 0 to buckets - 1, of a word's character n-grams, its ends marked: 1 to `MAX_NGRAMS` of them.
+
+    The word has at least one character, so marked it has at least one n-gram. A lone surrogate, which JSON can carry,
+    is hashed like any other character.
+    """
     marked = f"<{word}>"
     found = [
         zlib.crc32(marked[start : start + size].encode("utf-8", "surrogatepass")) % buckets
         for size in NGRAM_SIZES
         for start in range(len(marked) - size + 1)
     ]
-    return found[:MAX_NGRAMS] or [zlib.crc32(marked.encode("utf-8", "surrogatepass")) % buckets]
+    return found[:MAX_NGRAMS]
 
 
 @dataclass(frozen=True, slots=True)

@@ -248,7 +248,7 @@ class SequenceScorer:
     word_dropout: float = 0.05
     rare: float = 4.0
     averaging: float = 0.998
-    hollow_share: float = 0.2
+    hollow_share: float = 0.1
     hollow_threshold: float = 0.5
     empty_weight: float = 3.0
 
@@ -257,7 +257,7 @@ class SequenceScorer:
         batch = self.batch_size or (16 if rows < 2_000 else 32 if rows < 8_000 else 64)
         if self.passes is not None:
             return batch, max(1, round(self.passes * rows / batch))
-        return batch, max(1, round(min(max(1_250, 2 * rows / batch), 40 * rows / batch)))
+        return batch, max(1, round(min(max(1_500, 2 * rows / batch), 40 * rows / batch)))
 
     def fit(
         self,
