@@ -128,7 +128,9 @@ class TestJsonl:
 
 class TestCsv:
     def test_lists_blank_and_none(self) -> None:
-        found = read('id,text,required_agents\n1,a,0;BI|un\n2,b,[]\n3,c,\n4,d,"[0, ""un""]"\n5,e,"Tech, Support"\n', "csv")
+        found = read(
+            'id,text,required_agents\n1,a,0;BI|un\n2,b,[]\n3,c,\n4,d,"[0, ""un""]"\n5,e,"Tech, Support"\n', "csv"
+        )
         assert [row.required for row in found] == [{0, 5}, frozenset(), None, {0, 5}, {2}]
 
     def test_quoted_cells_span_lines(self) -> None:
@@ -177,7 +179,15 @@ def test_unknown_formats_are_refused() -> None:
 
 
 ROWS = [
-    Row(0, "a", 'quotes " and, commas;\r\nand lines\n', frozenset({0, 5}), frozenset({0, 5, 2}), "train", {"k": [1, "é"]}),
+    Row(
+        0,
+        "a",
+        'quotes " and, commas;\r\nand lines\n',
+        frozenset({0, 5}),
+        frozenset({0, 5, 2}),
+        "train",
+        {"k": [1, "é"]},
+    ),
     Row(0, "b", "none", frozenset(), frozenset(), "test"),
     Row(0, "c", "unlabeled =1+1 😀", None, None, ""),
     Row(0, "", "\ufeff odd   space\t", frozenset({2}), None, "val", {"source": "mail"}),
@@ -189,8 +199,10 @@ def test_what_is_written_reads_back_the_same(format: str) -> None:
     stream = io.BytesIO()
     assert write_rows(iter(ROWS), format, stream, AGENTS) == 4
     stream.seek(0)
-    back = [Row(0, *[getattr(r, n) for n in ("id", "text", "required", "asked", "split", "extra")])
-            for r in read_rows(stream, format, AGENTS)]
+    back = [
+        Row(0, *[getattr(r, n) for n in ("id", "text", "required", "asked", "split", "extra")])
+        for r in read_rows(stream, format, AGENTS)
+    ]
     assert back == ROWS
 
 
@@ -255,7 +267,7 @@ class TestFolder:
             read_folder(tmp_path)
 
     def test_a_missing_file_is_named(self, tmp_path) -> None:
-        with pytest.raises(DataError, match="agents.jsonl does not exist"):
+        with pytest.raises(DataError, match=r"agents\.jsonl does not exist"):
             read_folder(tmp_path)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -163,7 +164,7 @@ def random_policy(seed: int, agents: int, stop: bool, extra: int = 0) -> SharedP
     def layers(*sizes: int) -> tuple:
         return tuple(
             (rng.normal(size=(a, b)).astype(np.float32), rng.normal(size=b).astype(np.float32))
-            for a, b in zip(sizes, sizes[1:], strict=False)
+            for a, b in itertools.pairwise(sizes)
         )
 
     return SharedPolicy(layers(9 + extra, 8, 8, 1), layers(7 + extra, 8, 1) if stop else ())
@@ -193,9 +194,7 @@ def test_policies_load_as_they_were_saved() -> None:
     again = load_policy(policy.config(), policy.tensors())
     x = np.zeros((1, 4), np.float32)
     off = np.zeros((1, 4), np.bool_)
-    for ours, theirs in zip(
-        policy.values(x, x[:, :0], off, ~off), again.values(x, x[:, :0], off, ~off), strict=True
-    ):
+    for ours, theirs in zip(policy.values(x, x[:, :0], off, ~off), again.values(x, x[:, :0], off, ~off), strict=True):
         assert np.array_equal(ours, theirs)
 
 

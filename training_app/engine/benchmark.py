@@ -24,6 +24,7 @@ import numpy as np
 from training_app.engine import metrics
 from training_app.engine.config import Config, ConfigError
 from training_app.engine.data import DataError, Example, Folder, group_key, read_folder
+from training_app.engine.scorers import rows_of
 
 #: Routers that can be measured, the product's own first.
 ROUTERS = ("ddqn", "svm", "logreg", "neighbours", "constant", "keyword", "random")
@@ -212,9 +213,8 @@ def _fit_router(folder: Folder, config: Config) -> Fitted:
 
 def _fit_baseline(folder: Folder, name: str, seed: int) -> Fitted:
     from training_app.engine.baselines import BASELINES
-    from training_app.engine.train import matrices
 
-    train, val = (matrices(examples, folder.agents).rows for examples in (folder.train, folder.val))
+    train, val = rows_of(folder.train, folder.agents), rows_of(folder.val, folder.agents)
     began = time.process_time()
     fitted = BASELINES[name](folder.agents, train, val, seed)
     cpu = time.process_time() - began

@@ -228,7 +228,7 @@ def learn(
     kept: dict[str, torch.Tensor] = {name: t.clone() for name, t in target.state_dict().items()}
     if resume is not None:
         arrays, meta = resume
-        _restore(arrays, online, target, optimizer, kept)
+        restore(arrays, online, target, optimizer, kept)
         row, selected = arrays["row"].copy(), arrays["selected"].copy()
         rng.bit_generator.state = meta["rng"]
         begin, best, losses, log = meta["step"], meta["best"], list(meta["losses"]), list(meta["log"])
@@ -282,17 +282,17 @@ def learn(
 
         last = step == config.total_steps
         if step % config.val_eval_freq == 0 or last:
-            measured = _measure(target.policy(), env, val)
-            metrics = {"loss": losses[0] / losses[1], "epsilon": epsilon, **measured}
+            found = measured(target.policy(), env, val)
+            metrics = {"loss": losses[0] / losses[1], "epsilon": epsilon, **found}
             losses = [0.0, 0.0]
             log.append({"step": step, **metrics})
             # Early networks have not averaged enough steps to be compared fairly by their targets alone.
-            score = measured.get("val_jaccard", float(step))
+            score = found.get("val_jaccard", float(step))
             if not config.save_best or score >= best:
                 best = score
                 kept = {name: t.clone() for name, t in target.state_dict().items()}
             meta = {"step": step, "best": best, "losses": losses, "log": log, "rng": rng.bit_generator.state}
-            arrays = _saved(online, target, optimizer, kept) | {"row": row, "selected": selected}
+            arrays = saved_state(online, target, optimizer, kept) | {"row": row, "selected": selected}
             policy = None
             if last:
                 target.load_state_dict(kept)
@@ -372,7 +372,8 @@ def _walk(
     return np.where(ended, train.draw(rng, len(row)), row), selected
 
 
-def _measure(policy: Policy, env: RoutingEnv, val: Queries) -> dict[str, float]:
+def measured(policy: Policy, env: RoutingEnv, val: Queries) -> dict[str, float]:
+    """Mean Jaccard, exact match and steps on validation; {} without rows."""
     if not len(val):
         return {}
     chosen, _, steps = greedy(policy, val.x, val.extra, val.asked, min_agents=env.min_agents, max_agents=env.max_agents)
@@ -384,7 +385,7 @@ def _measure(policy: Policy, env: RoutingEnv, val: Queries) -> dict[str, float]:
     }
 
 
-def _saved(
+def saved_state(
     online: nn.Module, target: nn.Module, optimizer: torch.optim.Optimizer, kept: Mapping[str, torch.Tensor]
 ) -> dict[str, NDArray[Any]]:
     """Everything that changes while learning, as arrays."""
@@ -396,7 +397,7 @@ def _saved(
     return arrays
 
 
-def _restore(
+def restore(
     arrays: Mapping[str, NDArray[Any]],
     online: nn.Module,
     target: nn.Module,

@@ -60,18 +60,23 @@ def fit_tfidf(
     character_range: tuple[int, int] = (2, 5),
     max_features: int = 0,
     min_documents: int = 1,
+    characters: bool = True,
 ) -> tuple[TfIdf, Matrix]:
     """The fitted features and the matrix of the texts themselves, float64[N, features].
 
     Character n-grams are counted once per distinct token: counts = (documents x tokens) @ (tokens x n-grams), which
-    gives scikit-learn's own counts at a fraction of its time. `max_features` keeps the most frequent of each block.
+    gives scikit-learn's own counts at a fraction of its time. `max_features` keeps the most frequent of each block;
+    `characters` False leaves their block empty.
     """
     blocks = []
     by_word, words = _counts([words_of(text, *word_range) for text in texts])
     blocks.append(_most_frequent(by_word, words, max_features))
-    in_text, tokens = _counts([text.lower().split() for text in texts])
-    in_token, characters = _counts([characters_of(token, *character_range) for token in tokens])
-    blocks.append(_most_frequent((in_text @ in_token).tocsr(), characters, max_features))
+    if characters:
+        in_text, tokens = _counts([text.lower().split() for text in texts])
+        in_token, grams = _counts([characters_of(token, *character_range) for token in tokens])
+        blocks.append(_most_frequent((in_text @ in_token).tocsr(), grams, max_features))
+    else:
+        blocks.append((sp.csr_matrix((len(texts), 0)), []))
 
     idf, parts, names = [], [], []
     for counts, terms in blocks:

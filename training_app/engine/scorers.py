@@ -19,6 +19,8 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from training_app.engine.data import Agent, Example
+
 FloatArray = NDArray[np.float32]
 BoolArray = NDArray[np.bool_]
 
@@ -33,6 +35,19 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.texts)
+
+
+def rows_of(examples: Sequence[Example], agents: Sequence[Agent]) -> Rows:
+    """Examples as matrices over `agents`, in their order; what they say about other agents is left out."""
+    place = {agent.id: a for a, agent in enumerate(agents)}
+    required = np.zeros((len(examples), len(agents)), np.bool_)
+    asked = np.ones((len(examples), len(agents)), np.bool_)
+    for i, example in enumerate(examples):
+        required[i, [place[a] for a in example.required if a in place]] = True
+        if example.asked is not None:
+            asked[i] = False
+            asked[i, [place[a] for a in example.asked if a in place]] = True
+    return Rows([e.text for e in examples], required & asked, asked)
 
 
 #: Called as `progress(done, total, message)` while a scorer is fitted. It may raise to cancel the fit.
@@ -96,6 +111,7 @@ class Scorer(Protocol):
 #: kind -> (module, class) of the fitted half, imported when an artifact of that kind is loaded.
 KINDS: dict[str, tuple[str, str]] = {
     "linear": ("training_app.engine.text", "LinearMargins"),
+    "tfidf": ("training_app.engine.text", "TfIdfVectors"),
     "sequence": ("training_app.engine.sequence", "SequenceMargins"),
     "stack": ("training_app.engine.stack", "StackedMargins"),
     "embedding": ("training_app.engine.embedding", "EmbeddingMargins"),

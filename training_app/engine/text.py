@@ -184,8 +184,61 @@ class TfIdf:
         return self._names[index]
 
 
+def _vocabulary(tfidf: TfIdf) -> dict[str, Any]:
+    return {
+        "word_range": list(tfidf.word_range),
+        "character_range": list(tfidf.character_range),
+        "words": tfidf.words,
+        "characters": tfidf.characters,
+    }
+
+
+def _tfidf_from(config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> TfIdf:
+    try:
+        words, characters, idf = config["words"], config["characters"], tensors["idf"]
+        (w_low, w_high), (c_low, c_high) = config["word_range"], config["character_range"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"the vocabulary lacks {error}") from None
+    if not all(isinstance(grams, list) and all(isinstance(g, str) for g in grams) for grams in (words, characters)):
+        raise ValueError("the vocabulary must hold texts")
+    ranges = (int(w_low), int(w_high)), (int(c_low), int(c_high))
+    if not all(1 <= low <= high <= 10 for low, high in ranges):
+        raise ValueError(f"n-gram ranges {ranges} are not within 1 to 10")
+    return TfIdf(words, characters, idf, *ranges)
+
+
 def _joined(left: str, right: str) -> str:
     return f"{left} {right}"
+
+
+class TfIdfVectors:
+    """TF-IDF itself as what a policy sees: `logits` are dense features, float32[N, features]."""
+
+    kind: ClassVar[str] = "tfidf"
+
+    def __init__(self, tfidf: TfIdf) -> None:
+        self.tfidf = tfidf
+
+    def logits(self, texts: Sequence[str]) -> FloatArray:
+        starts, indices, values = self.tfidf.rows(texts)
+        out = np.zeros((len(texts), self.tfidf.size), np.float32)
+        out[np.repeat(np.arange(len(texts)), np.diff(starts)), indices] = values
+        return out
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        return {"idf": self.tfidf.idf}
+
+    def config(self) -> dict[str, Any]:
+        return _vocabulary(self.tfidf)
+
+    @classmethod
+    def from_tensors(cls, config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> TfIdfVectors:
+        """Raises ValueError where the vocabulary and the frequencies do not fit."""
+        return cls(_tfidf_from(config, tensors))
+
+    def explain(self, text: str, top: int = 8) -> list[list[tuple[str, float]]]:
+        """Raw features belong to no agent."""
+        return []
 
 
 class LinearMargins:
@@ -229,28 +282,16 @@ class LinearMargins:
         return {"idf": self.tfidf.idf, "weights": self.weights, "bias": self.bias}
 
     def config(self) -> dict[str, Any]:
-        return {
-            "word_range": list(self.tfidf.word_range),
-            "character_range": list(self.tfidf.character_range),
-            "words": self.tfidf.words,
-            "characters": self.tfidf.characters,
-        }
+        return _vocabulary(self.tfidf)
 
     @classmethod
     def from_tensors(cls, config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> LinearMargins:
         """Raises ValueError where the vocabulary and the arrays do not fit."""
         try:
-            words, characters = config["words"], config["characters"]
-            (w_low, w_high), (c_low, c_high) = config["word_range"], config["character_range"]
-            idf, weights, bias = tensors["idf"], tensors["weights"], tensors["bias"]
-        except (KeyError, TypeError, ValueError) as error:
+            weights, bias = tensors["weights"], tensors["bias"]
+        except KeyError as error:
             raise ValueError(f"the linear scorer lacks {error}") from None
-        if not all(isinstance(gram, str) for grams in (words, characters) for gram in grams):
-            raise ValueError("the vocabulary of the linear scorer must hold texts")
-        ranges = (int(w_low), int(w_high)), (int(c_low), int(c_high))
-        if not all(1 <= low <= high <= 10 for low, high in ranges):
-            raise ValueError(f"n-gram ranges {ranges} are not within 1 to 10")
-        return cls(TfIdf(words, characters, idf, *ranges), weights, bias)
+        return cls(_tfidf_from(config, tensors), weights, bias)
 
     def explain(self, text: str, top: int = 8) -> list[list[tuple[str, float]]]:
         """Per agent, the n-grams whose value times weight is largest, either sign."""

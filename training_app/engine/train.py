@@ -6,6 +6,7 @@ the same artifact. Imported by workers only: it brings torch and scikit-learn.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import queue
 import threading
@@ -25,10 +26,22 @@ from training_app.engine.data import Agent, Example, group_key
 from training_app.engine.ddqn import Queries, learn
 from training_app.engine.encoders import fit_encoder
 from training_app.engine.env import RoutingEnv
+from training_app.engine.linear import fit_tfidf
 from training_app.engine.policy import Policy, greedy
+from training_app.engine.published import learn_published
 from training_app.engine.router import Router, scorer_parts
 from training_app.engine.scorecard import scorecard
-from training_app.engine.scorers import BoolArray, CrossFit, Platt, Rows, ScorerProgress, load_scorer
+from training_app.engine.scorers import (
+    BoolArray,
+    CrossFit,
+    FittedScorer,
+    Platt,
+    Rows,
+    ScorerProgress,
+    load_scorer,
+    rows_of,
+)
+from training_app.engine.text import TfIdfVectors
 
 T = TypeVar("T")
 
@@ -82,17 +95,8 @@ class Matrices:
         return np.asarray(self.rows.asked.all(axis=1))
 
 
-def matrices(examples: Sequence[Example], agents: Sequence[Agent]) -> Matrices:
-    """Examples as matrices over `agents`; what they say about other agents is left out."""
-    place = {agent.id: a for a, agent in enumerate(agents)}
-    required = np.zeros((len(examples), len(agents)), np.bool_)
-    asked = np.ones((len(examples), len(agents)), np.bool_)
-    for i, example in enumerate(examples):
-        required[i, [place[a] for a in example.required if a in place]] = True
-        if example.asked is not None:
-            asked[i] = False
-            asked[i, [place[a] for a in example.asked if a in place]] = True
-    return Matrices(list(examples), Rows([e.text for e in examples], required & asked, asked))
+def _matrices(examples: Sequence[Example], agents: Sequence[Agent]) -> Matrices:
+    return Matrices(list(examples), rows_of(examples, agents))
 
 
 def _checked(agents: Sequence[Agent], examples: Sequence[Example]) -> tuple[list[Agent], list[str]]:
@@ -197,10 +201,12 @@ def _draw_weights(required: BoolArray, share: float) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Scores:
-    """What the scorer phase hands on: the scorer, its map, and the log-odds of the training rows."""
+    """What the scorer phase hands on: the scorer, its map, the log-odds of the training rows; and, where the policy
+    sees something else than log-odds, what it sees."""
 
     fit: CrossFit
     report: dict[str, Any]
+    features: FittedScorer | None = None
 
 
 def train(
@@ -216,7 +222,7 @@ def train(
     covered, warnings = _checked(agents, examples)
     belongs = fingerprint(config, agents, examples)
     saved = _read_checkpoint(checkpoint, belongs) if checkpoint is not None else None
-    splits = {s: matrices([e for e in examples if e.split == s], covered) for s in ("train", "val", "test")}
+    splits = {s: _matrices([e for e in examples if e.split == s], covered) for s in ("train", "val", "test")}
     rows = splits["train"].rows
     timing: dict[str, float] = {}
     began = time.process_time()
@@ -241,7 +247,10 @@ def train(
         config.step_cost,
         min(config.min_agents, len(covered)),
         config.max_agents,
+        config.action_masking,
+        config.max_steps_per_episode if config.recipe == "tfidf" else 0,
     )
+    features = scores.features
     seen = scores.fit.log_odds if config.cross_fitting else scores.fit.platt(scores.fit.fitted.logits(rows.texts))
     weight = _draw_weights(rows.required, config.none_share)
     nothing = np.zeros((len(rows), 0), np.float32)
@@ -249,9 +258,14 @@ def train(
     whole = np.flatnonzero(splits["val"].whole)
     whole = whole if whole.size else np.arange(len(val_rows))
     nothing = np.zeros((len(val_rows), 0), np.float32)
-    validation = Queries(served, nothing, val_rows.required, val_rows.asked)
+    looked_at = served
+    if features is not None:
+        training = dataclasses.replace(training, x=features.logits(rows.texts))
+        looked_at = features.logits(val_rows.texts)
+    validation = Queries(looked_at, nothing, val_rows.required, val_rows.asked)
     resume = saved[1] if saved is not None else None
-    for count, tick in enumerate(learn(config, env, training, validation.take(whole), resume), start=1):
+    method = learn if features is None else learn_published
+    for count, tick in enumerate(method(config, env, training, validation.take(whole), resume), start=1):
         kept = None
         if tick.policy is None and count % CHECKPOINT_EVERY == 0:
             kept = _checkpoint(belongs, scores, (tick.state or {}, tick.meta or {}))
@@ -316,7 +330,13 @@ def train(
 def _scorer_phase(config: Config, rows: Rows, groups: list[str]) -> Generator[Progress, None, _Scores]:
     def work(progress: ScorerProgress) -> _Scores:
         fit, report = fit_encoder(config, rows, groups, progress=progress)
-        return _Scores(fit, report)
+        features = None
+        if config.recipe == "tfidf":
+            tfidf, _ = fit_tfidf(
+                rows.texts, word_range=(1, 1), characters=False, max_features=config.tfidf_max_features
+            )
+            features = TfIdfVectors(tfidf)
+        return _Scores(fit, report, features)
 
     yield Progress("features", 0, 1, "reading the queries")
     return (yield from _streamed(work, "scorer"))
@@ -378,7 +398,13 @@ def _artifact(config: Config, agents: Sequence[Agent], scores: _Scores, policy: 
     entry, vocabulary, tensors = scorer_parts("scorer", scores.fit.fitted)
     tensors |= {"platt.scale": scores.fit.platt.scale, "platt.shift": scores.fit.platt.shift}
     tensors |= {f"policy.{name}": tensor for name, tensor in policy.tensors().items()}
+    words = {"scorer": vocabulary}
+    features = None
+    if scores.features is not None:
+        features, words["features"], arrays = scorer_parts("features", scores.features)
+        tensors |= arrays
     settings = {
+        "features": features,
         "agents": [asdict(agent) for agent in agents],
         "scorer": entry,
         "policy": policy.config(),
@@ -388,7 +414,7 @@ def _artifact(config: Config, agents: Sequence[Agent], scores: _Scores, policy: 
         "training": config.to_mapping(),
         "version_info": {"format": artifact.FORMAT, "encoder": scores.fit.fitted.kind, "seed": config.seed},
     }
-    return Artifact(settings, {"scorer": vocabulary}, tensors)
+    return Artifact(settings, words, tensors)
 
 
 # -------------------------------------------------------------------------------------------------------- checkpoints
@@ -408,7 +434,12 @@ def _checkpoint(belongs: str, scores: _Scores, policy: tuple[dict[str, Any], dic
         "vocabulary": vocabulary,
         "report": scores.report,
         "policy": None,
+        "features": None,
     }
+    if scores.features is not None:
+        about, words, arrays = scorer_parts("features", scores.features)
+        state["features"] = {**about, "vocabulary": words}
+        tensors |= arrays
     if policy is not None:
         tensors |= {f"learn.{name}": tensor for name, tensor in policy[0].items()}
         state["policy"] = policy[1]
@@ -428,11 +459,16 @@ def _read_checkpoint(data: bytes, belongs: str) -> tuple[_Scores, tuple[dict[str
         fitted = load_scorer(state["scorer"]["kind"], {**state["scorer"]["settings"], **state["vocabulary"]}, parts)
         platt = Platt(tensors["platt.scale"], tensors["platt.shift"])
         fit = CrossFit(tensors["train.log_odds"], tensors["train.margins"], fitted, platt)
+        features = None
+        if state["features"]:
+            about = state["features"]
+            parts = {n.removeprefix("features."): t for n, t in tensors.items() if n.startswith("features.")}
+            features = load_scorer(about["kind"], {**about["settings"], **about["vocabulary"]}, parts)
         resume = None
         if state["policy"] is not None:
             learnt = {n.removeprefix("learn."): t for n, t in tensors.items() if n.startswith("learn.")}
             resume = (learnt, state["policy"])
-        return _Scores(fit, state["report"]), resume
+        return _Scores(fit, state["report"], features), resume
     except (ArtifactError, KeyError, TypeError, ValueError) as error:
         raise TrainError(f"The checkpoint cannot be read ({error}): start the run anew.") from error
 

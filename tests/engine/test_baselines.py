@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.engine.synthetic import AGENTS, examples
+from training_app.engine.baselines import BASELINES, best_threshold
+from training_app.engine.benchmark import BenchmarkError, benchmark, combine, leaderboard
+from training_app.engine.data import Row, write_rows
+from training_app.engine.env import jaccard
+from training_app.engine.scorers import Rows, rows_of
+
+SPLITS = {s: rows_of([e for e in examples() if e.split == s], AGENTS) for s in ("train", "val", "test")}
+
+
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [("svm", 0.85), ("logreg", 0.85), ("neighbours", 0.7), ("constant", 0.15), ("keyword", 0.3), ("random", 0.1)],
+)
+def test_baselines_are_no_straw_men(name: str, least: float) -> None:
+    fitted = BASELINES[name](AGENTS, SPLITS["train"], SPLITS["val"], 0)
+    test = SPLITS["test"]
+    found = fitted.select(test.texts)
+    assert found.shape == test.required.shape
+    assert float(jaccard(found, test.required).mean()) >= least
+    assert np.array_equal(found, fitted.select(test.texts))
+    alone = fitted.select(test.texts[:1])
+    assert alone.shape == (1, 4)
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_baselines_do_without_validation_rows(name: str) -> None:
+    nothing = Rows([], np.zeros((0, 4), bool), np.zeros((0, 4), bool))
+    assert BASELINES[name](AGENTS, SPLITS["train"], nothing, 0).select(["hello"]).shape == (1, 4)
+
+
+def test_the_constant_set_is_the_best_of_its_walk() -> None:
+    required = np.array([[1, 1, 0, 0]] * 5 + [[0, 0, 0, 0]] * 4, bool)
+    rows = Rows(["x"] * 9, required, np.ones_like(required))
+    chosen = BASELINES["constant"](AGENTS, rows, rows, 0).select(["y"])
+    # One agent (5 * 1/2) is worse than none (4); two (5) are better.
+    assert chosen.tolist() == [[True, True, False, False]]
+
+
+def test_the_threshold_is_the_middle_of_the_best_stretch() -> None:
+    rows = Rows(["a", "b"], np.array([[True], [False]]), np.ones((2, 1), bool))
+    threshold = best_threshold(np.array([[2.0], [-2.0]]), rows)
+    assert -1 < threshold < 1
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "agents.jsonl").write_text(
+        "".join(json.dumps({"id": a.id, "name": a.name, "description": a.description}) + "\n" for a in AGENTS)
+    )
+    for split in ("train", "val", "test"):
+        with (tmp_path / f"{split}.jsonl").open("wb") as stream:
+            write_rows((Row(0, e.id, e.text, e.required) for e in examples() if e.split == split), "jsonl", stream)
+    return tmp_path
+
+
+def test_benchmark_measures_each_router_in_a_process_of_its_own(folder) -> None:
+    settings = {"encoder": "linear", "svm_c": 1.0, "folds": 2, "total_steps": 300, "learning_rate": 0.01}
+    told: list[str] = []
+    found = benchmark(folder, ["ddqn", "constant"], 1, settings, told.append)
+    assert told == ["ddqn, seed 0", "constant, seed 0"]
+    assert found["data"]["test"] == 24
+    for figures in found["routers"].values():
+        for measure in ("jaccard", "f1", "exact", "success", "set_size"):
+            assert set(figures[measure]) == {"mean", "low", "high"}
+        assert set(figures["empty"]) == {"precision", "recall"}
+        for name in ("train_cpu_seconds", "peak_mb", "route_us_p50", "route_us_p99", "batch_routes_per_second"):
+            assert figures[name] >= 0
+        assert figures["route_us_p50"] <= figures["route_us_p99"]
+    assert found["routers"]["ddqn"]["peak_mb"] > 50
+    lines = list(leaderboard(found))
+    assert lines[3].startswith("ddqn")
+    json.dumps(found)
+
+
+def test_benchmark_says_what_is_wrong(folder) -> None:
+    with pytest.raises(BenchmarkError, match="unknown router bert"):
+        benchmark(folder, ["bert"])
+    (folder / "test.jsonl").unlink()
+    with pytest.raises(BenchmarkError, match=r"test\.jsonl"):
+        benchmark(folder, ["constant"])
+
+
+def test_seeds_are_averaged_before_queries_are_drawn() -> None:
+    required = np.array([[True], [True]])
+    base = {
+        "answerable": None,
+        "train_cpu_seconds": 1.0,
+        "peak_mb": 5.0,
+        "route_us_p50": 1.0,
+        "route_us_p99": 2.0,
+        "batch_routes_per_second": 3.0,
+    }
+    runs = [{**base, "selected": np.array([[True], [False]])}, {**base, "selected": np.array([[False], [True]])}]
+    found = combine(runs, required, np.array([True, True]))
+    assert found["jaccard"] == {"mean": 0.5, "low": 0.5, "high": 0.5}
+    assert [seed["jaccard"] for seed in found["seeds"]] == [0.5, 0.5]

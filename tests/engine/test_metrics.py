@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from training_app.engine import metrics
+from training_app.engine.data import Agent
+
+
+def bits(*rows: str) -> np.ndarray:
+    return np.array([[c == "1" for c in row] for row in rows])
+
+
+SELECTED = bits("000", "100", "000", "110", "110")
+REQUIRED = bits("000", "000", "010", "011", "110")
+
+
+def test_every_measure_of_every_edge() -> None:
+    found = metrics.per_query(SELECTED, REQUIRED)
+    expected = {
+        "jaccard": [1, 0, 0, 1 / 3, 1],
+        "precision": [1, 0, 0, 1 / 2, 1],
+        "recall": [1, 0, 0, 1 / 2, 1],
+        "f1": [1, 0, 0, 1 / 2, 1],
+        "exact": [1, 0, 0, 0, 1],
+        "success": [1, 1, 0, 0, 1],
+        "set_size": [0, 1, 0, 2, 2],
+        "over": [0, 1, 0, 1, 0],
+        "under": [0, 0, 1, 1, 0],
+    }
+    assert set(found) == set(expected) == set(metrics.MEASURES)
+    for name, values in expected.items():
+        assert found[name].tolist() == pytest.approx(values), name
+
+
+def test_buckets() -> None:
+    required = np.arange(9)[None] < np.array([0, 1, 2, 3, 4, 6, 7, 9])[:, None]
+    assert metrics.bucket_of(required) == ["0", "1", "2-3", "2-3", "4-6", "4-6", "7+", "7+"]
+    assert {b: v["queries"] for b, v in metrics.by_size(required, required).items()} == {
+        "0": 1,
+        "1": 1,
+        "2-3": 2,
+        "4-6": 2,
+        "7+": 2,
+    }
+
+
+def test_an_interval_covers_the_mean_and_narrows_with_queries() -> None:
+    rng = np.random.default_rng(0)
+    few, many = metrics.interval(rng.random(50)), metrics.interval(rng.random(5000))
+    for found in (few, many):
+        assert found["low"] < found["mean"] < found["high"]
+    assert many["high"] - many["low"] < 0.2 * (few["high"] - few["low"])
+    assert metrics.interval(rng.random(50)) != few
+    assert metrics.interval(np.ones(3)) == {"mean": 1, "low": 1, "high": 1}
+    assert np.isnan(metrics.interval(np.zeros(0))["mean"])
+
+
+def test_the_interval_of_seeds_is_over_queries_of_their_mean() -> None:
+    values = np.array([[0.0, 1.0], [1.0, 0.0]])
+    assert metrics.interval(values) == {"mean": 0.5, "low": 0.5, "high": 0.5}
+
+
+def test_pairing_takes_out_what_queries_share() -> None:
+    rng = np.random.default_rng(1)
+    hard = rng.random(300)
+    found = metrics.paired(hard + 0.01, hard)
+    assert found == pytest.approx({"mean": 0.01, "low": 0.01, "high": 0.01})
+
+
+def test_empty_sets() -> None:
+    assert metrics.empty_sets(SELECTED, REQUIRED) == {"precision": 0.5, "recall": 0.5}
+    assert metrics.empty_sets(bits("1"), bits("1")) == {"precision": None, "recall": None}
+
+
+def test_by_agent_counts_asked_rows_only() -> None:
+    asked = np.ones_like(REQUIRED)
+    asked[3, 0] = False
+    agents = [Agent(i, str(i)) for i in range(3)]
+    first, second, third = metrics.by_agent(SELECTED, REQUIRED, asked, agents)
+    assert (first["queries"], first["support"], first["selected"], first["precision"]) == (4, 1, 2, 0.5)
+    assert second["recall"] == pytest.approx(2 / 3)
+    assert (third["precision"], third["recall"], third["f1"]) == (None, 0, 0)
+
+
+def test_calibration_error() -> None:
+    p = np.array([0.9] * 10 + [0.1] * 10, np.float32)
+    y = np.array([True] * 9 + [False] + [True] + [False] * 9)
+    assert metrics.calibration_error(p, y) == pytest.approx(0, abs=1e-6)
+    assert metrics.calibration_error(p, ~y) == pytest.approx(0.8, abs=1e-6)
+    assert metrics.calibration_error(np.array([1.0]), np.array([True])) == 0
+    assert [b["count"] for b in metrics.reliability(p, y)] == [10, 10]
+
+
+def test_auroc_and_false_positives() -> None:
+    score = np.array([3.0, 2.0, 2.0, 1.0])
+    positive = np.array([True, True, False, False])
+    assert metrics.auroc(score, positive) == pytest.approx(3.5 / 4)
+    assert metrics.auroc(-score, positive) == pytest.approx(0.5 / 4)
+    assert metrics.auroc(score, np.ones(4, bool)) is None
+    assert metrics.fpr95(score, positive) == 0.5
+    assert metrics.fpr95(score, np.zeros(4, bool)) is None
+
+
+def test_flips() -> None:
+    assert metrics.flip_rate(SELECTED, SELECTED) == 0
+    assert metrics.flip_rate(SELECTED, REQUIRED) == pytest.approx(3 / 5)

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.engine.synthetic import AGENTS, examples
+from training_app.engine.encoders import choose, stack
+from training_app.engine.linear import LinearScorer
+from training_app.engine.scorers import CrossFit, Platt, cross_fit, load_scorer, rows_of
+from training_app.engine.stack import StackedMargins, fit_weights
+
+ROWS = rows_of(examples(80), AGENTS)
+
+
+@pytest.fixture(scope="module")
+def fits() -> list[CrossFit]:
+    groups = [str(i) for i in range(len(ROWS))]
+    scorers = [LinearScorer(), LinearScorer(character_range=(3, 4), word_range=(1, 1))]
+    return [cross_fit(s, ROWS.texts, ROWS.required, ROWS.asked, groups, seed=0, folds=2) for s in scorers]
+
+
+def test_a_stack_is_the_weighted_sum_of_its_scorers(fits: list[CrossFit]) -> None:
+    merged = stack(fits, ROWS).fitted
+    texts = ROWS.texts[:10]
+    expected = sum(w * f.platt(f.fitted.logits(texts)) for w, f in zip(merged.weights, fits, strict=True))
+    np.testing.assert_allclose(merged.logits(texts), expected + merged.shift, rtol=1e-5, atol=1e-5)
+    assert len(merged.explain(texts[0])) == 4
+
+
+def test_it_loads_as_it_was_saved(fits: list[CrossFit]) -> None:
+    merged = stack(fits, ROWS).fitted
+    again = load_scorer("stack", merged.config(), merged.tensors())
+    assert isinstance(again, StackedMargins)
+    assert np.array_equal(again.logits(ROWS.texts), merged.logits(ROWS.texts))
+    tensors = merged.tensors()
+    del tensors["1.scale"]
+    with pytest.raises(ValueError, match="lacks"):
+        load_scorer("stack", merged.config(), tensors)
+    with pytest.raises(ValueError, match="no stack"):
+        load_scorer("stack", {**merged.config(), "kinds": ["stack", "linear"]}, merged.tensors())
+
+
+def test_noise_gets_no_weight() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.random((400, 3)) < 0.4
+    good = np.where(y, 2.0, -2.0) + rng.normal(size=y.shape)
+    weights, _ = fit_weights([good, -good + 3 * rng.normal(size=y.shape), rng.normal(size=y.shape)], y, np.ones_like(y))
+    assert weights[0] > 0.8
+    assert weights[1] >= 0
+    assert abs(weights[2]) < 0.3
+
+
+def test_the_simpler_scorer_stays_unless_beaten_beyond_the_noise(fits: list[CrossFit]) -> None:
+    y = ROWS.required
+
+    def fit(noise: float, seed: int) -> CrossFit:
+        rng = np.random.default_rng(seed)
+        x = (np.where(y, 3.0, -3.0) + noise * rng.normal(size=y.shape)).astype(np.float32)
+        one = np.ones(4, np.float32)
+        return CrossFit(x, x, fits[0].fitted, Platt(one, one))
+
+    assert choose({"linear": fit(2.0, 0), "sequence": fit(2.0, 1)}, ROWS)[0] == "linear"
+    choice, figures = choose({"linear": fit(4.0, 0), "sequence": fit(0.5, 1)}, ROWS)
+    assert choice == "sequence"
+    assert figures["sequence"]["against"]["low"] > 0

@@ -1,0 +1,198 @@
+"""The published recipe: Double DQN on raw TF-IDF, epsilon-greedy episodes and a uniform replay buffer.
+
+It stands beside `ddqn.py` so that the published figures can be reproduced with this code. The state is the TF-IDF
+vector of the query and the mask of selected agents; the network is a plain multilayer perceptron with one output per
+agent and one for STOP; only the taken action is learnt; the target network is a copy, made every
+`target_update_freq` steps, or follows softly where `tau` is above 0.
+
+Imported by workers only: it brings torch.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from training_app.engine.config import Config
+from training_app.engine.ddqn import PlainNetwork, Queries, Tick, measured, restore, saved_state
+from training_app.engine.env import RoutingEnv
+
+
+class Replay:
+    """A ring of transitions. A query's features are kept once, by row; a state adds the mask of selected agents."""
+
+    def __init__(self, capacity: int, agents: int) -> None:
+        self.row = np.zeros(capacity, np.int64)
+        self.selected = np.zeros((capacity, agents), np.bool_)
+        self.action = np.zeros(capacity, np.int64)
+        self.reward = np.zeros(capacity, np.float32)
+        self.after = np.zeros((capacity, agents), np.bool_)
+        self.ended = np.zeros(capacity, np.bool_)
+        self.count = 0  # transitions ever added
+
+    def __len__(self) -> int:
+        return min(self.count, len(self.row))
+
+    def add(
+        self, row: int, selected: NDArray[Any], action: int, reward: float, after: NDArray[Any], ended: bool
+    ) -> None:
+        at = self.count % len(self.row)
+        self.row[at], self.selected[at], self.action[at] = row, selected, action
+        self.reward[at], self.after[at], self.ended[at] = reward, after, ended
+        self.count += 1
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        size = len(self)
+        names = ("row", "selected", "action", "reward", "after", "ended")
+        return {f"replay.{name}": getattr(self, name)[:size].copy() for name in names}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], count: int) -> None:
+        self.count = count
+        for name in ("row", "selected", "action", "reward", "after", "ended"):
+            getattr(self, name)[: len(self)] = arrays[f"replay.{name}"]
+
+
+def learn_published(
+    config: Config,
+    env: RoutingEnv,
+    train: Queries,
+    val: Queries,
+    resume: tuple[Mapping[str, NDArray[Any]], Mapping[str, Any]] | None = None,
+) -> Iterator[Tick]:
+    """As `ddqn.learn`, by the published recipe; x of the queries is their TF-IDF, float32[N, D]."""
+    torch.set_num_threads(1)
+    agents = train.required.shape[1]
+    rng = np.random.Generator(np.random.PCG64(config.seed))
+    generator = torch.Generator().manual_seed(config.seed)
+    online = PlainNetwork(train.x.shape[1] + agents, agents, config.hidden_layers, True, generator)
+    target = copy.deepcopy(online)
+    optimizer = torch.optim.Adam(online.parameters(), lr=config.learning_rate)
+    replay = Replay(config.replay_buffer_size, agents)
+    kept = {name: t.clone() for name, t in online.state_dict().items()}
+    begin, best, losses, taken = 0, -1.0, [0.0, 0.0], 0
+    log: list[dict[str, float]] = []
+    row, selected = int(train.draw(rng, 1)[0]), np.zeros(agents, np.bool_)
+    if resume is not None:
+        arrays, meta = resume
+        restore(arrays, online, target, optimizer, kept)
+        replay.restore(arrays, meta["count"])
+        row, selected, taken = meta["row"], arrays["walker"].copy(), meta["taken"]
+        rng.bit_generator.state = meta["rng"]
+        begin, best, losses, log = meta["step"], meta["best"], list(meta["losses"]), list(meta["log"])
+
+    for step in range(begin + 1, config.total_steps + 1):
+        epsilon = config.epsilon_end + max(0.0, 1 - step / config.epsilon_decay_steps) * (
+            config.epsilon_start - config.epsilon_end
+        )
+        # One environment step. s_t = (row, selected), a_t, r_t, s_{t+1}.
+        asked = train.asked[row]
+        allowed = np.append(env.selectable(selected, asked), env.stoppable(selected, asked))
+        if rng.random() < epsilon:
+            action = int(rng.choice(np.flatnonzero(allowed)))
+        else:
+            with torch.no_grad():
+                state = torch.from_numpy(np.concatenate([train.x[row], selected], dtype=np.float32))[None]
+                q, stop = online(state)
+            values = np.append(q[0].numpy(), stop.numpy())
+            action = int(np.where(allowed, values, -np.inf).argmax())
+        taken += 1
+        after = selected.copy()
+        required = train.required[row] & asked
+        if action < agents:
+            after[action] = True
+            reward = float(env.selection_rewards(selected[None], required[None])[0, action])
+        else:
+            reward = 0.0
+        full = not env.selectable(after, asked).any()
+        ended = action == agents or full or taken >= config.max_steps_per_episode
+        if ended:
+            # The end pays; as published, the selection that ends an episode costs nothing of its own.
+            paid = float(env.stop_rewards(after[None], required[None], rng)[0])
+            reward = reward if env.shaped else paid
+        replay.add(row, selected, action, reward, after, ended)
+        selected = after
+        if ended:
+            row, selected, taken = int(train.draw(rng, 1)[0]), np.zeros(agents, np.bool_), 0
+
+        if len(replay) >= config.min_replay_size:
+            drawn = rng.integers(len(replay), size=config.batch_size)
+            losses = [losses[0] + _step(config, env, train, replay, drawn, online, target, optimizer), losses[1] + 1]
+        with torch.no_grad():
+            if config.tau:
+                for slow, fast in zip(target.parameters(), online.parameters(), strict=True):
+                    slow.lerp_(fast, config.tau)
+            elif step % config.target_update_freq == 0:
+                target.load_state_dict(online.state_dict())
+
+        last = step == config.total_steps
+        if step % config.val_eval_freq == 0 or last:
+            found = measured(online.policy(), env, val)
+            metrics = {"loss": losses[0] / max(1.0, losses[1]), "epsilon": epsilon, **found}
+            losses = [0.0, 0.0]
+            log.append({"step": step, **metrics})
+            score = found.get("val_jaccard", float(step))
+            if not config.save_best or score > best:
+                best = score
+                kept = {name: t.clone() for name, t in online.state_dict().items()}
+            meta = {
+                "step": step,
+                "best": best,
+                "losses": losses,
+                "log": log,
+                "rng": rng.bit_generator.state,
+                "count": replay.count,
+                "row": row,
+                "taken": taken,
+            }
+            arrays = saved_state(online, target, optimizer, kept) | replay.arrays() | {"walker": selected.copy()}
+            policy = None
+            if last:
+                online.load_state_dict(kept)
+                policy = online.policy()
+            yield Tick(step, metrics, arrays, copy.deepcopy(meta), policy)
+
+
+def _step(
+    config: Config,
+    env: RoutingEnv,
+    train: Queries,
+    replay: Replay,
+    drawn: NDArray[np.int64],
+    online: PlainNetwork,
+    target: PlainNetwork,
+    optimizer: torch.optim.Optimizer,
+) -> float:
+    """One gradient step on a batch of transitions; returns the loss."""
+    rows = replay.row[drawn]
+    features = train.x[rows]
+
+    def states(selected: NDArray[np.bool_]) -> torch.Tensor:
+        return torch.from_numpy(np.concatenate([features, selected], axis=1, dtype=np.float32))
+
+    after = replay.after[drawn]
+    allowed = np.concatenate(
+        [env.selectable(after, train.asked[rows]), env.stoppable(after, train.asked[rows])[:, None]], axis=1
+    )
+    with torch.no_grad():
+        # Double DQN: the online network chooses, the target network judges.
+        next_q, next_stop = online(states(after))
+        chosen = torch.cat([next_q, next_stop[:, None]], dim=1)
+        chosen[torch.from_numpy(~allowed)] = -torch.inf
+        judged_q, judged_stop = target(states(after))
+        judged = torch.cat([judged_q, judged_stop[:, None]], dim=1)
+        value = judged.gather(1, chosen.argmax(dim=1, keepdim=True))[:, 0]
+        going = torch.from_numpy(~replay.ended[drawn]).float()
+        y = torch.from_numpy(replay.reward[drawn]) + config.gamma * value * going
+    q, stop = online(states(replay.selected[drawn]))
+    taken = torch.cat([q, stop[:, None]], dim=1).gather(1, torch.from_numpy(replay.action[drawn])[:, None])[:, 0]
+    loss = nn.functional.mse_loss(taken, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return float(loss.detach())
