@@ -28,6 +28,8 @@ CODE_LETTERS = string.ascii_uppercase + string.digits
 
 #: Told of a pool, in the change's transaction, when labels change what they say: agents were merged, or a merge taken back.
 on_merge: list[Callable[[Pool], None]] = []
+#: Told of each new agent, in the transaction that adds it: labels that were made before were not asked about it.
+on_add: list[Callable[[Agent], None]] = []
 
 
 class PoolError(Exception):
@@ -199,6 +201,8 @@ def add_agent(
         _checked(agent)
         agent.save()
         _tell("agent.added", pool, agent, actor, actor_name, {"id": agent.number})
+        for told in on_add:
+            told(agent)
     return agent
 
 
@@ -374,6 +378,8 @@ def load_agents(pool: Pool, agents: Sequence[data.Agent], actor: User | None = N
                 row.save()
                 present[agent.id] = row
                 created += 1
+                for told in on_add:
+                    told(row)
             top = max((number for number in present), default=-1) + 1
             Pool.objects.filter(pk=pool.pk, next_agent_number__lt=top).update(next_agent_number=top)
             pool.refresh_from_db(fields=("next_agent_number",))

@@ -8,7 +8,8 @@ class DatasetsAppConfig(AppConfig):
 
     def ready(self) -> None:
         from agents_app import effects, pools
-        from datasets_app import agent_effects, tasks
+        from datasets_app import agent_effects, reask, tasks
 
         effects.register(agent_effects.of_retiring)
         pools.on_merge.append(tasks.recompose_after_merge)
+        pools.on_add.append(reask.of_adding)

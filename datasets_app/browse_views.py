@@ -20,7 +20,7 @@ from agents_app import audit
 from agents_app.access import Role, get_pool, require_role, roles_of
 from agents_app.models import Agent, Pool
 from datasets_app import browse, bulk, exports, labeling, queue, snapshots, suggestions
-from datasets_app.labeling_views import history
+from datasets_app.labeling_page import history
 from datasets_app.models import Assignment, BulkChange, Label, Query, QueueItem, Split
 from routerweb.http import page
 

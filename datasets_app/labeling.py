@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents_app.access import Role, roles_of
-from agents_app.models import Pool
+from agents_app.models import Agent, Pool
 from datasets_app import disagreement, gold, labels, queue, suggestions
 from datasets_app.models import Assignment, Draft, Label, Query, Submission
 
@@ -118,6 +118,8 @@ def submit(
         if done is not None:
             return done
         choice.check()
+        if lease.item.agent is not None and choice.asked != {lease.item.agent.number}:
+            raise ChoiceError(_("This question is about %(agent)s alone.") % {"agent": lease.item.agent.name})
         current = own_label(query, person)
         if current is not None and current.pk != base and not replace:
             raise Stale(current)
@@ -129,16 +131,20 @@ def submit(
             asked=choice.asked,
             unsure=choice.unsure,
             provenance=_provenance(lease, choice, seconds),
+            extend=lease.item.agent_id is not None,
         )
         submission = Submission.objects.create(key=key, item=lease.item, person=person, label=label)
         queue.finish(lease)
-        drop_draft(query, person)
+        if lease.item.agent_id is None:
+            drop_draft(query, person)
         disagreement.measure([query.pk])
     return submission
 
 
 def _provenance(lease: Assignment, choice: Choice, seconds: int) -> dict[str, Any]:
     """How the label came about: blind or not, and what became of the suggestions that were shown."""
+    if lease.item.agent_id is not None:
+        return {"via": "re-ask"}
     settings = queue.settings_of(lease.item.pool)
     found: dict[str, Any] = {"via": "queue", "blind": lease.blind}
     if queue.is_evaluation(settings, lease.item):
@@ -161,15 +167,19 @@ def skip(lease: Assignment, reason: str) -> None:
     queue.skip(lease, reason)
 
 
-def undo(pool: Pool, person: User, query: Query | None = None) -> Undone | None:
+def undo(pool: Pool, person: User, query: Query | None = None, agent: Agent | None = None) -> Undone | None:
     """Take back the person's last submit or skip, or the one of `query`; the item is theirs again, with what they had chosen.
+    `agent`: in the queue about that agent alone.
 
     What is already taken back stays so: a request that arrives twice undoes one thing. None: there is nothing to undo.
     """
     sent = Submission.objects.filter(
         person=person, item__pool=pool, undone_at__isnull=True, label__superseded_at__isnull=True
     )
-    passed = Assignment.objects.filter(person=person, item__pool=pool, state=Assignment.State.SKIPPED)
+    sent = sent.filter(item__agent=agent)
+    passed = Assignment.objects.filter(
+        person=person, item__pool=pool, item__agent=agent, state=Assignment.State.SKIPPED
+    )
     if query is not None:
         sent, passed = sent.filter(item__query=query), passed.filter(item__query=query)
     last_sent = sent.select_related("label", "item__query", "item__pool").order_by("-at", "-pk").first()
@@ -190,6 +200,8 @@ def _undo_submit(submission: Submission, person: User) -> Undone | None:
         lease = Assignment.objects.select_related("item__pool").filter(item=submission.item, person=person).first()
         if lease is not None:
             queue.reopen(lease)
+        if submission.item.agent_id is not None:
+            return Undone(query, "submit")
         fields = {
             "required": label.required,
             "none": not label.required,
@@ -213,7 +225,7 @@ def visible_labels(query: Query, viewer: User) -> Sequence[Label]:
 
 def show(lease: Assignment, agents: Sequence[int]) -> list[suggestions.Offer]:
     """What is to be suggested on this lease, nothing on a blind one. What is shown is kept with the lease, once."""
-    if lease.blind:
+    if lease.blind or lease.item.agent_id is not None:
         return []
     found = suggestions.offers([lease.item.query_id]).get(lease.item.query_id, [])
     if found and not lease.shown:

@@ -1,6 +1,7 @@
 """Jobs of labeling, run by the `default` cluster: keys only go in, and each goes on where an earlier one was interrupted."""
 
-from datasets_app import bulk, prelabel_run
+from agents_app.models import Agent
+from datasets_app import bulk, prelabel_run, reask
 from datasets_app.models import BulkChange
 
 
@@ -8,6 +9,12 @@ def bulk_change(change_id: int) -> int:
     """Do what is left of a bulk change; returns how many queries it has touched in all."""
     change = BulkChange.objects.filter(pk=change_id).first()
     return bulk.go_on(change).changed if change else 0
+
+
+def fill_reask(agent_id: int) -> int:
+    """Ask about a new agent wherever it was not asked about; returns how many questions came in."""
+    agent = Agent.objects.filter(pk=agent_id).first()
+    return reask.fill(agent) if agent else 0
 
 
 def prelabel(job_id: int) -> str:

@@ -334,9 +334,9 @@ def reopen(lease: Assignment) -> bool:
     return False
 
 
-def offer_skipped(pool: Pool, person: User) -> int:
+def offer_skipped(pool: Pool, person: User, agent: Agent | None = None) -> int:
     """Let this person be asked again what they skipped; returns how many items came back."""
-    skipped = Assignment.objects.filter(item__pool=pool, person=person, state=SKIPPED)
+    skipped = Assignment.objects.filter(item__pool=pool, item__agent=agent, person=person, state=SKIPPED)
     return skipped.delete()[0]
 
 
@@ -348,9 +348,9 @@ def left(pool: Pool, agent: Agent | None = None) -> int:
     return QueueItem.objects.filter(OPEN, pool=pool, agent=agent).count()
 
 
-def skipped(pool: Pool, person: User) -> int:
+def skipped(pool: Pool, person: User, agent: Agent | None = None) -> int:
     """How many items this person has skipped."""
-    return Assignment.objects.filter(item__pool=pool, person=person, state=SKIPPED).count()
+    return Assignment.objects.filter(item__pool=pool, item__agent=agent, person=person, state=SKIPPED).count()
 
 
 def done_today(pool: Pool, person: User) -> int:
@@ -360,10 +360,11 @@ def done_today(pool: Pool, person: User) -> int:
     return done.filter(item__pool=pool).count()
 
 
-def holdings(pool: Pool) -> Sequence[Holding]:
+def holdings(pool: Pool, agent: Agent | None = None) -> Sequence[Holding]:
     """Who holds how much of this pool's queue, and when the first of it is free."""
     now = timezone.now()
-    held = Assignment.objects.filter(item__pool=pool, state=HELD, leased_until__gte=now).select_related("person")
+    held = Assignment.objects.filter(item__pool=pool, item__agent=agent, state=HELD, leased_until__gte=now)
+    held = held.select_related("person")
     found: dict[int, Holding] = {}
     for lease in held.order_by("leased_until"):
         before = found.get(lease.person_id)

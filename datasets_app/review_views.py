@@ -15,7 +15,7 @@ from agents_app.access import Role, get_pool, require_role
 from agents_app.models import Pool
 from datasets_app import adjudication, agreement, queue
 from datasets_app.browse_views import table_rows
-from datasets_app.labeling_views import history
+from datasets_app.labeling_page import history
 from datasets_app.models import Label, Query
 from routerweb.http import page
 

@@ -49,10 +49,12 @@ function change(edit) {
   problem("");
   if (same(before, after)) return;
   changes.push(before);
+  if (form.dataset.only !== undefined) return after.agents.length || after.none ? submit() : undefined; // one question, one key
   keepDraft();
 }
 
 function keepDraft() {
+  if (form.dataset.only !== undefined) return;
   localStorage.setItem(`${root.dataset.store}.draft.${form.dataset.query}`, JSON.stringify(chosen()));
   show("saving");
   clearTimeout(draftTimer);
@@ -93,7 +95,8 @@ function accept() {
 
 // ----------------------------------------------------------------------------------------------------- sending it
 
-const address = (what) => root.dataset.item.replace("/0/", `/${form.dataset.query}/`) + what + "/";
+const at = root.dataset.at;
+const address = (what) => `${at}${form.dataset.query}/${what}/`;
 
 function body(more = {}) {
   const fields = [["asked", form.elements.asked.value], ["base", form.elements.base.value]];
@@ -142,14 +145,14 @@ function undo() {
   }
   const last = past.pop();
   if (!last) {
-    outbox.add({ kind: "undo", query: "", url: root.dataset.undo, body: [] });
+    outbox.add({ kind: "undo", query: "", url: `${at}undo/`, body: [] });
     return;
   }
   putBack();
   const query = last.form.dataset.query;
   // What has not been sent yet is not sent; what may have arrived is taken back, after it, by name.
   if (!outbox.drop((entry) => entry.query === query && entry.kind === last.kind))
-    outbox.add({ kind: "undo", query, url: root.dataset.undo, body: [["query", query]] });
+    outbox.add({ kind: "undo", query, url: `${at}undo/`, body: [["query", query]] });
   place(last.form, last.changes);
   keepDraft();
 }
@@ -205,7 +208,7 @@ async function fetchItem(url) {
 
 function prefetch() {
   if (ahead.length || fetching) return fetching;
-  fetching = fetchItem(`${root.dataset.next}?beside=${beside()}`)
+  fetching = fetchItem(`${at}next/?beside=${beside()}`)
     .then((item) => {
       count(item);
       const known = (form ? [form, ...ahead] : ahead).some((one) => one.dataset.query === String(item.query));
@@ -243,7 +246,7 @@ function nothing(html) {
 }
 
 async function open(query) {
-  const item = await fetchItem(root.dataset.item.replace("/0/", `/${query}/`));
+  const item = await fetchItem(`${at}${query}/`);
   putBack();
   place(parsed(item.html));
 }
@@ -265,7 +268,7 @@ function answered(entry, status, reply) {
       if (!draftTimer) localStorage.removeItem(`${root.dataset.store}.draft.${entry.query}`);
     }
   } else if (entry.kind === "undo" && !entry.query) {
-    if (reply.query) open(reply.query).catch(() => location.assign(root.dataset.item.replace("/0/", `/${reply.query}/`)));
+    if (reply.query) open(reply.query).catch(() => location.assign(`${at}${reply.query}/`));
     else problem(words.nothingToUndo);
   }
 }
@@ -363,7 +366,7 @@ function giveReason(button) {
 async function history() {
   const dialog = byId("lb-history");
   dialog.showModal();
-  const answer = await fetch(address("history")).catch(() => null);
+  const answer = await fetch(root.dataset.history.replace("/0/history/", `/${form.dataset.query}/history/`)).catch(() => null);
   byId("lb-history-body").innerHTML = answer?.ok ? await answer.text() : words.retrying;
 }
 
@@ -407,7 +410,7 @@ for (const kind of ["keydown", "pointermove", "scroll"]) addEventListener(kind, 
 setInterval(async () => {
   if (!form || Date.now() - active > 90000) return;
   const queries = [form, ...ahead].map((one) => one.dataset.query);
-  const held = await fetch(root.dataset.heartbeat, {
+  const held = await fetch(`${at}heartbeat/`, {
     method: "POST", headers: { "X-CSRFToken": csrf() }, body: new URLSearchParams({ queries: queries.join(",") }),
   }).then((answer) => answer.json(), () => null);
   if (!held) return;

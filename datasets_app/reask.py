@@ -1,0 +1,63 @@
+"""The queue of one question: queries that were labeled before an agent existed are asked about that agent alone.
+
+Such labels say nothing of the agent, neither yes nor no: training leaves it out for them. The queue opens by itself when an agent is
+added to a pool that has gold; answering adds to what was said and replaces nothing.
+"""
+
+from itertools import islice
+
+from django.db import transaction
+from django.db.models import Count, Exists, OuterRef
+from django_q.tasks import async_task
+
+from agents_app.models import Agent, Pool
+from datasets_app import queue
+from datasets_app.models import Gold, QueueItem
+
+BATCH = 1_000
+AT_ONCE = 2_000  # more gold labels than this are left to a worker
+
+
+def of_adding(agent: Agent) -> None:
+    """What adding an agent brings about; called in the transaction that adds it."""
+    if Gold.objects.filter(query__dataset__pool=agent.pool_id)[: AT_ONCE + 1].count() <= AT_ONCE:
+        fill(agent)
+        return
+    key = agent.pk
+    transaction.on_commit(
+        lambda: async_task("datasets_app.labeling_tasks.fill_reask", key, q_options={"cluster": "default"})
+    )
+
+
+def fill(agent: Agent) -> int:
+    """Ask about this agent wherever gold exists that says nothing of it; returns how many questions came in."""
+    if agent.state != Agent.State.ACTIVE:
+        return 0
+    asked_already = QueueItem.objects.filter(query=OuterRef("query"), agent=agent)
+    golds = Gold.objects.filter(query__dataset__pool=agent.pool_id, query__deleted_at__isnull=True)
+    golds = golds.exclude(Exists(asked_already)).order_by("pk")
+    rows = golds.values_list("query_id", "query__text_hash", "asked").iterator(chunk_size=BATCH)
+    count = 0
+    while batch := list(islice(rows, BATCH)):
+        items = []
+        for query, text_hash, asked in batch:
+            if agent.number in asked:
+                continue
+            place = queue.lots(0, text_hash)[0]
+            items.append(QueueItem(pool_id=agent.pool_id, query_id=query, agent=agent, rank=place, random_key=place))
+        QueueItem.objects.bulk_create(items, ignore_conflicts=True)
+        count += len(items)
+    return count
+
+
+def close(agent: Agent) -> int:
+    """Ask no more about this agent; answers stay. Returns how many questions were open."""
+    return QueueItem.objects.filter(queue.OPEN, agent=agent).update(needed=0, wanted=False)
+
+
+def open_questions(pool: Pool) -> list[tuple[Agent, int]]:
+    """The agents of the pool that queries are being asked about, each with how many wait."""
+    waiting = QueueItem.objects.filter(queue.OPEN, pool=pool, agent__isnull=False, agent__state=Agent.State.ACTIVE)
+    counted = dict(waiting.values_list("agent").annotate(Count("pk")))
+    agents = Agent.objects.filter(pk__in=counted).order_by("number") if counted else []
+    return [(agent, counted[agent.pk]) for agent in agents]
