@@ -244,9 +244,9 @@ class SequenceScorer:
     passes: float | None = None
     batch_size: int | None = None
     learning_rate: float = 3e-3
-    dropout: float = 0.3
+    dropout: float = 0.4
     word_dropout: float = 0.05
-    rare: float = 4.0
+    rare: float = 10.0
     averaging: float = 0.998
     hollow_share: float = 0.1
     hollow_threshold: float = 0.5
