@@ -76,7 +76,7 @@ def test_where_the_llm_and_people_disagree_first(pool, plain, scored, person):
 
 def test_new_scores_move_what_is_asked_at_once(pool, plain, scored, person):
     arranged(plain, Order.UNCERTAINTY)
-    suggestions.push(pool, "support-2", [suggestions.Scored(scored[0].pk, [], {n: 0.5 for n in range(4)})])
+    suggestions.push(pool, "support-2", [suggestions.Scored(scored[0].pk, [], dict.fromkeys(range(4), 0.5))])
     assert served(pool, scored, person("ana"))[0] == 0
 
 

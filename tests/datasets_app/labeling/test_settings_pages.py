@@ -1,0 +1,111 @@
+"""The queue's settings and pre-labeling in the browser."""
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django_q.models import OrmQ
+
+from datasets_app import prelabel, prompts, queue
+from datasets_app.models import PrelabelJob, QueueItem, QueueSettings
+
+
+def url(name, pool, *args):
+    return reverse(name, args=[pool.slug, *args])
+
+
+@pytest.fixture
+def client(person):
+    client = Client()
+    client.force_login(person("rita", "reviewer"))
+    return client
+
+
+QUEUE = {
+    "order": "oldest", "seed": "3", "overlap": "3", "overlap_share": "100", "blind_share": "25", "evaluation_share": "5",
+    "idle_minutes": "9",
+}  # fmt: skip
+JOB = {
+    "q": "", "limit": "", "base_url": "http://127.0.0.1:9/v1", "model": "m", "batch_size": "1", "concurrency": "2",
+    "temperature": "0", "minimum": "0", "maximum": "0", "fallback": "skip", "price_in": "1", "price_out": "2",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["settings_queue", "prelabel", "prompt"])
+@pytest.mark.parametrize(("role", "status"), [("labeler", 403), ("reviewer", 200), ("ops", 200)])
+def test_who_may_set(pool, queries, person, name, role, status):
+    client = Client()
+    client.force_login(person("pat", role))
+    assert client.get(url(name, pool)).status_code == status
+    assert client.post(url(name, pool), {}).status_code == status
+
+
+def test_the_queue_follows_its_settings_at_once(client, pool, queries):
+    queue.fill(pool)
+    assert client.post(url("settings_queue", pool), QUEUE).status_code == 302
+    saved = QueueSettings.objects.get(pool=pool)
+    assert (saved.overlap_share, saved.blind_share, saved.evaluation_share) == (1.0, 0.25, 0.05)
+    assert saved.idle.total_seconds() == 540
+    assert set(QueueItem.objects.values_list("needed", flat=True)) == {3}
+    ranks = list(QueueItem.objects.order_by("query").values_list("rank", flat=True))
+    assert ranks == sorted(ranks)
+    assert ranks[0] >= 1
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("overlap", "0"), ("blind_share", "101"), ("order", "x"), ("evaluation_share", "")]
+)
+def test_a_bad_setting_is_refused_beside_its_field(client, pool, field, value):
+    before = queue.settings_of(pool).overlap
+    html = client.post(url("settings_queue", pool), QUEUE | {field: value}).content.decode()
+    assert 'aria-invalid="true"' in html
+    assert QueueSettings.objects.get(pool=pool).overlap == before
+
+
+def test_an_estimate_starts_nothing(client, pool, queries):
+    html = client.post(url("prelabel", pool), JOB | {"estimate": "1", "limit": "2"}).content.decode()
+    assert "2 queries in 2 calls" in html
+    assert not PrelabelJob.objects.exists()
+
+
+def test_a_job_starts_and_can_be_paused_cancelled_and_gone_on_with(
+    client, pool, queries, django_capture_on_commit_callbacks
+):
+    with django_capture_on_commit_callbacks(execute=True):
+        client.post(url("prelabel", pool), JOB | {"start": "1", "q": '"number 1"'})
+    job = PrelabelJob.objects.get()
+    assert OrmQ.objects.count() == 1
+    assert prelabel.counts(job)["total"] == 1
+    assert "Pause" in client.get(url("prelabel_job", pool, job.pk)).content.decode()
+    live = client.get(url("prelabel_job", pool, job.pk), headers={"HX-Request": "true"})
+    assert "<html" not in live.content.decode()
+    for wish, status in (("pause", "paused"), ("resume", "queued"), ("cancel", "cancelled"), ("nonsense", "cancelled")):
+        client.post(url("prelabel_change", pool, job.pk), {"wish": wish})
+        job.refresh_from_db()
+        assert job.status == status
+    assert client.get(url("prelabel_job", pool, job.pk), headers={"HX-Request": "true"})["HX-Refresh"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"q": "agent:nobody"}, "no agent of this pool"),
+        ({"base_url": "file:///etc/passwd"}, "must begin with http"),
+        ({"q": "split:test"}, "There is no query to ask about."),
+        ({"concurrency": "99"}, "64"),
+        ({"temperature": "3"}, "From 0 to 2."),
+    ],
+)
+def test_a_job_that_cannot_be_is_refused_with_the_reason(client, pool, queries, change, words):
+    html = client.post(url("prelabel", pool), JOB | {"start": "1"} | change).content.decode()
+    assert words in html
+    assert not PrelabelJob.objects.exists()
+
+
+def test_the_prompt_is_previewed_on_a_real_query_and_saved_as_a_version(client, pool, queries):
+    html = client.post(url("prompt", pool), {"text": "Hello {{ pool }}", "preview": "1"}).content.decode()
+    assert "Hello Support" in html
+    assert queries[-1].text in html
+    assert prompts.current(pool).version == 1
+    assert "aria-invalid" in client.post(url("prompt", pool), {"text": "{% if %}", "save": "1"}).content.decode()
+    client.post(url("prompt", pool), {"text": "Hello {{ pool }}", "save": "1"})
+    assert prompts.current(pool).version == 2
