@@ -1,0 +1,88 @@
+"""The other pages of labeling as people see them: no serious or critical finding, usable on a phone, and the quick question by one key."""
+
+import pytest
+from playwright.sync_api import expect
+
+from agents_app import pools
+from datasets_app import disagreement, labels, prelabel, prompts, queue
+from datasets_app.models import Label, Query
+from tests.browser.conftest import overflow
+from tests.browser.test_labeling import LABEL, findings, make_pool, press, wait_saved
+
+
+@pytest.fixture
+def worked(transactional_db, person):
+    """A pool with a disagreement, agreed labels, an LLM's labels, a skipped query and a pre-labeling job."""
+    pool = make_pool(
+        12, [f"query {n:02} about word{n % 12} and a rather long text that goes on and on" for n in range(12)]
+    )
+    ana, ben = person("ana"), person("ben")
+    every = range(12)
+    queue.fill(pool)
+    rows = list(Query.objects.order_by("pk"))
+    for n, query in enumerate(rows[:8]):
+        labels.record(query, source="llm", required=[n], asked=every, scores={n: 0.9}, provenance={"model": "m"})
+        labels.record(query, source="human", author=ana, required=[n], asked=every)
+        labels.record(query, source="human", author=ben, required=[n, n + 1] if n % 3 else [n], asked=every)
+    queue.skip(queue.open_item(rows[9], ana, pool), "garbled")
+    queue.take(pool, ben)
+    disagreement.measure([query.pk for query in rows])
+    prompts.current(pool)
+    prelabel.create(pool, prelabel.unlabeled(pool), base_url="http://127.0.0.1:9/v1", model="m")
+    return pool
+
+
+PAGES = (
+    "queries/", "queries/?q=state:gold+agent:A1", "queries/?q=agent:nobody", "queries/change/?action=add&agent=3&all=1&q=",
+    "queries/{query}/", "review/", "review/?list=skipped", "review/?list=doubts", "agreement/", "agreement/items/?agent=2",
+    "settings/queue/", "settings/prelabel/", "settings/prelabel/prompt/", "settings/prelabel/{job}/",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_can_be_used_by_everybody(sign_in, person, worked, scheme):
+    page = sign_in(person("rita", "reviewer"), color_scheme=scheme).new_page()
+    job, query = worked.prelabel_jobs.get(), Query.objects.first()
+    wrong = {}
+    for path in PAGES:
+        page.set_viewport_size({"width": 1280, "height": 800})
+        page.goto(f"/p/big/{path.format(query=query.pk, job=job.pk)}")
+        found = findings(page)
+        page.set_viewport_size({"width": 320, "height": 640})
+        if overflow(page):
+            found.append(f"{overflow(page)} px too wide at 320")
+        if found:
+            wrong[path] = found
+    assert wrong == {}
+
+
+def test_a_quick_question_takes_one_key(sign_in, person, worked):
+    returns = pools.add_agent(worked, "Returns")
+    page = sign_in(person("cora")).new_page()
+    page.goto(LABEL)
+    page.get_by_role("link", name="Returns, 8 quick questions").press("Enter")
+    for n in range(8):
+        expect(page.locator("#lb-item")).to_be_visible()
+        before = page.locator("#lb-item").get_attribute("data-query")
+        press(page, "Digit1" if n % 2 else "Digit0")
+        expect(page.locator(f'#lb-item[data-query="{before}"]')).to_have_count(0)
+    wait_saved(page)
+    made = Label.objects.filter(author__username="cora")
+    assert sorted(map(tuple, made.values_list("required", flat=True))) == [()] * 4 + [(returns.number,)] * 4
+    assert set(map(tuple, made.values_list("asked", flat=True))) == {(returns.number,)}
+
+
+def test_a_disagreement_is_decided_by_keyboard(sign_in, person, worked):
+    page = sign_in(person("rita", "reviewer")).new_page()
+    page.goto("/p/big/review/")
+    expect(page.locator(".rv-disputed")).to_have_count(1)
+    expect(page.locator(".rv-settled tr").first).to_be_hidden()
+    page.get_by_role("button", name="other agents").press("Enter")
+    expect(page.locator(".rv-settled tr").first).to_be_visible()
+    text = page.locator(".rw-query-text").first.inner_text()
+    page.get_by_label("The guidelines leave a gap").press("Space")
+    page.get_by_role("button", name="Take ana's").press("Enter")
+    expect(page.get_by_role("button", name="Undo")).to_be_visible()
+    decision = Label.objects.get(source="adjudication")
+    assert decision.query.text == text
+    assert decision.required == Label.objects.get(query=decision.query, author__username="ana").required
