@@ -1,4 +1,4 @@
-"""The other pages of labeling as people see them: no serious or critical finding, usable on a phone, and the quick question by one key."""
+"""The other pages of labeling: no serious or critical finding, usable on a phone, and the quick question by one key."""
 
 import pytest
 from playwright.sync_api import expect
