@@ -150,9 +150,8 @@ def bulk_preview(request: HttpRequest, slug: str) -> HttpResponse:
     if action in (bulk.ADD, bulk.REMOVE):
         agent = pool.agents.filter(number=_digits(request.GET.get("agent", ""))).first()
         if agent is None or (action == bulk.ADD and agent.state != Agent.State.ACTIVE):
-            messages.error(request, _("Choose the agent first."))
-            return redirect(back)
-    elif action not in (bulk.DELETE, "send", "restore"):
+            return _which_agent(request, pool, action, back)
+    elif action not in (bulk.DELETE, bulk.ACCEPT, "send", "restore"):
         messages.error(request, _("Choose what is to be done first."))
         return redirect(back)
     if action in ("send", "restore"):
@@ -166,6 +165,18 @@ def bulk_preview(request: HttpRequest, slug: str) -> HttpResponse:
     }  # fmt: skip
     crumbs = [(_("Queries"), back)]
     return page(request, "datasets_app/bulk_preview.html", context, title=_("Change many queries"), crumbs=crumbs)
+
+
+def _which_agent(request: HttpRequest, pool: Pool, action: str, back: str) -> HttpResponse:
+    context = {
+        "pool": pool,
+        "action": action,
+        "agents": pool.agents.active() if action == bulk.ADD else pool.agents.all(),
+        "kept": [(name, value) for name in ("q", "all", "query") for value in request.GET.getlist(name)],
+        "back": back,
+    }
+    title, crumbs = _("Which agent?"), [(_("Queries"), back)]
+    return page(request, "datasets_app/bulk_agent.html", context, title=title, crumbs=crumbs)
 
 
 @require_POST
@@ -189,7 +200,7 @@ def bulk_apply(request: HttpRequest, slug: str) -> HttpResponse:
         messages.success(request, ngettext("%(n)s query is back.", "%(n)s queries are back.", count) % {"n": count})
         return redirect(back)
     agent = pool.agents.filter(number=_digits(request.POST.get("agent", ""))).first()
-    if action not in BulkChange.Action.values or (agent is None) != (action == bulk.DELETE):
+    if action not in BulkChange.Action.values or (agent is None) != (action in (bulk.DELETE, bulk.ACCEPT)):
         raise Http404(_("No such change."))
     change = bulk.start(pool, chosen, action, agent, author=actor, search=text)
     if change.total > AT_ONCE:

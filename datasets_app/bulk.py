@@ -4,7 +4,7 @@ A bulk change never replaces a set. It records, for each query, an adjudication 
 stands), so every earlier label stays and the change can be taken back.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -15,11 +15,12 @@ from django.utils import timezone
 
 from agents_app import audit
 from agents_app.models import Agent, Pool
-from datasets_app import disagreement, gold, labels, queue
-from datasets_app.models import BulkChange, BulkChangeEntry, GoldAgent, Label, Query, QueueItem
+from datasets_app import disagreement, gold, labels, queue, suggestions
+from datasets_app.models import BulkChange, BulkChangeEntry, GoldAgent, Label, Query, QueueItem, Suggestion
 
 BATCH = 1_000
 ADD, REMOVE, DELETE = BulkChange.Action.ADD, BulkChange.Action.REMOVE, BulkChange.Action.DELETE
+ACCEPT = BulkChange.Action.ACCEPT
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +35,21 @@ class Preview:
 
 def affected(queries: "QuerySet[Query]", action: str, agent: Agent | None) -> "QuerySet[Query]":
     """Those of the queries that the change changes: whose gold does not already say so."""
-    if agent is None:
+    if action == DELETE:
         return queries.filter(deleted_at__isnull=True)
+    if action == ACCEPT:
+        return _suggested(queries)
     queries = queries.filter(erased_at__isnull=True)
     has = Exists(GoldAgent.objects.filter(gold__query=OuterRef("pk"), agent=agent))
     return queries.exclude(has) if action == ADD else queries.filter(has)
+
+
+def _suggested(queries: "QuerySet[Query]") -> "QuerySet[Query]":
+    """Those without gold for which something is suggested; what an unreadable answer fell back to is no suggestion to accept."""
+    machine = Label.objects.current().filter(query=OuterRef("pk"), source=Label.Source.LLM)
+    model = Suggestion.objects.filter(query=OuterRef("pk"))
+    open_ones = queries.exclude(state=Query.State.GOLD).filter(erased_at__isnull=True)
+    return open_ones.filter(Exists(machine.filter(provenance__fallback__isnull=True)) | Exists(model))
 
 
 def preview(queries: "QuerySet[Query]", action: str, agent: Agent | None) -> Preview:
@@ -98,12 +109,21 @@ def go_on(change: BulkChange) -> BulkChange:
 
 def _apply(change: BulkChange, entries: Sequence[BulkChangeEntry]) -> None:
     keys = [entry.query_id for entry in entries]
-    if change.agent is None:
+    if change.action == DELETE:
         delete(keys)
         return
+    made = labels.record_many(_accepted(change, keys) if change.action == ACCEPT else _one_agent(change, keys))
+    for entry, label in zip(entries, made, strict=True):
+        entry.label = label
+    BulkChangeEntry.objects.bulk_update(entries, ["label"])
+    disagreement.measure(keys)
+
+
+def _one_agent(change: BulkChange, keys: Sequence[int]) -> Iterator[labels.NewLabel]:
+    assert change.agent is not None
     number = change.agent.number
-    made = labels.record_many(
-        labels.NewLabel(
+    for key in keys:
+        yield labels.NewLabel(
             query_id=key,
             source=Label.Source.ADJUDICATION,
             author=change.author,
@@ -112,12 +132,22 @@ def _apply(change: BulkChange, entries: Sequence[BulkChangeEntry]) -> None:
             provenance={"via": "bulk", "change": change.pk},
             extend=True,
         )
-        for key in keys
-    )
-    for entry, label in zip(entries, made, strict=True):
-        entry.label = label
-    BulkChangeEntry.objects.bulk_update(entries, ["label"])
-    disagreement.measure(keys)
+
+
+def _accepted(change: BulkChange, keys: Sequence[int]) -> Iterator[labels.NewLabel]:
+    agents = list(change.pool.agents.active().values_list("number", flat=True))
+    found = suggestions.offers(keys)
+    for key in keys:
+        offers = [offer for offer in found[key] if not offer.fallback]
+        shown = [offer.as_json() for offer in offers]
+        yield labels.NewLabel(
+            query_id=key,
+            source=Label.Source.ADJUDICATION,
+            author=change.author,
+            required=suggestions.proposed(offers, agents),
+            asked=agents,
+            provenance={"via": "accepted", "change": change.pk, "shown": shown},
+        )
 
 
 def apply(

@@ -250,11 +250,12 @@ class Submission(models.Model):
 
 
 class BulkChange(models.Model):
-    """One agent added to, or removed from, everything that a search returned. It can be undone as one."""
+    """One agent added to or removed from everything that a search returned, or suggestions accepted; undone as one."""
 
     class Action(models.TextChoices):
         ADD = "add", _("Add")
         REMOVE = "remove", _("Remove")
+        ACCEPT = "accept", _("Accept suggestions")
         DELETE = "delete", _("Delete")
 
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="bulk_changes")

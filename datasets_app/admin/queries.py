@@ -15,6 +15,7 @@ from django.utils.translation import ngettext
 from agents_app.models import Pool
 from agents_app.templatetags.routerweb import ago, state
 from datasets_app import exports, snapshots, splits
+from datasets_app.admin import labeling
 from datasets_app.admin.filters import AgentFilter, CurrentFilter, DeletedFilter, SourceFilter, SplitFilter
 from datasets_app.admin.history import NOTHING, HistoryAdmin, HistoryInline, asked_chips, chips, chips_of, excerpt
 from datasets_app.models import (
@@ -85,7 +86,7 @@ class QueryAdmin(HistoryAdmin):
     search_help_text = _("Words of the text, or the id in its source")
     ordering = ("-pk",)
     inlines = (GoldInline, LabelInline)
-    actions = ("export_selected", "take_snapshot", "to_train", "to_val", "to_test")
+    actions = (*labeling.ACTIONS, "export_selected", "take_snapshot", "to_train", "to_val", "to_test")
     fields = (
         "text",
         "dataset",

@@ -1,0 +1,98 @@
+"""What the admin may do with chosen queries beside what their own list offers: the same functions that the pages call."""
+
+from typing import Any, cast
+
+from django.conf import settings
+from django.contrib import admin, messages
+from django.contrib.auth.models import User
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from agents_app.models import Pool
+from datasets_app import bulk, prelabel, queue
+from datasets_app.models import PrelabelJob, Query
+
+IN_AN_ADDRESS = 500  # more chosen queries than this do not fit into a link
+
+
+def _by_pool(chosen: "QuerySet[Query]") -> list[tuple[Pool, "QuerySet[Query]"]]:
+    keys = chosen.order_by().values("pk")
+    pools = Pool.objects.filter(datasets__queries__in=keys).distinct()
+    return [(pool, Query.objects.filter(pk__in=keys, dataset__pool=pool, deleted_at__isnull=True)) for pool in pools]
+
+
+@admin.action(description=_("Send to the labeling queue"), permissions=["curate"])
+def send_to_queue(model_admin: Any, request: HttpRequest, queryset: "QuerySet[Query]") -> None:
+    """Ask labelers about them."""
+    count = sum(queue.send(chosen, pool) for pool, chosen in _by_pool(queryset))
+    told = ngettext("%(n)s query waits for labelers.", "%(n)s queries wait for labelers.", count)
+    messages.success(request, told % {"n": count})
+
+
+@admin.action(description=_("Pre-label with the LLM"), permissions=["curate"])
+def prelabel_chosen(model_admin: Any, request: HttpRequest, queryset: "QuerySet[Query]") -> None:
+    """Start a job with the settings of the pool's last one, or the site's."""
+    for pool, chosen in _by_pool(queryset):
+        last = PrelabelJob.objects.filter(pool=pool).first()
+        try:
+            job = prelabel.create(
+                pool,
+                chosen,
+                base_url=last.base_url if last else settings.LLM_BASE_URL,
+                model=last.model if last else settings.LLM_MODEL,
+                author=cast(User, request.user),
+                fallback=last.fallback if last else PrelabelJob.Fallback.SKIP,
+            )
+        except prelabel.PrelabelError as error:
+            messages.error(request, f"{pool}: {error}")
+            continue
+        prelabel.enqueue(job)
+        messages.success(request, _t("%(pool)s: job %(n)s asks the LLM.") % {"pool": pool, "n": job.pk})
+
+
+@admin.action(description=_("Accept the suggestion as gold"), permissions=["curate"])
+def accept_suggestions(model_admin: Any, request: HttpRequest, queryset: "QuerySet[Query]") -> None:
+    """Make what is suggested a decision where there is no gold."""
+    for pool, chosen in _by_pool(queryset):
+        change = bulk.apply(pool, chosen, bulk.ACCEPT, None, author=cast(User, request.user))
+        told = ngettext("%(n)s suggestion is gold now.", "%(n)s suggestions are gold now.", change.changed)
+        undo = reverse("bulk_undo", args=[pool.slug, change.pk])
+        messages.success(request, told % {"n": change.changed}, extra_tags=f"undo:{undo}")
+
+
+@admin.action(description=_("Add an agent…"), permissions=["curate"])
+def add_agent(model_admin: Any, request: HttpRequest, queryset: "QuerySet[Query]") -> HttpResponse | None:
+    """Go to the page that asks which, counts and undoes."""
+    return _to_preview(request, queryset, bulk.ADD)
+
+
+@admin.action(description=_("Remove an agent…"), permissions=["curate"])
+def remove_agent(model_admin: Any, request: HttpRequest, queryset: "QuerySet[Query]") -> HttpResponse | None:
+    """Go to the page that asks which, counts and undoes."""
+    return _to_preview(request, queryset, bulk.REMOVE)
+
+
+def _to_preview(request: HttpRequest, queryset: "QuerySet[Query]", action: str) -> HttpResponse | None:
+    found = _by_pool(queryset)
+    if len(found) != 1:
+        messages.error(request, _t("Choose queries of one pool: an agent belongs to one."))
+        return None
+    pool, chosen = found[0]
+    keys = list(chosen.order_by("pk").values_list("pk", flat=True)[: IN_AN_ADDRESS + 1])
+    if len(keys) > IN_AN_ADDRESS:
+        messages.error(
+            request, _t("More than 500 queries: search for them on the page Queries and change all that match.")
+        )
+        return None
+    query = QueryDict(mutable=True)
+    query.setlist("query", [str(key) for key in keys])
+    query["action"] = action
+    return redirect(f"{reverse('bulk_preview', args=[pool.slug])}?{query.urlencode()}")
+
+
+ACTIONS = (send_to_queue, prelabel_chosen, accept_suggestions, add_agent, remove_agent)

@@ -1,0 +1,70 @@
+"""The admin's actions drive the same functions as the pages."""
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from datasets_app import bulk, labels, queue
+from datasets_app.models import BulkChange, Gold, Label, PrelabelJob, Query
+
+CHANGELIST = reverse("admin:datasets_app_query_changelist")
+
+
+@pytest.fixture
+def client(person):
+    client = Client()
+    user = person("root", "admin")
+    user.is_superuser = True
+    user.save()
+    client.force_login(user)
+    return client
+
+
+def act(client, action, *queries, **more):
+    fields = {"action": action, "_selected_action": [query.pk for query in queries]} | more
+    return client.post(CHANGELIST, fields, follow=True)
+
+
+def test_sending_asks_labelers(client, pool, plain, queries):
+    labels.record(queries[0], source="import", required=[0], asked=range(4))
+    queue.fill(pool)
+    assert queue.left(pool) == 5
+    assert "1 query waits for labelers." in act(client, "send_to_queue", queries[0]).content.decode()
+    assert queue.left(pool) == 6
+
+
+def test_accepting_makes_gold_of_suggestions_alone_and_undoes(client, pool, plain, queries):
+    labels.record(queries[0], source="llm", required=[2], asked=range(4))
+    labels.record(queries[1], source="llm", required=[0, 1], asked=range(4), provenance={"fallback": "all-agents"})
+    labels.record(queries[2], source="import", required=[0], asked=range(4))
+    labels.record(queries[2], source="llm", required=[3], asked=range(4))
+    assert "1 suggestion is gold now." in act(client, "accept_suggestions", *queries).content.decode()
+    assert Gold.objects.get(query=queries[0]).required == [2]
+    assert Gold.objects.get(query=queries[2]).required == [0], "gold that stands is left alone"
+    assert Label.objects.get(source="adjudication").provenance["shown"][0]["source"] == "llm"
+    change = BulkChange.objects.get()
+    assert bulk.undo(change, change.author) == 1
+    assert not Gold.objects.filter(query=queries[0]).exists()
+
+
+def test_prelabeling_starts_a_job(client, pool, plain, queries, settings):
+    settings.LLM_MODEL = ""
+    assert "Name the server" in act(client, "prelabel_chosen", queries[0]).content.decode()
+    settings.LLM_BASE_URL, settings.LLM_MODEL = "http://127.0.0.1:9/v1", "m"
+    act(client, "prelabel_chosen", queries[0], queries[1])
+    assert PrelabelJob.objects.get().items.count() == 2
+
+
+@pytest.mark.parametrize("action", ["add", "remove"])
+def test_an_agent_is_chosen_counted_and_changed(client, pool, plain, queries, action):
+    if action == "remove":
+        labels.record(queries[0], source="import", required=[3], asked=range(4))
+    answer = act(client, f"{action}_agent", queries[0], queries[1])
+    assert f"{action.capitalize()} which agent?" in answer.content.decode()
+    chosen = {"action": action, "agent": "3", "query": [queries[0].pk, queries[1].pk]}
+    changed = 2 if action == "add" else 1
+    html = client.get(reverse("bulk_preview", args=[pool.slug]), chosen).content.decode()
+    assert f"Change {changed} quer" in html
+    client.post(reverse("bulk_apply", args=[pool.slug]), chosen)
+    assert BulkChange.objects.get().changed == changed
+    assert Query.objects.count() == 6
