@@ -6,6 +6,7 @@ local installation's own key and turns on PLAIN_HTTP, which is only accepted for
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import dj_database_url
 import django_stubs_ext
@@ -64,6 +65,9 @@ SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 if env.boolean("BEHIND_TLS_PROXY", False):
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    ALLAUTH_TRUSTED_PROXY_COUNT = (
+        1  # the last address of X-Forwarded-For is the client's; sign-in attempts are counted by it
+    )
 
 # --- What it is made of -------------------------------------------------------------------------------------------
 
@@ -78,6 +82,10 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "allauth",
+    "allauth.account",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
     "django_htmx",
     "rest_framework",
     "django_q",
@@ -95,6 +103,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
 ]
 
@@ -147,6 +156,16 @@ DATABASE_URL = env.text("DATABASE_URL", f"sqlite:///{DATA_DIR / 'routerweb.sqlit
 DATABASES = {"default": database(DATABASE_URL)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
+# In the database, because it counts failed sign-ins: a count in each process's memory would multiply the attempts by the number of
+# processes, and forget them at a restart. A migration makes the table; nothing on the path of a route reads it.
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.db.DatabaseCache",
+        "LOCATION": "routerweb_cache",
+        "OPTIONS": {"MAX_ENTRIES": 10_000},
+    },
+}
+
 STATIC_URL = "static/"
 STATIC_ROOT = DATA_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
@@ -171,8 +190,38 @@ AUTH_PASSWORD_VALIDATORS = [
         "NumericPasswordValidator",
     )
 ]
-LOGIN_URL = reverse_lazy("admin:login")
+LOGIN_URL = reverse_lazy("account_login")
 LOGIN_REDIRECT_URL = reverse_lazy("home")
+AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+
+# People sign in by their address. An account that was made with a plain name, on the command line, signs in by that.
+ACCOUNT_ADAPTER = "agents_app.signin.AccountAdapter"
+ACCOUNT_FORMS = {"login": "agents_app.forms.SignInForm"}
+ACCOUNT_LOGIN_METHODS = {"email", "username"}
+ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"  # the invitation went to the address
+ACCOUNT_LOGOUT_REDIRECT_URL = LOGIN_URL
+ACCOUNT_SESSION_REMEMBER = True
+# Ten failures a minute from one address, five in five minutes for one account; and posts to each page in all.
+ACCOUNT_RATE_LIMITS = {
+    "login": "30/m/ip",
+    "login_failed": "10/m/ip,5/300s/key",
+    "reset_password": "20/m/ip,5/300s/key",
+}
+
+OIDC_ISSUER = env.text("OIDC_ISSUER").rstrip("/")
+OIDC_CLIENT_ID = env.text("OIDC_CLIENT_ID")
+OIDC_CLIENT_SECRET = env.text("OIDC_CLIENT_SECRET")
+OIDC_NAME = env.text("OIDC_NAME", "single sign-on")
+_oidc = {"OIDC_ISSUER": OIDC_ISSUER, "OIDC_CLIENT_ID": OIDC_CLIENT_ID, "OIDC_CLIENT_SECRET": OIDC_CLIENT_SECRET}
+if any(_oidc.values()) and not all(_oidc.values()):
+    _missing = next(name for name, value in _oidc.items() if not value)
+    raise ImproperlyConfigured(f"{_missing}: not set. Single sign-on needs {', '.join(_oidc)}; unset all for none.")
+if OIDC_ISSUER and not (
+    OIDC_ISSUER.startswith("https://") or urlsplit(OIDC_ISSUER).hostname in ("127.0.0.1", "localhost", "::1")
+):
+    raise ImproperlyConfigured("OIDC_ISSUER: must be an https:// address; plain http is for this machine's own alone.")
+SOCIALACCOUNT_ADAPTER = "agents_app.signin.SocialAccountAdapter"
 PASSWORD_RESET_TIMEOUT = env.integer("INVITATION_DAYS", 7, low=1, high=365) * 86_400
 
 EMAIL_BACKEND = (
@@ -210,7 +259,6 @@ Q_CLUSTER: dict[str, Any] = {
     "poll": 0.5,
     "catch_up": False,
     "label": "Django Q",
-    "log_level": "WARNING",
     "ALT_CLUSTERS": {
         "train": {
             "workers": env.integer("TRAIN_WORKERS", 1, low=1),
@@ -259,7 +307,7 @@ LOGGING: dict[str, Any] = {
     "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": LOG_LEVEL},
-    "loggers": {"httpx": {"level": "WARNING"}},
+    "loggers": {"httpx": {"level": "WARNING"}, "django-q": {"level": "WARNING"}},
 }
 
 # --- The shell of the pages ---------------------------------------------------------------------------------------
@@ -277,7 +325,6 @@ UNFOLD: dict[str, Any] = {
     "GLOBAL_CALLBACK": "agents_app.navigation.shell",
     "STYLES": [lambda request: static("routerweb/app.css")],
     "SCRIPTS": [lambda request: static("routerweb/app.js")],
-    "LOGIN": {"form": "agents_app.forms.SignInForm"},
     "SIDEBAR": {"show_search": True, "command_search": True, "navigation": "agents_app.navigation.sidebar"},
     "COMMAND": {"search_models": False, "search_callback": "agents_app.navigation.search"},
     # One accent, a calm petrol. 600 carries white text and is text on white; 500 is text on the dark ground: each above 4.5 to 1.
