@@ -164,6 +164,7 @@ CACHES = {
         "LOCATION": "routerweb_cache",
         "OPTIONS": {"MAX_ENTRIES": 10_000},
     },
+    "process": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
 }
 
 STATIC_URL = "static/"
@@ -259,6 +260,8 @@ Q_CLUSTER: dict[str, Any] = {
     "poll": 0.5,
     "catch_up": False,
     "label": "Django Q",
+    # Clusters tell of themselves twice a second; nobody reads it, so it stays out of the database.
+    "cache": "process",
     "ALT_CLUSTERS": {
         "train": {
             "workers": env.integer("TRAIN_WORKERS", 1, low=1),
