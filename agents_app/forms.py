@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
+from allauth.account.forms import LoginForm
 from django import forms
 from django.contrib.auth.forms import PasswordResetForm
 from django.contrib.auth.models import User
 from django.utils.translation import gettext_lazy as _
-from unfold.forms import AuthenticationForm
 from unfold.widgets import BASE_INPUT_CLASSES
 
 from agents_app.access import Role
@@ -21,21 +21,19 @@ ROLE_CHOICES = [
 ]
 
 
-class SignInForm(AuthenticationForm):
+class SignInForm(LoginForm):
     """Sign-in by e-mail address, in any case."""
-
-    error_messages = {
-        **AuthenticationForm.error_messages,
-        "invalid_login": _("The e-mail address and the password do not belong together."),
-    }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["username"].label = _("E-mail")
-        self.fields["username"].widget.attrs["autocomplete"] = "username"
+        login, password = self.fields["login"], self.fields["password"]
+        login.label, password.help_text = _("E-mail"), ""
+        look = {"class": " ".join(BASE_INPUT_CLASSES)}
+        login.widget.attrs = {**look, "autocomplete": "username", "autocapitalize": "none", "autofocus": ""}
+        password.widget.attrs = {**look, "autocomplete": "current-password"}
 
-    def clean_username(self) -> str:
-        typed: str = self.cleaned_data["username"].strip()
+    def clean_login(self) -> str:
+        typed: str = self.cleaned_data["login"].strip()
         # People's user names are addresses in small letters; an account made otherwise keeps its own spelling.
         return typed.lower() if "@" in typed and not User.objects.filter(username=typed).exists() else typed
 

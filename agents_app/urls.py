@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from agents_app.views import agents, passwords, people, settings
+from agents_app.views import agents, passwords, people, settings, signin
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("pools/new/", agents.pool_new, name="pool_new"),
@@ -25,6 +25,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("people/<int:user_id>/deactivate/", people.person_deactivate, name="person_deactivate"),
     path("people/<int:user_id>/activate/", people.person_activate, name="person_activate"),
     path("audit/", people.audit, name="audit"),
+    path("login/", signin.sign_in, name="account_login"),
+    path("login/deactivated/", signin.deactivated, name="account_inactive"),
+    path("login/<slug:provider_id>/", signin.oidc, name="openid_connect_login"),
+    path("login/<slug:provider_id>/callback/", signin.oidc_callback, name="openid_connect_callback"),
+    path("logout/", signin.sign_out, name="account_logout"),
     path("password/reset/", passwords.reset, name="admin_password_reset"),
     path("password/reset/sent/", passwords.reset_sent, name="password_reset_done"),
     path("password/set/done/", passwords.set_done, name="password_reset_complete"),

@@ -65,9 +65,8 @@ SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 if env.boolean("BEHIND_TLS_PROXY", False):
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
-    ALLAUTH_TRUSTED_PROXY_COUNT = (
-        1  # the last address of X-Forwarded-For is the client's; sign-in attempts are counted by it
-    )
+    # The last address of X-Forwarded-For is the client's: sign-in attempts are counted by it.
+    ALLAUTH_TRUSTED_PROXY_COUNT = 1
 
 # --- What it is made of -------------------------------------------------------------------------------------------
 
@@ -310,7 +309,7 @@ LOGGING: dict[str, Any] = {
     "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": LOG_LEVEL},
-    "loggers": {"httpx": {"level": "WARNING"}, "django-q": {"level": "WARNING"}},
+    "loggers": {"httpx": {"level": "WARNING"}},
 }
 
 # --- The shell of the pages ---------------------------------------------------------------------------------------

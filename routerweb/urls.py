@@ -3,8 +3,13 @@
 from django.contrib import admin
 from django.urls import include, path
 
+from agents_app.views import signin
+
 urlpatterns = [
     path("api/", include("training_app.api_urls")),
+    # One door, not two: the admin's own sign-in and sign-out lead to the product's.
+    path("admin/login/", signin.admin_sign_in),
+    path("admin/logout/", signin.sign_out),
     path("admin/", admin.site.urls),
     path("", include("agents_app.urls")),
     path("", include("datasets_app.urls")),

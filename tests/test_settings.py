@@ -46,6 +46,17 @@ def settings_of(tmp_path: Path, **environment: str) -> dict:
         ({"DEBUG": "1", "DATABASE_URL": "mysql://u:secret-word@h/d"}, "DATABASE_URL"),
         ({"DEBUG": "1", "DATABASE_URL": "nonsense"}, "DATABASE_URL"),
         ({"DEBUG": "1", "DEAD_AFTER_SECONDS": "5"}, "DEAD_AFTER_SECONDS"),
+        ({"DEBUG": "1", "OIDC_ISSUER": "https://id.example.com", "OIDC_CLIENT_ID": "a"}, "OIDC_CLIENT_SECRET"),
+        ({"DEBUG": "1", "OIDC_CLIENT_SECRET": "secret-word"}, "OIDC_ISSUER"),
+        (
+            {
+                "DEBUG": "1",
+                "OIDC_ISSUER": "http://id.example.com",
+                "OIDC_CLIENT_ID": "a",
+                "OIDC_CLIENT_SECRET": "secret-word",
+            },
+            "OIDC_ISSUER",
+        ),
         ({"SECRET_KEY": "x", "PLAIN_HTTP": "1", "ALLOWED_HOSTS": "routes.example.com"}, "PLAIN_HTTP"),
     ],
 )

@@ -1,11 +1,14 @@
-"""Pages: forgotten passwords and first ones. Django's own views, drawn in the sign-in page's look."""
+"""Pages: forgotten passwords and first ones. Django's own views, by whose links people are invited too, in the sign-in page's look."""
 
 from typing import Any
 
+from allauth.account.adapter import get_adapter
+from allauth.core import ratelimit
 from django.contrib import admin
 from django.contrib.auth import views
 from django.contrib.auth.forms import SetPasswordForm
-from django.http import HttpRequest
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.translation import gettext as _
 from unfold.widgets import BASE_INPUT_CLASSES
@@ -22,12 +25,22 @@ class NewPasswordForm(SetPasswordForm):
             field.widget.attrs["class"] = " ".join(BASE_INPUT_CLASSES)
 
 
+class NewPasswordView(views.PasswordResetConfirmView):
+    def form_valid(self, form: "SetPasswordForm[User]") -> HttpResponse:
+        answer = super().form_valid(form)
+        get_adapter(self.request).forget_failures(self.request, form.user)
+        return answer
+
+
 def _shell(request: HttpRequest, title: str) -> dict[str, Any]:
     return {**admin.site.each_context(request), "title": title}
 
 
 def reset(request: HttpRequest) -> HttpResponseBase:
     """Asks for an address and mails a link to it, if it has an account; the answer is the same if not."""
+    address = request.POST.get("email", "").strip().lower()
+    if not ratelimit.consume(request, action="reset_password", key=address):
+        return ratelimit.respond_429(request)
     view = views.PasswordResetView.as_view(
         form_class=ResetForm,
         extra_context=_shell(request, _("Reset your password")),
@@ -43,9 +56,7 @@ def reset_sent(request: HttpRequest) -> HttpResponseBase:
 
 def set_password(request: HttpRequest, uidb64: str, token: str) -> HttpResponseBase:
     """Where an invitation or a reset link leads: sets the password, once."""
-    view = views.PasswordResetConfirmView.as_view(
-        form_class=NewPasswordForm, extra_context=_shell(request, _("Choose a password"))
-    )
+    view = NewPasswordView.as_view(form_class=NewPasswordForm, extra_context=_shell(request, _("Choose a password")))
     return view(request, uidb64=uidb64, token=token)
 
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_the_sign_in_page_leads_to_a_new_password(client: Client) -> None:
-    assert "/password/reset/" in client.get("/admin/login/").content.decode()
+    assert "/password/reset/" in client.get("/login/").content.decode()
     assert client.get("/password/reset/").status_code == 200
 
 
@@ -64,5 +64,5 @@ def test_who_lost_the_invitation_gets_a_link_and_who_was_deactivated_does_not(
 
 def test_signing_in_says_what_did_not_fit(client: Client, person: Callable[[str], User]) -> None:
     person("ops")
-    answer = client.post("/admin/login/", {"username": "ops@example.com", "password": "wrong"})
+    answer = client.post("/login/", {"login": "ops@example.com", "password": "wrong"})
     assert "do not belong together" in answer.content.decode()

@@ -37,9 +37,7 @@ def test_an_invited_person_sets_a_password_once_and_signs_in(person: Callable[[s
     done = browser.post(form.redirect_chain[-1][0], new)
     assert done.status_code == 302
     assert not browser.get(urlparse(invitation.link).path, follow=True).context["validlink"]
-    signed_in = browser.post(
-        "/admin/login/", {"username": "ANA@example.com", "password": "horse battery 9", "next": "/audit/"}
-    )
+    signed_in = browser.post("/login/", {"login": "ANA@example.com", "password": "horse battery 9", "next": "/audit/"})
     assert (signed_in.status_code, signed_in["Location"]) == (302, "/audit/")
 
 

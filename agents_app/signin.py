@@ -1,0 +1,213 @@
+"""Who may come in: people who were invited, by password or through the company's OpenID Connect provider.
+
+django-allauth walks both ways. What is ours is said here: nobody signs up, at either door; a provider's word is taken only where its
+token is signed with one of its published keys; and the person is found by the address that the provider has verified, anew at
+every sign-in. So nothing about the provider is stored, and an invitation is the one way to an account.
+"""
+
+import logging
+from typing import Any
+
+import jwt
+from allauth.account.adapter import DefaultAccountAdapter
+from allauth.core.exceptions import ImmediateHttpResponse
+from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
+from allauth.socialaccount.adapter import get_adapter as get_social_adapter
+from allauth.socialaccount.models import SocialApp, SocialLogin
+from allauth.socialaccount.providers.base.constants import AuthError, AuthProcess
+from allauth.socialaccount.providers.oauth2.client import OAuth2Error
+from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOAuth2Adapter
+from django.conf import settings
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+log = logging.getLogger(__name__)
+
+#: The name of the one provider in addresses: /login/oidc/callback/ is what is registered with it.
+PROVIDER = "oidc"
+# Public-key signatures alone: a key that both sides know could be the client's secret, and "none" is no signature.
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+CLOCK_SKEW = 60  # seconds
+
+
+def refusal(request: HttpRequest, title: str, reason: str, status: int = 403) -> HttpResponse:
+    """The page for somebody who does not come in, in the sign-in page's look: why not, and what to do."""
+    context = {**admin.site.each_context(request), "title": title, "reason": reason}
+    return render(request, "account/refused.html", context, status=status)
+
+
+class AccountAdapter(DefaultAccountAdapter):
+    """Sign-in by password: no sign-up, our words, and no messages where the page itself says it."""
+
+    error_messages = {
+        **DefaultAccountAdapter.error_messages,
+        **dict.fromkeys(
+            ("email_password_mismatch", "username_password_mismatch"),
+            gettext_lazy("The e-mail address and the password do not belong together."),
+        ),
+        "too_many_login_attempts": gettext_lazy(
+            "Too many attempts that failed. Wait five minutes, or set a new password by “Forgotten your password?”."
+        ),
+    }
+
+    def is_open_for_signup(self, request: HttpRequest) -> bool:
+        return False
+
+    def forget_failures(self, request: HttpRequest, user: User) -> None:
+        """Who has just set a new password need not wait for the old one's failures to lapse."""
+        self._delete_login_attempts_cached_email(request, email=user.get_username())
+
+    def add_message(self, *args: Any, **kwargs: Any) -> None:
+        """None of allauth's: that one is signed in, or out, is what the next page shows."""
+
+
+class SocialAccountAdapter(DefaultSocialAccountAdapter):
+    """Sign-in through the provider of the settings, for people who were invited."""
+
+    def is_open_for_signup(self, request: HttpRequest, sociallogin: SocialLogin) -> bool:
+        return False
+
+    def list_apps(
+        self, request: HttpRequest, provider: str | None = None, client_id: str | None = None
+    ) -> list[SocialApp]:
+        """The settings' provider, or none; what stands in the database's table of providers plays no part."""
+        if not settings.OIDC_ISSUER or provider not in (None, PROVIDER, "openid_connect"):
+            return []
+        app = SocialApp(
+            provider="openid_connect",
+            provider_id=PROVIDER,
+            name=settings.OIDC_NAME,
+            client_id=settings.OIDC_CLIENT_ID,
+            secret=settings.OIDC_CLIENT_SECRET,
+            settings={"server_url": settings.OIDC_ISSUER, "oauth_pkce_enabled": True},
+        )
+        return [app] if client_id in (None, app.client_id) else []
+
+    def get_provider(self, request: HttpRequest, provider: str, client_id: str | None = None) -> Any:
+        found = super().get_provider(request, provider, client_id)
+        found.oauth2_adapter_class = SignedOpenIDConnect
+        return found
+
+    def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> None:
+        """Find the invited person, or answer with the page that says why nobody was found."""
+        address = verified_address(sociallogin.account.extra_data)
+        if not address:
+            reason = _(
+                "%(provider)s does not say that your e-mail address is verified. Verify it there, or sign in by password."
+            )
+            raise self._refused(request, "its address is not verified", _("Your address is not verified"), reason)
+        user = User.objects.filter(username__iexact=address).first() or _by_email(address)
+        if user is None:
+            reason = _("%(address)s has not been invited. Ask an admin of this site for an invitation.")
+            raise self._refused(request, "it was not invited", _("You have no account here"), reason, address)
+        if not user.is_active:
+            reason = _("The account of %(address)s was deactivated. Ask an admin of this site.")
+            raise self._refused(request, "it was deactivated", _("Your account is deactivated"), reason, address)
+        sociallogin.user = user
+        # Never "connect" or "redirect", whatever the address asked for: nothing of the provider is stored.
+        sociallogin.state["process"] = AuthProcess.LOGIN
+
+    def _refused(
+        self, request: HttpRequest, why: str, title: str, reason: str, address: str = ""
+    ) -> ImmediateHttpResponse:
+        log.warning("Sign-in through %s refused: %s%s", settings.OIDC_NAME, why, f" ({address})" if address else "")
+        words = {"provider": settings.OIDC_NAME, "address": address}
+        return ImmediateHttpResponse(refusal(request, title, reason % words))
+
+    def on_authentication_error(
+        self,
+        request: HttpRequest,
+        provider: Any,
+        error: Any = None,
+        exception: Exception | None = None,
+        extra_context: Any = None,
+    ) -> None:
+        raise ImmediateHttpResponse(failure(request, exception, cancelled=error == AuthError.CANCELLED))
+
+
+def failure(request: HttpRequest, exception: Exception | None, *, cancelled: bool = False) -> HttpResponse:
+    """The page for a walk to the provider and back that broke off; the log has the reason."""
+    if cancelled:
+        reason = _("You stopped at %(provider)s. Nothing was changed.")
+        return refusal(request, _("You are not signed in"), reason % {"provider": settings.OIDC_NAME})
+    log.warning("Sign-in through %s failed: %r", settings.OIDC_NAME, exception or "the state or the code is missing")
+    reason = _(
+        "The answer of %(provider)s could not be used: it came too late, twice, or not from there. "
+        "Try once more; if it stays so, tell an admin of this site."
+    )
+    return refusal(request, _("You are not signed in"), reason % {"provider": settings.OIDC_NAME}, status=401)
+
+
+def _by_email(address: str) -> User | None:
+    """The account with that address, where its name is another one; two such accounts are nobody's."""
+    found = list(User.objects.filter(email__iexact=address)[:2])
+    return found[0] if len(found) == 1 else None
+
+
+def verified_address(claims: dict[str, Any]) -> str:
+    """The address that the provider says it has verified, in small letters, or "".
+
+    `claims` has the parts "userinfo" and "id_token", each as the provider gave it; an address counts only with its own part's word
+    for it, which is true, or the text "true" that some providers send.
+    """
+    for part in (claims.get("userinfo"), claims.get("id_token")):
+        if not isinstance(part, dict) or not isinstance(part.get("email"), str):
+            continue
+        if part.get("email_verified") in (True, "true"):
+            return str(part["email"]).strip().lower()
+    return ""
+
+
+class SignedOpenIDConnect(OpenIDConnectOAuth2Adapter):
+    """allauth's walk, with the ID token's signature checked always, and held together with the rest of the answer."""
+
+    @property
+    def openid_config(self) -> dict[str, Any]:
+        try:
+            config: dict[str, Any] = super().openid_config
+        except AttributeError:
+            raise OAuth2Error(f"the configuration of {settings.OIDC_ISSUER} is not a JSON object") from None
+        if str(config["issuer"]).rstrip("/") != settings.OIDC_ISSUER:
+            raise OAuth2Error(f"OIDC_ISSUER is {settings.OIDC_ISSUER}, but its configuration says {config['issuer']!r}")
+        return config
+
+    def complete_login(self, request: HttpRequest, app: SocialApp, token: Any, **kwargs: Any) -> SocialLogin:
+        signed = self._decode_id_token(app, kwargs["response"].get("id_token") or "")
+        claims = {"id_token": signed, "userinfo": None}
+        if "userinfo_endpoint" in self.openid_config:
+            about = claims["userinfo"] = self._fetch_user_info(token.token)
+            # OpenID Connect Core 1.0, 5.3.2: otherwise the two may be of different people.
+            if not isinstance(about, dict) or about.get("sub") != signed["sub"]:
+                raise OAuth2Error("the userinfo is not of the person of the ID token")
+        return self.get_provider().sociallogin_from_response(request, claims)
+
+    def _decode_id_token(self, app: SocialApp, id_token: str) -> dict[str, Any]:
+        """The token's claims. Raises OAuth2Error unless it is signed by the issuer, for this client, and in time."""
+        try:
+            header = jwt.get_unverified_header(id_token)
+            decoded: dict[str, Any] = jwt.decode(
+                id_token,
+                key=self._signing_key(header.get("kid")),
+                algorithms=ALGORITHMS,
+                audience=app.client_id,
+                issuer=self.openid_config["issuer"],
+                leeway=CLOCK_SKEW,
+                options={"require": ["exp", "iat", "iss", "aud", "sub"]},
+            )
+        except (jwt.PyJWTError, TypeError, AttributeError) as error:
+            raise OAuth2Error(f"the ID token is refused: {error}") from error
+        return decoded
+
+    def _signing_key(self, kid: str | None) -> jwt.PyJWK:
+        with get_social_adapter().get_requests_session() as session:
+            answer = session.get(self.openid_config["jwks_uri"])
+            answer.raise_for_status()
+            keys = jwt.PyJWKSet.from_dict(answer.json()).keys
+        signing = [key for key in keys if key.public_key_use in (None, "sig") and kid in (None, key.key_id)]
+        if len(signing) != 1:
+            raise OAuth2Error(f"the ID token names a key that {settings.OIDC_ISSUER} has not published")
+        return signing[0]
