@@ -244,18 +244,21 @@ def query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     gold = getattr(found, "gold", None)
     decided = {one.pk: one for one in Label.objects.filter(query=found).select_related("author")}
     offers = suggestions.offers([found.pk]).get(found.pk, [])
+    people = [one for one in decided.values() if one.superseded_at is None and one.source == Label.Source.HUMAN]
+    spoken = {number for one in people if not one.unsure for number in one.asked}
     rows = [
         {
             "agent": agent,
             "required": gold is not None and number in gold.required,
             "asked": gold is not None and number in gold.asked,
+            "disputed": number in spoken and not (gold and number in gold.asked),
             "label": decided.get(gold.decided_by.get(str(number))) if gold else None,
             "scores": [(offer.source, offer.version, offer.score(number)) for offer in offers],
         }
         for number, agent in agents.items()
         if agent.state == Agent.State.ACTIVE or (gold and number in gold.required)
     ]
-    rows.sort(key=lambda row: (not row["required"], not row["asked"]))
+    rows.sort(key=lambda row: (not row["disputed"], not row["required"], not row["asked"]))
     context = {
         "pool": pool,
         "query": found,

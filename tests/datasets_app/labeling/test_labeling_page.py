@@ -366,3 +366,33 @@ def test_a_heartbeat_answers_with_what_is_held(client, pool, plain, queries):
     client.get(url("label", pool))
     answer = client.post(url("label_heartbeat", pool), {"queries": f"{queries[0].pk},{queries[1].pk}"})
     assert answer.json() == {"held": [queries[0].pk]}
+
+
+# ------------------------------------------------------------------------------------------- whatever breaks in between
+
+
+@pytest.mark.parametrize("breaks", ["queue.finish", "disagreement.measure", "Submission.objects.create"])
+def test_a_submit_that_dies_half_way_leaves_nothing_and_may_come_again(
+    client, pool, plain, queries, ana, monkeypatch, breaks
+):
+    """The server is killed between any two writes of a submit: all of them are undone, the browser sends it again."""
+    from datasets_app import labeling
+
+    draft(client, pool, queries[0], 2)
+    target, name = breaks.rsplit(".", 1)
+    module = {"queue": labeling.queue, "disagreement": labeling.disagreement, "Submission.objects": Submission.objects}
+    with monkeypatch.context() as broken:
+
+        def dies(*args, **kwargs):
+            raise SystemExit("killed")
+
+        broken.setattr(module[target], name, dies)
+        with pytest.raises(SystemExit):
+            send(client, pool, queries[0], 2, key="once")
+    assert Label.objects.count() == Submission.objects.count() == 0
+    assert Draft.objects.get().required == [2], "what was chosen is still there"
+    assert Assignment.objects.get().state == "held"
+    for _ in range(2):
+        assert send(client, pool, queries[0], 2, key="once").status_code == 200
+    assert Label.objects.count() == 1
+    assert Assignment.objects.get().state == "done"
