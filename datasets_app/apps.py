@@ -8,8 +8,9 @@ class DatasetsAppConfig(AppConfig):
 
     def ready(self) -> None:
         from agents_app import effects, pools
-        from datasets_app import agent_effects, reask, tasks
+        from datasets_app import agent_effects, labeling_erasure, reask, snapshots, tasks
 
         effects.register(agent_effects.of_retiring)
         pools.on_merge.append(tasks.recompose_after_merge)
         pools.on_add.append(reask.of_adding)
+        snapshots.on_erase(labeling_erasure.of_erasing)

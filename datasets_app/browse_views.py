@@ -129,13 +129,14 @@ def queries_export(request: HttpRequest, slug: str) -> StreamingHttpResponse:
 
 
 def _selected(request: HttpRequest, pool: Pool, fields: Any) -> tuple["QuerySet[Query]", str, str]:
-    """The queries that an action is about, in words and as the search line: those ticked, or all that the search returns."""
+    """The queries that an action is about, the search line and the ticked keys: those ticked, or, if that is asked for,
+    all that the search returns."""
     text = fields.get("q", "")
     found = browse.search(pool, text)
     ticked = [int(key) for key in fields.getlist("query") if key.isdigit()]
-    if ticked and fields.get("all") != "1":
-        return Query.objects.filter(pk__in=ticked, dataset__pool=pool), text, ",".join(map(str, ticked))
-    return found.queries, text, ""
+    if fields.get("all") == "1":
+        return found.queries, text, ""
+    return Query.objects.filter(pk__in=ticked, dataset__pool=pool), text, ",".join(map(str, ticked))
 
 
 @require_GET
@@ -147,6 +148,9 @@ def bulk_preview(request: HttpRequest, slug: str) -> HttpResponse:
     chosen, text, ticked = _selected(request, pool, request.GET)
     back = f"{reverse('queries', args=[slug])}?q={request.GET.get('q', '')}"
     agent = None
+    if request.GET.get("all") != "1" and not ticked:
+        messages.error(request, _("Tick the queries first, or “all that match”."))
+        return redirect(back)
     if action in (bulk.ADD, bulk.REMOVE):
         agent = pool.agents.filter(number=_digits(request.GET.get("agent", ""))).first()
         if agent is None or (action == bulk.ADD and agent.state != Agent.State.ACTIVE):

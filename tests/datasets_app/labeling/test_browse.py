@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from datasets_app import browse, bulk, labels, queue
-from datasets_app.models import BulkChange, Gold, Label, Query, SplitGroup
+from datasets_app.models import Assignment, BulkChange, Draft, Gold, Label, Query, SplitGroup
 
 
 def url(name, pool, *args):
@@ -233,7 +233,10 @@ def test_the_page_counts_first_and_offers_the_undo(client, pool, plain, known):
 def test_ticked_queries_alone_are_changed(client, pool, plain, known):
     client.post(url("bulk_apply", pool), {"q": "", "query": [known[4].pk], "action": "add", "agent": "3"})
     assert BulkChange.objects.get().changed == 1
-    client.post(url("bulk_apply", pool), {"q": "state:golden", "all": "1", "action": "delete"})
+    for nothing_chosen in ({"q": ""}, {"q": "state:golden", "all": "1"}):
+        client.post(url("bulk_apply", pool), nothing_chosen | {"action": "delete"})
+    answer = client.get(url("bulk_preview", pool), {"q": "", "action": "delete"}, follow=True)
+    assert "Tick the queries first" in answer.content.decode()
     assert not Query.objects.filter(deleted_at__isnull=False).exists(), "a typing error never widens a change"
 
 
@@ -247,6 +250,18 @@ def test_deleted_queries_leave_the_queue_and_come_back(client, pool, plain, know
     client.post(url("query_restore", pool, known[4].pk))
     assert queue.left(pool) == open_before
     assert found(pool, known, "") == [0, 1, 2, 3, 4, 5]
+
+
+def test_erasing_forgets_drafts_and_remarks_and_asks_no_more(client, pool, plain, known, person):
+    ana = person("cora")
+    lease = queue.open_item(known[4], ana, pool)
+    Draft.objects.create(query=known[4], person=ana, required=[1])
+    queue.skip(lease, "this is Mrs Miller of 4 Elm Road")
+    before = queue.left(pool)
+    client.post(url("query_erase", pool, known[4].pk), {"sure": "1"})
+    assert not Draft.objects.exists()
+    assert Assignment.objects.get(pk=lease.pk).reason == ""
+    assert queue.left(pool) == before - 1
 
 
 def test_erasing_asks_first_and_takes_the_text_out(client, pool, plain, known):

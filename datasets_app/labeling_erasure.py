@@ -1,0 +1,11 @@
+"""What labeling forgets when a query's text is erased: drafts, remarks, and its place in the queue. Labels and counts stay."""
+
+from datasets_app.models import Assignment, Draft, PrelabelItem, Query, QueueItem
+
+
+def of_erasing(query: Query, text: str) -> None:
+    """Called in the transaction that erases."""
+    Draft.objects.filter(query=query).delete()
+    Assignment.objects.filter(item__query=query).update(reason="")
+    PrelabelItem.objects.filter(query=query).update(error="")
+    QueueItem.objects.filter(query=query).update(needed=0, wanted=False)
