@@ -208,7 +208,7 @@ def _fit_router(folder: Folder, config: Config) -> Fitted:
         chosen[:, columns] = router.selections(texts)
         return chosen
 
-    return select, router.first_values, router.route, router.route_batch, cpu
+    return select, router.answerable, router.route, router.route_batch, cpu
 
 
 def _fit_baseline(folder: Folder, name: str, seed: int) -> Fitted:

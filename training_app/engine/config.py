@@ -115,7 +115,7 @@ class Config:
         1500, "Steps over which the share of random actions falls in a line.", low=1, high=10_000_000
     )
     none_share: float = _setting(
-        0.1,
+        0.15,
         "Queries that need no agent are drawn at least this often, where the training data holds any: labeled "
         "collections hold fewer of them than live traffic does. 0 draws all queries alike.",
         low=0,

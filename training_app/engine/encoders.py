@@ -20,6 +20,7 @@ from training_app.engine.scorers import (
     Scorer,
     ScorerProgress,
     cross_fit,
+    draw_weights,
     fit_platt,
 )
 from training_app.engine.sequence_fit import SequenceScorer
@@ -91,7 +92,7 @@ def fit_encoder(
     if config.encoder == "stack":
         report["encoder"] = "stack"
         return stacked, report
-    choice, report["comparison"] = choose(fits, rows)
+    choice, report["comparison"] = choose(fits, rows, config.none_share)
     report["encoder"] = choice
     return fits[choice], report
 
@@ -108,11 +109,13 @@ def stack(fits: Sequence[CrossFit], rows: Rows) -> CrossFit:
     return CrossFit(platt(margins), margins, merged, platt)
 
 
-def choose(fits: dict[str, CrossFit], rows: Rows) -> tuple[str, dict[str, Any]]:
+def choose(fits: dict[str, CrossFit], rows: Rows, none_share: float = 0.0) -> tuple[str, dict[str, Any]]:
     """The simplest scorer that no later one beats beyond the noise: `fits` from simple to costly, compared by the
-    Jaccard of each row at the scorer's best threshold, paired over rows. Returns its name and the figures."""
+    Jaccard of each row at the scorer's best threshold, paired over rows, rows weighted as the policy will draw them.
+    Returns its name and the figures."""
     figures: dict[str, Any] = {}
-    values = {name: best_jaccards(fit.log_odds, rows.required, rows.asked) for name, fit in fits.items()}
+    weights = draw_weights(rows.required, none_share)
+    values = {name: best_jaccards(fit.log_odds, rows.required, rows.asked, weights) for name, fit in fits.items()}
     choice = next(iter(fits))
     for name, value in values.items():
         figures[name] = {"jaccard": float(value.mean())}

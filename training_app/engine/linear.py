@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
@@ -222,11 +223,15 @@ def choose_linear(
     return best[1], report
 
 
-def best_jaccards(margins: FloatArray, Y: BoolArray, asked: BoolArray) -> FloatArray:
-    """Jaccard of every row, float32[N], at the one threshold for all agents that has the best mean."""
+def best_jaccards(
+    margins: FloatArray, Y: BoolArray, asked: BoolArray, weights: NDArray[np.float64] | None = None
+) -> FloatArray:
+    """Jaccard of every row, float32[N], at the one threshold for all agents that has the best mean. With `weights`
+    float64[N] each row's Jaccard is multiplied by its own, of mean one."""
     required = Y & asked
     grid = np.quantile(margins, np.linspace(0.02, 0.98, 97))
-    found = [jaccard((margins > t) & asked, required) for t in grid]
+    scale = 1.0 if weights is None else weights / weights.mean()
+    found = [np.asarray(scale * jaccard((margins > t) & asked, required), np.float32) for t in grid]
     return max(found, key=lambda values: float(values.mean()))
 
 

@@ -6,7 +6,7 @@ policy), with `extra` float32[B, E] for what concerns the query as a whole. `ddq
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import log1p
 from typing import Any, ClassVar
@@ -15,6 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training_app.engine.scorers import BoolArray, FloatArray
+
+#: Action values of some rows of fixed queries, see `SharedPolicy.fixed`.
+FixedQueries = Callable[[NDArray[np.int64], BoolArray], tuple[FloatArray, FloatArray]]
 
 CONTEXT = 7  # numbers that describe a state as a whole, see `context`
 PER_AGENT = 2  # numbers that describe one agent in it
@@ -140,13 +143,30 @@ class SharedPolicy:
             state = (np.maximum(state, 0) if i else state) @ weights + bias
         return float(state[0])
 
+    def fixed(self, x: FloatArray, extra: FloatArray, available: BoolArray) -> FixedQueries:
+        """`values` of B queries for a whole walk: what does not change from step to step is computed once. The result
+        is called with (the rows still walking int64[b], their selected agents bool[b, A])."""
+        p = probabilities(x, available)
+        none = np.exp(np.log1p(-p).sum(axis=-1))
+        own = np.stack([np.clip(x, -LIMIT, LIMIT) / LIMIT, p], axis=-1).astype(np.float32)
+        projected = own @ self.layers[0][0][:PER_AGENT]
+
+        def values(rows: NDArray[np.int64], selected: BoolArray) -> tuple[FloatArray, FloatArray]:
+            shared = np.concatenate([context(p[rows], none[rows], selected), extra[rows]], axis=-1)
+            return self._rest(projected[rows], shared)
+
+        return values
+
     def _rest(self, projected: FloatArray, shared: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Values from the first layer's share of each agent (1 or B, A, H) and the context (B, C)."""
         (first, bias), *rest = self.layers
         hidden = projected + (shared @ first[PER_AGENT:] + bias)[:, None]
         for weights, bias in rest:
             np.maximum(hidden, 0, out=hidden)
-            hidden = hidden @ weights + bias
+            # One product of a tall matrix: numpy would take a stack of small ones one by one.
+            wide = hidden.reshape(-1, hidden.shape[-1]) @ weights
+            wide += bias
+            hidden = wide.reshape(*hidden.shape[:-1], -1)
         if not self.stop:
             return hidden[..., 0], np.zeros(len(shared), np.float32)
         end = shared
@@ -177,6 +197,10 @@ class PlainPolicy:
             hidden = (np.maximum(hidden, 0) if i else hidden) @ weights + bias
         stop = np.zeros(len(x), np.float32) if self.stop_is_zero else hidden[:, -1]
         return hidden[:, :-1], stop
+
+    def fixed(self, x: FloatArray, extra: FloatArray, available: BoolArray) -> FixedQueries:
+        """As `SharedPolicy.fixed`."""
+        return lambda rows, selected: self.values(x[rows], extra[rows], selected, available[rows])
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         return _named(self.layers, "q")
@@ -240,23 +264,42 @@ def greedy(
     selected = np.zeros((count, agents), np.bool_)
     order = np.full((count, agents), -1, np.int64)
     steps = np.zeros(count, np.int64)
-    active = np.arange(count)
     limit = min(agents, max_agents) if max_agents else agents
+    # In slices that fit the processor's cache.
+    size = max(1, 4096 // agents)
+    for at in range(0, count, size):
+        here = slice(at, at + size)
+        parts = (selected[here], order[here], steps[here])
+        _walk_slice(policy, x[here], extra[here], available[here], min_agents, limit, margin, parts)
+    return selected, order, steps
+
+
+def _walk_slice(
+    policy: Policy,
+    x: FloatArray,
+    extra: FloatArray,
+    available: BoolArray,
+    min_agents: int,
+    limit: int,
+    margin: float,
+    out: tuple[BoolArray, NDArray[np.int64], NDArray[np.int64]],
+) -> None:
+    selected, order, steps = out
+    active = np.arange(len(x))
+    values = policy.fixed(x, extra, available)
     for step in range(limit + 1):
         if step == limit:
             steps[active] = step
-            break
-        chosen, open_ = selected[active], available[active]
-        q, stop = policy.values(x[active], extra[active], chosen, open_)
-        q = np.where(open_ & ~chosen, np.rint(q * GRAIN), -np.inf)
+            return
+        chosen = selected[active]
+        q, stop = values(active, chosen)
+        q = np.where(available[active] & ~chosen, np.rint(q * GRAIN), -np.inf)
         best = q.argmax(axis=1)
         value = q[np.arange(len(active)), best] / GRAIN
-        forced = step < min_agents
-        go = (value > stop + margin) if not forced else np.isfinite(value)
+        go = (value > stop + margin) if step >= min_agents else np.isfinite(value)
         steps[active[~go]] = step + 1
         active, best = active[go], best[go]
         if not active.size:
-            break
+            return
         selected[active, best] = True
         order[active, step] = best
-    return selected, order, steps

@@ -172,13 +172,11 @@ class Router:
         x = self.log_odds(texts)
         return self._greedy(texts, x, np.ones(x.shape, np.bool_))[0]
 
-    def first_values(self, texts: Sequence[str]) -> FloatArray:
-        """How likely any agent is needed at all, float32[N]: the best value of a first agent less that of STOP."""
-        x = self.log_odds(texts)
-        seen = x if self._features is None else self._features.logits(texts)
-        nobody = np.zeros(x.shape, np.bool_)
-        q, stop = self.policy.values(seen, np.zeros((len(x), 0), np.float32), nobody, ~nobody)
-        return (q.max(axis=1) - stop).astype(np.float32)
+    def answerable(self, texts: Sequence[str]) -> FloatArray:
+        """How likely any agent is needed at all, float32[N]: minus the log of the probability that none is, were the
+        agents independent."""
+        x = np.clip(self.log_odds(texts), -30, 30)
+        return np.log1p(np.exp(x)).sum(axis=1).astype(np.float32)
 
     def _greedy(self, texts: Sequence[str], x: FloatArray, available: BoolArray) -> tuple[BoolArray, Any, Any]:
         seen = x if self._features is None else self._features.logits(texts)

@@ -88,7 +88,7 @@ def scorecard(
 def out_of_scope(router: Router, texts: Sequence[str], rows: Rows, whole: BoolArray) -> dict[str, float | None]:
     """AUROC and the false positive rate at 95% recall of telling queries that need an agent from those that need
     none; None where one of the two is missing."""
-    score = router.first_values(texts)[whole]
+    score = router.answerable(texts)[whole]
     needs = np.asarray(rows.required[whole].any(axis=1))
     return {"auroc": metrics.auroc(score, needs), "fpr95": metrics.fpr95(score, needs)}
 

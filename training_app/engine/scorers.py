@@ -37,6 +37,16 @@ class Rows:
         return len(self.texts)
 
 
+def draw_weights(required: BoolArray, share: float) -> NDArray[np.float64] | None:
+    """How often each row counts, float64[N], so that rows of the empty set make up at least `share`; None for all
+    alike, where they do already or there are none. required bool[N, A]."""
+    empty = ~required.any(axis=1)
+    now = float(empty.mean())
+    if not 0 < now < share:
+        return None
+    return np.where(empty, share / empty.sum(), (1 - share) / (~empty).sum())
+
+
 def rows_of(examples: Sequence[Example], agents: Sequence[Agent]) -> Rows:
     """Examples as matrices over `agents`, in their order; what they say about other agents is left out."""
     place = {agent.id: a for a, agent in enumerate(agents)}

@@ -38,6 +38,7 @@ from training_app.engine.scorers import (
     Platt,
     Rows,
     ScorerProgress,
+    draw_weights,
     load_scorer,
     rows_of,
 )
@@ -190,15 +191,6 @@ def fingerprint(config: Config, agents: Sequence[Agent], examples: Sequence[Exam
     return digest.hexdigest()
 
 
-def _draw_weights(required: BoolArray, share: float) -> Any:
-    """How often each row is drawn, so that rows of the empty set make up at least `share`; None for all alike."""
-    empty = ~required.any(axis=1)
-    now = float(empty.mean())
-    if not 0 < now < share:
-        return None
-    return np.where(empty, share / empty.sum(), (1 - share) / (~empty).sum())
-
-
 @dataclass(frozen=True, slots=True)
 class _Scores:
     """What the scorer phase hands on: the scorer, its map, the log-odds of the training rows; and, where the policy
@@ -252,7 +244,7 @@ def train(
     )
     features = scores.features
     seen = scores.fit.log_odds if config.cross_fitting else scores.fit.platt(scores.fit.fitted.logits(rows.texts))
-    weight = _draw_weights(rows.required, config.none_share)
+    weight = draw_weights(rows.required, config.none_share)
     nothing = np.zeros((len(rows), 0), np.float32)
     training = Queries(seen, nothing, rows.required, rows.asked, weight)
     whole = np.flatnonzero(splits["val"].whole)
