@@ -1,8 +1,8 @@
 """`python -m routerweb.server` runs the web server, Granian, until Ctrl-C or SIGTERM.
 
-It answers with about half of gunicorn's processor time a request (`benchmarks/http` measures it). The parent only listens and
-restarts a worker that died. Each worker loads the applications and the models for itself, after its fork, so that neither a thread
-nor a database connection is carried over; it takes traffic once they are loaded.
+It took fewer microseconds of processor time a request than gunicorn in `benchmarks/http`, which measures both. The parent only
+listens and restarts a worker that died. Each worker loads the applications and the models for itself, after its fork, so that
+neither a thread nor a database connection is carried over; it takes traffic once they are loaded.
 """
 
 import os

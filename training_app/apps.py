@@ -1,6 +1,7 @@
 from typing import Any
 
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
 from django.utils.translation import gettext_lazy as _
 
 
@@ -11,8 +12,11 @@ class TrainingAppConfig(AppConfig):
     def ready(self) -> None:
         from django_q.signals import post_spawn
 
+        from training_app import schedules
+
         # Sent in each worker process of a cluster, after the fork; nowhere else.
         post_spawn.connect(_start_reaper, dispatch_uid="training_app.reaper")
+        post_migrate.connect(schedules.install, sender=self, dispatch_uid="training_app.schedules.install")
 
 
 def _start_reaper(**_signal: Any) -> None:

@@ -13,19 +13,29 @@ from django.views.decorators.http import require_GET, require_POST
 
 from agents_app.access import Role, get_pool, require_role
 from routerweb.http import page
-from training_app import registry, scorecards
+from training_app import registry, scorecards, sorting
 from training_app.models import Promotion, RouterModel
 
 ROWS = 25
+FIGURES = ("jaccard", "f1", "exact")
+#: What the list sorts by, `?sort=` to the database's column.
+SORTS = {"model": "version", "state": "state", "size": "artifact_bytes", "made": "created_at"} | {
+    name: name for name in FIGURES
+}
 
 
 @require_GET
 @require_role(Role.OPS)
 def model_list(request: HttpRequest, slug: str) -> HttpResponse:
-    """All models of the pool, newest first; `?state=` filters."""
+    """All models of the pool, newest first; `?state=` filters, `?sort=` sorts."""
     pool = get_pool(slug)
     state = request.GET.get("state", "")
     found = registry.models(pool).select_related("pool").defer("scorecard")
+    sort, order = sorting.order(request.GET.get("sort", ""), SORTS, "-model")
+    figure = sort.lstrip("-")
+    if figure in FIGURES:
+        found = found.annotate(**{figure: sorting.scorecard_figure(figure)})
+    found = found.order_by(*order)
     if state in RouterModel.State.values:
         found = found.filter(state=state)
     rows = Paginator(found, ROWS).get_page(request.GET.get("page"))
@@ -34,6 +44,7 @@ def model_list(request: HttpRequest, slug: str) -> HttpResponse:
         "rows": scorecards.with_headlines(list(rows)),
         "page_of_rows": rows,
         "state": state,
+        "sort": sort,
         "states": RouterModel.State.choices,
         "active": registry.active(pool),
         "back": registry.rollback_target(pool),

@@ -42,12 +42,13 @@ REASON_WORDS = {
 @require_http_methods(["GET", "POST"])
 @require_role(Role.OPS)
 def playground(request: HttpRequest, slug: str) -> HttpResponse:
-    """Type a query, see its route and why. Nothing that is tried here is kept as a decision."""
+    """Type a query, see its route and why. `?query=` does so at once, for links. Nothing that is tried here is kept."""
     pool = get_pool(slug)
     loaded = serving.current(slug)
     context: dict[str, Any] = {"pool": pool, "loaded": loaded, "limit": settings.MAX_QUERY_CHARACTERS}
-    if request.method == "POST" and loaded and loaded.model:
-        query = request.POST.get("query", "").replace("\r\n", "\n")
+    asked = request.POST if request.method == "POST" else request.GET
+    if "query" in asked and loaded and loaded.model:
+        query = asked["query"].replace("\r\n", "\n")
         context["query"] = query
         try:
             api.check_text(query, "query")

@@ -16,21 +16,33 @@ from agents_app.access import Role, get_pool, require_role
 from agents_app.models import Pool
 from datasets_app.models import Snapshot
 from routerweb.http import page
-from training_app import curves, registry, runs, scorecards
+from training_app import curves, registry, runs, scorecards, sorting
 from training_app.engine.config import Config, ConfigError
 from training_app.launch_form import LaunchForm, initial_of, preview
 from training_app.models import RouterModel, Run
 
 ROWS = 25
+#: What the list sorts by, `?sort=` to the database's column; the first is the default, newest first.
+SORTS = {
+    "run": "pk",
+    "status": "status",
+    "snapshot": "snapshot__number",
+    "jaccard": "jaccard",
+    "launched": "created_at",
+}
 
 
 @require_GET
 @require_role(Role.OPS)
 def run_list(request: HttpRequest, slug: str) -> HttpResponse:
-    """All runs of the pool, newest first; `?status=` filters."""
+    """All runs of the pool, newest first; `?status=` filters, `?sort=` sorts."""
     pool = get_pool(slug)
     status = request.GET.get("status", "")
-    found = Run.objects.filter(pool=pool).select_related("snapshot__pool", "pool", "author").order_by("-pk")
+    found = Run.objects.filter(pool=pool).select_related("snapshot__pool", "pool", "author")
+    sort, order = sorting.order(request.GET.get("sort", ""), SORTS, "-run")
+    if "jaccard" in sort:
+        found = found.annotate(jaccard=sorting.scorecard_figure("jaccard", "model__scorecard"))
+    found = found.order_by(*order)
     if status in Run.Status.values:
         found = found.filter(status=status)
     rows = Paginator(found, ROWS).get_page(request.GET.get("page"))
@@ -41,6 +53,7 @@ def run_list(request: HttpRequest, slug: str) -> HttpResponse:
         "rows": [(run, changed_settings(run), models.get(run.pk)) for run in rows],
         "page_of_rows": rows,
         "status": status,
+        "sort": sort,
         "statuses": Run.Status.choices,
     }
     return page(request, "training_app/runs.html", context, title=_("Runs"), crumbs=[(pool.name, reverse("home"))])

@@ -194,3 +194,10 @@ def test_a_decision_whose_model_is_broken(ops, kept, model):
 @pytest.mark.parametrize("path", [DECISIONS, f"{DECISIONS}{UNKNOWN}/"])
 def test_decisions_are_only_read(ops, path):
     assert ops.post(path).status_code == 405
+
+
+def test_a_link_shows_the_route_of_its_query(ops, model):
+    page = ops.get(PLAYGROUND, {"query": "billing, please"}).content.decode()
+    assert ">billing, please</textarea>" in page
+    assert "decision_id" in page
+    assert "decision_id" not in ops.get(PLAYGROUND).content.decode()

@@ -1,0 +1,22 @@
+"""What the default cluster does by the clock. `install` runs after every migrate and changes none that is there already."""
+
+from typing import Any
+
+from django.db import connection
+
+#: Function -> its name in the queue's list, and how often: one of django-q2's schedule types.
+SCHEDULES = {
+    "training_app.decisions.prune": ("Delete old decisions", "D"),
+}
+
+
+def install(**_signal: Any) -> None:
+    """Add the schedules that are missing; one that an admin has changed stays as it is."""
+    from django_q.models import Schedule
+
+    if Schedule._meta.db_table not in connection.introspection.table_names():
+        return  # only some applications are migrated yet
+    there = set(Schedule.objects.filter(func__in=SCHEDULES).values_list("func", flat=True))
+    for func, (name, often) in SCHEDULES.items():
+        if func not in there:
+            Schedule.objects.create(name=name, func=func, schedule_type=often, cluster="default")
