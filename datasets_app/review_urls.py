@@ -7,6 +7,7 @@ from datasets_app import review_views as views
 urlpatterns = [
     path("p/<slug:slug>/review/", views.review, name="review"),
     path("p/<slug:slug>/review/<int:query_id>/", views.review_query, name="review_query"),
+    path("p/<slug:slug>/review/<int:query_id>/judge/", views.review_judge, name="review_judge"),
     path("p/<slug:slug>/review/undo/<int:label_id>/", views.review_undo, name="review_undo"),
     path("p/<slug:slug>/agreement/", views.agreement_page, name="agreement"),
     path("p/<slug:slug>/agreement/items/", views.agreement_items, name="agreement_items"),

@@ -6,14 +6,14 @@ from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from agents_app.access import Role, get_pool, require_role
 from agents_app.models import Pool
-from datasets_app import adjudication, agreement, queue
+from datasets_app import adjudication, agreement, judge, queue
 from datasets_app.browse_views import table_rows
 from datasets_app.labeling_page import history
 from datasets_app.models import Label, Query
@@ -54,9 +54,7 @@ def review_query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse
     elif took in voices:
         required = voices[took].required
     else:
-        numbers = {row.agent.number for row in case.rows}
-        required = frozenset(int(n) for n in request.POST.getlist("agent") if n.isdigit()) & numbers
-        took = "edit"
+        required, took = _ticked(request, case), "edit"
     try:
         label = adjudication.decide(
             pool,
@@ -71,6 +69,32 @@ def review_query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse
         return _case_page(request, pool, query, which, str(error), required)
     messages.success(request, _("Decided."), extra_tags="undo:" + reverse("review_undo", args=[slug, label.pk]))
     return redirect(f"{reverse('review', args=[slug])}?list={which}")
+
+
+def _ticked(request: HttpRequest, case: adjudication.Case) -> frozenset[int]:
+    numbers = {row.agent.number for row in case.rows}
+    return frozenset(int(n) for n in request.POST.getlist("agent") if n.isdigit()) & numbers
+
+
+@require_POST
+@require_role(Role.REVIEWER)
+def review_judge(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
+    """What an LLM says of the set that is ticked. An HTMX request gets the verdict alone, a plain form the page with it."""
+    pool = get_pool(slug)
+    query = get_object_or_404(Query, pk=query_id, dataset__pool=pool, deleted_at__isnull=True)
+    required = _ticked(request, adjudication.case(pool, query))
+    said: dict[str, Any] = {}
+    try:
+        verdict = judge.judge(pool, query, required)
+    except judge.NoVerdict as error:
+        said["no_verdict"] = str(error)
+    else:
+        agents = {agent.number: agent for agent in pool.agents.all()}
+        said["verdict"] = verdict
+        said |= {name: [agents[n] for n in getattr(verdict, name)] for name in ("missing", "unneeded")}
+    if request.htmx:  # type: ignore[attr-defined]
+        return render(request, "datasets_app/_verdict.html", said)
+    return _case_page(request, pool, query, request.GET.get("list", "disputes"), chosen=required, said=said)
 
 
 @require_POST
@@ -93,6 +117,7 @@ def _case_page(
     which: str,
     problem: str = "",
     chosen: frozenset[int] | None = None,
+    said: dict[str, Any] | None = None,
 ) -> HttpResponse:
     case = adjudication.case(pool, query)
     picked = chosen if chosen is not None else frozenset(row.agent.number for row in case.rows if row.proposed)
@@ -109,6 +134,7 @@ def _case_page(
         "problem": problem,
         "events": history(pool, query, request.user),
         **_around(pool, which, query),
+        **(said or {}),
     }
     status = 422 if problem else 200
     return page(request, "datasets_app/review.html", context, title=_("Review"), status=status)

@@ -58,6 +58,15 @@ def test_an_idle_lease_is_free_again_and_a_heartbeat_keeps_it(pool, plain, queri
     assert queue.take(pool, ben)[0].item_id == left.item_id
 
 
+def test_a_heartbeat_that_comes_while_idle_leases_are_being_freed_keeps_its_lease(pool, plain, queries, person):
+    """The keys of idle leases were read; before they are freed one of them is renewed."""
+    kept, left = queue.take(pool, person("ana"), count=2)
+    now = timezone.now()
+    Assignment.objects.filter(pk=left.pk).update(leased_until=now - timedelta(seconds=1))
+    assert queue._free(Assignment.objects.filter(pk__in=[kept.pk, left.pk]), now) == 1
+    assert list(Assignment.objects.all()) == [kept]
+
+
 def test_the_lease_lasts_five_idle_minutes_by_default(pool, queries, person):
     lease = queue.take(pool, person("ana"))[0]
     assert lease.leased_until - lease.taken_at == timedelta(minutes=5)

@@ -8,6 +8,7 @@ from django.urls import reverse
 from datasets_app import adjudication, agreement, disagreement, labels, queue
 from datasets_app.agreement import alpha, alpha_of_agent, alpha_of_sets
 from datasets_app.models import Gold, Label, Query, QueueItem
+from training_app.engine import llm
 
 EVERY = range(4)
 
@@ -225,3 +226,51 @@ def test_the_agreement_page_and_the_queries_behind_a_cell(client, pool, disputed
 
 def test_an_empty_agreement_page_says_what_is_missing(client, pool, plain):
     assert "Nobody has labeled anything yet." in client.get(url("agreement", pool)).content.decode()
+
+
+# ------------------------------------------------------------------------------------------------------------ the judge
+
+
+@pytest.fixture
+def judged(monkeypatch, settings):
+    """Has the LLM say what a test wants, and keeps what it was asked."""
+    settings.LLM_BASE_URL, settings.LLM_MODEL = "http://127.0.0.1:9/v1", "m"
+    asked = []
+
+    def says(text):
+        def complete(self, messages, schema=None):
+            asked.append(messages)
+            return llm.Completion(text, llm.Usage())
+
+        monkeypatch.setattr(llm.Client, "complete", complete)
+        return asked
+
+    return says
+
+
+def test_the_judge_says_what_it_would_change_and_decides_nothing(client, pool, disputed, judged):
+    asked = judged('Well: {"right": false, "missing": [3, 99], "unneeded": [0], "why": "It is about a parcel."}')
+    html = client.post(
+        url("review_judge", pool, disputed[0].pk), {"agent": ["0"]}, headers={"HX-Request": "true"}
+    ).content.decode()
+    assert "It is about a parcel." in html
+    assert "Shipping" in html
+    assert "Billing" in html
+    assert "<html" not in html
+    assert '"chosen": [0]' in asked[0][1]["content"]
+    assert not Label.objects.filter(source="adjudication").exists()
+    assert (
+        "The judge would choose otherwise." in client.post(url("review_judge", pool, disputed[0].pk)).content.decode()
+    )
+
+
+@pytest.mark.parametrize("text", ["I agree.", "[]", '{"right": "yes"}'])
+def test_a_judge_that_cannot_be_understood_says_so(client, pool, disputed, judged, text):
+    judged(text)
+    html = client.post(url("review_judge", pool, disputed[0].pk)).content.decode()
+    assert "could not be read" in html
+
+
+def test_without_an_llm_the_judge_says_what_to_do(client, pool, disputed, settings):
+    settings.LLM_MODEL = ""
+    assert "No LLM is set up" in client.post(url("review_judge", pool, disputed[0].pk)).content.decode()
