@@ -5,8 +5,8 @@ and `manifest.json` with the format's number, the migrations that the database h
 SHA-256. Nothing is pickled, so reading a file runs nothing that came with it. Everything is read in one snapshot of the database
 while others go on writing, and is streamed both ways: memory holds one batch of rows.
 
-Left out are sessions (everybody signs in again), the job queue and the results of its jobs (they are pickled, and belong to
-processes that are gone), and the admin's own short log of clicks.
+Left out are sessions (everybody signs in again), the counts of failed sign-ins (a cache's), the job queue and the results of its
+jobs (they are pickled, and belong to processes that are gone), and the admin's own short log of clicks.
 """
 
 import base64
