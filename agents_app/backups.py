@@ -34,7 +34,9 @@ from agents_app.models import Stamp
 FORMAT = 1
 LEFT_OUT = frozenset({"sessions.Session", "admin.LogEntry", "django_q.OrmQ", "django_q.Task"})
 # What `migrate` itself fills: a database with rows in these alone is an empty one.
-MADE_BY_MIGRATE = frozenset({"auth_permission", "auth_group", "auth_group_permissions", "django_content_type"})
+MADE_BY_MIGRATE = frozenset(
+    {"auth_permission", "auth_group", "auth_group_permissions", "django_content_type", "django_q_schedule"}
+)
 BATCH = 500
 BATCH_CHARACTERS = 8_000_000
 

@@ -17,16 +17,9 @@ class TrainingAppConfig(AppConfig):
         # Sent in each worker process of a cluster, after the fork; nowhere else.
         post_spawn.connect(_start_reaper, dispatch_uid="training_app.reaper")
         post_migrate.connect(schedules.install, sender=self, dispatch_uid="training_app.schedules.install")
-        post_migrate.connect(_ensure_schedules, sender=self, dispatch_uid="training_app.schedules")
 
 
 def _start_reaper(**_signal: Any) -> None:
     from training_app import reaper
 
     reaper.start_once()
-
-
-def _ensure_schedules(**_signal: Any) -> None:
-    from training_app import suggesting
-
-    suggesting.ensure_schedule()

@@ -4,9 +4,10 @@ from typing import Any
 
 from django.db import connection
 
-#: Function -> its name in the queue's list, and how often: one of django-q2's schedule types.
+#: Function -> its name in the queue's list, one of django-q2's schedule types, and how many minutes apart, where that is the type.
 SCHEDULES = {
-    "training_app.decisions.prune": ("Delete old decisions", "D"),
+    "training_app.decisions.prune": ("Delete old decisions", "D", None),
+    "training_app.suggesting.suggest_all": ("Suggestions of the active models", "I", 1),
 }
 
 
@@ -17,6 +18,6 @@ def install(**_signal: Any) -> None:
     if Schedule._meta.db_table not in connection.introspection.table_names():
         return  # only some applications are migrated yet
     there = set(Schedule.objects.filter(func__in=SCHEDULES).values_list("func", flat=True))
-    for func, (name, often) in SCHEDULES.items():
+    for func, (name, often, minutes) in SCHEDULES.items():
         if func not in there:
-            Schedule.objects.create(name=name, func=func, schedule_type=often, cluster="default")
+            Schedule.objects.create(name=name, func=func, schedule_type=often, minutes=minutes, cluster="default")

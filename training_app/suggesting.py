@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from itertools import islice
 
 from django.db.models import Q, QuerySet
-from django_q.models import Schedule
 
 from agents_app.models import Pool
 from datasets_app import queue, suggestions
@@ -22,20 +21,6 @@ log = logging.getLogger(__name__)
 BATCH = 500
 #: Labeled texts that a waiting query is compared with, the newest ones, for its novelty.
 COMPARED = 20_000
-SCHEDULE = "Suggestions of the active models"
-
-
-def ensure_schedule() -> None:
-    """The django-q2 schedule that runs `suggest_all` every minute; made once, and left alone after that."""
-    Schedule.objects.get_or_create(
-        name=SCHEDULE,
-        defaults={
-            "func": "training_app.suggesting.suggest_all",
-            "schedule_type": Schedule.MINUTES,
-            "minutes": 1,
-            "cluster": "default",
-        },
-    )
 
 
 def suggest_all() -> int:

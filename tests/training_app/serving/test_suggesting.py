@@ -1,7 +1,6 @@
 """What the active model says of waiting queries reaches the labelers, once a version, and never a query that has its gold."""
 
 import pytest
-from django_q.models import Schedule
 
 from agents_app.models import Pool
 from datasets_app import labels, queries
@@ -53,10 +52,3 @@ def test_a_minute_without_news_costs_no_routing(pool: Pool, model, monkeypatch: 
     suggesting.suggest_all()
     monkeypatch.setattr(suggesting.serving, "router_of", lambda _model: pytest.fail("routed again"))
     assert suggesting.suggest_all() == 0
-
-
-def test_the_schedule_is_made_once_and_then_left_alone() -> None:
-    suggesting.ensure_schedule()
-    Schedule.objects.filter(name=suggesting.SCHEDULE).update(minutes=7)
-    suggesting.ensure_schedule()
-    assert Schedule.objects.get(name=suggesting.SCHEDULE).minutes == 7
