@@ -87,7 +87,7 @@ def save_draft(lease: Assignment, choice: Choice, *, base: int, version: int, wr
         if draft.writer == writer[:40]:
             if step <= draft.step:
                 return draft
-        elif draft.version != version:
+        elif draft.writer and draft.version != version:  # without a writer it is what an undo put back
             raise Stale(draft)
         for name, value in fields.items():
             setattr(draft, name, value)

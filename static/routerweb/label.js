@@ -1,6 +1,7 @@
 // The labeling page: keys, drafts, the next item, undo. The page works as plain forms without this; with it, no request is waited for.
-import { Outbox } from "./outbox.js";
+import { chosen, choose, fields, filter, inWords, parsed, same } from "./label_form.js";
 import { listen } from "./label_keys.js";
+import { Outbox } from "./outbox.js";
 
 const root = document.getElementById("lb");
 const stage = document.getElementById("lb-stage");
@@ -24,27 +25,11 @@ document.documentElement.classList.add("lb-live");
 
 // ------------------------------------------------------------------------------------------------- what is chosen
 
-function chosen() {
-  return {
-    agents: [...form.querySelectorAll('[name="agent"]:checked')].map((box) => box.value).sort(),
-    none: form.elements.none.checked,
-    unsure: form.elements.unsure.checked,
-  };
-}
-
-function choose(choice) {
-  for (const box of form.querySelectorAll('[name="agent"]')) box.checked = choice.agents.includes(box.value);
-  form.elements.none.checked = choice.none;
-  form.elements.unsure.checked = choice.unsure;
-}
-
-const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
-
 // Every change goes through here: it can be undone, it is kept in this browser at once, and it is saved within a second.
 function change(edit) {
-  const before = form.before ?? chosen();
+  const before = form.before ?? chosen(form);
   edit();
-  const after = chosen();
+  const after = chosen(form);
   form.before = after;
   problem("");
   if (same(before, after)) return;
@@ -55,7 +40,7 @@ function change(edit) {
 
 function keepDraft() {
   if (form.dataset.only !== undefined) return;
-  localStorage.setItem(`${root.dataset.store}.draft.${form.dataset.query}`, JSON.stringify(chosen()));
+  localStorage.setItem(`${root.dataset.store}.draft.${form.dataset.query}`, JSON.stringify(chosen(form)));
   show("saving");
   clearTimeout(draftTimer);
   draftTimer = setTimeout(sendDraft, 250);
@@ -66,7 +51,7 @@ function sendDraft() {
   draftTimer = 0;
   if (!form) return;
   step += 1;
-  outbox.add({ kind: "draft", query: form.dataset.query, url: address("draft"), body: body({ version: form.elements.version.value, writer, step }) });
+  outbox.add({ kind: "draft", query: form.dataset.query, url: address("draft"), body: fields(form, { version: form.elements.version.value, writer, step }) });
 }
 
 function toggle(agent) {
@@ -90,7 +75,7 @@ function toggleNone() {
 function accept() {
   if (form.dataset.suggested === "-") return problem(words.noSuggestion);
   const agents = form.dataset.suggested ? form.dataset.suggested.split(",") : [];
-  change(() => choose({ agents, none: agents.length === 0, unsure: form.elements.unsure.checked }));
+  change(() => choose(form, { agents, none: agents.length === 0, unsure: form.elements.unsure.checked }));
 }
 
 // ----------------------------------------------------------------------------------------------------- sending it
@@ -98,23 +83,13 @@ function accept() {
 const at = root.dataset.at;
 const address = (what) => `${at}${form.dataset.query}/${what}/`;
 
-function body(more = {}) {
-  const fields = [["asked", form.elements.asked.value], ["base", form.elements.base.value]];
-  const { agents, none, unsure } = chosen();
-  for (const agent of agents) fields.push(["agent", agent]);
-  if (none) fields.push(["none", "1"]);
-  if (unsure) fields.push(["unsure", "1"]);
-  for (const [name, value] of Object.entries(more)) fields.push([name, String(value)]);
-  return fields;
-}
-
 function submit() {
   if (!form) return;
-  const { agents, none } = chosen();
+  const { agents, none } = chosen(form);
   if (!agents.length && !none) return problem(words.choose);
   const seconds = Math.round((Date.now() - drawnAt) / 1000);
   const key = writer + "-" + (step += 1);
-  leave({ kind: "submit", query: form.dataset.query, url: address("submit"), body: body({ key, seconds }) });
+  leave({ kind: "submit", query: form.dataset.query, url: address("submit"), body: fields(form, { key, seconds }) });
 }
 
 function skip(reason) {
@@ -133,14 +108,23 @@ function leave(entry) {
   form.remove();
   outbox.add(entry);
   localStorage.removeItem(`${root.dataset.store}.draft.${query}`);
+  remember(query, true);
   form = null;
   advance();
 }
 
+// What left in the last minutes: a page that was drawn while it was arriving would show it once more.
+function remember(query, sent) {
+  const key = root.dataset.store + ".sent";
+  const lately = JSON.parse(localStorage.getItem(key) ?? "[]").filter(([one, at]) => one !== query && Date.now() - at < 120000);
+  localStorage.setItem(key, JSON.stringify(sent ? [...lately, [query, Date.now()]] : lately));
+  return lately;
+}
+
 function undo() {
   if (form && changes.length) {
-    choose(changes.pop());
-    form.before = chosen();
+    choose(form, changes.pop());
+    form.before = chosen(form);
     return keepDraft();
   }
   const last = past.pop();
@@ -150,6 +134,7 @@ function undo() {
   }
   putBack();
   const query = last.form.dataset.query;
+  remember(query, false);
   // What has not been sent yet is not sent; what may have arrived is taken back, after it, by name.
   if (!outbox.drop((entry) => entry.query === query && entry.kind === last.kind))
     outbox.add({ kind: "undo", query, url: `${at}undo/`, body: [["query", query]] });
@@ -166,13 +151,13 @@ function place(next, its = []) {
   form = next;
   changes = its;
   stage.append(form);
-  form.before = chosen();
+  form.before = chosen(form);
   drawnAt = Date.now();
-  filter("");
+  filter(form, "");
   const draft = localStorage.getItem(`${root.dataset.store}.draft.${form.dataset.query}`);
-  if (draft && !same(JSON.parse(draft), chosen())) {
-    choose(JSON.parse(draft));
-    form.before = chosen();
+  if (draft && !same(JSON.parse(draft), chosen(form))) {
+    choose(form, JSON.parse(draft));
+    form.before = chosen(form);
     keepDraft();
   }
   if (stage.getBoundingClientRect().top < 0) stage.scrollIntoView();
@@ -185,12 +170,6 @@ function putBack() {
   if (!form) return;
   if (draftTimer) sendDraft();
   ahead.unshift(form);
-}
-
-function parsed(html) {
-  const holder = document.createElement("template");
-  holder.innerHTML = html;
-  return holder.content.querySelector("form#lb-item, section");
 }
 
 // Keys of queries that must not be given out again: on screen, fetched, or sent and not yet answered.
@@ -268,6 +247,7 @@ function answered(entry, status, reply) {
       if (!draftTimer) localStorage.removeItem(`${root.dataset.store}.draft.${entry.query}`);
     }
   } else if (entry.kind === "undo" && !entry.query) {
+    if (reply.query) remember(String(reply.query), false);
     if (reply.query) open(reply.query).catch(() => location.assign(`${at}${reply.query}/`));
     else problem(words.nothingToUndo);
   }
@@ -286,31 +266,25 @@ function conflict(entry, reply) {
   const dialog = byId("lb-conflict");
   const item = form?.dataset.query === entry.query ? form : past.find((one) => one.form.dataset.query === entry.query)?.form;
   dialog.querySelector(".lb-conflict-text").textContent = item?.querySelector(".rw-query-text").textContent ?? "";
-  for (const side of ["theirs", "mine"]) dialog.querySelector(`[data-side="${side}"]`).textContent = inWords(reply[side], item);
-  dialog.returnValue = "theirs";
-  dialog.onclose = () => {
+  for (const side of ["theirs", "mine"]) dialog.querySelector(`[data-side="${side}"]`).textContent = inWords(reply[side], item, words);
+  dialog.oncancel = (event) => event.preventDefault(); // one of the two has to be chosen
+  dialog.querySelector("form").onsubmit = (event) => {
     const { theirs, mine } = reply;
-    const own = dialog.returnValue === "mine";
+    const own = event.submitter.value === "mine";
     if (form && form === item) {
       form.elements.base.value = theirs.base;
       form.elements.version.value = theirs.version;
       const kept = own ? mine : theirs;
-      choose({ agents: kept.required.map(String), none: kept.none, unsure: kept.unsure });
-      form.before = chosen();
+      choose(form, { agents: kept.required.map(String), none: kept.none, unsure: kept.unsure });
+      form.before = chosen(form);
       if (own) keepDraft();
       else localStorage.removeItem(`${root.dataset.store}.draft.${entry.query}`);
     } else if (own) {
-      const fields = entry.body.filter(([name]) => name !== "base" && name !== "key");
-      outbox.add({ ...entry, body: [...fields, ["base", theirs.base], ["key", writer + "-" + (step += 1)]] });
+      const kept = entry.body.filter(([name]) => name !== "base" && name !== "key");
+      outbox.add({ ...entry, body: [...kept, ["base", theirs.base], ["key", writer + "-" + (step += 1)]] });
     }
   };
   if (!dialog.open) dialog.showModal();
-}
-
-function inWords(version, item) {
-  const names = version.required.map((agent) => item?.querySelector(`[data-agent="${agent}"] .lb-name`)?.textContent ?? String(agent));
-  const set = version.none ? words.none : names.join(", ") || words.nothing;
-  return version.unsure ? `${set} (${words.unsure})` : set;
 }
 
 function count(reply) {
@@ -333,15 +307,6 @@ function problem(text) {
 }
 
 // ------------------------------------------------------------------------------------------------ filter, panes, dialogs
-
-function filter(text) {
-  const box = byId("lb-filter");
-  if (box && box.value !== text) box.value = text;
-  const wanted = text.trim().toLowerCase().split(/\s+/).filter(Boolean);
-  const rows = form.querySelector(".lb-rows");
-  rows.style.minHeight = wanted.length ? rows.style.minHeight || `${rows.offsetHeight}px` : ""; // the page stays where it is
-  for (const row of rows.children) row.hidden = !wanted.every((word) => row.dataset.find.includes(word));
-}
 
 function guidelines() {
   const hidden = document.documentElement.classList.toggle("lb-reading");
@@ -371,7 +336,8 @@ async function history() {
 }
 
 const commands = {
-  submit, undo, accept, guidelines, history, filter,
+  submit, undo, accept, guidelines, history,
+  filter: (text) => filter(form, text),
   none: () => form && toggleNone(),
   unsure: () => form && change(() => (form.elements.unsure.checked = !form.elements.unsure.checked)),
   skip: askReason,
@@ -403,7 +369,7 @@ stage.addEventListener("submit", (event) => {
   event.preventDefault();
   submit();
 });
-stage.addEventListener("input", (event) => event.target.id === "lb-filter" && filter(event.target.value));
+stage.addEventListener("input", (event) => event.target.id === "lb-filter" && filter(form, event.target.value));
 for (const kind of ["keydown", "pointermove", "scroll"]) addEventListener(kind, () => (active = Date.now()), { passive: true, capture: true });
 
 // A sign of life each minute while somebody is at it; five idle minutes and the item is free for others.
@@ -425,8 +391,9 @@ const outbox = new Outbox(root.dataset.store, csrf, answered, show);
 if (localStorage.getItem(root.dataset.store + ".reading") === "1") guidelines();
 if (form) {
   const waiting = outbox.entries().some((entry) => entry.query === form.dataset.query && ["submit", "skip"].includes(entry.kind));
-  if (waiting) {
-    form.remove(); // it was sent before this page was drawn, and has not arrived: it is on its way again
+  const lately = remember("", false).some(([query]) => query === form.dataset.query) && location.pathname === at;
+  if (waiting || lately) {
+    form.remove(); // it was sent before this page was drawn: it has arrived meanwhile, or is on its way again
     form = null;
     advance();
   } else place(form);

@@ -28,7 +28,9 @@ export class Outbox {
   // `kind`, `query`, `url` and `body` (form fields). A draft takes the place of an unsent draft of the same query.
   add(entry) {
     if (entry.kind === "draft") this.drop((old) => old.kind === "draft" && old.query === entry.query);
-    const at = this.prefix + String(Date.now()).padStart(14, "0") + "." + Math.random().toString(36).slice(2, 8);
+    this.count = (this.count ?? 0) + 1; // two entries of one millisecond keep their order too
+    const moment = String(Date.now()).padStart(14, "0") + "." + String(this.count).padStart(6, "0");
+    const at = this.prefix + moment + "." + Math.random().toString(36).slice(2, 8);
     localStorage.setItem(at, JSON.stringify(entry));
     this.flush();
   }

@@ -226,6 +226,14 @@ def test_undo_of_a_submit_brings_back_what_was_chosen(client, pool, plain, queri
     assert send(client, pool, queries[0], 2, key="again").status_code == 200
 
 
+def test_a_draft_after_an_undo_is_no_conflict(client, pool, plain, queries):
+    """What undo put back was written by no tab: the page that asked for the undo goes on, whatever version it knew."""
+    send(client, pool, queries[0], 1)
+    client.post(url("label_undo", pool), {"query": queries[0].pk}, **JSON)
+    assert draft(client, pool, queries[0], 2, writer="a", step=5, version=7).status_code == 200
+    assert Draft.objects.get().required == [2]
+
+
 def test_undo_of_a_changed_answer_restores_the_earlier_one(client, pool, plain, queries):
     send(client, pool, queries[0], 1, key="a")
     send(client, pool, queries[0], 2, key="b", base=str(Label.objects.get().pk))
