@@ -15,9 +15,11 @@ The softmax over agents makes them compete for a word, as they do within one cla
 for the one clause that could be its own, so any number of agents can be needed by the whole text. No word of any
 language is written here: what joins clauses, and where they end, is learnt.
 
-The recurrence has no matrix product inside its loop (gates depend on the input alone), so a text costs two matrix
-products and a handful of numpy calls per word. All texts of a batch are padded on the right; a padded word feeds
-zero into a recurrence that starts from zero, so it changes nothing in either direction.
+The recurrence has no matrix product inside its loop (gates depend on the input alone), so a text costs one matrix
+product a layer and a handful of numpy calls per word. The first layer's product is a sum over its window, so it is
+taken once per different word, not per word, and kept for the next text: half of all arithmetic. All texts of a batch
+are padded on the right; a padded word feeds zero into a recurrence that starts from zero, so it changes nothing in
+either direction.
 """
 
 from __future__ import annotations
@@ -36,13 +38,15 @@ FloatArray = NDArray[np.float32]
 
 #: Words read of one text; the rest of a longer text is left out.
 MAX_WORDS = 400
-#: Texts scored together; bounds the memory of a large batch.
-BATCH = 128
+#: Texts scored together: enough to share the cost of a call, few enough that their states stay in the cache.
+BATCH = 32
 #: Hashed n-grams kept of one word, of 3 to 5 characters; a longer word is known by its beginning.
 NGRAM_SIZES = (3, 4, 5)
 MAX_NGRAMS = 32
 #: Vectors of unknown words kept for the next time. When full it starts again: no book-keeping on the hot path.
 CACHE = 20_000
+#: Words whose share of the first layer's product is kept, about 10 kB each: 20 MB at most.
+PROJECTIONS = 2_000
 
 # Scripts that write no spaces (Thai, Lao, Myanmar, Khmer, kana, Han) give one word per character: a word is then a run
 # of letters of any other script, digits and marks included, or one sign.
@@ -100,7 +104,12 @@ class Layer:
             x_in = x
         projected = x_in.reshape(steps * batch, -1) @ self.weight
         projected += self.bias
-        projected = projected.reshape(steps, batch, -1)
+        return self.recur(projected.reshape(steps, batch, -1), x, mask)
+
+    def recur(self, projected: FloatArray, x: FloatArray | None, mask: FloatArray | None) -> FloatArray:
+        """From the input's product with the weights, bias added, float32[T, B, gates * states], which is overwritten.
+        x float32[T, B, states] is the highway where the columns hold none."""
+        steps, batch, _ = projected.shape
         n, half = self.states, self.states // 2
         gates = projected[..., n : 3 * n]  # forget and output gates; sigmoid(v) = 0.5 + 0.5 tanh(v / 2)
         gates *= 0.5
@@ -119,11 +128,13 @@ class Layer:
         keep[..., :half] = forget[..., :half]
         keep[..., half:] = forget[::-1, :, half:]
         kept = np.empty((batch, n), np.float32)
-        for t in range(1, steps):  # c_t = f_t * c_{t-1} + (1 - f_t) * candidate_t
-            np.multiply(keep[t], c[t - 1], out=kept)
-            np.add(c[t], kept, out=c[t])
+        before, *rows = list(c)
+        for row, share in zip(rows, list(keep)[1:], strict=True):  # c_t = f_t * c_{t-1} + (1 - f_t) * candidate_t
+            np.multiply(share, before, kept)
+            np.add(row, kept, row)
+            before = row
         np.tanh(c, out=c)
-        highway = projected[..., 3 * n :] if projected.shape[2] == 4 * n else x
+        highway = projected[..., 3 * n :] if x is None or projected.shape[2] == 4 * n else x
         state = np.empty((steps, batch, n), np.float32)
         state[..., :half] = c[..., :half]
         state[..., half:] = c[::-1, :, half:]
@@ -170,7 +181,7 @@ class Votes:
 
 
 class SequenceMargins:
-    """A fitted sequence scorer. Immutable but for its cache of unknown words' vectors; safe to share between threads.
+    """A fitted sequence scorer. Immutable but for its caches of words; safe to share between threads.
 
     words: the known words, V of them; vectors [V, D], their vectors, n-grams included; unknown [D], what an unknown
     word's n-gram vectors are added to; ngrams [buckets, D]; layers; votes; fixed float32[A]: the margin of an agent
@@ -199,6 +210,14 @@ class SequenceMargins:
         self._fixed = fixed
         self._any_fixed = bool(np.isfinite(fixed).any())
         self._seen: dict[str, FloatArray] = {}
+        # The first layer's weights by place in the window, side by side: [D, window * gates * states]. A layer whose
+        # highway is its input needs the input itself, and takes its product whole.
+        first = self._layers[0]
+        self._by_place: FloatArray | None = None
+        if first.weight.shape[1] == 4 * first.states:
+            blocks = first.weight.reshape(first.window, -1, first.weight.shape[1])
+            self._by_place = np.concatenate(list(blocks), axis=1)
+        self._projected: dict[str, FloatArray] = {}
 
     @property
     def agents(self) -> int:
@@ -212,8 +231,7 @@ class SequenceMargins:
         order = sorted(range(len(split)), key=lambda i: len(split[i]))  # texts of like length together: little padding
         for start in range(0, len(order), BATCH):
             rows = order[start : start + BATCH]
-            x, mask = self._inputs([split[i] for i in rows])
-            margins[rows] = self._word_votes(x, mask).sum(axis=0) + self._votes.bias
+            margins[rows] = self._word_votes([split[i] for i in rows]).sum(axis=0) + self._votes.bias
         if self._any_fixed:
             margins[:] = np.where(np.isfinite(self._fixed), self._fixed, margins)
         return margins
@@ -226,7 +244,7 @@ class SequenceMargins:
         words = split_words(text)
         if not words:
             return [[] for _ in range(self.agents)]
-        votes = self._word_votes(*self._inputs([words]))[:, 0]  # [T, A]
+        votes = self._word_votes([words])[:, 0]  # [T, A]
         explained: list[list[tuple[str, float]]] = []
         for agent in range(self.agents):
             strongest = np.argsort(-np.abs(votes[:, agent]), kind="stable")[:top]
@@ -234,19 +252,64 @@ class SequenceMargins:
             explained.append([(words[t], float(votes[t, agent])) for t in strongest] if told else [])
         return explained
 
-    def _inputs(self, texts: Sequence[Sequence[str]]) -> tuple[FloatArray, FloatArray | None]:
-        """Word vectors float32[T, B, D] and the mask float32[T, B, 1] of true words, None where no text is padded."""
+    def _word_votes(self, texts: Sequence[Sequence[str]]) -> FloatArray:
+        """The votes of the words of B texts, float32[T, B, A]; those of padding weigh nothing."""
         steps = max(1, max(len(words) for words in texts))
-        x = np.zeros((steps, len(texts), self._ngrams.shape[1]), np.float32)
         mask = None
         if any(len(words) < steps for words in texts) and len(texts) > 1:
-            mask = np.zeros((steps, len(texts), 1), np.float32)
+            lengths = np.array([max(1, len(words)) for words in texts])
+            mask = (np.arange(steps)[:, None] < lengths).astype(np.float32)[:, :, None]
+        first, *others = self._layers
+        if self._by_place is None:
+            x = first(self._inputs(texts, steps), mask)
+        else:
+            if len(texts) == 1 and texts[0]:
+                places = self._places_alone(texts[0], self._by_place)
+            else:
+                places = self._places(texts, steps, self._by_place)
+            reach = first.window // 2
+            projected = places[:, :, reach] + first.bias
+            for k in range(1, min(reach, steps - 1) + 1):  # the word k before, and the word k after
+                projected[k:] += places[:-k, :, reach - k]
+                projected[:-k] += places[k:, :, reach + k]
+            x = first.recur(projected, None, mask)
+        for layer in others:
+            x = layer(x, mask)
+        return self._votes(x, mask)
+
+    def _inputs(self, texts: Sequence[Sequence[str]], steps: int) -> FloatArray:
+        """Word vectors float32[T, B, D], zero where a text has ended."""
+        x = np.zeros((steps, len(texts), self._ngrams.shape[1]), np.float32)
         for column, words in enumerate(texts):
             for t, word in enumerate(words):
                 x[t, column] = self._vector(word)
-            if mask is not None:
-                mask[: max(1, len(words)), column] = 1.0
-        return x, mask
+        return x
+
+    def _places(self, texts: Sequence[Sequence[str]], steps: int, by_place: FloatArray) -> FloatArray:
+        """What each word adds to the first layer's product from each place of the window, float32[T, B, window,
+        gates * states]: one product per different word of the batch."""
+        number: dict[str, int] = {}
+        ids = np.zeros((len(texts), steps), np.int64)
+        for column, words in enumerate(texts):
+            ids[column, : len(words)] = [number.setdefault(word, len(number) + 1) for word in words]
+        vectors = np.zeros((len(number) + 1, by_place.shape[0]), np.float32)  # row 0: no word
+        for word, row in number.items():
+            vectors[row] = self._vector(word)
+        found = (vectors @ by_place).take(ids.T, axis=0)
+        return found.reshape(steps, len(texts), self._layers[0].window, -1)
+
+    def _places_alone(self, words: Sequence[str], by_place: FloatArray) -> FloatArray:
+        """`_places` of one text, from what earlier texts left: float32[T, 1, window, gates * states]."""
+        kept, parts = self._projected, []
+        for word in words:
+            part = kept.get(word)
+            if part is None:
+                part = self._vector(word).astype(np.float32) @ by_place
+                if len(kept) >= PROJECTIONS:
+                    kept = self._projected = {}
+                kept[word] = part
+            parts.append(part)
+        return np.concatenate(parts).reshape(len(words), 1, self._layers[0].window, -1)
 
     def _vector(self, word: str) -> NDArray[Any]:
         """The vector [D] of a word, known or not."""
@@ -262,12 +325,6 @@ class SequenceMargins:
                 self._seen = {}
             self._seen[word] = seen
         return seen
-
-    def _word_votes(self, x: FloatArray, mask: FloatArray | None) -> FloatArray:
-        """x float32[T, B, D], mask float32[T, B, 1] or None -> votes float32[T, B, A]."""
-        for layer in self._layers:
-            x = layer(x, mask)
-        return self._votes(x, mask)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """All arrays, by name, C-contiguous: float16 vectors, float32 for the rest."""

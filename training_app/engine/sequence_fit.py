@@ -50,44 +50,30 @@ PAD, UNKNOWN = 0, 1  # rows of the word table: no word, and any word without a v
 
 
 class LinearRecurrence(torch.autograd.Function):
-    """c_t = keep_t * c_{t-1} + fed_t from c = 0, forward or backward in time; keep, fed float32[T, B, H].
+    """c_t = keep_t * c_{t-1} + fed_t from c = 0; keep, fed float32[T, B, H].
 
     One fused operation a word each way, where autograd through the loop would keep and walk four.
     """
 
     @staticmethod
-    def forward(ctx: Any, keep: Tensor, fed: Tensor, backward_in_time: bool) -> Tensor:
-        steps = keep.shape[0]
-        c = torch.empty_like(fed)
-        order = range(steps - 1, -1, -1) if backward_in_time else range(steps)
-        previous: Tensor | None = None
-        for t in order:
-            if previous is None:
-                c[t].copy_(fed[t])
-            else:
-                torch.addcmul(fed[t], keep[t], previous, out=c[t])
-            previous = c[t]
+    def forward(ctx: Any, keep: Tensor, fed: Tensor) -> Tensor:
+        c = fed.clone()
+        rows, keeps = c.unbind(0), keep.unbind(0)
+        for t in range(1, len(rows)):
+            rows[t].addcmul_(keeps[t], rows[t - 1])
         ctx.save_for_backward(keep, c)
-        ctx.backward_in_time = backward_in_time
         return c
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
         keep, c = ctx.saved_tensors
-        steps = keep.shape[0]
-        d_fed = grad.clone()  # dL/dc_t, collected from the recurrence's end to its start
-        order = range(steps) if ctx.backward_in_time else range(steps - 1, -1, -1)
-        later: int | None = None
-        for t in order:
-            if later is not None:
-                d_fed[t].addcmul_(keep[later], d_fed[later])
-            later = t
-        before = torch.zeros_like(c)  # c_{t-1} of every t
-        if ctx.backward_in_time:
-            before[:-1] = c[1:]
-        else:
-            before[1:] = c[:-1]
-        return d_fed * before, d_fed, None
+        d_fed = grad.clone()  # dL/dc_t, collected from the last word to the first
+        rows, keeps = d_fed.unbind(0), keep.unbind(0)
+        for t in range(len(rows) - 2, -1, -1):
+            rows[t].addcmul_(keeps[t + 1], rows[t + 1])
+        d_keep = torch.zeros_like(c)
+        torch.mul(d_fed[1:], c[:-1], out=d_keep[1:])
+        return d_keep, d_fed
 
 
 class Recurrence(nn.Module):
@@ -116,11 +102,16 @@ class Recurrence(nn.Module):
         forget = torch.sigmoid(projected[..., n : 2 * n])
         output = torch.sigmoid(projected[..., 2 * n : 3 * n])
         fed = projected[..., :n] * (1 - forget) * mask
-        onward = LinearRecurrence.apply(forget[..., :half].contiguous(), fed[..., :half].contiguous(), False)
-        back = LinearRecurrence.apply(forget[..., half:].contiguous(), fed[..., half:].contiguous(), True)
-        c = torch.tanh(torch.cat([onward, back], dim=2))
+        # Both directions in one loop: the backward half is laid out in reversed time.
+        c = torch.tanh(LinearRecurrence.apply(_turned(forget, half), _turned(fed, half)))
+        c = _turned(c, half)
         highway = projected[..., 3 * n :] if projected.shape[2] == 4 * n else x
         return (highway + output * (c - highway)) * mask
+
+
+def _turned(x: Tensor, half: int) -> Tensor:
+    """x [T, B, H] with time reversed in the columns from `half` on."""
+    return torch.cat([x[..., :half], x[..., half:].flip(0)], dim=2)
 
 
 class Network(nn.Module):
