@@ -270,7 +270,7 @@ def test_a_prompt_is_versioned_and_sees_texts_only(pool):
     second = prompts.save(pool, "Route for {{ pool }}. {{ guidelines }}", None)
     assert (second.version, prompts.save(pool, second.text, None).version) == (2, 2)
     assert prompts.render(second.text, pool, (), 0, None) == "Route for Support."
-    for bad in ("{% if %}", "{% load static %}", "{% include 'admin/base.html' %}", "  "):
+    for bad in ("{% if %}", "words {% load static %}", "words {% include 'admin/base.html' %}", "  "):
         with pytest.raises(prompts.PromptError):
             prompts.save(pool, bad, None)
 

@@ -90,6 +90,13 @@ def test_closing_and_retiring_ask_no_more(pool, queries, returns, ana):
     assert reask.open_questions(pool) == []
 
 
+def test_only_what_was_never_asked_is_asked(pool, queries, returns):
+    labels.record(queries[3], source="import", required=[4], asked=range(5))
+    QueueItem.objects.filter(agent=returns).delete()
+    assert reask.fill(returns) == 3
+    assert not QueueItem.objects.filter(agent=returns, query=queries[3]).exists()
+
+
 def test_an_agent_of_a_pool_without_gold_asks_nothing(pool, plain, queries, ana):
     pools.add_agent(pool, "Returns", actor=ana)
     assert not QueueItem.objects.filter(agent__isnull=False).exists()
