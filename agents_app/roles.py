@@ -57,10 +57,11 @@ def grant(app_config: AppConfig, using: str, apps: Any = None, **kwargs: Any) ->
     from django.contrib.auth.models import Group, Permission
 
     for role in Role:
+        # Made here too: `flush` empties the tables that migrations have filled, and sends this signal.
+        group, _created = Group.objects.using(using).get_or_create(name=role.value)
         wanted = codenames(role, app_config)
         if not wanted:
             continue
-        group, _created = Group.objects.using(using).get_or_create(name=role.value)
         permissions = Permission.objects.using(using).filter(
             content_type__app_label=app_config.label, codename__in=wanted
         )
