@@ -55,3 +55,9 @@ def test_the_roles_stand_in_a_migration(django_db_blocker: object) -> None:
 
     migration = import_module("agents_app.migrations.0002_roles")
     assert set(migration.ROLES) == {role.value for role in Role}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_flush_leaves_the_four_roles() -> None:
+    call_command("flush", interactive=False, verbosity=0)
+    assert set(Group.objects.values_list("name", flat=True)) >= set(Role)
