@@ -19,7 +19,7 @@ from agents_app.access import Role, roles_of
 from agents_app.models import Pool
 from agents_app.templatetags.routerweb import ago, state
 from datasets_app.models import Snapshot
-from training_app import erasing, registry, runs  # noqa: F401  (erasing listens as soon as the admin is loaded)
+from training_app import erasing, gate, registry, runs  # noqa: F401  (erasing listens as soon as the admin is loaded)
 from training_app.engine.config import Config
 from training_app.models import Decision, Promotion, RouterModel, Run
 
@@ -141,7 +141,7 @@ class RouterModelAdmin(ReadOnlyAdmin):
         one_by_one(
             request,
             queryset,
-            lambda model: registry.promote(model, actor=actor),
+            lambda model: gate.promote(model, actor=actor),
             _t("%(row)s is active now."),
             (registry.RegistryError,),
         )

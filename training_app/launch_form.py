@@ -41,7 +41,7 @@ class LaunchForm(forms.Form):
     promote = forms.BooleanField(
         required=False,
         label=_("Promote when done"),
-        help_text=_("The new model answers requests as soon as it is there."),
+        help_text=_("If it passes the gate, the new model answers requests as soon as it is there."),
     )
 
     def __init__(self, pool: Pool, data: Mapping[str, Any] | None = None, **options: Any) -> None:

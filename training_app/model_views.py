@@ -1,6 +1,6 @@
 """Pages of models: the list, one model with its scorecard, promotion and roll-back."""
 
-from typing import cast
+from typing import Any, cast
 
 from django.contrib import messages
 from django.contrib.auth.models import User
@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from agents_app.access import Role, get_pool, require_role
 from routerweb.http import page
-from training_app import registry, scorecards, sorting
+from training_app import gate, registry, scorecards, sorting
 from training_app.models import Promotion, RouterModel
 
 ROWS = 25
@@ -48,9 +48,9 @@ def model_list(request: HttpRequest, slug: str) -> HttpResponse:
         "states": RouterModel.State.choices,
         "active": registry.active(pool),
         "back": registry.rollback_target(pool),
-        "promotions": Promotion.objects.filter(pool=pool).select_related("model__pool", "previous__pool", "author")[
-            :10
-        ],
+        "promotions": Promotion.objects.filter(pool=pool).select_related(
+            "model__pool", "previous__pool", "author", "judgement"
+        )[:10],
     }
     return page(request, "training_app/models.html", context, title=_("Models"), crumbs=[(pool.name, reverse("home"))])
 
@@ -64,9 +64,10 @@ def model_detail(request: HttpRequest, slug: str, version: int) -> HttpResponse:
         "pool": model.pool,
         "model": model,
         "active": registry.active(model.pool),
-        "promotions": model.promotions.select_related("previous__pool", "model__pool", "author"),
+        "promotions": model.promotions.select_related("previous__pool", "model__pool", "author", "judgement"),
         "roster": scorecards.agents(model).values(),
         **scorecards.context(model),
+        **gate_context(model),
     }
     crumbs = [(model.pool.name, reverse("home")), (_("Models"), reverse("models", args=[slug]))]
     return page(request, "training_app/model.html", context, title=model.name, crumbs=crumbs)
@@ -75,10 +76,15 @@ def model_detail(request: HttpRequest, slug: str, version: int) -> HttpResponse:
 @require_POST
 @require_role(Role.OPS)
 def model_promote(request: HttpRequest, slug: str, version: int) -> HttpResponse:
-    """Make the model the active one."""
+    """Make the model the active one, through the gate; `override` says why where it does not pass."""
     model = _model(slug, version)
     try:
-        registry.promote(model, actor=cast(User, request.user), reason=request.POST.get("reason", "").strip())
+        gate.promote(
+            model,
+            actor=cast(User, request.user),
+            reason=request.POST.get("reason", "").strip(),
+            override=request.POST.get("override", ""),
+        )
         messages.success(
             request,
             _("%(model)s answers the requests of %(pool)s now.") % {"model": model.name, "pool": model.pool},
@@ -103,5 +109,17 @@ def model_rollback(request: HttpRequest, slug: str) -> HttpResponse:
     return redirect("models", slug)
 
 
+def gate_context(model: RouterModel) -> dict[str, Any]:
+    """What the gate says, for the page of a model that is not active; `gate_error` where it cannot tell."""
+    if model.state == RouterModel.State.ACTIVE:
+        return {}
+    try:
+        return {"gate": gate.judge(model, most=gate.PAGE_QUERIES)}
+    except registry.RegistryError as error:
+        return {"gate_error": str(error)}
+
+
 def _model(slug: str, version: int) -> RouterModel:
-    return get_object_or_404(RouterModel.objects.select_related("pool", "run"), pool=get_pool(slug), version=version)
+    return get_object_or_404(
+        RouterModel.objects.select_related("pool", "run__snapshot"), pool=get_pool(slug), version=version
+    )

@@ -218,3 +218,18 @@ class Decision(models.Model):
 
     def __str__(self) -> str:
         return str(self.id)
+
+
+from training_app.operations_models import Comparison, Judgement  # noqa: E402
+
+__all__ = (
+    "Artifact",
+    "Checkpoint",
+    "Comparison",
+    "Decision",
+    "Judgement",
+    "Promotion",
+    "RouterModel",
+    "Run",
+    "RunEvent",
+)

@@ -67,7 +67,7 @@ def import_artifact(pool: Pool, artifact: bytes, *, actor: Actor, actor_name: st
     Raises RegistryError where it cannot be loaded, or knows an agent that this pool does not have under that id.
     """
     known = {agent.number: agent.name for agent in pool.agents.all()}
-    for agent in _load(artifact).agents:
+    for agent in load(artifact).agents:
         if agent.id not in known:
             raise RegistryError(
                 _("The model knows agent %(id)d, %(name)s, which %(pool)s does not have.")
@@ -95,7 +95,7 @@ def register(
 
     `run` is None for an imported model. Raises RegistryError for an artifact that cannot be loaded.
     """
-    loaded = _load(artifact)
+    loaded = load(artifact)
     digest = hashlib.sha256(artifact).hexdigest()
     with transaction.atomic():
         Pool.objects.select_for_update().get(pk=pool.pk)
@@ -129,7 +129,7 @@ def artifact_bytes(model: RouterModel) -> bytes:
 
 
 def promote(model: RouterModel, *, actor: Actor, reason: str = "", actor_name: str = "") -> Promotion:
-    """Make the model the one that answers; the one before it is retired.
+    """Make the model the one that answers; the one before it is retired. `gate.promote` asks first whether it may.
 
     Raises RegistryError where the model is active already or its artifact cannot be loaded; nothing changes then.
     """
@@ -164,7 +164,7 @@ def rollback_target(pool: Pool) -> RouterModel | None:
 
 def _activate(model: RouterModel, *, actor: Actor, reason: str, actor_name: str, back: bool = False) -> Promotion:
     # An artifact never changes, so it is checked before the lock is taken.
-    _load(artifact_bytes(model))
+    load(artifact_bytes(model))
     with transaction.atomic():
         pool = Pool.objects.select_for_update().get(pk=model.pool_id)
         if back and rollback_target(pool) != model:
@@ -196,7 +196,8 @@ def _activate(model: RouterModel, *, actor: Actor, reason: str, actor_name: str,
     return promotion
 
 
-def _load(artifact: bytes) -> Router:
+def load(artifact: bytes) -> Router:
+    """The router of an artifact. Raises RegistryError where it cannot be used."""
     try:
         return Router.load(artifact)
     except ArtifactError as error:

@@ -19,6 +19,7 @@ from routerweb.http import page
 from training_app import curves, registry, runs, scorecards, sorting
 from training_app.engine.config import Config, ConfigError
 from training_app.launch_form import LaunchForm, initial_of, preview
+from training_app.model_views import gate_context
 from training_app.models import RouterModel, Run
 
 ROWS = 25
@@ -105,9 +106,14 @@ def run_detail(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
         if run.ended:
             response["HX-Refresh"] = "true"
         return response
-    model = RouterModel.objects.filter(run=run).select_related("pool").first()
+    model = RouterModel.objects.filter(run=run).select_related("pool", "run__snapshot").first()
     if model:
-        context |= {"model": model, "active": registry.active(run.pool), **scorecards.context(model)}
+        context |= {
+            "model": model,
+            "active": registry.active(run.pool),
+            **scorecards.context(model),
+            **gate_context(model),
+        }
     crumbs = [(run.pool.name, reverse("home")), (_("Runs"), reverse("runs", args=[slug]))]
     return page(
         request, "training_app/run.html", context, title=_("Run %(number)d") % {"number": run.pk}, crumbs=crumbs

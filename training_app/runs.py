@@ -28,7 +28,7 @@ from agents_app import audit
 from agents_app.models import Pool
 from datasets_app import snapshots
 from datasets_app.models import Snapshot, Split
-from training_app import registry
+from training_app import comparisons, gate, registry
 from training_app.engine.config import Config
 from training_app.models import Checkpoint, RouterModel, Run, RunEvent
 
@@ -196,8 +196,15 @@ def report(
             Checkpoint.objects.update_or_create(run_id=run_id, defaults={"step": step, "content": checkpoint})
 
 
-def finish(run_id: int, attempt: uuid.UUID, artifact: bytes, scorecard: Mapping[str, Any]) -> RouterModel:
-    """Register the artifact and end the run as done, in one transaction; promote the model where the run says so.
+def finish(
+    run_id: int,
+    attempt: uuid.UUID,
+    artifact: bytes,
+    scorecard: Mapping[str, Any],
+    compared: comparisons.Measured | None = None,
+) -> RouterModel:
+    """Register the artifact and end the run as done, in one transaction; promote the model where the run says so and the gate
+    lets it. `compared` are its figures beside the active model, measured before the transaction.
 
     Raises AttemptLost, and then there is no model either; RegistryError for an artifact that cannot be loaded.
     """
@@ -205,13 +212,18 @@ def finish(run_id: int, attempt: uuid.UUID, artifact: bytes, scorecard: Mapping[
         _write(run_id, attempt, status=Run.Status.DONE, finished_at=Now(), heartbeat_at=Now())
         run = Run.objects.select_related("pool", "author").get(pk=run_id)
         model = registry.register(run, run.pool, artifact, scorecard, actor=run.author, actor_name=str(run))
+        if compared:
+            comparisons.keep(model, compared, run.snapshot)
         Checkpoint.objects.filter(run_id=run_id).delete()
         message = _("Done: %(model)s") % {"model": model.name}
         if run.promote:
             reason = _("%(run)s was launched to be promoted when done") % {"run": run}
-            registry.promote(model, actor=run.author, reason=reason, actor_name=str(run))
-            message = _("Done: %(model)s, promoted") % {"model": model.name}
-        RunEvent.objects.create(run_id=run_id, message=message)
+            try:
+                gate.promote(model, actor=run.author, reason=reason, actor_name=str(run))
+                message = _("Done: %(model)s, promoted") % {"model": model.name}
+            except registry.RegistryError as error:
+                message = _("Done: %(model)s, not promoted. %(why)s") % {"model": model.name, "why": error}
+        RunEvent.objects.create(run_id=run_id, message=message[:500])
     return model
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.conf import settings
 from django.db.models import FloatField
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast
@@ -12,8 +13,6 @@ from django.utils.translation import gettext_lazy
 from training_app.engine.data import Agent
 from training_app.models import RouterModel
 
-#: What a router may be worse than the best baseline by and still count as good as it, in Jaccard.
-MARGIN = 0.02
 #: Errors that a page shows, worst first.
 ERRORS = 50
 
@@ -80,7 +79,7 @@ def verdict(model: RouterModel) -> str:
             "Worse than the best baseline: %(name)s alone is better by %(by).3f Jaccard (difference %(low).3f to "
             "%(high).3f) on %(where)s."
         )
-    elif difference["low"] > -MARGIN:
+    elif difference["low"] > -settings.PROMOTION_MARGIN:
         text = _(
             "As good as the best baseline, %(name)s: the difference is %(more)+.3f (%(low).3f to %(high).3f) Jaccard "
             "on %(where)s."

@@ -21,7 +21,7 @@ from django.utils.translation import gettext as _
 from django_q.exceptions import TimeoutException
 
 from datasets_app import snapshots
-from training_app import registry, runs
+from training_app import comparisons, registry, runs
 from training_app.engine.config import Config, ConfigError
 from training_app.models import Checkpoint, Run, RunEvent
 
@@ -111,7 +111,20 @@ def _train(run_id: int, attempt: uuid.UUID, pulse: "Heartbeat", tell: Tell | Non
         result = _walk(run_id, None, pulse, journal, tell)
     journal.write(last=True)
     artifact, scorecard = result.artifact, result.scorecard
-    _patiently(lambda: runs.finish(run_id, attempt, artifact, scorecard))
+    compared = _compared(run_id, artifact)
+    _patiently(lambda: runs.finish(run_id, attempt, artifact, scorecard, compared))
+
+
+def _compared(run_id: int, artifact: bytes) -> comparisons.Measured | None:
+    """The new model beside the active one, outside of any transaction; None where the active one cannot be used."""
+    try:
+        return comparisons.with_active(artifact, Run.objects.select_related("snapshot__pool").get(pk=run_id).snapshot)
+    except registry.RegistryError as error:
+        log.warning("run %d is not compared with the active model: %s", run_id, error)
+    except (OperationalError, InterfaceError) as error:
+        log.warning("run %d is compared later, the database cannot be reached: %s", run_id, error)
+        connections["default"].close()
+    return None
 
 
 def _walk(run_id: int, checkpoint: bytes | None, pulse: "Heartbeat", journal: "Journal", tell: Tell | None) -> "Result":

@@ -1,6 +1,16 @@
 """The labeled pool, the people and the obedient engine of the runs' tests."""
 
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from datasets_app.models import Snapshot
 from tests.training_app.runs.conftest import (  # noqa: F401
+    NAMES,
+    NEEDS,
     browser,
     labeled,
     make_model,
@@ -12,3 +22,65 @@ from tests.training_app.runs.conftest import (  # noqa: F401
     told_router,
     training,
 )
+from training_app import registry
+from training_app.engine.data import Agent
+from training_app.engine.router import Route
+from training_app.models import RouterModel
+
+
+@dataclass
+class WordRouter:
+    """Loads an artifact that lists words with the agent that each calls for: routers as good or bad as a test wants."""
+
+    agents: tuple[Agent, ...]
+    words: dict[str, int]
+
+    @classmethod
+    def load(cls, content: bytes) -> "WordRouter":
+        return cls(tuple(Agent(number, name) for number, name in enumerate(NAMES)), json.loads(content))
+
+    def route_batch(self, texts: list[str], available: Any = None) -> list[Route]:
+        taken = [{agent for word, agent in self.words.items() if word in text} for text in texts]
+        return [Route(tuple(sorted(t & set(available))), dict.fromkeys(t, 0.9), 0.9, 1, "stop", False) for t in taken]
+
+
+PERFECT = {word: agent for agent, words in NEEDS.items() for word in words}
+#: Knows nothing of crashes: wrong on a third of the queries with a need.
+WEAK = {word: agent for word, agent in PERFECT.items() if agent != 2}
+
+
+def interval(low: float, high: float) -> dict[str, float]:
+    return {"mean": (low + high) / 2, "low": low, "high": high}
+
+
+def card(constant: float = 0.4, baseline: float = 0.0, *, ours: float = 0.9, svm: float = 0.88, **more: Any) -> dict:
+    """A scorecard; `constant` and `baseline` are the lower ends of the leads over the constant set and over the SVM."""
+    from tests.training_app.runs.test_pages import MEASURES
+
+    def measured(jaccard: float) -> dict:
+        return dict.fromkeys(MEASURES, interval(jaccard - 0.05, jaccard + 0.05))
+
+    def beside(jaccard: float, low: float) -> dict:
+        return {"metrics": measured(jaccard), "difference": {"jaccard": interval(low, low + 0.04)}}
+
+    return {
+        "metrics": measured(ours),
+        "queries": 18,
+        "measured_on": "test",
+        "best_baseline": "svm",
+        "baselines": {"constant": beside(0.3, constant), "svm": beside(svm, baseline)},
+        **more,
+    }
+
+
+@pytest.fixture
+def word_model(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> Callable[..., RouterModel]:  # noqa: F811
+    """Registers a candidate of the labeled pool that answers by words."""
+    monkeypatch.setattr(registry, "Router", WordRouter)
+
+    def make(words: dict[str, int], scorecard: dict | None = None) -> RouterModel:
+        return registry.register(
+            None, snapshot.pool, json.dumps(words).encode(), card() if scorecard is None else scorecard
+        )
+
+    return make

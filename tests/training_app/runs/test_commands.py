@@ -147,7 +147,7 @@ def test_control_c_cancels_the_run(labeled: Pool, training: SimpleNamespace) -> 
 def test_promote_and_rollback(make_model: Make, pool: Pool) -> None:
     make_model(), make_model()
     assert "support-1 answers now, the first of its pool" in said("promote", "support-1")
-    assert "support-2 answers now instead of support-1" in said("promote", "support-2", "--reason", "better")
+    assert "support-2 answers now instead of support-1" in said("promote", "support-2", "--override", "better")
     assert "support-1 answers now instead of support-2" in said("rollback", "--pool", "support")
     with pytest.raises(CommandError, match="no earlier model"):
         said("rollback", "--pool", "support")

@@ -271,7 +271,7 @@ def test_a_model_without_a_scorecard_is_shown_all_the_same(make_model: Make, bro
 def test_promote_and_roll_back_from_the_page(make_model: Make, browser: Client, pool: Pool, ops: User) -> None:
     first, second = make_model(), make_model()
     browser.post(reverse("model_promote", args=["support", 1]), {"reason": "the first"})
-    browser.post(reverse("model_promote", args=["support", 2]))
+    browser.post(reverse("model_promote", args=["support", 2]), {"override": "no figures yet"})
     assert registry.active(pool) == second
     promotion = Promotion.objects.get(kind="first")
     assert (promotion.author, promotion.reason) == (ops, "the first")
@@ -378,4 +378,5 @@ def test_admin_actions_cancel_relaunch_and_promote(run: Run, make_model: Make, d
     first, second = make_model(), make_model()
     assert "only one active" in act("routermodel", "make_active", first.pk, second.pk)
     assert "is active now" in act("routermodel", "make_active", second.pk)
+    assert "does not pass the gate" in act("routermodel", "make_active", first.pk)
     assert registry.active(run.pool) == second

@@ -4,20 +4,25 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from training_app import registry
+from training_app import gate, registry
 
 
 class Command(BaseCommand):
-    help = "Make a model the one that answers its pool's requests. Example: python manage.py promote support-3"
+    help = "Make a model the one that answers its pool's requests, if it passes the gate. Example: python manage.py promote support-3"
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("model", metavar="MODEL", help="the model's name, as list_models shows it")
         parser.add_argument("--reason", default="", help="why; it is kept with the promotion")
+        parser.add_argument(
+            "--override", default="", metavar="REASON", help="promote it although the gate refuses; the reason is kept"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             model = registry.find(options["model"])
-            promotion = registry.promote(model, actor=None, actor_name="promote", reason=options["reason"])
+            promotion = gate.promote(
+                model, actor=None, actor_name="promote", reason=options["reason"], override=options["override"]
+            )
         except registry.RegistryError as error:
             raise CommandError(str(error)) from None
         instead = f" instead of {promotion.previous.name}" if promotion.previous else ", the first of its pool"

@@ -71,6 +71,9 @@ class Command(BaseCommand):
         model = RouterModel.objects.select_related("pool").get(run=run)
         state = "promoted" if model.state == RouterModel.State.ACTIVE else "a candidate"
         self.stdout.write(f"{model.name} is {state}. {scorecards.verdict(model)}")
+        if run.promote and model.state != RouterModel.State.ACTIVE:
+            last = run.events.order_by("pk").last()
+            self.stderr.write(last.message if last else "")
 
 
 class Bar:
