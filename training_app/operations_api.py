@@ -1,0 +1,259 @@
+"""The HTTP API for operating: runs, models, promotion and roll-back. A key needs the scope `ops`, and opens its pools only.
+
+What belongs to another pool is answered like what does not exist. Every change is recorded in the audit trail under the key's name.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qs
+
+from django.db import connection
+from django.urls import reverse
+
+from agents_app.models import Pool
+from datasets_app.models import Snapshot
+from training_app import gate, registry, runs, scorecards, serving
+from training_app.calls import Call, body_of, identify, pool_of
+from training_app.engine.config import Config, ConfigError
+from training_app.models import Promotion, RouterModel, Run
+from training_app.replies import Refused, Reply, reply
+from training_app.serving import Caller
+
+#: Rows that a list holds at most.
+MOST = 100
+Respond = Callable[..., Reply]
+
+
+def answer(call: Call) -> Reply | None:
+    """The reply to a call of an address of this module, None for any other. Raises Refused and django.db.Error."""
+    for pattern, methods in ADDRESSES:
+        found = pattern.fullmatch(call.path)
+        if not found:
+            continue
+        respond = methods.get("GET" if call.method == "HEAD" else call.method)
+        if respond is None:
+            allow = ", ".join(sorted(methods | ({"HEAD": None} if "GET" in methods else {})))
+            raise Refused(
+                405, "method_not_allowed", f"{call.path} does not take {call.method}; use {', '.join(sorted(methods))}.",
+                headers=(("Allow", allow),),
+            )  # fmt: skip
+        # A server's thread keeps its connection between calls, which the database may have ended meanwhile.
+        if not connection.in_atomic_block:
+            connection.close_if_unusable_or_obsolete()
+        caller = identify(call, serving.served(), "ops")
+        return respond(call, caller, **found.groupdict())
+    return None
+
+
+# --- Runs ---------------------------------------------------------------------------------------------------------
+
+
+def list_runs(call: Call, caller: Caller) -> Reply:
+    """GET /api/runs/?pool=&status=&limit=: the pool's runs, newest first."""
+    asked = _asked(call)
+    pool = _pool(asked.get("pool"), caller)
+    found = Run.objects.filter(pool=pool).select_related("pool", "snapshot__pool", "model__pool").defer("model__roster")
+    status = asked.get("status", "")
+    if status:
+        if status not in Run.Status.values:
+            raise Refused(400, "invalid", f"status must be one of {', '.join(Run.Status.values)}.", field="status")
+        found = found.filter(status=status)
+    return reply({"pool": pool.slug, "runs": [run_json(run) for run in found[: _limit(asked)]]})
+
+
+def launch_run(call: Call, caller: Caller) -> Reply:
+    """POST /api/runs/: launch a run on the pool's gold labels as they are now, or on a snapshot; 201 with the queued run."""
+    body = body_of(call)
+    pool = _pool(body.get("pool"), caller)
+    config, promote, number = body.get("config", {}), body.get("promote", False), body.get("snapshot")
+    if not isinstance(config, dict):
+        raise Refused(400, "invalid", "config must be an object of settings.", field="config")
+    if not isinstance(promote, bool):
+        raise Refused(400, "invalid", "promote must be true or false.", field="promote")
+    snapshot = None
+    if number is not None:
+        whole = isinstance(number, int) and not isinstance(number, bool) and 0 < number < 2**31
+        snapshot = Snapshot.objects.filter(pool=pool, number=number).first() if whole else None
+        if snapshot is None:
+            raise Refused(
+                400, "invalid", "snapshot must be the number of a snapshot of this pool.", field="snapshot",
+                hint="Leave it out to train on the gold labels as they are now.",
+            )  # fmt: skip
+    try:
+        run = runs.launch(pool, config=config, snapshot=snapshot, promote=promote, actor_name=_name(caller))
+    except ConfigError as error:
+        raise Refused(400, "invalid", f"config.{error.field}: {error.reason}", field=f"config.{error.field}") from None
+    except runs.RunError as error:
+        raise Refused(409, "cannot_launch", str(error)) from None
+    return reply(run_json(run), 201)
+
+
+def one_run(call: Call, caller: Caller, run_id: str) -> Reply:
+    """GET /api/runs/ID/: one run, how far it is and what it made."""
+    return reply(run_json(_run(caller, run_id)))
+
+
+def cancel_run(call: Call, caller: Caller, run_id: str) -> Reply:
+    """POST /api/runs/ID/cancel/: end a queued or running run."""
+    run = _run(caller, run_id)
+    try:
+        runs.cancel(run, actor=None, actor_name=_name(caller))
+    except runs.RunError as error:
+        raise Refused(409, "ended", str(error)) from None
+    return reply(run_json(run))
+
+
+def run_json(run: Run) -> dict[str, Any]:
+    """A run as a program sees it; `config` holds the settings that differ from the defaults."""
+    defaults = Config().to_mapping()
+    made = getattr(run, "model", None) if run.status == Run.Status.DONE else None
+    return {
+        "id": run.pk,
+        "pool": run.pool.slug,
+        "status": run.status,
+        "phase": run.phase,
+        "step": run.step,
+        "total": run.total,
+        "metrics": run.metrics,
+        "error": run.error,
+        "config": {name: value for name, value in run.config.items() if defaults.get(name) != value},
+        "snapshot": run.snapshot.number,
+        "promote": run.promote,
+        "model": made.name if made else None,
+        "created_at": run.created_at.isoformat(),
+        "started_at": run.started_at.isoformat() if run.started_at else None,
+        "finished_at": run.finished_at.isoformat() if run.finished_at else None,
+        "page": reverse("run", args=[run.pool.slug, run.pk]),
+    }
+
+
+# --- Models -------------------------------------------------------------------------------------------------------
+
+
+def list_models(call: Call, caller: Caller) -> Reply:
+    """GET /api/models/?pool=&limit=: the pool's models, newest first, with their test figures."""
+    asked = _asked(call)
+    pool = _pool(asked.get("pool"), caller)
+    found = scorecards.with_headlines(list(registry.models(pool).defer("scorecard")[: _limit(asked)]))
+    return reply({"pool": pool.slug, "models": [model_json(model) for model in found]})
+
+
+def promote_model(call: Call, caller: Caller, name: str) -> Reply:
+    """POST /api/models/NAME/promote/: make the model answer, if it passes the gate or `override` says why it does all the same."""
+    body = body_of(call)
+    try:
+        model = registry.find(name)
+    except registry.RegistryError:
+        model = None
+    if model is None or model.pool.slug not in caller.pools:
+        raise Refused(404, "not_found", f"There is no model {name[:80]} in the pools that this API key opens.")
+    reason, override = _words(body, "reason"), _words(body, "override")
+    try:
+        promotion = gate.promote(model, actor=None, actor_name=_name(caller), reason=reason, override=override)
+    except gate.GateRefused as refused:
+        raise Refused(
+            409, "gate_refused", str(refused), hint="Send override with a reason to promote it all the same.",
+            findings=findings_json(refused.verdict),
+        ) from None  # fmt: skip
+    except registry.RegistryError as error:
+        raise Refused(409, "cannot_promote", str(error)) from None
+    return reply(promotion_json(promotion))
+
+
+def roll_back(call: Call, caller: Caller) -> Reply:
+    """POST /api/rollback/: go back to the model that was active before."""
+    body = body_of(call)
+    pool = _pool(body.get("pool"), caller)
+    try:
+        promotion = registry.rollback(pool, actor=None, actor_name=_name(caller), reason=_words(body, "reason"))
+    except registry.RegistryError as error:
+        raise Refused(409, "cannot_roll_back", str(error)) from None
+    return reply(promotion_json(promotion))
+
+
+def model_json(model: RouterModel) -> dict[str, Any]:
+    """A model as a program sees it; the figures are None where it has none."""
+    return {
+        "name": model.name,
+        "version": model.version,
+        "state": model.state,
+        "run": model.run_id,
+        **{name: scorecards.figure_of(model, name) for name in scorecards.HEADLINE},
+        "agents": [agent["id"] for agent in model.roster],
+        "sha256": model.artifact_digest,
+        "bytes": model.artifact_bytes,
+        "created_at": model.created_at.isoformat(),
+    }
+
+
+def findings_json(verdict: gate.Verdict) -> list[dict[str, Any]]:
+    """What the gate found, in order."""
+    return [{"check": f.check, "passed": f.passed, "text": f.text} for f in verdict.findings]
+
+
+def promotion_json(promotion: Promotion) -> dict[str, Any]:
+    """A change of the active model as a program sees it."""
+    return {
+        "model": promotion.model.name,
+        "previous": promotion.previous.name if promotion.previous else None,
+        "kind": promotion.kind,
+        "reason": promotion.reason,
+        "at": promotion.at.isoformat(),
+    }
+
+
+# --- What a call holds --------------------------------------------------------------------------------------------
+
+
+def _name(caller: Caller) -> str:
+    return f"key {caller.name}"
+
+
+def _asked(call: Call) -> Mapping[str, str]:
+    return {name: values[-1] for name, values in parse_qs(call.meta.get("QUERY_STRING", "")).items()}
+
+
+def _pool(slug: Any, caller: Caller) -> Pool:
+    return Pool.objects.get(pk=pool_of(slug, caller, serving.served()).pk)
+
+
+def _run(caller: Caller, run_id: str) -> Run:
+    known = Run.objects.select_related("pool", "snapshot__pool", "model__pool")
+    # Longer numbers than the database has would be an error there.
+    run = known.filter(pk=int(run_id), pool__slug__in=caller.pools).first() if len(run_id) < 18 else None
+    if run is None:
+        raise Refused(404, "not_found", f"There is no run {run_id[:20]} in the pools that this API key opens.")
+    return run
+
+
+def _limit(asked: Mapping[str, str]) -> int:
+    limit = asked.get("limit", str(MOST))
+    if not limit.isascii() or not limit.isdecimal() or not 0 < int(limit[:9]) <= MOST:
+        raise Refused(400, "invalid", f"limit must be a number from 1 to {MOST}.", field="limit")
+    return int(limit)
+
+
+def _words(body: Mapping[str, Any], field: str) -> str:
+    value = body.get(field, "")
+    if not isinstance(value, str) or "\0" in value:
+        raise Refused(400, "invalid", f"{field} must be a text.", field=field)
+    if len(value) > 400:
+        raise Refused(400, "too_long", f"{field} has {len(value)} characters; at most 400 are taken.", field=field)
+    return value.strip()
+
+
+#: Address as the OpenAPI document writes it -> what each method does.
+ENDPOINTS: dict[str, dict[str, Respond]] = {
+    "/api/runs/": {"GET": list_runs, "POST": launch_run},
+    "/api/runs/{run_id}/": {"GET": one_run},
+    "/api/runs/{run_id}/cancel/": {"POST": cancel_run},
+    "/api/models/": {"GET": list_models},
+    "/api/models/{name}/promote/": {"POST": promote_model},
+    "/api/rollback/": {"POST": roll_back},
+}
+PARTS = {"{run_id}": r"(?P<run_id>[0-9]+)", "{name}": r"(?P<name>[a-zA-Z0-9_-]+)"}
+ADDRESSES = [
+    (re.compile(re.sub(r"\{\w+\}", lambda part: PARTS[part[0]], path) + "?"), methods)
+    for path, methods in ENDPOINTS.items()
+]
