@@ -150,7 +150,8 @@ def recompose(query_ids: Iterable[int]) -> int:
 
 def recompose_pool(pool: Pool) -> int:
     """Compose all gold of a pool anew, as after a merge of agents; returns how many queries changed."""
-    return recompose(Query.objects.filter(dataset__pool=pool).order_by("pk").values_list("pk", flat=True).iterator())
+    # Read to the end before the first write: on SQLite a write beside an open read fails once another process has written.
+    return recompose(list(Query.objects.filter(dataset__pool=pool).order_by("pk").values_list("pk", flat=True)))
 
 
 def lock(query_ids: Sequence[int]) -> list[Query]:

@@ -54,8 +54,11 @@ def _shuffle(settings: QueueSettings, items: "QuerySet[QueueItem]") -> None:
     first = items.order_by("pk").select_related("query").first()
     if first is None or first.random_key == queue.lots(settings.seed, first.query.text_hash)[0]:
         return
-    rows = items.order_by("pk").values_list("pk", "query__text_hash").iterator(chunk_size=BATCH)
-    while batch := list(islice(rows, BATCH)):
+    rows = items.order_by("pk").values_list("pk", "query__text_hash")
+    last = 0
+    # Page by page: on SQLite a write beside an open read fails once another process has written.
+    while batch := list(rows.filter(pk__gt=last)[:BATCH]):
+        last = batch[-1][0]
         drawn = [QueueItem(pk=key, random_key=queue.lots(settings.seed, text)[0]) for key, text in batch]
         QueueItem.objects.bulk_update(drawn, ["random_key"])
 

@@ -8,7 +8,6 @@ import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -72,9 +71,11 @@ def fill(pool: Pool, *, everything: bool = False, settings: QueueSettings | None
     if not everything:
         queries = queries.filter(pk__gt=settings.filled_to)
     missing = queries.exclude(Exists(QueueItem.objects.filter(query=OuterRef("pk"), agent__isnull=True))).order_by("pk")
-    rows = missing.values_list("pk", "text_hash", "state").iterator(chunk_size=BATCH)
-    count = 0
-    while batch := list(islice(rows, BATCH)):
+    rows = missing.values_list("pk", "text_hash", "state")
+    count = last = 0
+    # Page by page: on SQLite a write beside an open read fails once another process has written.
+    while batch := list(rows.filter(pk__gt=last)[:BATCH]):
+        last = batch[-1][0]
         items = []
         for key, text_hash, state in batch:
             random_key, overlap_lot, blind_lot, evaluation_lot = lots(settings.seed, text_hash)

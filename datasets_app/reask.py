@@ -4,8 +4,6 @@ Such labels say nothing of the agent, neither yes nor no: training leaves it out
 added to a pool that has gold; answering adds to what was said and replaces nothing.
 """
 
-from itertools import islice
-
 from django.db import transaction
 from django.db.models import Count, Exists, OuterRef
 from django_q.tasks import async_task
@@ -36,11 +34,13 @@ def fill(agent: Agent) -> int:
     asked_already = QueueItem.objects.filter(query=OuterRef("query"), agent=agent)
     golds = Gold.objects.filter(query__dataset__pool=agent.pool_id, query__deleted_at__isnull=True)
     golds = golds.exclude(Exists(asked_already)).order_by("pk")
-    rows = golds.values_list("query_id", "query__text_hash", "asked").iterator(chunk_size=BATCH)
-    count = 0
-    while batch := list(islice(rows, BATCH)):
+    rows = golds.values_list("query_id", "query__text_hash", "asked", "pk")
+    count = last = 0
+    # Page by page: on SQLite a write beside an open read fails once another process has written.
+    while batch := list(rows.filter(pk__gt=last)[:BATCH]):
+        last = batch[-1][-1]
         items = []
-        for query, text_hash, asked in batch:
+        for query, text_hash, asked, _gold in batch:
             if agent.number in asked:
                 continue
             place = queue.lots(0, text_hash)[0]

@@ -11,6 +11,8 @@ os.environ.setdefault("PLAIN_HTTP", "1")
 
 from routerweb.settings import *
 
+STATIC_ROOT.mkdir()
+
 ALLOWED_HOSTS = [*ALLOWED_HOSTS, "testserver"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 BACKGROUND_THREADS = False
