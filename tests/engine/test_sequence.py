@@ -192,6 +192,28 @@ def test_odd_texts_get_finite_margins(toy, text):
     np.testing.assert_allclose(margins[:1], fitted.logits([text]), atol=1e-4)
 
 
+def test_a_word_kept_from_another_text_scores_as_if_new(toy, monkeypatch):
+    """Words of earlier texts, and a cache that starts again in the middle of one, change no margin."""
+    fitted, texts, _ = toy
+    fresh = SequenceMargins.from_tensors(fitted.config(), fitted.tensors())
+    expected = fresh.logits(texts[:40])  # a batch takes nothing from the cache
+    assert not fresh._projected
+    monkeypatch.setattr(sequence, "PROJECTIONS", 5)
+    for _ in range(2):
+        alone = np.concatenate([fresh.logits([text]) for text in texts[:40]])
+        np.testing.assert_allclose(alone, expected, atol=1e-4)
+    assert 0 < len(fresh._projected) <= 5
+
+
+def test_few_rows_are_learnt_by_a_smaller_network_in_fewer_updates():
+    few, many = SequenceScorer.for_rows(736), SequenceScorer.for_rows(40_000)
+    assert (few.states, few.layers) < (many.states, many.layers)
+    assert few.schedule(736)[1] == 500
+    assert many == SequenceScorer()
+    assert many.schedule(40_000)[1] == 1_500
+    assert few.schedule(40) == (16, 100)  # forty passes at most
+
+
 def test_no_texts_give_no_margins(toy):
     assert toy[0].logits([]).shape == (0, 3)
 
@@ -222,6 +244,17 @@ def test_an_agent_of_one_class_and_answers_that_were_not_asked():
     assert margins[0, 1] < -2
     assert margins[0, 2] == 0
     assert margins[0, 3] < -2
+
+
+def test_one_class_agents_are_stored_in_finite_numbers():
+    texts, Y, asked = small_pool()
+    Y[:, 1] = True
+    fitted = QUICK.fit(texts, Y, asked, seed=0)
+    tensors = fitted.tensors()
+    assert all(np.isfinite(tensor).all() for tensor in tensors.values())
+    loaded = load_scorer(fitted.kind, fitted.config(), tensors)
+    assert np.array_equal(loaded.logits(texts), fitted.logits(texts))
+    assert len(set(loaded.logits(texts)[:, 1].tolist())) == 1
 
 
 def test_answers_that_were_not_asked_teach_nothing():

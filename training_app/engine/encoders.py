@@ -26,9 +26,10 @@ from training_app.engine.scorers import (
 from training_app.engine.sequence_fit import SequenceScorer
 from training_app.engine.stack import StackedMargins, fit_weights
 
-#: `auto` tries the sequence encoder from this many training rows on; with fewer, words are not seen often enough to
-#: learn what order says, and the linear scorer was ahead on every pool measured (docs/routing.md).
-SEQUENCE_ROWS = 2_000
+#: `auto` tries the sequence encoder from this many training rows on. On 736 rows its out-of-fold Jaccard was 0.939
+#: against the linear scorer's 0.927 (interval of the difference 0.002 to 0.022), the stack's 0.954 (0.009 to 0.022
+#: above the sequence encoder). Fewer rows were not measured: the choice compares all three, so trying costs time only.
+SEQUENCE_ROWS = 300
 #: Above this many rows a linear scorer is cross-fitted in four folds: each holds thousands of rows all the same.
 MANY_ROWS = 20_000
 
@@ -64,7 +65,7 @@ def fit_encoder(
 
     if config.encoder == "sequence":
         report["encoder"] = "sequence"
-        return fitted(SequenceScorer(), SequenceScorer.folds, "sequence"), report
+        return fitted(SequenceScorer.for_rows(len(rows)), SequenceScorer.folds, "sequence"), report
 
     if config.svm_c:
         scorer = LinearScorer(c=config.svm_c, max_features=config.max_features)
@@ -85,7 +86,7 @@ def fit_encoder(
         report["encoder"] = "linear"
         return linear, report
 
-    sequence = fitted(SequenceScorer(), SequenceScorer.folds, "sequence")
+    sequence = fitted(SequenceScorer.for_rows(len(rows)), SequenceScorer.folds, "sequence")
     stacked = stack([linear, sequence], rows)
     fits = {"linear": linear, "sequence": sequence, "stack": stacked}
     report["stack_weights"] = stacked.fitted.weights.tolist()  # type: ignore[attr-defined]

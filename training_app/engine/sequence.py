@@ -335,7 +335,9 @@ class SequenceMargins:
             "heads": self._votes.heads,
             "head_bias": self._votes.head_bias,
             "bias": self._votes.bias,
-            "fixed": self._fixed,
+            # An artifact holds finite numbers only, so what is fixed is told apart by a mask.
+            "fixed": np.nan_to_num(self._fixed),
+            "one_class": np.isfinite(self._fixed).astype(np.float32),
         }
         for number, layer in enumerate(self._layers):
             tensors[f"layer{number}.weight"] = layer.weight
@@ -352,7 +354,7 @@ class SequenceMargins:
     @classmethod
     def from_tensors(cls, config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> SequenceMargins:
         """The inverse of `config` and `tensors`. Raises ValueError where a tensor is missing or has a wrong shape."""
-        wanted = {"vectors", "unknown", "ngrams", "heads", "head_bias", "bias", "fixed"}
+        wanted = {"vectors", "unknown", "ngrams", "heads", "head_bias", "bias", "fixed", "one_class"}
         for number in range(len(config["layers"])):
             wanted |= {f"layer{number}.weight", f"layer{number}.bias"}
         missing = sorted(wanted - set(tensors))
@@ -374,6 +376,7 @@ class SequenceMargins:
         _expect(tensors, "heads", (inputs, 2 * agents + 1))
         _expect(tensors, "head_bias", (agents + 1,))
         _expect(tensors, "bias", (agents,))
+        _expect(tensors, "one_class", (agents,))
         return cls(
             words,
             tensors["vectors"].astype(np.float16),
@@ -381,7 +384,7 @@ class SequenceMargins:
             tensors["ngrams"].astype(np.float16),
             layers,
             Votes(*(tensors[name].astype(np.float32) for name in ("heads", "head_bias", "bias"))),
-            tensors["fixed"].astype(np.float32),
+            np.where(tensors["one_class"] > 0, tensors["fixed"], np.nan).astype(np.float32),
         )
 
 

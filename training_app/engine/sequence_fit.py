@@ -174,6 +174,7 @@ class Lexicon:
 
 
 INVENTED = 4_000
+FEW_ROWS = 2_000  # below this, `SequenceScorer.for_rows` learns less, faster
 _SMOOTH = 2.0  # texts' worth of prior in `telling`
 
 
@@ -219,7 +220,8 @@ class SequenceScorer:
     """Settings of a sequence scorer; `fit` trains one. The defaults were chosen on validation data of three pools.
 
     width: of a word vector. states: of a layer's output, both directions together. window: words either side seen at
-    once by the first layer, itself included. passes: over the rows; None lets their number decide.
+    once by the first layer, itself included. updates: at least so many, in 40 passes over the rows at most. passes:
+    over the rows, whatever `updates` says; None lets the number of rows decide.
     """
 
     kind: ClassVar[str] = "sequence"
@@ -232,6 +234,7 @@ class SequenceScorer:
     buckets: int = 16_384
     max_words: int = 40_000
     min_count: int = 2
+    updates: int = 1_500
     passes: float | None = None
     batch_size: int | None = None
     learning_rate: float = 3e-3
@@ -243,12 +246,22 @@ class SequenceScorer:
     hollow_threshold: float = 0.5
     empty_weight: float = 3.0
 
+    @classmethod
+    def for_rows(cls, rows: int) -> SequenceScorer:
+        """The settings for a pool of so many rows.
+
+        Few rows get one layer of half the states, a third of the updates and four times the rate. Out-of-fold Jaccard
+        of three folds of 736 rows at 500 updates: two layers at rates 0.005, 0.008 and 0.014 had 0.902, 0.926 and
+        0.937; one layer at 0.012 had 0.939, in three quarters of the time.
+        """
+        return cls(layers=1, states=96, updates=500, learning_rate=1.2e-2) if rows < FEW_ROWS else cls()
+
     def schedule(self, rows: int) -> tuple[int, int]:
         """(batch size, updates) for this many rows: small batches and many passes for few rows, two for many."""
-        batch = self.batch_size or (16 if rows < 2_000 else 32 if rows < 8_000 else 64)
+        batch = self.batch_size or (16 if rows < FEW_ROWS else 32 if rows < 8_000 else 64)
         if self.passes is not None:
             return batch, max(1, round(self.passes * rows / batch))
-        return batch, max(1, round(min(max(1_500, 2 * rows / batch), 40 * rows / batch)))
+        return batch, max(1, round(min(max(self.updates, 2 * rows / batch), 40 * rows / batch)))
 
     def fit(
         self,
