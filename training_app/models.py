@@ -220,7 +220,7 @@ class Decision(models.Model):
         return str(self.id)
 
 
-from training_app.operations_models import Comparison, Judgement  # noqa: E402
+from training_app.operations_models import Comparison, Judgement, Outcome  # noqa: E402
 
 __all__ = (
     "Artifact",
@@ -228,6 +228,7 @@ __all__ = (
     "Comparison",
     "Decision",
     "Judgement",
+    "Outcome",
     "Promotion",
     "RouterModel",
     "Run",

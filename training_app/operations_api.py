@@ -1,9 +1,10 @@
-"""The HTTP API for operating: runs, models, promotion and roll-back. A key needs the scope `ops`, and opens its pools only.
+"""The HTTP API beside routing: runs, models, promotion and roll-back with the scope `ops`, outcomes with the scope `route`.
 
 What belongs to another pool is answered like what does not exist. Every change is recorded in the audit trail under the key's name.
 """
 
 import re
+import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qs
@@ -13,10 +14,10 @@ from django.urls import reverse
 
 from agents_app.models import Pool
 from datasets_app.models import Snapshot
-from training_app import gate, registry, runs, scorecards, serving
-from training_app.calls import Call, body_of, identify, pool_of
+from training_app import gate, outcomes, registry, runs, scorecards, serving
+from training_app.calls import Call, body_of, check_text, identify, pool_of
 from training_app.engine.config import Config, ConfigError
-from training_app.models import Promotion, RouterModel, Run
+from training_app.models import Decision, Promotion, RouterModel, Run
 from training_app.replies import Refused, Reply, reply
 from training_app.serving import Caller
 
@@ -41,7 +42,7 @@ def answer(call: Call) -> Reply | None:
         # A server's thread keeps its connection between calls, which the database may have ended meanwhile.
         if not connection.in_atomic_block:
             connection.close_if_unusable_or_obsolete()
-        caller = identify(call, serving.served(), "ops")
+        caller = identify(call, serving.served(), "route" if respond is report_outcome else "ops")
         return respond(call, caller, **found.groupdict())
     return None
 
@@ -203,6 +204,75 @@ def promotion_json(promotion: Promotion) -> dict[str, Any]:
     }
 
 
+# --- Outcomes -----------------------------------------------------------------------------------------------------
+
+
+def report_outcome(call: Call, caller: Caller) -> Reply:
+    """POST /api/outcomes/: what became of a decision, which need not be written yet. 201 at first; the last report counts."""
+    body = body_of(call)
+    report = outcomes.Report(
+        decision=_decision(body), success=_success(body), agents_used=_agents_used(body), rating=_rating(body),
+        comment=_comment(body),
+    )  # fmt: skip
+    pool = _pool(_pool_of_outcome(body, report.decision, caller), caller)
+    try:
+        outcome, new = outcomes.record(pool, caller.pk, report)
+    except outcomes.OtherPool:
+        raise Refused(
+            404, "not_found", f"There is no decision {report.decision} in the pool {pool.slug}.", field="decision_id"
+        ) from None
+    return reply({"decision_id": str(outcome.decision_id), "pool": pool.slug, "new": new}, 201 if new else 200)
+
+
+def _pool_of_outcome(body: Mapping[str, Any], decision: uuid.UUID, caller: Caller) -> Any:
+    """The pool that is named, or that of the decision where it is written already."""
+    if body.get("pool") is not None or len(caller.pools) == 1:
+        return body.get("pool")
+    return (
+        Decision.objects.filter(pk=decision, pool__slug__in=caller.pools).values_list("pool__slug", flat=True).first()
+    )
+
+
+def _decision(body: Mapping[str, Any]) -> uuid.UUID:
+    value = body.get("decision_id")
+    try:
+        return uuid.UUID(value)
+    except (ValueError, TypeError, AttributeError):
+        code = "missing" if value is None else "invalid"
+        raise Refused(400, code, "decision_id must be the id that an answer came with.", field="decision_id") from None
+
+
+def _success(body: Mapping[str, Any]) -> bool:
+    value = body.get("success")
+    if not isinstance(value, bool):
+        code = "missing" if value is None else "invalid"
+        raise Refused(400, code, "success must be true or false.", field="success")
+    return value
+
+
+def _agents_used(body: Mapping[str, Any]) -> list[int] | None:
+    value = body.get("agents_used")
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) > 1000 or not all(type(number) is int for number in value):
+        raise Refused(400, "invalid", "agents_used must be a list of agents' ids.", field="agents_used")
+    return sorted(set(value))
+
+
+def _rating(body: Mapping[str, Any]) -> float | None:
+    value = body.get("rating")
+    if value is None:
+        return None
+    if type(value) not in (int, float) or not -1e9 < value < 1e9:
+        raise Refused(400, "invalid", "rating must be a number.", field="rating")
+    return float(value)
+
+
+def _comment(body: Mapping[str, Any]) -> str:
+    value = body.get("comment")
+    return check_text(value, "comment") if value else ""
+
+
 # --- What a call holds --------------------------------------------------------------------------------------------
 
 
@@ -251,6 +321,7 @@ ENDPOINTS: dict[str, dict[str, Respond]] = {
     "/api/models/": {"GET": list_models},
     "/api/models/{name}/promote/": {"POST": promote_model},
     "/api/rollback/": {"POST": roll_back},
+    "/api/outcomes/": {"POST": report_outcome},
 }
 PARTS = {"{run_id}": r"(?P<run_id>[0-9]+)", "{name}": r"(?P<name>[a-zA-Z0-9_-]+)"}
 ADDRESSES = [

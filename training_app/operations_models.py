@@ -1,4 +1,4 @@
-"""What operating models leaves behind: comparisons with the active model, and what the gate found at each promotion."""
+"""What operating models leaves behind: comparisons with the active model, what the gate found at each promotion, outcomes."""
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
@@ -44,3 +44,22 @@ class Judgement(models.Model):
 
     def __str__(self) -> str:
         return str(_("passed") if self.passed else _("overridden"))
+
+
+class Outcome(models.Model):
+    """What an application says became of a decision. It may come before the decision's row is written, or without one at all."""
+
+    decision_id = models.UUIDField(_("decision"), unique=True)
+    pool = models.ForeignKey("agents_app.Pool", on_delete=models.CASCADE, related_name="outcomes")
+    api_key = models.ForeignKey("agents_app.ApiKey", on_delete=models.SET_NULL, null=True, related_name="+")
+    success = models.BooleanField(_("success"))
+    agents_used = models.JSONField(_("agents used"), null=True)
+    rating = models.FloatField(_("rating"), null=True)
+    comment = models.TextField(_("comment"), blank=True)
+    at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        indexes = (models.Index(fields=("pool", "-at")),)
+
+    def __str__(self) -> str:
+        return str(self.decision_id)

@@ -19,9 +19,9 @@ from django.views.decorators.http import require_GET, require_http_methods
 from agents_app.access import Role, get_pool, require_role
 from agents_app.models import Pool
 from routerweb.http import page
-from training_app import api, decisions, explanations, registry, serving
+from training_app import api, decisions, explanations, outcomes, registry, serving
 from training_app.engine.router import ArtifactError
-from training_app.models import Decision
+from training_app.models import Decision, Outcome
 from training_app.replies import Refused
 
 ROWS = 50
@@ -111,6 +111,7 @@ def decision_list(request: HttpRequest, slug: str) -> HttpResponseBase:
         "versions": pool.models.order_by("-version").values_list("version", flat=True),
         "reasons": REASON_WORDS.items(),
         "export": f"?{address.urlencode()}",
+        "outcomes": outcomes.by_model(pool),
     }
     return page(request, "training_app/decisions.html", context, title=_("Decisions"), crumbs=_crumbs(pool))
 
@@ -128,6 +129,7 @@ def decision_detail(request: HttpRequest, slug: str, decision_id: UUID) -> HttpR
         "decision": found,
         "chosen": [agents[number] for number in found.agents if number in agents],
         "reason": REASONS.get(found.stop_reason, found.stop_reason),
+        "outcome": Outcome.objects.filter(decision_id=found.pk, pool=found.pool).first(),
     }
     loaded = serving.current(slug)
     try:

@@ -1,6 +1,6 @@
 from django.urls import URLPattern, URLResolver, path
 
-from training_app import home_views, model_views, route_views, run_views
+from training_app import home_views, model_views, outcome_views, route_views, run_views
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", home_views.home, name="home"),
@@ -16,4 +16,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("p/<slug:slug>/playground/", route_views.playground, name="playground"),
     path("p/<slug:slug>/decisions/", route_views.decision_list, name="decisions"),
     path("p/<slug:slug>/decisions/<uuid:decision_id>/", route_views.decision_detail, name="decision"),
+    path("p/<slug:slug>/decisions/<uuid:decision_id>/label/", outcome_views.label_decision, name="decision_label"),
+    path("p/<slug:slug>/models/<int:version>/label/", outcome_views.label_error, name="model_label_error"),
 ]
