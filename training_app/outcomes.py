@@ -6,8 +6,12 @@ be pruned, sampled out or lost, so the outcome may come first or stand alone. Th
 
 import uuid
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
 
+from django.conf import settings
 from django.db.models import Count, OuterRef, Q, Subquery
+from django.utils import timezone
 
 from agents_app.models import Pool
 from datasets_app import queries, queue
@@ -16,6 +20,9 @@ from training_app.models import Decision, Outcome
 
 #: Where queries come from that were sent to the labeling queue from decisions.
 DATASET = "Decisions"
+UNSURE = "unsure decision"
+#: Decisions of a day that are looked at for those, the least sure first.
+LOOKED_AT = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +44,7 @@ def record(pool: Pool, api_key: int | None, report: Report) -> tuple[Outcome, bo
     """Keep a report, in place of an earlier one; the outcome and whether it is the decision's first. Raises OtherPool."""
     if Decision.objects.filter(pk=report.decision).exclude(pool=pool).exists():
         raise OtherPool
-    said = {"success": report.success, "agents_used": report.agents_used, "rating": report.rating}
+    said: dict[str, Any] = {"success": report.success, "agents_used": report.agents_used, "rating": report.rating}
     said |= {"comment": report.comment, "api_key_id": api_key}
     outcome, new = Outcome.objects.get_or_create(decision_id=report.decision, defaults={"pool": pool, **said})
     if outcome.pool_id != pool.pk:
@@ -74,3 +81,25 @@ def send_to_labeling(pool: Pool, text: str, origin: str) -> bool:
     if known is None:
         known = queries.find_or_add(queries.dataset_of(pool, DATASET), [queries.NewQuery(text)], origin[:60])[0][0]
     return queue.send(Query.objects.filter(pk=known.pk), pool) > 0 or new
+
+
+def offer_unsure() -> int:
+    """Of each pool's decisions of the last day, ask people about those that the router was least sure of: it abstained, or its
+    confidence was below UNSURE_CONFIDENCE. At most UNSURE_PER_DAY new queries a pool in any 24 hours; returns how many came in.
+    """
+    since, count = timezone.now() - timedelta(days=1), 0
+    unsure = Q(abstained=True) | Q(confidence__lt=settings.UNSURE_CONFIDENCE)
+    for pool in Pool.objects.all():
+        offered = Query.objects.filter(dataset__pool=pool, origin=UNSURE, created_at__gte=since).count()
+        left = settings.UNSURE_PER_DAY - offered
+        if left <= 0:
+            continue
+        found = Decision.objects.filter(unsure, pool=pool, at__gte=since).order_by("-abstained", "confidence", "pk")
+        texts = {text_hash(text): text for text in found.values_list("text", flat=True)[:LOOKED_AT]}
+        known = set(Query.objects.filter(dataset__pool=pool, text_hash__in=texts).values_list("text_hash", flat=True))
+        new = [queries.NewQuery(text) for key, text in texts.items() if key not in known][:left]
+        if new:
+            added = queries.find_or_add(queries.dataset_of(pool, DATASET), new, UNSURE)[1]
+            queue.fill(pool)
+            count += len(added)
+    return count

@@ -7,6 +7,7 @@ from django.db import connection
 #: Function -> its name in the queue's list, one of django-q2's schedule types, and how many minutes apart, where that is the type.
 SCHEDULES = {
     "training_app.decisions.prune": ("Delete old decisions", "D", None),
+    "training_app.outcomes.offer_unsure": ("Send unsure decisions to labeling", "H", None),
     "training_app.suggesting.suggest_all": ("Suggestions of the active models", "I", 1),
 }
 

@@ -3,9 +3,11 @@
 # ruff: noqa: F811  (fixtures of another folder, imported by name)
 
 import uuid
+from datetime import timedelta
 
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
 from agents_app import pools
 from agents_app.models import Pool
@@ -138,3 +140,34 @@ def test_other_roles_send_nothing(app: Application, model: RouterModel, person, 
     client.force_login(person(role))
     assert client.post(reverse("decision_label", args=["support", decision])).status_code == 403
     assert client.post(reverse("model_label_error", args=["support", 1]), {"error": "0"}).status_code == 403
+
+
+# ---------------------------------------------------------------------------------------------------- unsure decisions
+
+
+@pytest.mark.both_databases
+def test_the_least_sure_are_offered_within_a_bound(app: Application, model: RouterModel, settings) -> None:
+    settings.UNSURE_PER_DAY = 3
+    for text in ("perhaps one", "perhaps one", "low", "lower", "lowest", "sure", "old"):
+        app.route(text)
+    decisions.buffer.write()
+    for text, confidence in (("low", 0.49), ("lower", 0.3), ("lowest", 0.1), ("sure", 0.5), ("old", 0.0)):
+        Decision.objects.filter(text=text).update(confidence=confidence)
+    Decision.objects.filter(text="old").update(at=timezone.now() - timedelta(hours=25))
+    assert outcomes.offer_unsure() == 3
+    assert set(Query.objects.values_list("text", "origin")) == {
+        (text, "unsure decision") for text in ("perhaps one", "lowest", "lower")
+    }
+    assert QueueItem.objects.filter(agent=None, needed__gt=0).count() == 3
+    assert outcomes.offer_unsure() == 0
+    Query.objects.update(created_at=timezone.now() - timedelta(hours=25))
+    assert outcomes.offer_unsure() == 1  # the day's bound is free again, and what is known is not offered twice
+    assert Query.objects.filter(text="low").exists()
+
+
+def test_none_are_offered_where_nobody_wants_them(app: Application, model: RouterModel, settings) -> None:
+    settings.UNSURE_PER_DAY = 0
+    app.route("perhaps")
+    decisions.buffer.write()
+    assert outcomes.offer_unsure() == 0
+    assert not Query.objects.exists()
