@@ -81,7 +81,10 @@ class Query(models.Model):
     state = models.CharField(_("state"), max_length=12, choices=State.choices, default=State.UNLABELED, db_index=True)
     origin = models.CharField(_("origin"), max_length=60, blank=True, help_text=_("Where the query came from."))
     extra = models.JSONField(
-        _("other keys"), default=dict, blank=True, help_text=_("What else stood in its row of the file; exported again.")
+        _("other keys"),
+        default=dict,
+        blank=True,
+        help_text=_("What else stood in its row of the file; exported again."),
     )
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True, db_index=True)
