@@ -17,7 +17,7 @@ endif
 BIN := $(VENV)/bin
 MANAGE := $(BIN)/python manage.py
 # One line that moves on while pip works, instead of hundreds.
-PROGRESS := awk '/^(Collecting|Requirement already)/ { n++; name = $$2; sub(/[<>=!~;\[].*/, "", name); printf "\r\033[K  %d packages looked up, now %s", n, name; fflush() } /^Installing collected/ { printf "\r\033[K  installing %d packages …", NF - 3; fflush() } /^(ERROR|error)/ { print } END { printf "\r\033[K" }'
+PROGRESS := awk '/^Collecting/ { n++; name = $$2; sub(/[<>=!~;\[].*/, "", name); printf "\r\033[K  %d packages looked up, now %s", n, name; fflush() } /^Installing collected/ { printf "\r\033[K  installing %d packages …", NF - 3; fflush() } /^(ERROR|error)/ { print } END { printf "\r\033[K" }'
 
 .PHONY: help run setup web worker test lint bench bench-peer
 

@@ -10,7 +10,14 @@ pytestmark = pytest.mark.any_database
 ROOT = Path(__file__).parent.parent
 ROOMS = ("agents_app", "datasets_app", "training_app")
 OURS = sorted(name for name, app in get_commands().items() if app in ROOMS)
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("datasets_app/demo/*.md"), *ROOT.glob("benchmarks/**/*.md")])
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("datasets_app/demo/*.md"),
+        *ROOT.glob("benchmarks/**/*.md"),
+    ]
+)
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -1,7 +1,7 @@
 """A folder of labeled queries becomes a route: real commands, a real worker process, a real web server, real HTTP.
 
-Nothing here runs inside the test's own process or database: each test has an installation of its own in a temporary folder, on SQLite, or
-on a fresh database of the PostgreSQL server that the tests run on.
+Nothing here runs inside the test's own process or database: each test has an installation of its own in a temporary folder, on
+SQLite, or on a fresh database of the PostgreSQL server that the tests run on.
 """
 
 import json
@@ -107,7 +107,7 @@ def start(environment: dict[str, str], tmp_path: Path) -> Iterator[Callable[...,
     children: list[subprocess.Popen] = []
 
     def start(*arguments: str, **more: str) -> subprocess.Popen:
-        log = open(tmp_path / f"log-{len(children)}", "w")
+        log = (tmp_path / f"log-{len(children)}").open("w")
         child = subprocess.Popen(
             [sys.executable, *arguments],
             cwd=ROOT,

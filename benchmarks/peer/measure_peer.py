@@ -2,11 +2,12 @@
 
 import json
 import sys
+from typing import Any
 
 from timing import measure
 
 
-def load():
+def load() -> Any:
     from ddqn_router import DDQNRouter
 
     return DDQNRouter.load(sys.argv[1])

@@ -59,9 +59,9 @@ def measure(load: Callable[[], Any], agents_of: Callable[[Any], set[int]], folde
     batches = []
     many = texts * (1 + 500 // len(texts))
     for _ in range(ROUNDS):
-        start = time.perf_counter()
+        began = time.perf_counter()
         router.route_batch(many)
-        batches.append(len(many) / (time.perf_counter() - start))
+        batches.append(len(many) / (time.perf_counter() - began))
     return {
         **quality(answers, required),
         "load_seconds": loaded,
