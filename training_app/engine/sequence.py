@@ -226,8 +226,11 @@ class SequenceMargins:
 
     def logits(self, texts: Sequence[str]) -> FloatArray:
         """Margins, float32[len(texts), agents]. A text of no words gets what one blank word would."""
-        margins = np.empty((len(texts), self.agents), np.float32)
         split = [split_words(text) for text in texts]
+        if len(split) == 1 and not self._any_fixed:
+            alone: FloatArray = self._word_votes(split).sum(axis=0) + self._votes.bias
+            return alone
+        margins = np.empty((len(texts), self.agents), np.float32)
         order = sorted(range(len(split)), key=lambda i: len(split[i]))  # texts of like length together: little padding
         for start in range(0, len(order), BATCH):
             rows = order[start : start + BATCH]

@@ -9,7 +9,7 @@ with few examples leans on what the others taught.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,12 +27,23 @@ class StackedMargins:
     platts: tuple[Platt, ...]
     weights: FloatArray
     shift: float
+    _factors: tuple[FloatArray, ...] = field(init=False, repr=False)
+    _added: FloatArray = field(init=False, repr=False)
     kind: ClassVar[str] = "stack"
 
+    def __post_init__(self) -> None:
+        # Weight and map of each scorer as one product, and all that is added as one vector.
+        parts = list(zip(self.weights, self.platts, strict=True))
+        factors = tuple((w * platt.scale).astype(np.float32) for w, platt in parts)
+        added = np.float32(self.shift) + sum(w * platt.shift for w, platt in parts)
+        object.__setattr__(self, "_factors", factors)
+        object.__setattr__(self, "_added", np.asarray(added, np.float32))
+
     def logits(self, texts: Sequence[str]) -> FloatArray:
-        parts = zip(self.weights, self.platts, self.children, strict=True)
-        total = sum((w * platt(child.logits(texts)) for w, platt, child in parts), np.float32(self.shift))
-        return np.asarray(total, np.float32)
+        total: FloatArray = self._added
+        for factor, child in zip(self._factors, self.children, strict=True):
+            total = total + factor * child.logits(texts)
+        return total
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         found: dict[str, NDArray[Any]] = {"weights": self.weights, "shift": np.array([self.shift], np.float32)}
