@@ -122,3 +122,13 @@ def test_every_setting_is_documented(tmp_path: Path) -> None:
         [sys.executable, "-c", code], env=production, cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert documented == set(json.loads(done.stdout))
+
+
+def test_the_benchmark_needs_no_installation(tmp_path: Path) -> None:
+    clean = {"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "manage.py", "benchmark", str(tmp_path)], env=clean, cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert "agents.jsonl" in done.stderr
+    assert "SECRET_KEY" not in done.stderr
