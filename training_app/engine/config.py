@@ -49,7 +49,8 @@ class Config:
         "auto",
         "What reads the text. linear: word and character n-grams with a linear model; sequence: an encoder that reads "
         "the words in order, with attention per agent; stack: both, weighed on cross-fitted scores; embedding: a local "
-        "sentence-embedding model; auto: the best of linear, sequence and stack by cross-validation.",
+        "sentence-embedding model; auto: linear up to 2,000 training queries, above that the best of linear, sequence and "
+        "stack by cross-validation.",
         choices=("auto", "linear", "sequence", "stack", "embedding"),
         group="scorer",
     )

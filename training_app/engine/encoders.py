@@ -26,10 +26,10 @@ from training_app.engine.scorers import (
 from training_app.engine.sequence_fit import SequenceScorer
 from training_app.engine.stack import StackedMargins, fit_weights
 
-#: `auto` tries the sequence encoder from this many training rows on. On 736 rows its out-of-fold Jaccard was 0.939
-#: against the linear scorer's 0.927 (interval of the difference 0.002 to 0.022), the stack's 0.954 (0.009 to 0.022
-#: above the sequence encoder). Fewer rows were not measured: the choice compares all three, so trying costs time only.
-SEQUENCE_ROWS = 300
+#: `auto` tries the sequence encoder from this many training rows on. Below, it keeps to the linear one for what that costs, not for
+#: what it knows: on 736 rows the stack had 0.024 more test Jaccard, at twice the training time and twice the time of a route
+#: (docs/benchmarks.md). Who prefers it says `encoder: stack`.
+SEQUENCE_ROWS = 2_000
 #: Above this many rows a linear scorer is cross-fitted in four folds: each holds thousands of rows all the same.
 MANY_ROWS = 20_000
 
