@@ -11,8 +11,6 @@ NO_DATABASE = (HERE / "engine", HERE / "browser")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # The longest first, so that the last minute is not one of them alone.
-    items.sort(key=lambda item: item.get_closest_marker("process") is None)
     for item in items:
         if any(folder in item.path.parents for folder in NO_DATABASE):
             item.add_marker(pytest.mark.any_database)

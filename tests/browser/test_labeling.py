@@ -62,7 +62,7 @@ def current_labels():
     }
 
 
-def wait_saved(page, timeout=30_000):
+def wait_saved(page, timeout=120_000):
     expect(page.locator("#lb-saved")).to_have_text(re.compile("^Saved"), timeout=timeout)
 
 
