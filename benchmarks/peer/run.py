@@ -184,16 +184,29 @@ def first_answer(url: str, key: str, started: float, server: subprocess.Popen) -
 
 
 def group_memory_mb(leader: int) -> float:
-    """Resident memory, in MB, of all processes of a server's process group, its parent process included."""
-    total = 0.0
+    """Memory, in MB, of all processes of a server's process group, its parent included: what several of them share counted once,
+    and what they share with other programs of the machine counted whole.
+
+    Of its own memory a process counts its proportional share, which only a fork divides. Of each mapped file counts what the
+    process holds that holds most of it."""
+    own, files = 0, dict[str, int]()
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
-            fields = status.read_text().rpartition(")")[2].split()
-            if int(fields[2]) == leader:
-                total += int(fields[21]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+            if int(status.read_text().rpartition(")")[2].split()[2]) != leader:
+                continue
+            for line in (status.parent / "smaps_rollup").read_text().splitlines():
+                own += int(line.split()[1]) if line.startswith(("Pss_Anon:", "Pss_Shmem:")) else 0
+            held = dict[str, int]()
+            for line in (status.parent / "smaps").read_text().splitlines():
+                name, *rest = line.split(maxsplit=5)
+                if not name.endswith(":"):
+                    file = rest[4] if len(rest) > 4 and rest[4].startswith("/") else ""
+                elif file and name in ("Rss:", "Anonymous:"):
+                    held[file] = held.get(file, 0) + (int(rest[0]) if name == "Rss:" else -int(rest[0]))
         except (OSError, IndexError, ValueError):
             continue
-    return total
+        files = {file: max(files.get(file, 0), held.get(file, 0)) for file in files.keys() | held.keys()}
+    return (own + sum(files.values())) * 1024 / 1e6
 
 
 # --- The table -----------------------------------------------------------------------------------------------------

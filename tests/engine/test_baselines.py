@@ -8,8 +8,10 @@ import pytest
 from tests.engine.synthetic import AGENTS, examples
 from training_app.engine.baselines import BASELINES, best_threshold
 from training_app.engine.benchmark import BenchmarkError, benchmark, combine, leaderboard
-from training_app.engine.data import Row, write_rows
+from training_app.engine.data import Agent, Row
 from training_app.engine.env import jaccard
+from training_app.engine.files import write_rows
+from training_app.engine.linear import fit_tfidf
 from training_app.engine.scorers import Rows, rows_of
 
 SPLITS = {s: rows_of([e for e in examples() if e.split == s], AGENTS) for s in ("train", "val", "test")}
@@ -42,6 +44,38 @@ def test_the_constant_set_is_the_best_of_its_walk() -> None:
     chosen = BASELINES["constant"](AGENTS, rows, rows, 0).select(["y"])
     # One agent (5 * 1/2) is worse than none (4); two (5) are better.
     assert chosen.tolist() == [[True, True, False, False]]
+
+
+def test_the_constant_set_is_that_of_a_walk_counted_set_by_set() -> None:
+    rng = np.random.default_rng(0)
+    asked = rng.random((300, 6)) < 0.9
+    rows = Rows(["x"] * 300, (rng.random((300, 6)) < [0.7, 0.6, 0.5, 0.4, 0.3, 0.1]) & asked, asked)
+    walk, scores = np.zeros(6, bool), [(float(jaccard(np.zeros((300, 6), bool), rows.required).mean()), ())]
+    while not walk.all():
+        wider = [walk | (np.arange(6) == a) for a in np.flatnonzero(~walk)]
+        walk = max(wider, key=lambda chosen: float(jaccard(chosen & asked, rows.required).mean()))
+        scores.append((float(jaccard(walk & asked, rows.required).mean()), tuple(np.flatnonzero(walk))))
+    chosen = BASELINES["constant"]([Agent(a, str(a)) for a in range(6)], rows, rows, 0).select(["y"])
+    assert tuple(np.flatnonzero(chosen[0])) == max(scores)[1]
+    assert 0 < chosen.sum() < 6
+
+
+def test_neighbours_are_those_of_all_similarities_at_once() -> None:
+    train, texts = SPLITS["train"], SPLITS["test"].texts
+    # Without validation rows it takes five of the twenty that it looks up.
+    fitted = BASELINES["neighbours"](AGENTS, train, Rows([], np.zeros((0, 4), bool), np.zeros((0, 4), bool)), 0)
+    tfidf, matrix = fit_tfidf(train.texts)
+    starts, indices, values = tfidf.rows(texts)
+    dense = np.zeros((len(texts), tfidf.size))
+    dense[np.repeat(np.arange(len(texts)), np.diff(starts)), indices] = values
+    similar = dense @ matrix.toarray().T
+    near = np.argsort(-similar, axis=1, kind="stable")[:, :5]
+    weight = np.take_along_axis(similar, near, axis=1)
+    shares = np.einsum("nk,nka->na", weight / weight.sum(axis=1, keepdims=True), train.required[near].astype(float))
+    away = np.abs(shares - fitted.chosen["threshold"]).min(axis=1) > 1e-3
+    assert away.mean() > 0.7
+    assert np.array_equal(fitted.select(texts)[away], (shares > fitted.chosen["threshold"])[away])
+    assert fitted.answerable(texts) == pytest.approx(shares.max(axis=1), abs=1e-4)
 
 
 def test_the_threshold_is_the_middle_of_the_best_stretch() -> None:

@@ -34,8 +34,6 @@ def test_confidence_is_the_chance_that_the_set_is_right() -> None:
     right = ((x > 0) == required).all(axis=1)
     assert calibration_error(confidence, right) < 0.06
     assert confidence[right].mean() > confidence[~right].mean() + 0.05
-    one = [found.confidence_of(x[i], x[i] > 0, asked[i]) for i in range(50)]
-    np.testing.assert_allclose(one, confidence[:50], atol=1e-6)
 
 
 def test_unavailable_agents_leave_the_confidence() -> None:
@@ -46,7 +44,25 @@ def test_unavailable_agents_leave_the_confidence() -> None:
     a, b = x[0].copy(), x[0].copy()
     a[1], b[1] = 5, -5
     chosen = (x[0] > 0) & off
-    assert found.confidence_of(a, chosen, off) == found.confidence_of(b, chosen, off)
+    order = np.flatnonzero(chosen).tolist()
+    assert found.of_one(a, order, off)[1] == found.of_one(b, order, off)[1]
+
+
+@pytest.mark.parametrize("agents", [4, calibration.FEW_AGENTS, calibration.FEW_AGENTS + 1])
+def test_one_query_says_what_it_says_among_many(agents: int) -> None:
+    rng = np.random.default_rng(0)
+    found = calibration.Calibration(1.3, -0.2, np.array([0.4, 1.1, 0.6, -0.5, 0.3]))
+    x = (6 * rng.normal(size=(40, agents))).astype(np.float32)
+    x[0, :2] = 1e4, -1e4
+    available = rng.random(x.shape) < 0.8
+    needed = rng.normal(size=40)
+    selected = (x > 1) & available
+    selected[1] = False
+    p, confidences = found.probabilities(x), found.confidences(x, selected, available, needed)
+    for i in range(40):
+        one, confidence = found.of_one(x[i], np.flatnonzero(selected[i]).tolist(), available[i], float(needed[i]))
+        np.testing.assert_allclose(one, p[i], atol=1e-6)
+        assert confidence == pytest.approx(confidences[i], abs=1e-6)
 
 
 def test_few_rows_move_the_calibration_little_and_none_not_at_all() -> None:

@@ -5,9 +5,10 @@ import itertools
 
 import numpy as np
 import pytest
+import torch
 
 from training_app.engine.config import Config
-from training_app.engine.ddqn import Queries, _prefixes, double_dqn_targets, learn
+from training_app.engine.ddqn import Queries, SharedNetwork, Values, _prefixes, double_dqn_targets, learn
 from training_app.engine.env import RoutingEnv, jaccard
 from training_app.engine.policy import PlainPolicy, SharedPolicy, greedy, load_policy
 
@@ -86,6 +87,18 @@ def test_above_32_agents_successors_are_sampled() -> None:
     assert solved(last.policy, env, sparse(50)) > 0.9
 
 
+def test_some_agents_of_a_state_are_valued_as_among_all() -> None:
+    queries, rng = known(20, 7, 0, noise=2.0), np.random.default_rng(1)
+    values = Values(SharedNetwork(0, (8,), True, torch.Generator().manual_seed(0)))
+    selected = rng.random((20, 7)) < 0.3
+    columns = np.stack([rng.permutation(7)[:3] for _ in range(20)])
+    with torch.no_grad():
+        q, stop = values(queries, selected)
+        some, same = values.network(*values.inputs(queries, selected, columns))
+    assert some.numpy() == pytest.approx(np.take_along_axis(q.numpy(), columns, axis=1), abs=1e-6)
+    assert np.array_equal(stop, same)
+
+
 def test_limits_hold() -> None:
     env = RoutingEnv(4, min_agents=1, max_agents=2)
     last = run(Config.from_mapping({**QUICK, "total_steps": 150}), env, known(200, 4, 0), known(40, 4, 1))[-1]
@@ -158,7 +171,7 @@ def test_rare_rows_are_drawn_as_often_as_their_weight_says() -> None:
     assert (drawn == 0).mean() == pytest.approx(0.5, abs=0.04)
 
 
-def random_policy(seed: int, agents: int, stop: bool, extra: int = 0) -> SharedPolicy:
+def random_policy(seed: int, agents: int, stop: bool, extra: int = 0, hidden: tuple[int, ...] = (8, 8)) -> SharedPolicy:
     rng = np.random.default_rng(seed)
 
     def layers(*sizes: int) -> tuple:
@@ -167,16 +180,17 @@ def random_policy(seed: int, agents: int, stop: bool, extra: int = 0) -> SharedP
             for a, b in itertools.pairwise(sizes)
         )
 
-    return SharedPolicy(layers(9 + extra, 8, 8, 1), layers(7 + extra, 8, 1) if stop else ())
+    return SharedPolicy(layers(9 + extra, *hidden, 1), layers(7 + extra, 8, 1) if stop else ())
 
 
 @pytest.mark.parametrize("stop", [False, True])
 @pytest.mark.parametrize("limits", [(0, 0), (2, 0), (0, 2), (1, 3), (0, 9)])
-def test_one_query_walks_as_a_batch_does(stop: bool, limits: tuple[int, int]) -> None:
+@pytest.mark.parametrize("hidden", [(), (8,), (8, 8)])
+def test_one_query_walks_as_a_batch_does(stop: bool, limits: tuple[int, int], hidden: tuple[int, ...]) -> None:
     rng = np.random.default_rng(0)
     low, high = limits
     for seed in range(10):
-        policy = random_policy(seed, 6, stop)
+        policy = random_policy(seed, 6, stop, hidden=hidden)
         x = (4 * rng.normal(size=(20, 6))).astype(np.float32)
         available = rng.random((20, 6)) < 0.8
         none = np.zeros((20, 0), np.float32)

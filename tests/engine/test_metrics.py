@@ -105,3 +105,33 @@ def test_auroc_and_false_positives() -> None:
 def test_flips() -> None:
     assert metrics.flip_rate(SELECTED, SELECTED) == 0
     assert metrics.flip_rate(SELECTED, REQUIRED) == pytest.approx(3 / 5)
+
+
+def test_the_calibration_error_comes_with_its_interval_over_queries() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.random((400, 3)).astype(np.float32)
+    y = rng.random((400, 3)) < p**2
+    counted = rng.random((400, 3)) < 0.9
+    found = metrics.calibration_interval(p, y, counted)
+    assert found["mean"] == pytest.approx(metrics.calibration_error(p[counted], y[counted]), rel=1e-6)
+    assert found["low"] < found["mean"] < found["high"]
+    assert 0.02 < found["high"] - found["low"] < 0.15
+    few = metrics.calibration_interval(p[:40], y[:40], counted[:40])
+    assert few["high"] - few["low"] > 1.5 * (found["high"] - found["low"])
+    assert np.isnan(metrics.calibration_interval(p[:0], y[:0], counted[:0])["mean"])
+
+
+def test_the_f1_of_an_agent_comes_with_its_interval() -> None:
+    required = np.zeros((200, 3), bool)
+    required[:100, 0] = True
+    required[:4, 1] = True
+    selected = required.copy()
+    selected[90:110, 0] = ~required[90:110, 0]
+    selected[3:5, 1] = ~required[3:5, 1]
+    sure, unsure, never = metrics.by_agent(
+        selected, required, np.ones_like(required), [Agent(i, str(i)) for i in range(3)]
+    )
+    assert sure["f1_low"] < sure["f1"] == 0.9 < sure["f1_high"]
+    assert 0.06 < sure["f1_high"] - sure["f1_low"] < 0.12
+    assert unsure["f1_high"] - unsure["f1_low"] > 3 * (sure["f1_high"] - sure["f1_low"])
+    assert never["f1_low"] is None

@@ -84,7 +84,7 @@ def test_margins_of_one_text_are_those_of_a_batch(fitted: LinearMargins) -> None
     batch = fitted.logits(texts)
     assert batch.dtype == np.float32
     assert np.isfinite(batch).all()
-    np.testing.assert_allclose(batch, np.stack([fitted.logits_of(text) for text in texts]), atol=2e-6)
+    np.testing.assert_allclose(batch, np.stack([fitted.logits_of(text) for text in texts]), atol=5e-6)
     assert fitted.logits([]).shape == (0, 5)
 
 

@@ -12,9 +12,13 @@ import pytest
 from tests.engine.synthetic import AGENTS, examples
 from training_app.engine import artifact
 from training_app.engine.artifact import ArtifactError
+from training_app.engine.baselines import BASELINES
 from training_app.engine.config import Config
 from training_app.engine.data import Agent, Example
+from training_app.engine.policy import load_policy
 from training_app.engine.router import Router
+from training_app.engine.scorers import rows_of
+from training_app.engine.sequence_fit import SequenceScorer
 from training_app.engine.train import PHASES, Progress, TrainError, train
 
 QUICK = {
@@ -92,6 +96,47 @@ class TestRun:
         resumed = run(quick(total_steps=240, baselines=False), checkpoint=saved[which])
         assert resumed[-1].result.artifact == whole[-1].result.artifact
         assert len(resumed) < len(whole)
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"recipe": "tfidf", "min_replay_size": 64, "tfidf_max_features": 100, "reward_mode": "log"},
+            {"encoder": "sequence"},
+            {"encoder": "stack"},
+            {"shared_network": False, "cross_fitting": False},
+        ],
+        ids=["published recipe", "sequence", "stack", "plain network"],
+    )
+    def test_every_recipe_and_encoder_goes_on_to_the_same_bytes(self, changes: dict, monkeypatch) -> None:
+        monkeypatch.setattr(SequenceScorer, "schedule", lambda self, rows: (8, 6))
+        config = quick(**{"total_steps": 120, **changes})
+        whole = run(config)
+        first, *_, last = (p.checkpoint for p in whole if p.checkpoint)
+        for saved in (first, last):
+            assert run(config, checkpoint=saved)[-1].result.artifact == whole[-1].result.artifact
+
+    @pytest.mark.parametrize("changes", [{"recipe": "tfidf"}, {"encoder": "stack"}], ids=["published recipe", "stack"])
+    def test_closing_cancels_every_phase(self, changes: dict, monkeypatch) -> None:
+        monkeypatch.setattr(SequenceScorer, "schedule", lambda self, rows: (8, 6))
+        for phase in PHASES:
+            steps = train(quick(total_steps=40, baselines=True, **changes), AGENTS, examples())
+            assert next(p for p in steps if p.phase == phase)
+            steps.close()
+            assert next(steps, None) is None
+            assert not [t for t in threading.enumerate() if t.name.startswith("train-")]
+
+    def test_the_artifact_tells_the_whole_run(self, trained: list[Progress]) -> None:
+        parts = artifact.read(trained[-1].result.artifact)
+        config = quick(baselines=True, abstain_alpha=0.1)
+        assert Config.from_mapping(parts.config["training"]) == config == Config.from_mapping(parts.metrics["config"])
+        told = {p.step: p.metrics for p in trained if p.phase == "policy"}
+        log = {entry["step"]: {k: v for k, v in entry.items() if k != "step"} for entry in parts.metrics["log"]}
+        assert log == told
+        best = parts.metrics["best_validation"]
+        assert best["val_jaccard"] == max(entry["val_jaccard"] for entry in log.values())
+        assert {"val_jaccard", "val_exact", "val_steps", "loss", "epsilon"} <= set(best)
+        assert parts.metrics["measured_on"] == "test"
+        assert set(parts.metrics["metrics"]) >= {"jaccard", "precision", "recall", "f1", "exact", "success"}
 
     def test_a_checkpoint_of_something_else_is_refused(self) -> None:
         saved = next(p.checkpoint for p in train(quick(), AGENTS, examples()) if p.checkpoint)
@@ -318,10 +363,45 @@ class TestRouter:
 
 
 def test_serving_imports_neither_torch_nor_scikit_learn() -> None:
-    modules = "text router artifact data config metrics calibration policy env stack scorecard sequence llm embedding"
+    modules = (
+        "text router artifact data config metrics calibration policy env stack scorecard judging sequence llm embedding"
+    )
     code = (
         f"import sys\nfor name in {modules.split()!r}: __import__('training_app.engine.' + name)\n"
         "print([m for m in ('torch', 'sklearn', 'scipy', 'django') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+# ---------------------------------------------------------------------------------------------------- a plain classifier
+
+
+@pytest.mark.parametrize("name", ["svm", "logreg"])
+def test_a_classifier_as_a_model_answers_as_the_baseline_does(name: str) -> None:
+    rows = examples(300, seed=4)
+    last = run(quick(recipe="classifier", classifier=name, baselines=True), rows=rows)[-1].result
+    router = Router.load(last.artifact)
+    assert router.policy.kind == "threshold"
+    split = {s: rows_of([e for e in rows if e.split == s], AGENTS) for s in ("train", "val", "test")}
+    baseline = BASELINES[name](AGENTS, split["train"], split["val"], 0)
+    assert (router.selections(split["test"].texts) == baseline.select(split["test"].texts)).all()
+    assert last.scorecard["baselines"][name]["difference"]["jaccard"] == {"mean": 0.0, "low": 0.0, "high": 0.0}
+    assert last.scorecard["best_validation"]["val_jaccard"] > 0.8
+    assert last.scorecard["encoder"]["encoder"] == name
+
+
+def test_a_classifier_routes_explains_and_keeps_its_limits() -> None:
+    router = Router.load(run(quick(recipe="classifier", max_agents=1, goal="recall"))[-1].result.artifact)
+    text = "refund my invoice and where is my parcel"
+    route = router.route(text)
+    assert (len(route.agents), route.stop_reason, route.steps) == (1, "max_agents", 1)
+    assert router.route_batch([text])[0].agents == route.agents
+    explained = router.explain(text)
+    assert explained.steps[0]["chosen"] == route.agents[0]
+    assert router.route(text, available=[4, 7]).agents != route.agents
+
+
+def test_thresholds_that_are_none_are_refused() -> None:
+    with pytest.raises(ValueError, match="no list of thresholds"):
+        load_policy({"kind": "threshold"}, {})

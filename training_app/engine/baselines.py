@@ -8,16 +8,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from training_app.engine.data import Agent
 from training_app.engine.env import jaccard
 from training_app.engine.linear import LinearScorer, fit_tfidf
-from training_app.engine.scorers import BoolArray, FloatArray, Rows
+from training_app.engine.scorers import BoolArray, CrossFit, FloatArray, Platt, Rows
 from training_app.engine.text import TfIdf
+from training_app.engine.threshold import ThresholdPolicy
+
+LEAST_SLOPE = 0.05  # of a classifier's map from margins to log-odds
+
+CONSTANT_ROWS = 10_000  # training rows that the best constant set is looked for on, at most
+NEIGHBOURS = (1, 3, 5, 10, 20)  # how many nearest neighbours are tried
+CHOICE_ROWS = 1_000  # validation rows on which that is chosen, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,24 +70,25 @@ def random_sets(agents: Sequence[Agent], train: Rows, val: Rows, seed: int) -> B
 
 def constant_set(agents: Sequence[Agent], train: Rows, val: Rows, seed: int) -> Baseline:
     """The one set with the best mean Jaccard on the training rows, found greedily, for every query."""
-    required = train.required & train.asked
+    required, asked = train.required & train.asked, train.asked
+    if len(train) > CONSTANT_ROWS:
+        rows = np.random.Generator(np.random.PCG64(seed)).choice(len(train), CONSTANT_ROWS, replace=False)
+        required, asked = required[rows], asked[rows]
     chosen = np.zeros(len(agents), np.bool_)
-
-    def score(candidate: BoolArray) -> float:
-        return float(jaccard(candidate & train.asked, required).mean())
-
-    best, best_score = chosen.copy(), score(chosen)
-    # All the way to the full set: the first agent may cost what the third brings.
+    best, best_score = chosen.copy(), float(jaccard(chosen & asked, required).mean())
+    # All the way to the full set: the first agent may cost what the third brings. What the set with one agent more
+    # scores is counted for all of them at once.
+    hits, union = np.zeros(len(asked), np.float32), required.sum(axis=1).astype(np.float32)
+    gains, costs = required.astype(np.float32), (asked & ~required).astype(np.float32)
     while not chosen.all():
-        wider = []
-        for a in np.flatnonzero(~chosen).tolist():
-            candidate = chosen.copy()
-            candidate[a] = True
-            wider.append((score(candidate), -a))
-        found, a = max(wider)
-        chosen[-a] = True
-        if found > best_score:
-            best, best_score = chosen.copy(), found
+        either = union[:, None] + costs
+        found = np.where(either == 0, 1, (hits[:, None] + gains) / np.maximum(either, 1)).mean(axis=0, dtype=np.float64)
+        a = int(np.where(chosen, -1, found).argmax())
+        chosen[a] = True
+        hits += gains[:, a]
+        union += costs[:, a]
+        if found[a] > best_score:
+            best, best_score = chosen.copy(), float(found[a])
     return Baseline("constant", lambda texts: np.repeat(best[None], len(texts), axis=0))
 
 
@@ -102,15 +111,13 @@ def keyword_rules(agents: Sequence[Agent], train: Rows, val: Rows, seed: int) ->
             out[i] = [len(found & stem) for stem in stems]
         return out
 
-    options = [(letters, least) for letters in (4, 5, 6, 50) for least in (1, 2)]
     required = val.required & val.asked
-
-    def score(option: tuple[int, int]) -> float:
-        if not len(val):
-            return 0.0
-        return float(jaccard((counts(val.texts, option[0]) >= option[1]) & val.asked, required).mean())
-
-    letters, least = max(options, key=score)
+    scores: dict[tuple[int, int], float] = {}
+    for letters in (4, 5, 6, 50):
+        hits = counts(val.texts, letters)
+        for least in (1, 2):
+            scores[letters, least] = float(jaccard((hits >= least) & val.asked, required).mean()) if len(val) else 0.0
+    letters, least = max(scores, key=scores.__getitem__)
     return Baseline(
         "keyword", lambda texts: counts(texts, letters) >= least, chosen={"letters": letters, "words": least}
     )
@@ -123,29 +130,43 @@ def nearest_neighbours(agents: Sequence[Agent], train: Rows, val: Rows, seed: in
     matrix = _matrix(tfidf, train.texts)
     required = (train.required & train.asked).astype(np.float32)
 
-    def shares(texts: Sequence[str], k: int) -> FloatArray:
-        out = np.zeros((len(texts), len(agents)), np.float32)
-        for at in range(0, len(texts), 256):
-            similar = (_matrix(tfidf, texts[at : at + 256]) @ matrix.T).toarray().astype(np.float32)
-            near = np.argpartition(-similar, min(k, len(train)) - 1, axis=1)[:, :k]
-            weight = np.take_along_axis(similar, near, axis=1)
-            total = np.maximum(weight.sum(axis=1, keepdims=True), 1e-6)
-            out[at : at + 256] = np.einsum("nk,nka->na", weight / total, required[near])
+    def nearest(texts: Sequence[str]) -> tuple[NDArray[np.int64], FloatArray]:
+        """The most similar training rows of each text, most similar first, and their similarity: [N, K] each."""
+        most = min(max(NEIGHBOURS), len(train))
+        near, weight = np.zeros((len(texts), most), np.int64), np.zeros((len(texts), most), np.float32)
+        size = max(1, 10_000_000 // len(train))
+        for at in range(0, len(texts), size):
+            similar = (_matrix(tfidf, texts[at : at + size]) @ matrix.T).toarray().astype(np.float32)
+            some = np.argpartition(-similar, most - 1, axis=1)[:, :most]
+            found = np.take_along_axis(similar, some, axis=1)
+            order = np.argsort(-found, axis=1, kind="stable")
+            near[at : at + size] = np.take_along_axis(some, order, axis=1)
+            weight[at : at + size] = np.take_along_axis(found, order, axis=1)
+        return near, weight
+
+    def shares(found: tuple[NDArray[np.int64], FloatArray], k: int) -> FloatArray:
+        near, weight = found[0][:, :k], found[1][:, :k]
+        total = np.maximum(weight.sum(axis=1, keepdims=True), 1e-6)
+        out = np.zeros((len(near), len(agents)), np.float32)
+        for place in range(near.shape[1]):
+            out += (weight[:, place : place + 1] / total) * required[near[:, place]]
         return out
 
     best, best_k, best_t = -1.0, 5, 0.5
-    for k in (1, 3, 5, 10, 20):
+    looked_at = val.take(np.arange(min(len(val), CHOICE_ROWS)))
+    around = nearest(looked_at.texts)
+    for k in NEIGHBOURS:
         if not len(val) or k > len(train):
             continue
-        found = shares(val.texts, k)
-        threshold = best_threshold(found, val)
-        score = float(jaccard((found > threshold) & val.asked, val.required & val.asked).mean())
+        found = shares(around, k)
+        threshold = best_threshold(found, looked_at)
+        score = float(jaccard((found > threshold) & looked_at.asked, looked_at.required & looked_at.asked).mean())
         if score > best:
             best, best_k, best_t = score, k, threshold
     return Baseline(
         "neighbours",
-        lambda texts: shares(texts, best_k) > best_t,
-        lambda texts: shares(texts, best_k).max(axis=1),
+        lambda texts: shares(nearest(texts), best_k) > best_t,
+        lambda texts: shares(nearest(texts), best_k).max(axis=1),
         {"k": best_k, "threshold": best_t},
     )
 
@@ -169,8 +190,22 @@ def _linear(name: str, scorer: LinearScorer) -> Callable[[Sequence[Agent], Rows,
     return fit
 
 
-linear_svm = _linear("svm", LinearScorer(c=1.0))
-logistic_regression = _linear("logreg", LinearScorer(c=10.0, model="logreg"))
+#: Classifiers that take each agent by its own score; `classifier_policy` makes a router of one.
+CLASSIFIERS = {"svm": LinearScorer(c=1.0), "logreg": LinearScorer(c=10.0, model="logreg")}
+linear_svm = _linear("svm", CLASSIFIERS["svm"])
+logistic_regression = _linear("logreg", CLASSIFIERS["logreg"])
+
+
+def classifier_policy(fit: CrossFit, val: Rows) -> tuple[CrossFit, ThresholdPolicy]:
+    """The baseline of a fitted classifier as a policy on its log-odds: the same sets, from the same one threshold.
+
+    The threshold is of margins; the map to log-odds, an agent's own, must rise for it to mean the same there.
+    """
+    threshold = best_threshold(fit.fitted.logits(val.texts), val) if len(val) else 0.0
+    platt = Platt(np.maximum(fit.platt.scale, LEAST_SLOPE).astype(np.float32), fit.platt.shift)
+    thresholds = platt(np.full((1, len(platt.scale)), threshold, np.float32))[0]
+    return replace(fit, platt=platt, log_odds=platt(fit.margins)), ThresholdPolicy(thresholds)
+
 
 #: In the order of the leaderboard's list of choices.
 BASELINES: dict[str, Callable[[Sequence[Agent], Rows, Rows, int], Baseline]] = {

@@ -21,17 +21,21 @@ from typing import Any
 
 import numpy as np
 
-from training_app.engine import metrics
+from training_app.engine import llm_baseline, metrics
 from training_app.engine.config import Config, ConfigError
-from training_app.engine.data import DataError, Example, Folder, group_key, read_folder
+from training_app.engine.data import DataError, Example, Folder, group_key
+from training_app.engine.files import read_folder
+from training_app.engine.llm import LLMError
+from training_app.engine.llm_baseline import LanguageModel
 from training_app.engine.scorers import rows_of
 
 #: Routers that can be measured, the product's own first.
-ROUTERS = ("ddqn", "svm", "logreg", "neighbours", "constant", "keyword", "random")
-#: Those of a plain `benchmark DIR`.
+ROUTERS = ("ddqn", "svm", "logreg", "neighbours", "constant", "keyword", "random", "llm")
+#: Those of a plain `benchmark DIR`. The LLM has to be named: it costs money.
 DEFAULT = ("ddqn", "svm", "logreg", "constant", "keyword", "random")
 
 TIMED = 1000  # test queries whose route time is measured
+LLM_QUERIES = 100  # test queries that the LLM is asked about where llm_queries says nothing
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -62,9 +66,11 @@ def benchmark(
     settings: dict[str, Any] | None = None,
     report: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
-    """Measure `routers` on the folder `path`, `seeds` times each; `settings` are the router's own (`Config`).
+    """Measure `routers` on the folder `path`, `seeds` times each, the LLM once; `settings` are the router's (`Config`).
 
-    Returns {"data": …, "routers": {name: …}} as `measure` describes. `report` hears of each step. Raises DataError,
+    Returns {"data": …, "routers": {name: …}} as `measure` describes; of the LLM, which the environment names as it does
+    for the application (LLM_MODEL, LLM_API_KEY, …), also "llm" with what it cost and the interval of the router's lead
+    on the queries that it was asked about. `report` hears of each step. Raises DataError,
     ConfigError or BenchmarkError.
     """
     folder = read_folder(path)
@@ -76,16 +82,51 @@ def benchmark(
     if seeds < 1:
         raise BenchmarkError("seeds must be at least 1")
     Config.from_mapping(settings or {})
+    if "llm" in routers:
+        language_model()
     whole = np.array([e.asked is None or len(e.asked) == len(folder.agents) for e in folder.test])
     required = _required(folder.test, folder)[whole]
-    found = {}
-    for name in routers:
+    found: dict[str, Any] = {}
+    ours = None
+    for name in sorted(routers, key=lambda name: name == "llm"):
         runs = []
-        for seed in range(seeds):
+        for seed in range(1 if name == "llm" else seeds):
             report(f"{name}, seed {seed}")
             runs.append(_in_child(path, name, seed, settings or {}))
-        found[name] = combine(runs, required, whole)
+        if name == "ddqn":
+            ours = [run["selected"] for run in runs]
+        if name == "llm":
+            (run,) = runs
+            asked = whole & run["asked"]
+            found[name] = {**combine(runs, _required(folder.test, folder)[asked], asked), "llm": run["llm"]}
+            if ours is not None:
+                found[name]["llm"]["lead"] = lead(ours, run["selected"], _required(folder.test, folder), asked)
+        else:
+            found[name] = combine(runs, required, whole)
     return {"data": describe(folder), "routers": found}
+
+
+def language_model() -> LanguageModel:
+    """The LLM of the environment. Raises BenchmarkError where it names none."""
+    name = os.environ.get("LLM_MODEL", "")
+    if not name:
+        raise BenchmarkError(
+            "the router llm needs LLM_MODEL, and LLM_BASE_URL and LLM_API_KEY as the server wants them"
+        )
+    try:
+        prices = [float(os.environ.get(f"LLM_PRICE_{way}", "") or 0) for way in ("IN", "OUT")]
+    except ValueError:
+        raise BenchmarkError("LLM_PRICE_IN and LLM_PRICE_OUT must be numbers, prices of a million tokens") from None
+    address = os.environ.get("LLM_BASE_URL") or "https://api.openai.com/v1"
+    return LanguageModel(address, name, os.environ.get("LLM_API_KEY", ""), *prices)
+
+
+def lead(ours: Sequence[Any], theirs: Any, required: Any, rows: Any) -> dict[str, dict[str, float]]:
+    """By how much the router is better on some rows: ours a bool[N, A] each seed, theirs and required bool[N, A], rows
+    bool[N] -> {measure: paired interval}."""
+    mine = [metrics.per_query(sets[rows], required[rows]) for sets in ours]
+    other = metrics.per_query(theirs[rows], required[rows])
+    return {m: metrics.paired(np.stack([v[m] for v in mine]), other[m]) for m in ("jaccard", "f1", "exact", "success")}
 
 
 def _required(examples: Sequence[Example], folder: Folder) -> Any:
@@ -144,6 +185,7 @@ def _in_child(path: str | Path, name: str, seed: int, settings: dict[str, Any]) 
         with np.load(out.with_suffix(".npz"), allow_pickle=False) as arrays:
             found["selected"] = arrays["selected"]
             found["answerable"] = arrays.get("answerable")
+            found["asked"] = arrays.get("asked")
         return found
 
 
@@ -156,6 +198,8 @@ def measure(path: str | Path, name: str, seed: int, settings: dict[str, Any]) ->
     """
     folder = read_folder(path)
     texts = [e.text for e in folder.test]
+    if name == "llm":
+        return _measure_llm(folder, Config.from_mapping({**settings, "seed": seed}))
     if name == "ddqn":
         fitted = _fit_router(folder, Config.from_mapping({**settings, "seed": seed, "baselines": False}))
     else:
@@ -182,6 +226,34 @@ def measure(path: str | Path, name: str, seed: int, settings: dict[str, Any]) ->
         "route_us_p50": float(np.percentile(times, 50)),
         "route_us_p99": float(np.percentile(times, 99)),
         "batch_routes_per_second": max(rates),
+    }
+
+
+def _measure_llm(folder: Folder, config: Config) -> dict[str, Any]:
+    """As `measure`; `asked` bool[test] are the queries that the LLM was asked about, the times those of its calls."""
+    texts = [e.text for e in folder.test]
+    answered = llm_baseline.ask(
+        language_model(),
+        folder.agents,
+        texts,
+        config.llm_queries or LLM_QUERIES,
+        min_agents=config.min_agents,
+        max_agents=config.max_agents,
+        seed=config.seed,
+    )
+    selected, asked = np.zeros((len(texts), len(folder.agents)), np.bool_), np.zeros(len(texts), np.bool_)
+    selected[answered.rows], asked[answered.rows] = answered.selected, True
+    row = llm_baseline.figures(answered, _required(folder.test, folder))
+    return {
+        "selected": selected,
+        "answerable": None,
+        "asked": asked,
+        "llm": {k: v for k, v in row.items() if k not in ("metrics", "empty")},
+        "train_cpu_seconds": 0.0,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "route_us_p50": row["latency_ms"]["p50"] * 1000,
+        "route_us_p99": row["latency_ms"]["p99"] * 1000,
+        "batch_routes_per_second": len(answered.rows) / answered.wall_seconds,
     }
 
 
@@ -256,6 +328,21 @@ def leaderboard(found: dict[str, Any]) -> Iterator[str]:
                 f"{r['batch_routes_per_second']:,.0f}",
             )
         )
+    if "llm" in found["routers"]:
+        yield ""
+        yield _about_llm(found["routers"]["llm"]["llm"], data["test"])
+
+
+def _about_llm(row: dict[str, Any], test: int) -> str:
+    cost = "of unknown cost (LLM_PRICE_IN, LLM_PRICE_OUT)" if row["cost"] is None else f"for {row['cost']:.4f}"
+    said = (
+        f"llm: {row['model']} on {row['queries']:,} of {test:,} test queries, {row['unanswered']:,} without a usable answer; "
+        f"{row['prompt_tokens']:,} tokens in, {row['completion_tokens']:,} out, {cost}"
+    )
+    if "lead" not in row:
+        return said
+    ahead = row["lead"]["jaccard"]
+    return f"{said}; on these ddqn has {ahead['mean']:+.4f} Jaccard ({ahead['low']:+.4f} to {ahead['high']:+.4f})"
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -282,7 +369,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.child:
             found = measure(options.dir, options.child, options.seed, json.loads(options.settings))
-            arrays = {k: found.pop(k) for k in ("selected", "answerable")}
+            arrays = {k: found.pop(k, None) for k in ("selected", "answerable", "asked")}
             out = Path(options.json)
             np.savez(out.with_suffix(".npz"), **{k: v for k, v in arrays.items() if v is not None})
             out.with_suffix(".json").write_text(json.dumps(found))
@@ -292,7 +379,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = benchmark(
             options.dir, names, options.seeds, settings, lambda line: print(line, file=sys.stderr, flush=True)
         )
-    except (DataError, ConfigError, BenchmarkError) as error:
+    except (DataError, ConfigError, BenchmarkError, LLMError) as error:
         print(f"benchmark: {error}", file=sys.stderr)
         return 1
     except Exception as error:

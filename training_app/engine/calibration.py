@@ -6,9 +6,9 @@ itself is cross-validated within it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from math import exp
+from math import exp, log1p
 from typing import Any
 
 import numpy as np
@@ -24,16 +24,21 @@ def sigmoid(x: NDArray[Any]) -> NDArray[Any]:
 
 
 def logistic(
-    features: NDArray[np.float64], y: NDArray[np.bool_], prior: NDArray[np.float64], ridge: float = 1.0
+    features: NDArray[np.float64],
+    y: NDArray[np.bool_],
+    prior: NDArray[np.float64],
+    ridge: float = 1.0,
+    counts: NDArray[np.float64] | float = 1.0,
 ) -> NDArray[np.float64]:
     """Logistic regression by Newton's method, drawn towards `prior` with the strength of `ridge` observations, so
-    that a handful of rows moves it a little: features float64[N, D], y bool[N], prior float64[D] -> float64[D]."""
+    that a handful of rows moves it a little: features float64[N, D], y bool[N], prior float64[D] -> float64[D]. A row
+    counts as `counts` float64[N] of them."""
     weights = prior.astype(np.float64).copy()
     eye = ridge * np.eye(features.shape[1])
     for _ in range(50):
         p = sigmoid(features @ weights)
-        gradient = features.T @ (p - y) + ridge * (weights - prior)
-        hessian = (features * (p * (1 - p))[:, None]).T @ features + eye
+        gradient = features.T @ (counts * (p - y)) + ridge * (weights - prior)
+        hessian = (features * (counts * p * (1 - p))[:, None]).T @ features + eye
         step = np.linalg.solve(hessian, gradient)
         step *= min(1.0, 2.0 / max(1e-12, float(np.abs(step).max())))
         weights -= step
@@ -42,23 +47,31 @@ def logistic(
     return weights
 
 
-def set_features(log_odds: FloatArray, selected: BoolArray, available: BoolArray) -> NDArray[np.float64]:
-    """What says whether a whole set is right, float64[N, 4]: a constant; the log-probability of the set, were the
-    agents independent; the smallest distance of any agent from the fence; whether the set is empty."""
+def set_features(
+    log_odds: FloatArray, selected: BoolArray, available: BoolArray, needed: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """What says whether a whole set is right, float64[N, 5]: a constant; the log-probability of the set, were the
+    agents independent; the smallest distance of any agent from the fence; whether the set is empty; and how far `needed`
+    float64[N], the log-odds that any agent is needed (see `needed.py`), agrees with that, 0 where it is not given."""
     x = np.clip(log_odds.astype(np.float64), -8, 8)
     side = np.where(selected, x, -x)  # > 0 where the log-odds agree with the choice
     log_p = np.where(available, -np.log1p(np.exp(-side)), 0).sum(axis=-1)
     closest = np.where(available, side, 8.0).min(axis=-1)
-    return np.stack([np.ones_like(log_p), log_p, closest / 4, (~selected.any(axis=-1)) * 1.0], axis=-1)
+    empty = ~selected.any(axis=-1)
+    agrees = np.zeros_like(log_p) if needed is None else np.where(empty, -needed, needed) / 4
+    return np.stack([np.ones_like(log_p), log_p, closest / 4, empty * 1.0, agrees], axis=-1)
 
+
+#: For one query of at most so many agents Python's own numbers are faster than arrays.
+FEW_AGENTS = 40
 
 #: Before anything is known: the confidence of a set is its probability under independence, roughly.
-SET_PRIOR = np.array([0.5, 1.0, 0.5, 0.0])
+SET_PRIOR = np.array([0.5, 1.0, 0.5, 0.0, 0.0])
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """`scale`, `shift`: log-odds -> calibrated log-odds, for all agents. `confidence` float64[4]: weights of
+    """`scale`, `shift`: log-odds -> calibrated log-odds, for all agents. `confidence` float64[5]: weights of
     `set_features`. `abstain_below`: answers of less confidence are abstained from; 0 never. `margin`: what an agent's
     value must exceed STOP's by (the operating point)."""
 
@@ -72,19 +85,39 @@ class Calibration:
         """Calibrated p(agent needed), of the shape of `log_odds`."""
         return sigmoid(log_odds * self.scale + self.shift).astype(np.float32)
 
-    def confidences(self, log_odds: FloatArray, selected: BoolArray, available: BoolArray) -> FloatArray:
-        """Calibrated probability that each whole set is right, float32[N]."""
-        return sigmoid(set_features(log_odds, selected, available) @ self.confidence).astype(np.float32)
+    def confidences(
+        self,
+        log_odds: FloatArray,
+        selected: BoolArray,
+        available: BoolArray,
+        needed: NDArray[np.float64] | None = None,
+    ) -> FloatArray:
+        """Calibrated probability that each whole set is right, float32[N]; `needed` as in `set_features`."""
+        return sigmoid(set_features(log_odds, selected, available, needed) @ self.confidence).astype(np.float32)
 
-    def confidence_of(self, log_odds: FloatArray, selected: BoolArray, available: BoolArray) -> float:
-        """`confidences` of one set: log_odds float32[A], selected and available bool[A]."""
-        side = np.where(selected, log_odds, -log_odds).clip(-8, 8)[available].astype(np.float64)
-        constant, by_log_p, by_closest, by_empty = self.confidence.tolist()
-        score = constant - by_log_p * float(np.log1p(np.exp(-side)).sum())
-        score += by_closest * float(side.min(initial=8.0)) / 4
-        if not selected.any():
-            score += by_empty
-        return 1 / (1 + exp(-max(-30.0, min(30.0, score))))
+    def of_one(
+        self, log_odds: FloatArray, order: Collection[int], available: BoolArray, needed: float = 0.0
+    ) -> tuple[list[float], float]:
+        """`probabilities` and `confidences` of one query: log_odds float32[A], the agents selected, available bool[A]."""
+        if len(log_odds) > FEW_AGENTS:
+            selected = np.zeros((1, len(log_odds)), np.bool_)
+            selected[0, list(order)] = True
+            found = self.confidences(log_odds[None], selected, available[None], np.array([needed]))
+            return self.probabilities(log_odds).tolist(), float(found[0])
+        p, log_p, closest, scale, shift = [], 0.0, 8.0, self.scale, self.shift
+        for agent, (x, counts) in enumerate(zip(log_odds.tolist(), available.tolist(), strict=True)):
+            z = x * scale + shift
+            p.append(1 / (1 + exp(-z if -30 < z < 30 else -30.0 if z > 0 else 30.0)))
+            if counts:
+                side = x if agent in order else -x
+                side = side if -8 < side < 8 else 8.0 if side > 0 else -8.0
+                log_p -= log1p(exp(-side))
+                if side < closest:
+                    closest = side
+        constant, by_log_p, by_closest, by_empty, by_needed = self.confidence.tolist()
+        score = constant + by_log_p * log_p + by_closest * closest / 4
+        score += by_needed * needed / 4 if order else by_empty - by_needed * needed / 4
+        return p, 1 / (1 + exp(-max(-30.0, min(30.0, score))))
 
     def config(self) -> dict[str, Any]:
         return {
@@ -99,6 +132,8 @@ class Calibration:
     def from_config(cls, config: Mapping[str, Any]) -> Calibration:
         """Raises KeyError, TypeError or ValueError where something is missing or is not a number."""
         confidence = np.array([float(w) for w in config["confidence"]])
+        if len(confidence) == len(SET_PRIOR) - 1:  # an artifact from before `needed` was known
+            confidence = np.append(confidence, 0.0)
         if confidence.shape != SET_PRIOR.shape:
             raise ValueError("the confidence has the wrong number of weights")
         return cls(
@@ -121,10 +156,14 @@ def _fit_scores(log_odds: FloatArray, required: BoolArray, asked: BoolArray) -> 
 
 
 def _fit_confidence(
-    log_odds: FloatArray, selected: BoolArray, required: BoolArray, asked: BoolArray
+    log_odds: FloatArray,
+    selected: BoolArray,
+    required: BoolArray,
+    asked: BoolArray,
+    needed: NDArray[np.float64] | None,
 ) -> NDArray[np.float64]:
     right = (selected == required).all(axis=1)
-    return logistic(set_features(log_odds, selected, asked), right, SET_PRIOR, ridge=2.0)
+    return logistic(set_features(log_odds, selected, asked, needed), right, SET_PRIOR, ridge=2.0)
 
 
 def conformal_level(confidence: FloatArray, alpha: float) -> float:
@@ -137,6 +176,15 @@ def conformal_level(confidence: FloatArray, alpha: float) -> float:
     return float(np.sort(confidence)[k - 1]) if k >= 1 else 0.0
 
 
+#: Shares of answerable queries that a scorecard measures abstention at, whatever level is in force.
+ALPHAS = (0.01, 0.02, 0.05, 0.1)
+
+
+def levels(confidence: FloatArray, answerable: BoolArray) -> dict[float, float]:
+    """`conformal_level` of each of ALPHAS: confidence float[N] of validation queries, and which need any agent."""
+    return {alpha: conformal_level(confidence[answerable], alpha) for alpha in ALPHAS if answerable.any()}
+
+
 def fit(
     log_odds: FloatArray,
     selected: BoolArray,
@@ -145,23 +193,31 @@ def fit(
     *,
     margin: float = 0.0,
     abstain_alpha: float = 0.0,
+    needed: NDArray[np.float64] | None = None,
 ) -> Calibration:
     """Calibrate on validation rows: the policy's log-odds float32[N, A], its sets, the required sets and who was asked,
-    bool[N, A]. Without rows the answer is the scorer's own calibration."""
+    bool[N, A], and `needed` as in `set_features`. Without rows the answer is the scorer's own calibration."""
     if not len(log_odds):
         return Calibration(1.0, 0.0, SET_PRIOR.copy(), 0.0, margin)
     scale, shift = _fit_scores(log_odds, required, asked)
-    weights = _fit_confidence(log_odds, selected, required, asked)
+    weights = _fit_confidence(log_odds, selected, required, asked, needed)
     found = Calibration(scale, shift, weights, 0.0, margin)
     answerable = (required & asked).any(axis=1)
     level = 0.0
     if abstain_alpha and answerable.any():
-        level = conformal_level(found.confidences(log_odds, selected, asked)[answerable], abstain_alpha)
+        level = conformal_level(found.confidences(log_odds, selected, asked, needed)[answerable], abstain_alpha)
     return Calibration(scale, shift, weights, level, margin)
 
 
 def cross_validated(
-    log_odds: FloatArray, selected: BoolArray, required: BoolArray, asked: BoolArray, *, seed: int, folds: int = 5
+    log_odds: FloatArray,
+    selected: BoolArray,
+    required: BoolArray,
+    asked: BoolArray,
+    *,
+    needed: NDArray[np.float64] | None = None,
+    seed: int,
+    folds: int = 5,
 ) -> dict[str, float]:
     """Calibration error within the validation split, each row by maps that were fitted without it:
     {"scores_before", "scores_after", "confidence_after"}."""
@@ -171,9 +227,10 @@ def cross_validated(
     p, c = np.zeros_like(log_odds), np.zeros(len(log_odds), np.float32)
     for k in range(folds):
         rest, here = fold != k, fold == k
-        found = fit(log_odds[rest], selected[rest], required[rest], asked[rest])
+        inside, outside = (None, None) if needed is None else (needed[rest], needed[here])
+        found = fit(log_odds[rest], selected[rest], required[rest], asked[rest], needed=inside)
         p[here] = found.probabilities(log_odds[here])
-        c[here] = found.confidences(log_odds[here], selected[here], asked[here])
+        c[here] = found.confidences(log_odds[here], selected[here], asked[here], outside)
     right = (selected == required).all(axis=1)
     return {
         "scores_before": calibration_error(sigmoid(log_odds)[asked], required[asked]),

@@ -49,8 +49,8 @@ class Config:
         "auto",
         "What reads the text. linear: word and character n-grams with a linear model; sequence: an encoder that reads "
         "the words in order, with attention per agent; stack: both, weighed on cross-fitted scores; embedding: a local "
-        "sentence-embedding model; auto: linear up to 2,000 training queries, above that the best of linear, sequence and "
-        "stack by cross-validation.",
+        "sentence-embedding model; auto: linear below 200 training queries, from there on the best of linear, sequence and "
+        "stack by cross-validation, or, in a pool that is not cross-fitted (see folds), on the validation queries.",
         choices=("auto", "linear", "sequence", "stack", "embedding"),
         group="scorer",
     )
@@ -67,26 +67,43 @@ class Config:
     )
     folds: int = _setting(
         0,
-        "Folds of the cross-fitting; 0 leaves it to the scorer (ten for a linear one, three for a neural one).",
+        "Folds of the cross-fitting; 0 leaves it to the scorer (ten for a linear one, three for a neural one) and fits it "
+        "once, a tenth held out, from 20,000 training and 1,000 validation queries on.",
         low=0,
         high=50,
         group="scorer",
     )
     max_features: int = _setting(
         0,
-        "Most frequent word and character n-grams kept by the linear scorer; 0 keeps them all.",
+        "Most frequent word and character n-grams kept by the linear scorer, each; 0 keeps 20 million divided by the "
+        "number of agents, which is all of them but in large pools.",
         low=0,
         high=5_000_000,
         group="scorer",
     )
     baselines: bool = _setting(True, "Measure the baselines on the same split beside the router.", group="run")
+    llm_queries: int = _setting(
+        0,
+        "Ask the configured LLM about this many queries of the measured split and show it beside the router; 0 asks none. "
+        "It costs money, and the texts go to its server.",
+        low=0,
+        high=100_000,
+        group="run",
+    )
 
     recipe: str = _setting(
         "scores",
         "What the network sees and how it learns. scores: cross-fitted log-odds of the scorer, all actions at once, "
         "states drawn without the label; tfidf: raw TF-IDF beside the mask of selected agents, epsilon-greedy episodes "
-        "and a uniform replay buffer, as published.",
-        choices=("scores", "tfidf"),
+        "and a uniform replay buffer, as published; classifier: no network, each agent by its own score and one threshold "
+        "chosen on validation, the baseline that classifier names as a model.",
+        choices=("scores", "tfidf", "classifier"),
+    )
+    classifier: str = _setting(
+        "svm",
+        "Which classifier recipe classifier takes: svm, a linear SVM at strength 1; logreg, logistic regression at 10.",
+        choices=("svm", "logreg"),
+        group="scorer",
     )
     reward_mode: str = _setting(
         "shaped",

@@ -36,7 +36,8 @@ from training_app.engine.policy import (
 )
 from training_app.engine.scorers import BoolArray, FloatArray
 
-#: Above this many agents the successors of a state are sampled: all of them would cost the square of the agents.
+#: Above this many agents a state has so many successors, sampled, and the next action of each is looked for among so
+#: many agents, those of highest value: all of them would cost the square of the agents.
 SAMPLED_SUCCESSORS = 32
 
 
@@ -77,7 +78,8 @@ class Tick:
     policy: Policy | None = None
 
 
-def _perceptron(sizes: list[int], generator: torch.Generator) -> nn.ModuleList:
+def perceptron(sizes: list[int], generator: torch.Generator) -> nn.ModuleList:
+    """Fresh layers of these widths."""
     layers = nn.ModuleList()
     for wide, narrow in pairwise(sizes):
         layer = nn.Linear(wide, narrow)
@@ -87,7 +89,8 @@ def _perceptron(sizes: list[int], generator: torch.Generator) -> nn.ModuleList:
     return layers
 
 
-def _through(layers: nn.ModuleList, x: torch.Tensor) -> torch.Tensor:
+def through(layers: nn.ModuleList, x: torch.Tensor) -> torch.Tensor:
+    """x [..., widths[0]] through the layers, ReLU between them."""
     for i, layer in enumerate(layers):
         x = layer(torch.relu(x) if i else x)
     return x
@@ -99,17 +102,17 @@ class SharedNetwork(nn.Module):
     def __init__(self, extra: int, hidden: tuple[int, ...], stop: bool, generator: torch.Generator) -> None:
         super().__init__()
         inputs = CONTEXT + extra
-        self.q = _perceptron([PER_AGENT + inputs, *hidden, 1], generator)
-        self.stop = _perceptron([inputs, *hidden, 1], generator) if stop else nn.ModuleList()
+        self.q = perceptron([PER_AGENT + inputs, *hidden, 1], generator)
+        self.stop = perceptron([inputs, *hidden, 1], generator) if stop else nn.ModuleList()
 
     def forward(self, own: torch.Tensor, shared: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         wide = shared[:, None].expand(-1, own.shape[1], -1)
-        q = _through(self.q, torch.cat([own, wide], dim=-1))[..., 0]
-        stop = _through(self.stop, shared)[:, 0] if len(self.stop) else shared.new_zeros(len(shared))
+        q = through(self.q, torch.cat([own, wide], dim=-1))[..., 0]
+        stop = through(self.stop, shared)[:, 0] if len(self.stop) else shared.new_zeros(len(shared))
         return q, stop
 
     def policy(self) -> SharedPolicy:
-        return SharedPolicy(_exported(self.q), _exported(self.stop))
+        return SharedPolicy(exported(self.q), exported(self.stop))
 
 
 class PlainNetwork(nn.Module):
@@ -119,18 +122,19 @@ class PlainNetwork(nn.Module):
         self, inputs: int, agents: int, hidden: tuple[int, ...], stop: bool, generator: torch.Generator
     ) -> None:
         super().__init__()
-        self.q = _perceptron([inputs, *hidden, agents + 1], generator)
+        self.q = perceptron([inputs, *hidden, agents + 1], generator)
         self.learns_stop = stop
 
     def forward(self, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        out = _through(self.q, inputs)
+        out = through(self.q, inputs)
         return out[:, :-1], out[:, -1] if self.learns_stop else torch.zeros_like(out[:, -1])
 
     def policy(self) -> PlainPolicy:
-        return PlainPolicy(_exported(self.q), stop_is_zero=not self.learns_stop)
+        return PlainPolicy(exported(self.q), stop_is_zero=not self.learns_stop)
 
 
-def _exported(layers: nn.ModuleList) -> tuple[tuple[FloatArray, FloatArray], ...]:
+def exported(layers: nn.ModuleList) -> tuple[tuple[FloatArray, FloatArray], ...]:
+    """(weights [in, out], bias [out]) of each layer, as policies keep them."""
     found = []
     for layer in layers:
         assert isinstance(layer, nn.Linear)
@@ -144,16 +148,26 @@ class Values:
     def __init__(self, network: SharedNetwork | PlainNetwork) -> None:
         self.network = network
 
-    def __call__(self, queries: Queries, selected: BoolArray) -> tuple[torch.Tensor, torch.Tensor]:
-        """(values [B, A], STOP [B]) of B states; selected bool[B, A]."""
+    def inputs(
+        self, queries: Queries, selected: BoolArray, columns: NDArray[np.int64] | None = None
+    ) -> tuple[torch.Tensor, ...]:
+        """What the network takes, for B states; selected bool[B, A]. With `columns` int64[B, K] a shared network
+        values these K agents of each state only."""
         if isinstance(self.network, PlainNetwork):
             parts = [queries.x, queries.extra, selected.astype(np.float32)]
-            return self.network(torch.from_numpy(np.concatenate(parts, axis=-1)))
-        p = probabilities(queries.x, queries.asked)
+            return (torch.from_numpy(np.concatenate(parts, axis=-1)),)
+        x, p = queries.x, probabilities(queries.x, queries.asked)
         none = np.exp(np.log1p(-p).sum(axis=-1))
         shared = np.concatenate([context(p, none, selected), queries.extra], axis=-1)
-        own = np.stack([np.clip(queries.x, -LIMIT, LIMIT) / LIMIT, p], axis=-1).astype(np.float32)
-        return self.network(torch.from_numpy(own), torch.from_numpy(shared))
+        if columns is not None:
+            x, p = np.take_along_axis(x, columns, axis=1), np.take_along_axis(p, columns, axis=1)
+        own = np.stack([np.clip(x, -LIMIT, LIMIT) / LIMIT, p], axis=-1).astype(np.float32)
+        return torch.from_numpy(own), torch.from_numpy(shared)
+
+    def __call__(self, queries: Queries, selected: BoolArray) -> tuple[torch.Tensor, torch.Tensor]:
+        """(values [B, A], STOP [B]) of B states; selected bool[B, A]."""
+        found: tuple[torch.Tensor, torch.Tensor] = self.network(*self.inputs(queries, selected))
+        return found
 
 
 def double_dqn_targets(
@@ -313,7 +327,7 @@ def _targets(
 ) -> tuple[FloatArray, BoolArray]:
     """Targets of all actions of B states: (y float32[B, A], which of them are learnt bool[B, A])."""
     count, agents = state.shape
-    learnt = open_
+    learnt, columns = open_, None
     if not config.all_actions:
         # The ablation: only one action a state, the greedy or a random one.
         keys = np.where(open_, np.where(rng.random((count, 1)) < 0.5, q_now, rng.random(q_now.shape)), -np.inf)
@@ -321,6 +335,8 @@ def _targets(
     elif agents > SAMPLED_SUCCESSORS:
         # Half of the successors are those that the network would take, half are drawn at random.
         keys = np.where(open_, q_now, -np.inf)
+        if config.shared_network:
+            columns = np.argsort(-keys, axis=1, kind="stable")[:, :SAMPLED_SUCCESSORS]
         place = np.argsort(np.argsort(-keys, axis=1, kind="stable"), axis=1, kind="stable")
         half = SAMPLED_SUCCESSORS // 2
         keys = np.where(open_ & (place >= half), rng.random(q_now.shape), -1.0)
@@ -332,14 +348,17 @@ def _targets(
     successor = state[b]  # (n, A)
     successor[np.arange(len(b)), a] = True
     after = sample.take(b)
+    selectable = env.selectable(successor, after.asked)
+    among = None if columns is None else columns[b]  # (n, K)
     with torch.no_grad():
-        online, target = act(after, successor), judge(after, successor)
+        inputs = act.inputs(after, successor, among)
+        online, target = act.network(*inputs), judge.network(*inputs)
     y = np.zeros((count, agents), np.float32)
     y[b, a] = double_dqn_targets(
         (online[0].numpy(), online[1].numpy()),
         (target[0].numpy(), target[1].numpy()),
         rewards,
-        env.selectable(successor, after.asked),
+        selectable if among is None else np.take_along_axis(selectable, among, axis=1),
         env.stoppable(successor, after.asked),
         config.gamma,
     )

@@ -96,6 +96,11 @@ def fit_tfidf(
     return tfidf, sp.hstack(parts).tocsr()
 
 
+#: Weights of a linear model in each of its two blocks, words and characters, unless `max_features` says otherwise:
+#: features times agents, so that a model of many agents and queries still fits into memory (80 MB a block).
+MOST_WEIGHTS = 20_000_000
+
+
 class LinearScorer:
     """TF-IDF and a linear model per agent; `model` is "svm" (squared hinge) or "logreg"."""
 
@@ -125,7 +130,10 @@ class LinearScorer:
     ) -> LinearMargins:
         """texts (N), Y bool[N, A], asked bool[N, A]. Raises ValueError where no text has a word or character."""
         tfidf, features = fit_tfidf(
-            texts, word_range=self.word_range, character_range=self.character_range, max_features=self.max_features
+            texts,
+            word_range=self.word_range,
+            character_range=self.character_range,
+            max_features=self.max_features or MOST_WEIGHTS // Y.shape[1],
         )
         return self.fit_features(tfidf, features, Y, asked, seed=seed, progress=progress)
 
@@ -149,15 +157,54 @@ class LinearScorer:
             y = Y[rows, a]
             if y.all() or not y.any():
                 continue
-            fitted = self._classifier(seed).fit(features if rows.all() else features[rows], y)
-            weights[:, a] = fitted.coef_[0]
-            bias[a] = fitted.intercept_[0]
+            weights[:, a], bias[a] = self._fit_agent(features if rows.all() else features[rows], y, seed)
         return LinearMargins(tfidf, weights, bias)
 
-    def _classifier(self, seed: int) -> LinearSVC | LogisticRegression:
+    def _fit_agent(self, features: Matrix, y: BoolArray, seed: int) -> tuple[NDArray[Any], float]:
+        """(weights [features], bias) of one agent: features [N, F], y bool[N] of both classes."""
+        machine: LinearSVC | LogisticRegression
         if self.model == "svm":
-            return LinearSVC(C=self.c, random_state=seed)
-        return LogisticRegression(C=self.c, solver="liblinear", random_state=seed)
+            machine = LinearSVC(C=self.c, random_state=seed)
+        else:
+            machine = LogisticRegression(C=self.c, solver="liblinear", random_state=seed)
+        if len(y) > MANY_ROWS and SCARCE * y.sum() < len(y):
+            _fit_scarce(machine, features, y, seed)
+        else:
+            machine.fit(features, y)
+        return machine.coef_[0], float(machine.intercept_[0])
+
+
+#: Above this many rows, an agent that fewer than one in SCARCE of them requires is not fitted on all the others.
+MANY_ROWS = 20_000
+SCARCE = 25
+
+
+def _fit_scarce(machine: LinearSVC | LogisticRegression, features: Matrix, y: BoolArray, seed: int) -> None:
+    """Fit a machine of few positives on a part of the negatives: features [N, F], y bool[N].
+
+    A first fit, on a sample of the negatives, finds those that look most like positives. The second is on these, each
+    for itself, and on a sample of the rest, weighted to stand for all of it. The time then follows the positives of an
+    agent, whose sum over agents does not grow with their number, and not rows times agents.
+    """
+    rng = np.random.Generator(np.random.PCG64(seed))
+    positives, negatives = np.flatnonzero(y), np.flatnonzero(~y)
+    drawn = rng.choice(negatives, min(len(negatives), 3_000 + 2 * len(positives)), replace=False)
+    _fit_part(machine, features, y, [(positives, 1.0), (drawn, len(negatives) / len(drawn))])
+    likeness = (features @ machine.coef_[0])[negatives]
+    near = np.argsort(-likeness, kind="stable")[: 2_000 + 3 * len(positives)]
+    far = np.delete(negatives, near)
+    parts = [(positives, 1.0), (negatives[near], 1.0)]
+    if len(far):
+        drawn = rng.choice(far, min(len(far), 2_000 + len(positives)), replace=False)
+        parts.append((drawn, len(far) / len(drawn)))
+    _fit_part(machine, features, y, parts)
+
+
+def _fit_part(
+    machine: LinearSVC | LogisticRegression, features: Matrix, y: BoolArray, parts: list[tuple[NDArray[Any], float]]
+) -> None:
+    rows = np.concatenate([rows for rows, _ in parts])
+    machine.fit(features[rows], y[rows], np.concatenate([np.full(len(rows), weight) for rows, weight in parts]))
 
 
 #: What `choose_linear` chooses from: n-gram ranges, and the strengths tried with each.
@@ -207,7 +254,7 @@ def choose_linear(
                 [texts[i] for i in inside.tolist()],
                 word_range=word_range,
                 character_range=character_range,
-                max_features=max_features,
+                max_features=max_features or MOST_WEIGHTS // Y.shape[1],
             )
             outside_texts = [texts[i] for i in outside.tolist()]
             for s, scorer in enumerate(scorers):

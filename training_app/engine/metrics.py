@@ -99,8 +99,9 @@ def by_agent(
     selected: BoolArray, required: BoolArray, asked: BoolArray, agents: Sequence[Agent]
 ) -> list[dict[str, Any]]:
     """Precision, recall, F1 and support of each agent over the rows in which it was asked, as plain numbers; None
-    where it was neither required nor selected."""
+    where it was neither required nor selected. `f1_low` and `f1_high` bound F1, a 95% bootstrap over those rows."""
     found = []
+    rng = np.random.Generator(np.random.PCG64(0))
     for a, agent in enumerate(agents):
         rows = asked[:, a]
         s, r = selected[rows, a], required[rows, a]
@@ -115,9 +116,21 @@ def by_agent(
                 "precision": hits / chosen if chosen else None,
                 "recall": hits / needed if needed else None,
                 "f1": 2 * hits / (chosen + needed) if chosen + needed else None,
+                **_f1_interval(hits, chosen, needed, int(rows.sum()), rng),
             }
         )
     return found
+
+
+def _f1_interval(hits: int, chosen: int, needed: int, rows: int, rng: np.random.Generator) -> dict[str, float | None]:
+    """A resample of rows is a draw of the four cells: taken and needed, taken in vain, missed, neither."""
+    if not chosen + needed:
+        return {"f1_low": None, "f1_high": None}
+    cells = np.array([hits, chosen - hits, needed - hits, rows - chosen - needed + hits])
+    drawn = rng.multinomial(rows, cells / rows, size=ROUNDS)
+    f1 = 2 * drawn[:, 0] / np.maximum(2 * drawn[:, 0] + drawn[:, 1] + drawn[:, 2], 1)
+    low, high = np.percentile(f1, [2.5, 97.5])
+    return {"f1_low": float(low), "f1_high": float(high)}
 
 
 def empty_sets(selected: BoolArray, required: BoolArray) -> dict[str, float | None]:
@@ -140,6 +153,30 @@ def calibration_error(p: FloatArray, y: BoolArray, bins: int = 15) -> float:
     count = np.bincount(which, minlength=bins)
     gap = np.abs(np.bincount(which, said, bins) - np.bincount(which, true, bins))
     return float(gap.sum() / count.sum())
+
+
+def calibration_interval(
+    p: FloatArray, y: BoolArray, counted: BoolArray, *, bins: int = 15, rounds: int = ROUNDS, seed: int = 0
+) -> dict[str, float]:
+    """`calibration_error` of the entries `counted`, and its 95% bootstrap interval over queries: {"mean", "low", "high"}, all
+    arguments [N, A]. A resample of few queries looks less calibrated than all of them, so the interval may lie above the mean."""
+    said = np.asarray(p, np.float64)
+    which = np.minimum((said * bins).astype(np.int64), bins - 1)
+    gaps = np.zeros((len(said), bins))  # per query and bin, what was said beyond what was true
+    rows = np.broadcast_to(np.arange(len(said))[:, None], said.shape)
+    np.add.at(gaps, (rows[counted], which[counted]), (said - y)[counted])
+    entries = counted.sum(axis=1)
+    if not entries.sum():
+        return {"mean": float("nan"), "low": float("nan"), "high": float("nan")}
+    rng = np.random.Generator(np.random.PCG64(seed))
+    found = np.empty(rounds)
+    size = max(1, 4_000_000 // len(said))
+    for at in range(0, rounds, size):
+        count = min(size, rounds - at)
+        drawn = rng.multinomial(len(said), np.full(len(said), 1 / len(said)), size=count).astype(np.float64)
+        found[at : at + count] = np.abs(drawn @ gaps).sum(axis=1) / np.maximum(drawn @ entries, 1)
+    low, high = np.percentile(found, [2.5, 97.5])
+    return {"mean": float(np.abs(gaps.sum(axis=0)).sum() / entries.sum()), "low": float(low), "high": float(high)}
 
 
 def reliability(p: FloatArray, y: BoolArray, bins: int = 10) -> list[dict[str, float]]:

@@ -7,7 +7,7 @@ policy), with `extra` float32[B, E] for what concerns the query as a whole. `ddq
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import log1p
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training_app.engine.scorers import BoolArray, FloatArray
+from training_app.engine.threshold import ThresholdPolicy
 
 #: Action values of some rows of fixed queries, see `SharedPolicy.fixed`.
 FixedQueries = Callable[[NDArray[np.int64], BoolArray], tuple[FloatArray, FloatArray]]
@@ -23,6 +24,8 @@ CONTEXT = 7  # numbers that describe a state as a whole, see `context`
 PER_AGENT = 2  # numbers that describe one agent in it
 GRAIN = np.float32(4096)  # values are compared in steps of 1/4096, so that ties fall alike in a batch and alone
 LIMIT = 8.0  # log-odds beyond this say nothing more
+BARRED = -1e9  # the value of an agent that may not be taken
+_ZERO = np.zeros((), np.float32)
 
 
 def probabilities(x: FloatArray, available: BoolArray) -> FloatArray:
@@ -65,7 +68,36 @@ class SharedPolicy:
 
     layers: tuple[tuple[FloatArray, FloatArray], ...]
     stop: tuple[tuple[FloatArray, FloatArray], ...] = ()
+    _single: tuple[FloatArray, FloatArray, list[FloatArray]] = field(init=False, repr=False, compare=False)
     kind: ClassVar[str] = "shared"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_single", self._for_one())
+
+    def _for_one(self) -> tuple[FloatArray, FloatArray, list[FloatArray]]:
+        """The weights as `walk` takes them: what the first layer makes of [own, 1, barred], what it makes of the state, and
+        the other layers; biases, the grain and the barring of agents are part of the products.
+
+        Two units more in each layer carry them: one is always 1, the other 1 for a barred agent.
+        """
+        (first, bias), *rest = self.layers
+        if not rest:  # nothing hidden: y = max(y, 0) - max(-y, 0)
+            first, bias = np.concatenate([first, -first], axis=1), np.concatenate([bias, -bias])
+            rest = [(np.array([[1], [-1]], np.float32), np.zeros(1, np.float32))]
+        carried = np.eye(2, dtype=np.float32)
+
+        def widened(weights: FloatArray, bias: FloatArray) -> FloatArray:
+            top = np.concatenate([weights, np.zeros((len(weights), 2), np.float32)], axis=1)
+            added = np.concatenate([np.stack([bias, np.zeros_like(bias)]), carried], axis=1)
+            return np.concatenate([top, added])
+
+        by_agent = widened(first[:PER_AGENT], bias)
+        by_state = np.pad(first[PER_AGENT : PER_AGENT + CONTEXT], ((0, 0), (0, 2)))
+        others = [widened(*layer) for layer in rest]
+        others[-1] = others[-1] @ np.array(
+            [GRAIN, 0, BARRED * GRAIN], np.float32
+        )  # the value and the two carried units
+        return by_agent, by_state, others
 
     @property
     def stop_is_zero(self) -> bool:
@@ -86,53 +118,49 @@ class SharedPolicy:
     ) -> tuple[list[int], int, bool]:
         """The greedy walk of one query without `extra`: (agents in the order taken, steps with STOP counted, whether
         the limit ended it). x float32[A], available bool[A]. The same answer as `greedy`, without a batch's cost: the
-        context is kept as seven numbers that each step updates.
+        context is kept as seven numbers that each step updates, and all arrays are made once.
         """
-        (first, bias), *rest = self.layers
-        p = probabilities(x, available)
-        own = np.empty((len(x), PER_AGENT), np.float32)
-        own[:, 0] = x.clip(-LIMIT, LIMIT)
-        own[:, 0] /= LIMIT
+        by_agent, by_state, rest = self._single
+        clipped = x.clip(-LIMIT, LIMIT)
+        p = np.exp(-clipped)
+        p += 1
+        np.divide(available, p, out=p)
+        own = np.empty((len(x), PER_AGENT + 2), np.float32)
+        np.divide(clipped, LIMIT, out=own[:, 0])
         own[:, 1] = p
-        # The first layer's share of each agent is the same in every state; agents out of play never win.
-        projected = own @ first[:PER_AGENT] + bias  # (A, H)
-        weigh = first[PER_AGENT:]
-        barred = np.where(available, np.float32(0), np.float32(-np.inf))
-        left_p = p.copy()
-        none = float(np.exp(np.log1p(-p).sum()))
-        total, hits, count = float(p.sum()), 0.0, 0
+        own[:, 2] = 1
+        np.logical_not(available, out=own[:, 3])
+        # The first layer's share of each agent is the same in every state.
+        projected = own.dot(by_agent)  # (A, H + 2)
+        layers = [(weights, np.empty((len(x), *weights.shape[1:]), np.float32)) for weights in rest]
+        first, state = np.empty_like(projected), np.empty(CONTEXT, np.float32)
+        p_of: list[float] = p.tolist()
+        by_p: list[int] = (-p).argsort(kind="stable").tolist()
+        taken = bytearray(len(x))
+        total, none = sum(p_of), float(np.exp(np.log1p(-p).sum()))
+        hits, count, top, grain = 0.0, 0, 0, float(GRAIN)
         limit = min(len(x), max_agents) if max_agents else len(x)
         order: list[int] = []
         while count < limit:
+            while taken[by_p[top]]:
+                top += 1
             left = max(total - hits, 0.0)
-            state = np.array(
-                (
-                    log1p(hits),
-                    log1p(left),
-                    log1p(count),
-                    hits / (count + left + 1e-3),
-                    left_p.max(),
-                    none,
-                    count > 0,
-                ),
-                np.float32,
-            )
-            hidden = projected + state @ weigh
-            for weights, shift in rest:
-                np.maximum(hidden, 0, out=hidden)
-                hidden = hidden @ weights
-                hidden += shift
-            q = hidden[:, 0] * GRAIN
-            np.rint(q, out=q)
-            q += barred
-            best = int(q.argmax())
-            value = q[best] / GRAIN
-            if not (value > -np.inf if count < min_agents else value > self._stop_value(state) + margin):
+            state[:] = (
+                log1p(hits), log1p(left), log1p(count), hits / (count + left + 1e-3), p_of[by_p[top]], none, count > 0,
+            )  # fmt: skip
+            hidden = np.add(projected, state.dot(by_state), out=first)
+            for weights, values in layers:
+                np.maximum(hidden, _ZERO, out=hidden)
+                hidden = np.dot(hidden, weights, out=values)
+            np.rint(hidden, out=hidden)
+            best = int(hidden.argmax())
+            value = float(hidden[best]) / grain
+            if not (value > BARRED / 2 if count < min_agents else value > self._stop_value(state) + margin):
                 return order, count + 1, False
             order.append(best)
-            barred[best] = -np.inf
-            left_p[best] = 0
-            hits += float(p[best])
+            taken[best] = True
+            projected[best, -1] = 1  # barred from here on
+            hits += p_of[best]
             count += 1
         return order, count, bool(max_agents) and limit == max_agents
 
@@ -210,7 +238,7 @@ class PlainPolicy:
 
 
 #: Action values of a state. `stop_is_zero` says whether STOP's value is known to be 0.
-Policy = SharedPolicy | PlainPolicy
+Policy = SharedPolicy | PlainPolicy | ThresholdPolicy
 
 
 def _named(layers: tuple[tuple[FloatArray, FloatArray], ...], name: str) -> dict[str, NDArray[Any]]:
@@ -241,6 +269,8 @@ def load_policy(config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) 
         return SharedPolicy(layers("q", config["layers"]), layers("stop", config.get("stop_layers", 0)))
     if kind == "plain":
         return PlainPolicy(layers("q", config["layers"]), bool(config.get("stop_is_zero", False)))
+    if kind == ThresholdPolicy.kind:
+        return ThresholdPolicy.from_tensors(tensors)
     raise ValueError(f"unknown policy kind {kind!r}")
 
 

@@ -13,6 +13,7 @@ from training_app.engine import artifact
 from training_app.engine.artifact import Artifact, ArtifactError
 from training_app.engine.calibration import Calibration
 from training_app.engine.data import Agent
+from training_app.engine.needed import Needed, score
 from training_app.engine.policy import Policy, SharedPolicy, greedy, load_policy
 from training_app.engine.scorers import BoolArray, FittedScorer, FloatArray, Platt, load_scorer
 
@@ -60,15 +61,17 @@ class Router:
         calibration: Calibration,
         *,
         features: FittedScorer | None = None,
+        needed: Needed | None = None,
         min_agents: int = 0,
         max_agents: int = 0,
         version_info: dict[str, Any] | None = None,
     ) -> None:
-        """`features`, where given, is what the policy sees instead of the scorer's log-odds (raw TF-IDF)."""
+        """`features`, where given, is what the policy sees instead of the scorer's log-odds (raw TF-IDF). `needed`, where
+        given, adds to the confidence how likely a text needs any agent."""
         self.agents = tuple(agents)
         self.version_info = dict(version_info or {})
         self.calibration, self.policy, self.scorer = calibration, policy, scorer
-        self._platt, self._features = platt, features
+        self._platt, self._features, self._needed = platt, features, needed
         self._min, self._max = min_agents, max_agents
         self._ids = [agent.id for agent in self.agents]
         self._place = {agent.id: i for i, agent in enumerate(self.agents)}
@@ -101,6 +104,7 @@ class Router:
                 policy,
                 calibration,
                 features=features,
+                needed=Needed.from_parts(config["needed"], _under("needed", parts)) if config.get("needed") else None,
                 min_agents=int(config.get("min_agents", 0)),
                 max_agents=int(config.get("max_agents", 0)),
                 version_info=dict(config.get("version_info", {})),
@@ -112,6 +116,11 @@ class Router:
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise ArtifactError(f"the artifact's parts do not fit together: {error}") from error
         return router
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The fewest and the most agents of a set; a most of 0 is no limit."""
+        return self._min, self._max
 
     # ------------------------------------------------------------------------------------------------------ routing
 
@@ -138,16 +147,14 @@ class Router:
             order, steps, full = self.policy.walk(
                 x, mask, min_agents=self._min, max_agents=self._max, margin=self.calibration.margin
             )
-            selected = np.zeros(len(mask), np.bool_)
-            selected[order] = True
         else:
-            chosen, orders, counts = self._greedy([text], x[None], mask[None])
-            selected, steps = chosen[0], int(counts[0])
+            _, orders, counts = self._greedy([text], x[None], mask[None])
+            steps = int(counts[0])
             order = [int(a) for a in orders[0] if a >= 0]
             full = bool(self._max) and len(order) >= self._max
-        p = self.calibration.probabilities(x)
-        confidence = self.calibration.confidence_of(x, selected, mask)
-        return self._answer(order, p.tolist(), mask, confidence, steps, full)
+        needed = self._needed.logit_of(text, x, mask) if self._needed else 0.0
+        p, confidence = self.calibration.of_one(x, order, mask, needed)
+        return self._answer(order, p, mask, confidence, steps, full)
 
     def route_batch(self, texts: Sequence[str], available: Collection[int] | None = None) -> list[Route]:
         """`route` of many texts at once, the same answers at a fraction of the time."""
@@ -158,7 +165,7 @@ class Router:
         masks = np.broadcast_to(mask, x.shape)
         selected, orders, steps = self._greedy(texts, x, masks)
         p = self.calibration.probabilities(x).tolist()
-        confidences = self.calibration.confidences(x, selected, masks).tolist()
+        confidences = self.certainty(texts, x, selected, masks).tolist()
         limit = self._max or len(mask) + 1
         sizes = selected.sum(axis=1).tolist()
         taken = orders.tolist()
@@ -172,11 +179,33 @@ class Router:
         x = self.log_odds(texts)
         return self._greedy(texts, x, np.ones(x.shape, np.bool_))[0]
 
+    def confidences(
+        self, texts: Sequence[str], sets: Sequence[Collection[int]], available: Collection[int] | None = None
+    ) -> FloatArray:
+        """The calibrated probability that each text's set is right, float32[N]; ids that this router does not know are left out."""
+        x, mask = self.log_odds(texts), self._available(available)
+        selected = np.array([[agent in chosen for agent in self._ids] for chosen in sets], np.bool_)
+        return self.certainty(texts, x, selected.reshape(x.shape), np.broadcast_to(mask, x.shape))
+
+    def certainty(
+        self, texts: Sequence[str], log_odds: FloatArray, selected: BoolArray, available: BoolArray | None = None
+    ) -> FloatArray:
+        """The calibrated probability that each text's set is right, float32[N]: `log_odds` are this router's, float32[N, A],
+        selected and available (all, where None) bool[N, A]."""
+        masks = np.ones(log_odds.shape, np.bool_) if available is None else available
+        needed = self._needed.logits(texts, log_odds, masks) if self._needed else None
+        return self.calibration.confidences(log_odds, selected, masks, needed)
+
     def answerable(self, texts: Sequence[str]) -> FloatArray:
-        """How likely any agent is needed at all, float32[N]: minus the log of the probability that none is, were the
-        agents independent."""
-        x = np.clip(self.log_odds(texts), -30, 30)
-        return np.log1p(np.exp(x)).sum(axis=1).astype(np.float32)
+        """How likely any agent is needed at all, float32[N], larger for likelier: log-odds where the router has learnt
+        them (`needed.py`), else what the agents' log-odds say together."""
+        x = self.log_odds(texts)
+        found = self._needed.logits(texts, x) if self._needed else score(x)
+        return found.astype(np.float32)
+
+    def seen(self, texts: Sequence[str]) -> FloatArray:
+        """What the policy sees of each text: the log-odds float32[N, A], or features float32[N, D] where it was trained on those."""
+        return self.log_odds(texts) if self._features is None else self._features.logits(texts)
 
     def _greedy(self, texts: Sequence[str], x: FloatArray, available: BoolArray) -> tuple[BoolArray, Any, Any]:
         seen = x if self._features is None else self._features.logits(texts)

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from training_app.engine import metrics
+from training_app.engine import judging, metrics
 from training_app.engine.calibration import sigmoid
 from training_app.engine.data import Agent, Example, group_key
 from training_app.engine.router import Router
 from training_app.engine.scorers import BoolArray, Rows
 
-MAX_ERRORS = 500  # errors listed in a scorecard
+MAX_ERRORS = 2_000  # errors listed in a scorecard
 NEIGHBOURS = 3  # nearest training queries beside each
 
 
@@ -30,9 +30,11 @@ def scorecard(
     rows: Rows,
     baselines: Mapping[str, BoolArray],
     *,
+    levels: Mapping[float, float] | None = None,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Everything measured on `test`, whose matrices are `rows`; JSON-able.
+    """Everything measured on `test`, whose matrices are `rows`; JSON-able. `levels` are what `calibration.levels` found on
+    validation: each is measured beside the one in force.
 
     `baselines` maps names to sets bool[N, A]. Rows in which some agent was not asked enter the figures by agent and
     the calibration of scores, and leave those of sets.
@@ -43,10 +45,12 @@ def scorecard(
     p = router.calibration.probabilities(log_odds)
     whole = np.asarray(rows.asked.all(axis=1))
     chosen, required = selected[whole], rows.required[whole]
-    confidence = router.calibration.confidences(log_odds, selected, np.ones_like(selected))[whole]
+    confidence = router.certainty(texts, log_odds, selected)[whole]
     right = (chosen == required).all(axis=1)
     ours = metrics.per_query(chosen, required)
     train_keys = {group_key(e.text) for e in train}
+    ids = [agent.id for agent in agents]
+    answered = [texts[i] for i in np.flatnonzero(whole).tolist()]
 
     card: dict[str, Any] = {
         "queries": int(whole.sum()),
@@ -60,12 +64,22 @@ def scorecard(
             "ece_before": metrics.calibration_error(sigmoid(log_odds)[rows.asked], rows.required[rows.asked]),
             "ece": metrics.calibration_error(p[rows.asked], rows.required[rows.asked]),
             "ece_confidence": metrics.calibration_error(confidence, right),
+            "ece_before_interval": metrics.calibration_interval(
+                sigmoid(log_odds), rows.required, rows.asked, seed=seed
+            ),
+            "ece_interval": metrics.calibration_interval(p, rows.required, rows.asked, seed=seed),
+            "ece_confidence_interval": metrics.calibration_interval(
+                confidence[:, None], right[:, None], np.ones((len(right), 1), np.bool_), seed=seed
+            ),
             "reliability": metrics.reliability(p[rows.asked], rows.required[rows.asked]),
             "reliability_confidence": metrics.reliability(confidence, right),
         },
         "out_of_scope": out_of_scope(router, texts, rows, whole),
-        "abstention": abstention(router, confidence, required, right),
+        "abstention": abstention(router, confidence, required, right, levels or {}),
         "robustness": robustness(router, texts, seed=seed),
+        "robustness_jaccard": robustness_jaccard(router, answered, required, seed=seed),
+        "confusion": judging.confusion(selected, rows.required, rows.asked, ids),
+        "operating_points": judging.operating_points(router, answered, required, seed=seed),
         "baselines": {},
     }
     for name, sets in baselines.items():
@@ -74,6 +88,8 @@ def scorecard(
             "metrics": {m: metrics.interval(v) for m, v in theirs.items()},
             "empty": metrics.empty_sets(sets[whole], required),
             "difference": {m: metrics.paired(ours[m], theirs[m]) for m in ("jaccard", "f1", "exact", "success")},
+            "point": judging.point(sets[whole], required),
+            **judging.beside(selected, sets, rows.required, rows.asked, ids, seed=seed),
         }
     if baselines and whole.any():
         best = max(card["baselines"], key=lambda name: card["baselines"][name]["metrics"]["jaccard"]["mean"])
@@ -93,17 +109,28 @@ def out_of_scope(router: Router, texts: Sequence[str], rows: Rows, whole: BoolAr
     return {"auroc": metrics.auroc(score, needs), "fpr95": metrics.fpr95(score, needs)}
 
 
-def abstention(router: Router, confidence: Any, required: BoolArray, right: BoolArray) -> dict[str, float | None]:
-    """What the abstention level does here: the share of all queries abstained from, that of answerable ones (false
-    abstention, bounded by α on queries like the validation ones), and the exact match of what is still answered."""
-    level = router.calibration.abstain_below
-    away = confidence < level
-    needs = required.any(axis=1)
+def abstention(
+    router: Router, confidence: Any, required: BoolArray, right: BoolArray, levels: Mapping[float, float]
+) -> dict[str, Any]:
+    """What the abstention level does here, and under "at" what the level of each α would: the share of all queries abstained
+    from; that of answerable ones (false abstention, bounded by α on queries like the validation ones); that of queries
+    that need nobody and get an agent all the same; and the exact match of what is still answered."""
+
+    def at(level: float) -> dict[str, float | None]:
+        away = confidence < level
+        needs = required.any(axis=1)
+        wrong = ~needs & ~right
+        return {
+            "level": level,
+            "rate": float(away.mean()) if away.size else None,
+            "false_abstention": float(away[needs].mean()) if needs.any() else None,
+            "misrouted_caught": float(away[wrong].mean()) if wrong.any() else None,
+            "exact_answered": float(right[~away].mean()) if (~away).any() else None,
+        }
+
     return {
-        "level": level,
-        "rate": float(away.mean()) if away.size else None,
-        "false_abstention": float(away[needs].mean()) if needs.any() else None,
-        "exact_answered": float(right[~away].mean()) if (~away).any() else None,
+        **at(router.calibration.abstain_below),
+        "at": [{"alpha": alpha, **at(level)} for alpha, level in sorted(levels.items())],
     }
 
 
@@ -142,11 +169,25 @@ def robustness(router: Router, texts: Sequence[str], *, seed: int = 0, limit: in
     if not texts:
         return {}
     before = router.selections(texts)
-    found = {}
+    return {name: metrics.flip_rate(before, sets) for name, sets in _perturbed(router, texts, seed)}
+
+
+def robustness_jaccard(
+    router: Router, texts: Sequence[str], required: BoolArray, *, seed: int = 0, limit: int = 1000
+) -> dict[str, float]:
+    """The mean Jaccard of the first `limit` texts as they are ("clean") and under each perturbation: an answer that flips
+    may have been wrong before. required bool[N, A]."""
+    texts, required = list(texts[:limit]), required[:limit]
+    if not texts:
+        return {}
+    answers = [("clean", router.selections(texts)), *_perturbed(router, texts, seed)]
+    return {name: float(metrics.per_query(sets, required)["jaccard"].mean()) for name, sets in answers}
+
+
+def _perturbed(router: Router, texts: Sequence[str], seed: int) -> Iterator[tuple[str, BoolArray]]:
     for name, change in PERTURBATIONS.items():
         rng = random.Random(seed)  # noqa: S311 - a typo needs no secret
-        found[name] = metrics.flip_rate(before, router.selections([change(text, rng) for text in texts]))
-    return found
+        yield name, router.selections([change(text, rng) for text in texts])
 
 
 # ------------------------------------------------------------------------------------------------------------- errors

@@ -36,6 +36,10 @@ class Rows:
     def __len__(self) -> int:
         return len(self.texts)
 
+    def take(self, index: NDArray[np.int64]) -> Rows:
+        """The rows of these numbers, in their order."""
+        return Rows([self.texts[i] for i in index.tolist()], self.required[index], self.asked[index])
+
 
 def draw_weights(required: BoolArray, share: float) -> NDArray[np.float64] | None:
     """How often each row counts, float64[N], so that rows of the empty set make up at least `share`; None for all
@@ -203,16 +207,18 @@ def fit_platt(margins: FloatArray, Y: BoolArray, asked: BoolArray) -> Platt:
 
 @dataclass(frozen=True, slots=True)
 class CrossFit:
-    """What `cross_fit` found.
+    """What `cross_fit` or `hold_out` found.
 
-    `log_odds` float32[N, A] are the out-of-fold, Platt-scaled log-odds of the training rows; `margins` the same
-    before scaling; `fitted` was fitted on all rows and is served through `platt`.
+    `log_odds` float32[N, A] are log-odds of training rows by a scorer that was not fitted on them, Platt-scaled;
+    `margins` the same before scaling; `fitted` is served through `platt`. `held_out` int64[N] are the rows' numbers
+    where they are a part of the training rows, the one that `fitted` was not fitted on; None where they are all.
     """
 
     log_odds: FloatArray
     margins: FloatArray
     fitted: FittedScorer
     platt: Platt
+    held_out: NDArray[np.int64] | None = None
 
 
 def fold_of_group(groups: Sequence[str], folds: int, seed: int) -> NDArray[np.int64]:

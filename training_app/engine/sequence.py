@@ -16,23 +16,28 @@ for the one clause that could be its own, so any number of agents can be needed 
 language is written here: what joins clauses, and where they end, is learnt.
 
 The recurrence has no matrix product inside its loop (gates depend on the input alone), so a text costs one matrix
-product a layer and a handful of numpy calls per word. The first layer's product is a sum over its window, so it is
-taken once per different word, not per word, and kept for the next text: half of all arithmetic. All texts of a batch
-are padded on the right; a padded word feeds zero into a recurrence that starts from zero, so it changes nothing in
-either direction.
+product a layer. The first layer's product is a sum over its window, so it is taken once per different word, not per
+word, and kept for the next text: half of all arithmetic. The rest stands in `recurrence`. Every text of a batch ends, in
+either direction's time, before its padding begins, so no mask is needed until words vote.
 """
 
 from __future__ import annotations
 
 import re
+import threading
 import unicodedata
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
+from math import log
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from training_app.engine.recurrence import Layer as Layer
+from training_app.engine.recurrence import Order, by_gate, order_of_one, recur
 
 FloatArray = NDArray[np.float32]
 
@@ -47,6 +52,8 @@ MAX_NGRAMS = 32
 CACHE = 20_000
 #: Words whose share of the first layer's product is kept, about 10 kB each: 20 MB at most.
 PROJECTIONS = 2_000
+#: A longer run of characters without white space is taken apart each time.
+LONGEST_TOKEN = 40
 
 # Scripts that write no spaces (Thai, Lao, Myanmar, Khmer, kana, Han) give one word per character: a word is then a run
 # of letters of any other script, digits and marks included, or one sign.
@@ -57,9 +64,11 @@ _WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+|[^\w\s]")
 
 def split_words(text: str) -> list[str]:
     """The words and signs of a text, NFKC-normalised and case-folded, at most `MAX_WORDS`; [] for an empty text."""
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
-    return _WORD.findall(text.casefold())[:MAX_WORDS]
+    return _WORD.findall(_normal(text))[:MAX_WORDS]
+
+
+def _normal(text: str) -> str:
+    return (text if text.isascii() else unicodedata.normalize("NFKC", text)).casefold()
 
 
 def ngram_buckets(word: str, buckets: int) -> list[int]:
@@ -77,77 +86,9 @@ def ngram_buckets(word: str, buckets: int) -> list[int]:
     return found[:MAX_NGRAMS]
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """One recurrent layer: weight float32[window * inputs, gates * states], bias float32[gates * states].
-
-    Columns come in `gates` groups of `states`: candidate, forget gate, output gate, and, where the input's width is
-    not the output's, the input's projection for the highway. The first half of each group runs forward in time, the
-    second half backward.
-    """
-
-    weight: FloatArray
-    bias: FloatArray
-    window: int
-    states: int
-
-    def __call__(self, x: FloatArray, mask: FloatArray | None) -> FloatArray:
-        """x float32[T, B, inputs], mask float32[T, B, 1] or None -> float32[T, B, states]."""
-        steps, batch, inputs = x.shape
-        if self.window > 1:
-            reach = self.window // 2
-            padded = np.zeros((steps + 2 * reach, batch, inputs), np.float32)
-            padded[reach : reach + steps] = x
-            views = [padded[k : k + steps] for k in range(self.window)]
-            x_in = np.concatenate(views, axis=2)  # [T, B, window * inputs]
-        else:
-            x_in = x
-        projected = x_in.reshape(steps * batch, -1) @ self.weight
-        projected += self.bias
-        return self.recur(projected.reshape(steps, batch, -1), x, mask)
-
-    def recur(self, projected: FloatArray, x: FloatArray | None, mask: FloatArray | None) -> FloatArray:
-        """From the input's product with the weights, bias added, float32[T, B, gates * states], which is overwritten.
-        x float32[T, B, states] is the highway where the columns hold none."""
-        steps, batch, _ = projected.shape
-        n, half = self.states, self.states // 2
-        gates = projected[..., n : 3 * n]  # forget and output gates; sigmoid(v) = 0.5 + 0.5 tanh(v / 2)
-        gates *= 0.5
-        np.tanh(gates, out=gates)
-        gates *= 0.5
-        gates += 0.5
-        forget, output = gates[..., :n], gates[..., n:]
-        fed = projected[..., :n] * (1.0 - forget)  # (1 - f_t) * candidate_t
-        if mask is not None:
-            fed *= mask
-        # Both directions in one loop: the backward half is laid out in reversed time.
-        c = np.empty((steps, batch, n), np.float32)
-        c[..., :half] = fed[..., :half]
-        c[..., half:] = fed[::-1, :, half:]
-        keep = np.empty((steps, batch, n), np.float32)
-        keep[..., :half] = forget[..., :half]
-        keep[..., half:] = forget[::-1, :, half:]
-        kept = np.empty((batch, n), np.float32)
-        before, *rows = list(c)
-        for row, share in zip(rows, list(keep)[1:], strict=True):  # c_t = f_t * c_{t-1} + (1 - f_t) * candidate_t
-            np.multiply(share, before, kept)
-            np.add(row, kept, row)
-            before = row
-        np.tanh(c, out=c)
-        highway = projected[..., 3 * n :] if x is None or projected.shape[2] == 4 * n else x
-        state = np.empty((steps, batch, n), np.float32)
-        state[..., :half] = c[..., :half]
-        state[..., half:] = c[::-1, :, half:]
-        state -= highway  # h_t = r_t * tanh(c_t) + (1 - r_t) * highway_t
-        state *= output
-        state += highway
-        if mask is not None:
-            state *= mask
-        return state
-
-
-#: A word's share of one agent stays this far below 1, so that its log-odds stay finite.
+#: A word's share of one agent stays this far below 1, and its log-odds above what a share of 1e-30 has, so that all stay finite.
 SURE = 1e-6
+LEAST = log(1e-30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,26 +99,68 @@ class Votes:
     heads: FloatArray
     head_bias: FloatArray
     bias: FloatArray
+    _heads: FloatArray = field(init=False, repr=False)  # columns: nobody, the agents, then Q
+    _added: NDArray[np.float64] = field(init=False, repr=False)
 
-    def __call__(self, states: FloatArray, mask: FloatArray | None) -> FloatArray:
-        """states float32[T, B, states], mask float32[T, B, 1] of true words or None -> votes float32[T, B, A], whose
-        sum over words plus `bias` are the margins."""
+    def __post_init__(self) -> None:
+        agents = len(self.bias)
+        order = [agents, *range(agents), *range(agents + 1, 2 * agents + 1)]
+        object.__setattr__(self, "_heads", np.ascontiguousarray(self.heads[:, order]))
+        object.__setattr__(self, "_added", np.append(self.head_bias.astype(np.float64), np.zeros(agents))[order])
+
+    def __call__(self, states: FloatArray, mask: FloatArray | None) -> NDArray[np.float64]:
+        """states float32[T, B, states], mask float32[T, B, 1] of true words or None -> float64[T, B, 2 A]: each word's log-odds
+        of speaking for each agent times its weight, then the weights, which are in no unit."""
         steps, batch, width = states.shape
         agents = len(self.bias)
-        scores = (states.reshape(steps * batch, width) @ self.heads).reshape(steps, batch, -1)
-        speaks = scores[..., : agents + 1] + self.head_bias
-        speaks -= speaks.max(axis=2, keepdims=True)
-        share = np.exp(speaks)
-        share /= share.sum(axis=2, keepdims=True)
-        share = share[..., :-1]
-        log_odds = np.log(np.maximum(share, np.float32(1e-30))) - np.log1p(-np.minimum(share, np.float32(1 - SURE)))
-        looks = scores[..., agents + 1 :]
+        scores = states.reshape(-1, width).dot(self._heads) + self._added
+        # 64 bits hold the exponentials of all that is no further than this from 0: no maximum need be found first.
+        scores.clip(-600, 600, out=scores)
+        np.exp(scores, out=scores)
+        log_odds = scores[:, 1 : agents + 1]
+        total = np.add.reduce(scores[:, : agents + 1], axis=1, keepdims=True)
+        others = total - log_odds
+        np.maximum(others, SURE * total, out=others)
+        log_odds /= others
+        np.log(log_odds, out=log_odds)
+        np.maximum(log_odds, LEAST, out=log_odds)
+        weights = scores[:, agents + 1 :]
         if mask is not None:
-            looks = np.where(mask > 0, looks, np.float32(-1e4))
-        attention = np.exp(looks - looks.max(axis=0))
-        attention /= attention.sum(axis=0)
-        votes: FloatArray = attention * log_odds
-        return votes
+            weights *= mask.reshape(-1, 1)
+        log_odds *= weights
+        return scores[:, 1:].reshape(steps, batch, 2 * agents)
+
+    def margins(self, states: FloatArray, mask: FloatArray | None) -> FloatArray:
+        """The votes of all words and the bias together, float32[B, A]."""
+        agents = len(self.bias)
+        total = np.add.reduce(self(states, mask), axis=0)
+        margins = total[:, :agents] / total[:, agents:]
+        margins += self.bias
+        return margins.astype(np.float32)
+
+
+class Products:
+    """Words with their share of the first layer's product, so that a word of an earlier text costs a look-up.
+
+    `of_word` and `of_token` (what stands between white space) tell where a word's rows begin in `table` float32[rows,
+    columns]: as many as `blank` has, forward places of the window, then backward ones; at row 0 stands no word. Rows are
+    written before they are told. The table has room for `PROJECTIONS` words from the start: what is not written yet takes
+    no memory.
+    """
+
+    def __init__(self, blank: FloatArray) -> None:
+        """blank float32[2 * window, columns]: what no word adds."""
+        self.of_word: dict[str, int] = {}
+        self.of_token: dict[str, tuple[int, ...]] = {}
+        self.table = np.empty(((PROJECTIONS + 1) * len(blank), blank.shape[1]), np.float32)
+        self.table[: len(blank)] = blank
+
+    def add(self, words: Sequence[str], products: FloatArray) -> None:
+        """Keep float32[W * 2 * window, columns] of W new words."""
+        each = len(products) // len(words)
+        first = (len(self.of_word) + 1) * each
+        self.table[first : first + len(products)] = products
+        self.of_word |= {word: first + k * each for k, word in enumerate(words)}
 
 
 class SequenceMargins:
@@ -210,14 +193,22 @@ class SequenceMargins:
         self._fixed = fixed
         self._any_fixed = bool(np.isfinite(fixed).any())
         self._seen: dict[str, FloatArray] = {}
-        # The first layer's weights by place in the window, side by side: [D, window * gates * states]. A layer whose
-        # highway is its input needs the input itself, and takes its product whole.
-        first = self._layers[0]
-        self._by_place: FloatArray | None = None
-        if first.weight.shape[1] == 4 * first.states:
-            blocks = first.weight.reshape(first.window, -1, first.weight.shape[1])
-            self._by_place = np.concatenate(list(blocks), axis=1)
-        self._projected: dict[str, FloatArray] = {}
+        first, *later = self._layers
+        weight, bias = first.turned()  # [window, D, 2, columns], [2, columns]
+        width, half = weight.shape[1], first.states // 2
+        if bias.shape[1] == 3 * half:  # the highway is the input itself: a fourth group of columns that repeats it
+            weight = np.concatenate([weight, np.zeros((*weight.shape[:3], half), np.float32)], axis=3)
+            weight[first.window // 2, :, :, 3 * half :] = np.eye(width, dtype=np.float32).reshape(width, 2, half)
+            bias = np.concatenate([bias, np.zeros((2, half), np.float32)], axis=1)
+        self._first = np.ascontiguousarray(weight.transpose(1, 2, 0, 3).reshape(width, -1))  # [D, 2 * window * columns]
+        self._blank = np.zeros((2 * first.window, bias.shape[1]), np.float32)
+        self._blank[first.window // 2 :: first.window] = bias
+        self._later = [(np.ascontiguousarray(w[0].reshape(w.shape[1], -1)), b) for w, b in (x.turned() for x in later)]
+        self._window = first.window
+        self._no_word = [0] * (first.window // 2 + 1)
+        self._parts = np.arange(2 * first.window)
+        self._products = Products(self._blank)
+        self._learning = threading.Lock()
 
     @property
     def agents(self) -> int:
@@ -226,15 +217,15 @@ class SequenceMargins:
 
     def logits(self, texts: Sequence[str]) -> FloatArray:
         """Margins, float32[len(texts), agents]. A text of no words gets what one blank word would."""
-        split = [split_words(text) for text in texts]
-        if len(split) == 1 and not self._any_fixed:
-            alone: FloatArray = self._word_votes(split).sum(axis=0) + self._votes.bias
-            return alone
-        margins = np.empty((len(texts), self.agents), np.float32)
-        order = sorted(range(len(split)), key=lambda i: len(split[i]))  # texts of like length together: little padding
-        for start in range(0, len(order), BATCH):
-            rows = order[start : start + BATCH]
-            margins[rows] = self._word_votes([split[i] for i in rows]).sum(axis=0) + self._votes.bias
+        if len(texts) == 1:
+            margins = self._votes.margins(*self._alone(texts[0]))
+        else:
+            split = [split_words(text) for text in texts]
+            margins = np.empty((len(texts), self.agents), np.float32)
+            order = sorted(range(len(split)), key=lambda i: len(split[i]))  # of like length together: little padding
+            for start in range(0, len(order), BATCH):
+                rows = order[start : start + BATCH]
+                margins[rows] = self._votes.margins(*self._together([split[i] for i in rows]))
         if self._any_fixed:
             margins[:] = np.where(np.isfinite(self._fixed), self._fixed, margins)
         return margins
@@ -247,7 +238,8 @@ class SequenceMargins:
         words = split_words(text)
         if not words:
             return [[] for _ in range(self.agents)]
-        votes = self._word_votes([words])[:, 0]  # [T, A]
+        found = self._votes(*self._alone(text))[:, 0]
+        votes = found[:, : self.agents] / found[:, self.agents :].sum(axis=0)  # [T, A]
         explained: list[list[tuple[str, float]]] = []
         for agent in range(self.agents):
             strongest = np.argsort(-np.abs(votes[:, agent]), kind="stable")[:top]
@@ -255,64 +247,84 @@ class SequenceMargins:
             explained.append([(words[t], float(votes[t, agent])) for t in strongest] if told else [])
         return explained
 
-    def _word_votes(self, texts: Sequence[Sequence[str]]) -> FloatArray:
-        """The votes of the words of B texts, float32[T, B, A]; those of padding weigh nothing."""
-        steps = max(1, max(len(words) for words in texts))
-        mask = None
-        if any(len(words) < steps for words in texts) and len(texts) > 1:
-            lengths = np.array([max(1, len(words)) for words in texts])
-            mask = (np.arange(steps)[:, None] < lengths).astype(np.float32)[:, :, None]
-        first, *others = self._layers
-        if self._by_place is None:
-            x = first(self._inputs(texts, steps), mask)
-        else:
-            if len(texts) == 1 and texts[0]:
-                places = self._places_alone(texts[0], self._by_place)
-            else:
-                places = self._places(texts, steps, self._by_place)
-            reach = first.window // 2
-            projected = places[:, :, reach] + first.bias
-            for k in range(1, min(reach, steps - 1) + 1):  # the word k before, and the word k after
-                projected[k:] += places[:-k, :, reach - k]
-                projected[:-k] += places[k:, :, reach + k]
-            x = first.recur(projected, None, mask)
-        for layer in others:
-            x = layer(x, mask)
-        return self._votes(x, mask)
+    def _alone(self, text: str) -> tuple[FloatArray, None]:
+        """The states of one text's words, float32[T, 1, states], from what earlier texts left."""
+        products, end = self._products, self._no_word
+        try:
+            rows = list(chain(end, *map(products.of_token.__getitem__, _normal(text).split())))
+        except KeyError:
+            found = self._learn(text)
+            if found is None:
+                return self._together([split_words(text)])[0], None
+            products, rows = found
+        del rows[len(end) + MAX_WORDS :]
+        if len(rows) == len(end):
+            rows.append(0)
+        order = order_of_one(len(rows) - len(end), self._window)
+        rows += end
+        return self._states(np.array(rows), products.table, order), None
 
-    def _inputs(self, texts: Sequence[Sequence[str]], steps: int) -> FloatArray:
-        """Word vectors float32[T, B, D], zero where a text has ended."""
-        x = np.zeros((steps, len(texts), self._ngrams.shape[1]), np.float32)
-        for column, words in enumerate(texts):
-            for t, word in enumerate(words):
-                x[t, column] = self._vector(word)
-        return x
+    def _learn(self, text: str) -> tuple[Products, list[int]] | None:
+        """The rows of a text's words in the kept products, with those words that were not there; None where there are
+        more than `PROJECTIONS` different ones."""
+        tokens = _normal(text).split()[:MAX_WORDS]
+        words_of = {token: _WORD.findall(token) for token in tokens}
+        words = list(dict.fromkeys(word for found in words_of.values() for word in found))
+        if len(words) > PROJECTIONS:
+            return None
+        with self._learning:
+            products = self._products
+            new = [word for word in words if word not in products.of_word]
+            if len(products.of_word) + len(new) > PROJECTIONS or len(products.of_token) > CACHE:
+                # All is forgotten: no book-keeping on the hot path. Who still reads the old ones has them.
+                products, new = Products(self._blank), words
+            if new:
+                products.add(new, self._products_of(new))
+            rows_of = {token: tuple([products.of_word[word] for word in found]) for token, found in words_of.items()}
+            products.of_token |= {token: rows for token, rows in rows_of.items() if len(token) <= LONGEST_TOKEN}
+            self._products = products
+        return products, [*self._no_word, *(row for token in tokens for row in rows_of[token])]
 
-    def _places(self, texts: Sequence[Sequence[str]], steps: int, by_place: FloatArray) -> FloatArray:
-        """What each word adds to the first layer's product from each place of the window, float32[T, B, window,
-        gates * states]: one product per different word of the batch."""
+    def _together(self, texts: Sequence[Sequence[str]]) -> tuple[FloatArray, FloatArray | None]:
+        """The states of the words of B texts, float32[T, B, states], and which words are true, float32[T, B, 1]."""
+        lengths = [max(1, len(words)) for words in texts]
+        steps, pad, each = max(lengths), len(self._no_word), len(self._blank)
         number: dict[str, int] = {}
-        ids = np.zeros((len(texts), steps), np.int64)
+        rows = np.zeros((steps + 2 * pad, len(texts)), np.intp)
         for column, words in enumerate(texts):
-            ids[column, : len(words)] = [number.setdefault(word, len(number) + 1) for word in words]
-        vectors = np.zeros((len(number) + 1, by_place.shape[0]), np.float32)  # row 0: no word
-        for word, row in number.items():
-            vectors[row] = self._vector(word)
-        found = (vectors @ by_place).take(ids.T, axis=0)
-        return found.reshape(steps, len(texts), self._layers[0].window, -1)
+            rows[pad : pad + len(words), column] = [number.setdefault(word, (len(number) + 1) * each) for word in words]
+        table = np.concatenate([self._blank, self._products_of(list(number))])
+        mask = None
+        if min(lengths) < steps:
+            mask = (np.arange(steps)[:, None] < np.array(lengths)).astype(np.float32)[:, :, None]
+        return self._states(rows.reshape(-1), table, Order.of(lengths, self._window)), mask
 
-    def _places_alone(self, words: Sequence[str], by_place: FloatArray) -> FloatArray:
-        """`_places` of one text, from what earlier texts left: float32[T, 1, window, gates * states]."""
-        kept, parts = self._projected, []
-        for word in words:
-            part = kept.get(word)
-            if part is None:
-                part = self._vector(word).astype(np.float32) @ by_place
-                if len(kept) >= PROJECTIONS:
-                    kept = self._projected = {}
-                kept[word] = part
-            parts.append(part)
-        return np.concatenate(parts).reshape(len(words), 1, self._layers[0].window, -1)
+    def _products_of(self, words: Sequence[str]) -> FloatArray:
+        """What each word adds to the first layer's product, float32[W * 2 * window, columns]: to each direction, from each
+        place of the window, the bias with the word itself."""
+        vectors = np.empty((len(words), len(self._first)), np.float32)
+        for row, word in enumerate(words):
+            vectors[row] = self._vector(word)
+        products: FloatArray = (vectors @ self._first).reshape(-1, *self._blank.shape)
+        products += self._blank
+        return products.reshape(-1, self._blank.shape[1])
+
+    def _states(self, rows: NDArray[np.intp], table: FloatArray, order: Order) -> FloatArray:
+        """The last layer's states, float32[T, B, states], of texts laid out as `order` says; rows int[...] of `table`."""
+        total, batch, _ = order.back.shape
+        parts = (rows[:, None] + self._parts).reshape(-1).take(order.words)
+        projected, *others = table.take(parts, axis=0)  # [L, K, 2, B, columns] each
+        for other in others[1:]:
+            projected += other
+        half = self._layers[0].states // 2
+        states = recur(by_gate(projected, others[0] if others else np.zeros_like(projected), half), None)
+        for (weight, bias), layer in zip(self._later, self._layers[1:], strict=True):
+            x = states.reshape(-1, half).take(order.back, axis=0).reshape(total * batch, -1)
+            half = layer.states // 2
+            projected = (x @ weight).reshape(-1, bias.shape[1]).take(order.steps, axis=0)
+            gates = by_gate(projected, np.broadcast_to(bias[:, None], projected.shape), half)
+            states = recur(gates, states if len(gates) == 3 else None)
+        return states.reshape(-1, half).take(order.back, axis=0).reshape(total, batch, -1)
 
     def _vector(self, word: str) -> NDArray[Any]:
         """The vector [D] of a word, known or not."""
@@ -367,6 +379,8 @@ class SequenceMargins:
         layers, inputs = [], width
         for number, shape in enumerate(config["layers"]):
             window, states = int(shape["window"]), int(shape["states"])
+            if states % 2 or window % 2 == 0 or (number and window > 1):
+                raise ValueError(f"sequence scorer: layer {number} has {states} states and a window of {window}")
             gates = 3 if inputs == states else 4
             _expect(tensors, f"layer{number}.weight", (window * inputs, gates * states))
             _expect(tensors, f"layer{number}.bias", (gates * states,))

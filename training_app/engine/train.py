@@ -17,16 +17,20 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from training_app.engine import artifact, calibration
+from training_app.engine import artifact, calibration, llm_baseline, needed
 from training_app.engine.artifact import Artifact, ArtifactError
-from training_app.engine.baselines import BASELINES
+from training_app.engine.baselines import BASELINES, CLASSIFIERS, classifier_policy
 from training_app.engine.calibration import Calibration
 from training_app.engine.config import Config
 from training_app.engine.data import Agent, Example, group_key
 from training_app.engine.ddqn import Queries, learn
-from training_app.engine.encoders import fit_encoder
-from training_app.engine.env import RoutingEnv
+from training_app.engine.encoders import MANY_ROWS, fit_encoder
+from training_app.engine.env import RoutingEnv, jaccard
+from training_app.engine.judging import REACH
 from training_app.engine.linear import fit_tfidf
+from training_app.engine.llm import LLMError
+from training_app.engine.llm_baseline import Asked, LanguageModel
+from training_app.engine.needed import Needed
 from training_app.engine.policy import Policy, greedy
 from training_app.engine.published import learn_published
 from training_app.engine.router import Router, scorer_parts
@@ -38,6 +42,7 @@ from training_app.engine.scorers import (
     Platt,
     Rows,
     ScorerProgress,
+    cross_fit,
     draw_weights,
     load_scorer,
     rows_of,
@@ -202,12 +207,18 @@ class _Scores:
 
 
 def train(
-    config: Config, agents: Sequence[Agent], examples: Sequence[Example], *, checkpoint: bytes | None = None
+    config: Config,
+    agents: Sequence[Agent],
+    examples: Sequence[Example],
+    *,
+    checkpoint: bytes | None = None,
+    llm: LanguageModel | None = None,
 ) -> Iterator[Progress]:
     """Train a router on `examples` (each with split train, val or test) and measure it.
 
-    Yields Progress; the last one holds the Result. The same settings, data and machine give the same artifact, byte
-    for byte, with or without a stop in between. Raises TrainError before the first step where the data cannot be
+    `llm` is the model that `llm_queries` asks. Yields Progress; the last one holds the Result. The same settings, data
+    and machine give the same artifact, byte for byte, with or without a stop in between; but for what an LLM says,
+    where one is asked. Raises TrainError before the first step where the data cannot be
     used or the checkpoint belongs to something else.
     """
     examples = [e for e in examples if e.split in ("train", "val", "test")]
@@ -221,7 +232,7 @@ def train(
 
     if saved is None:
         groups = [group_key(text) for text in rows.texts]
-        scores = yield from _scorer_phase(config, rows, groups)
+        scores = yield from _scorer_phase(config, rows, groups, splits["val"].rows)
         yield Progress("scorer", 1, 1, "scorer fitted", checkpoint=_checkpoint(belongs, scores, None))
     else:
         scores = saved[0]
@@ -231,6 +242,9 @@ def train(
     policy: Policy | None = None
     log: list[dict[str, float]] = []
     val_rows = splits["val"].rows
+    if config.recipe == "classifier":
+        fit, policy = classifier_policy(scores.fit, val_rows)
+        scores = dataclasses.replace(scores, fit=fit)
     served = scores.fit.platt(scores.fit.fitted.logits(val_rows.texts))
     env = RoutingEnv(
         len(covered),
@@ -243,27 +257,33 @@ def train(
         config.max_steps_per_episode if config.recipe == "tfidf" else 0,
     )
     features = scores.features
-    seen = scores.fit.log_odds if config.cross_fitting else scores.fit.platt(scores.fit.fitted.logits(rows.texts))
-    weight = draw_weights(rows.required, config.none_share)
-    nothing = np.zeros((len(rows), 0), np.float32)
-    training = Queries(seen, nothing, rows.required, rows.asked, weight)
+    shown = rows if scores.fit.held_out is None else rows.take(scores.fit.held_out)
+    seen = scores.fit.log_odds if config.cross_fitting else scores.fit.platt(scores.fit.fitted.logits(shown.texts))
+    weight = draw_weights(shown.required, config.none_share)
+    nothing = np.zeros((len(shown), 0), np.float32)
+    training = Queries(seen, nothing, shown.required, shown.asked, weight)
     whole = np.flatnonzero(splits["val"].whole)
     whole = whole if whole.size else np.arange(len(val_rows))
     nothing = np.zeros((len(val_rows), 0), np.float32)
     looked_at = served
     if features is not None:
-        training = dataclasses.replace(training, x=features.logits(rows.texts))
+        training = dataclasses.replace(training, x=features.logits(shown.texts))
         looked_at = features.logits(val_rows.texts)
     validation = Queries(looked_at, nothing, val_rows.required, val_rows.asked)
     resume = saved[1] if saved is not None else None
-    method = learn if features is None else learn_published
-    for count, tick in enumerate(method(config, env, training, validation.take(whole), resume), start=1):
-        kept = None
-        if tick.policy is None and count % CHECKPOINT_EVERY == 0:
-            kept = _checkpoint(belongs, scores, (tick.state or {}, tick.meta or {}))
-        yield Progress("policy", tick.step, config.total_steps, "Double DQN", tick.metrics, kept)
-        policy = tick.policy
-        log = (tick.meta or {}).get("log", [])
+    if policy is None:
+        method = learn if features is None else learn_published
+        for count, tick in enumerate(method(config, env, training, validation.take(whole), resume), start=1):
+            kept = None
+            if tick.policy is None and count % CHECKPOINT_EVERY == 0:
+                kept = _checkpoint(belongs, scores, (tick.state or {}, tick.meta or {}))
+            yield Progress("policy", tick.step, config.total_steps, "Double DQN", tick.metrics, kept)
+            policy = tick.policy
+            log = (tick.meta or {}).get("log", [])
+    else:
+        sets = _select(env, policy, validation.take(whole), 0.0)
+        log = [{"step": 1, "val_jaccard": float(jaccard(sets, val_rows.required[whole]).mean())}]
+        yield Progress("policy", 1, 1, "one threshold", {"val_jaccard": log[0]["val_jaccard"]})
     assert policy is not None
     best = max(log, key=lambda entry: entry.get("val_jaccard", 0.0), default={})
     timing["policy"] = time.process_time() - began
@@ -271,6 +291,16 @@ def train(
     began = time.process_time()
     margin = _operating_margin(config, env, policy, validation)
     selected = _select(env, policy, validation, margin)
+    wanted, wanted_report = needed.fit(
+        scores.fit.log_odds,
+        rows,
+        served,
+        val_rows,
+        scored=scores.fit.held_out,
+        none_share=config.none_share,
+        seed=config.seed,
+    )
+    anyone = None if wanted is None else wanted.logits(val_rows.texts, served, val_rows.asked)[whole]
     found = calibration.fit(
         served[whole],
         selected[whole],
@@ -278,8 +308,9 @@ def train(
         val_rows.asked[whole],
         margin=margin,
         abstain_alpha=config.abstain_alpha,
+        needed=anyone,
     )
-    parts = _artifact(config, covered, scores, policy, found)
+    parts = _artifact(config, covered, scores, policy, found, wanted)
     router = Router.from_artifact(parts)
     timing["calibration"] = time.process_time() - began
 
@@ -290,6 +321,15 @@ def train(
         baselines = yield from _baseline_phase(covered, rows, val_rows, splits[measured_on].rows, config.seed)
         timing["baselines"] = time.process_time() - began
 
+    answered: Asked | None = None
+    if config.llm_queries and llm is None:
+        warnings.append("llm_queries is set, and no LLM is configured: name it in LLM_MODEL. None was asked.")
+    elif config.llm_queries and llm is not None:
+        try:
+            answered = yield from _llm_phase(config, llm, covered, splits[measured_on])
+        except LLMError as error:
+            warnings.append(f"The LLM was not measured: {error}.")
+
     yield Progress("measure", 0, 1, f"measuring on {measured_on}")
     began = time.process_time()
     card = scorecard(
@@ -299,6 +339,10 @@ def train(
         splits[measured_on].examples,
         splits[measured_on].rows,
         baselines,
+        levels=calibration.levels(
+            found.confidences(served[whole], selected[whole], val_rows.asked[whole], anyone),
+            np.asarray(val_rows.required[whole].any(axis=1)),
+        ),
         seed=config.seed,
     )
     card |= {
@@ -311,17 +355,44 @@ def train(
         "data": {s: len(m.rows) for s, m in splits.items()},
         "operating_point": {"goal": config.goal, "margin": margin},
         "calibration_validation": calibration.cross_validated(
-            served[whole], selected[whole], val_rows.required[whole], val_rows.asked[whole], seed=config.seed
+            served[whole],
+            selected[whole],
+            val_rows.required[whole],
+            val_rows.asked[whole],
+            needed=anyone,
+            seed=config.seed,
         ),
+        "needed": wanted_report,
     }
+    if answered is not None:
+        required = splits[measured_on].rows.required
+        card["llm"] = llm_baseline.figures(answered, required, router.selections(splits[measured_on].rows.texts))
     data = Artifact(parts.config, parts.vocabulary, parts.tensors, card).to_bytes()
     timing["measure"] = time.process_time() - began
     yield Progress("measure", 1, 1, "done", {}, None, Result(data, {**card, "timing": timing}))
 
 
-def _scorer_phase(config: Config, rows: Rows, groups: list[str]) -> Generator[Progress, None, _Scores]:
+def _scorer_phase(
+    config: Config, rows: Rows, groups: list[str], validation: Rows
+) -> Generator[Progress, None, _Scores]:
     def work(progress: ScorerProgress) -> _Scores:
-        fit, report = fit_encoder(config, rows, groups, progress=progress)
+        if config.recipe == "classifier":
+            scorer = CLASSIFIERS[config.classifier]
+            folds = config.folds or (scorer.folds if len(rows) < MANY_ROWS else 3)
+            return _Scores(
+                cross_fit(
+                    scorer,
+                    rows.texts,
+                    rows.required,
+                    rows.asked,
+                    groups,
+                    seed=config.seed,
+                    folds=folds,
+                    progress=progress,
+                ),
+                {"encoder": config.classifier},
+            )
+        fit, report = fit_encoder(config, rows, groups, validation, progress=progress)
         features = None
         if config.recipe == "tfidf":
             tfidf, _ = fit_tfidf(
@@ -345,6 +416,29 @@ def _baseline_phase(
             progress(i, len(BASELINES), name)
             found[name] = fit(agents, rows, val, seed).select(test.texts)
         return found
+
+    return (yield from _streamed(work, "baselines"))
+
+
+def _llm_phase(
+    config: Config, llm: LanguageModel, agents: Sequence[Agent], measured: Matrices
+) -> Generator[Progress, None, Asked]:
+    """What the LLM says of some of the rows in which every agent was asked."""
+    rows = measured.rows
+    whole = np.flatnonzero(measured.whole)
+
+    def work(progress: ScorerProgress) -> Asked:
+        found = llm_baseline.ask(
+            llm,
+            agents,
+            [rows.texts[i] for i in whole.tolist()],
+            config.llm_queries,
+            min_agents=min(config.min_agents, len(agents)),
+            max_agents=config.max_agents,
+            seed=config.seed,
+            progress=progress,
+        )
+        return dataclasses.replace(found, rows=whole[found.rows])
 
     return (yield from _streamed(work, "baselines"))
 
@@ -378,15 +472,22 @@ def _operating_margin(config: Config, env: RoutingEnv, policy: Policy, val: Quer
         return float(hits.mean()) >= config.recall_floor
 
     # Recall falls and size falls as the margin grows: the largest margin that keeps recall, the smallest that keeps
-    # size. Values of actions lie within -1 and 1.
-    grid = np.linspace(-1, 1, 201).tolist()
+    # size. Learnt values of actions lie within -1 and 1.
+    grid = (np.linspace(-1, 1, 201) * REACH.get(policy.kind, 1.0)).tolist()
     fitting = [margin for margin in grid if meets(margin)]
     if config.goal == "recall":
-        return max(fitting, default=-1.0)
-    return min(fitting, default=1.0)
+        return max(fitting, default=grid[0])
+    return min(fitting, default=grid[-1])
 
 
-def _artifact(config: Config, agents: Sequence[Agent], scores: _Scores, policy: Policy, found: Calibration) -> Artifact:
+def _artifact(
+    config: Config,
+    agents: Sequence[Agent],
+    scores: _Scores,
+    policy: Policy,
+    found: Calibration,
+    wanted: Needed | None,
+) -> Artifact:
     entry, vocabulary, tensors = scorer_parts("scorer", scores.fit.fitted)
     tensors |= {"platt.scale": scores.fit.platt.scale, "platt.shift": scores.fit.platt.shift}
     tensors |= {f"policy.{name}": tensor for name, tensor in policy.tensors().items()}
@@ -395,8 +496,11 @@ def _artifact(config: Config, agents: Sequence[Agent], scores: _Scores, policy: 
     if scores.features is not None:
         features, words["features"], arrays = scorer_parts("features", scores.features)
         tensors |= arrays
+    if wanted is not None:
+        tensors |= {f"needed.{name}": tensor for name, tensor in wanted.tensors().items()}
     settings = {
         "features": features,
+        "needed": None if wanted is None else wanted.config(),
         "agents": [asdict(agent) for agent in agents],
         "scorer": entry,
         "policy": policy.config(),
@@ -420,6 +524,8 @@ def _checkpoint(belongs: str, scores: _Scores, policy: tuple[dict[str, Any], dic
         "train.log_odds": scores.fit.log_odds,
         "train.margins": scores.fit.margins,
     }
+    if scores.fit.held_out is not None:
+        tensors["train.held_out"] = scores.fit.held_out
     state: dict[str, Any] = {
         "belongs": belongs,
         "scorer": entry,
@@ -450,7 +556,8 @@ def _read_checkpoint(data: bytes, belongs: str) -> tuple[_Scores, tuple[dict[str
         parts = {n.removeprefix("scorer."): t for n, t in tensors.items() if n.startswith("scorer.")}
         fitted = load_scorer(state["scorer"]["kind"], {**state["scorer"]["settings"], **state["vocabulary"]}, parts)
         platt = Platt(tensors["platt.scale"], tensors["platt.shift"])
-        fit = CrossFit(tensors["train.log_odds"], tensors["train.margins"], fitted, platt)
+        found = tensors["train.log_odds"], tensors["train.margins"]
+        fit = CrossFit(*found, fitted, platt, tensors.get("train.held_out"))
         features = None
         if state["features"]:
             about = state["features"]

@@ -1,0 +1,109 @@
+"""Drift is found where traffic changes and not where chance does; a sketch stays small whatever runs through it."""
+
+import numpy as np
+import pytest
+
+from training_app.engine import drift
+from training_app.engine.drift import MEASURES, Sketch, Vocabulary
+
+TRAINING = ["the parcel is late", "refund my invoice", "the app crashes at start"]
+
+
+def drawn(seed: int, count: int, shift: float = 0.0) -> dict[str, list[int]]:
+    """The histograms of so many answers whose confidence is drawn around 0.8 - shift."""
+    rng = np.random.default_rng(seed)
+    sketch = Sketch(None)
+    for value in np.clip(rng.normal(0.8 - shift, 0.1, count), 0, 0.999):
+        sketch.add("x", confidence=float(value), likeliest=0.9, size=int(rng.integers(1, 3)), abstained=False)
+    return sketch.counts
+
+
+def drifting(left: dict[str, list[int]], right: dict[str, list[int]]) -> set[str]:
+    return {one.measure.name for one in drift.compare(left, right) if one.drifts}
+
+
+@pytest.mark.parametrize("count", [40, 100, 300, 2000])
+def test_chance_is_no_drift_however_few_the_texts(count: int) -> None:
+    found = [drifting(drawn(2 * seed, 150), drawn(2 * seed + 1, count)) for seed in range(25)]
+    assert found == [set()] * 25
+
+
+def test_a_change_is_drift_and_only_of_what_changed() -> None:
+    assert drifting(drawn(1, 400), drawn(2, 400, shift=0.15)) == {"confidence"}
+
+
+def test_a_change_too_small_to_matter_is_no_drift_among_very_many() -> None:
+    one, other = drawn(1, 20_000), drawn(2, 20_000, shift=0.01)
+    found = next(f for f in drift.compare(one, other) if f.measure.name == "confidence")
+    assert found.distance > found.limit
+    assert not found.drifts
+
+
+def test_fewer_texts_than_enough_never_drift() -> None:
+    assert drifting(drawn(1, 400), drawn(2, drift.FEWEST - 1, shift=0.6)) == set()
+
+
+def test_distance_is_the_share_that_would_have_to_change() -> None:
+    assert drift.distance([50, 50], [100, 0]) == 0.5
+    assert drift.distance([1, 1], [10, 10]) == 0
+    assert drift.distance([0, 0], [10, 10]) == 0
+
+
+def test_the_limit_falls_with_the_number_of_texts() -> None:
+    few, many = ([n // 2, n // 2] for n in (100, 10_000))
+    assert drift.limit(many, many) < drift.limit(many, few) < drift.limit(few, few)
+
+
+def test_novelty_counts_pieces_that_training_never_held() -> None:
+    known = Vocabulary.of(TRAINING)
+    assert known.novelty("The PARCEL is late") == 0
+    assert known.novelty("quantum zebra") == 1
+    assert 0 < known.novelty("the parcel zebra") < 1
+    assert known.novelty("") == 0
+
+
+def test_new_words_are_named_and_numbers_are_not_words() -> None:
+    assert Vocabulary.of(TRAINING).new_words("the fax of parcel 4711, the fax") == ["fax", "of"]
+
+
+def test_a_number_is_as_good_as_another() -> None:
+    known = Vocabulary.of(["order 17 is late"])
+    assert known.novelty("order 98123 is late") == 0
+
+
+def test_a_vocabulary_survives_its_bytes() -> None:
+    known = Vocabulary.of(TRAINING)
+    again = Vocabulary(np.frombuffer(known.words.tobytes(), "<u4"), np.frombuffer(known.grams.tobytes(), "<u4"))
+    assert again.novelty("the parcel zebra") == known.novelty("the parcel zebra")
+
+
+def test_a_sketch_stays_small() -> None:
+    sketch = Sketch(Vocabulary.of(TRAINING))
+    for number in range(3 * drift.MOST_WORDS):
+        word = "".join(chr(97 + int(digit)) for digit in str(number))
+        sketch.add(f"new{word} fax", confidence=0.5, likeliest=0.5, size=1, abstained=False)
+    assert len(sketch.words) <= 2 * drift.MOST_WORDS
+    assert sketch.words.most_common(1)[0][0] == "fax"
+    assert {m.name: sum(sketch.counts[m.name]) for m in MEASURES} == dict.fromkeys(
+        (m.name for m in MEASURES), 3 * drift.MOST_WORDS
+    )
+
+
+def test_a_model_whose_training_texts_are_unknown_has_no_novelty() -> None:
+    sketch = Sketch(None)
+    sketch.add("anything", confidence=1.0, likeliest=1.0, size=99, abstained=True)
+    assert "novelty" not in sketch.counts
+    assert sketch.counts["size"][-1] == 1  # the last bin is open
+    assert sketch.counts["confidence"][-1] == 1
+
+
+@pytest.mark.parametrize(("measure", "worries"), [("novelty", False), ("abstained", False), ("confidence", True)])
+def test_less_of_what_is_bad_is_no_drift(measure: str, worries: bool) -> None:
+    bins = next(m.bins for m in MEASURES if m.name == measure)
+    low, high = [400] + [0] * (bins - 1), [0] * (bins - 1) + [400]
+    assert drifting({measure: low}, {measure: high}) == {measure}
+    assert drifting({measure: high}, {measure: low}) == ({measure} if worries else set())
+
+
+def test_a_histogram_without_a_count_says_nothing() -> None:
+    assert drift.compare({"novelty": [0] * 20}, {"novelty": [0] * 20}) == []

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.engine.synthetic import AGENTS, examples
+from training_app.engine import calibration, scorecard
+from training_app.engine.config import Config
+from training_app.engine.router import Router
+from training_app.engine.scorers import rows_of
+from training_app.engine.train import Result, train
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    settings = {"encoder": "linear", "svm_c": 1.0, "folds": 2, "baselines": False, "abstain_alpha": 0.1}
+    steps = {"total_steps": 100, "epsilon_decay_steps": 50, "learning_rate": 0.01}
+    *_, last = train(Config.from_mapping({**settings, **steps}), AGENTS, examples(300))
+    assert last.result is not None
+    return last.result
+
+
+@pytest.fixture(scope="module")
+def card(result: Result) -> dict[str, Any]:
+    return result.scorecard
+
+
+def test_false_abstention_is_measured_at_every_level(card: dict[str, Any], result: Result) -> None:
+    found = card["abstention"]
+    assert [at["alpha"] for at in found["at"]] == list(calibration.ALPHAS)
+    levels = [at["level"] for at in found["at"]]
+    assert levels == sorted(levels)
+    # The level in force is that of its α.
+    assert found["level"] == pytest.approx(levels[-1])
+    router = Router.load(result.artifact)
+    test = [e for e in examples(300) if e.split == "test"]
+    sure = np.array([route.confidence for route in router.route_batch([e.text for e in test])])
+    needs = np.array([bool(e.required) for e in test])
+    assert found["rate"] == pytest.approx((sure < levels[-1]).mean())
+    assert found["false_abstention"] == pytest.approx((sure[needs] < levels[-1]).mean())
+    assert found["at"][0]["false_abstention"] <= found["at"][-1]["false_abstention"]
+
+
+def test_abstention_counts_what_it_keeps_from_being_misrouted() -> None:
+    class Fixed:
+        calibration = calibration.Calibration(1.0, 0.0, calibration.SET_PRIOR, abstain_below=0.5)
+
+    confidence = np.array([0.1, 0.9, 0.2, 0.8, 0.3])
+    required = np.array([[1], [1], [0], [0], [0]], bool)
+    right = np.array([False, True, False, False, True])
+    found = scorecard.abstention(Fixed(), confidence, required, right, {0.05: 0.25})  # type: ignore[arg-type]
+    assert found["rate"] == 0.6
+    assert found["false_abstention"] == 0.5
+    assert found["misrouted_caught"] == 0.5
+    assert found["exact_answered"] == 0.5
+    assert found["at"][0]["alpha"] == 0.05
+    assert found["at"][0]["rate"] == 0.4
+
+
+def test_calibration_comes_with_intervals_over_queries(card: dict[str, Any]) -> None:
+    found = card["calibration"]
+    for name in ("ece", "ece_before", "ece_confidence"):
+        interval = found[f"{name}_interval"]
+        assert interval["mean"] == pytest.approx(found[name], rel=1e-4)
+        assert interval["low"] < interval["high"]
+
+
+def test_robustness_says_how_good_the_answers_are_as_well(result: Result) -> None:
+    router = Router.load(result.artifact)
+    test = [e for e in examples(300) if e.split == "test"]
+    rows = rows_of(test, AGENTS)
+    found = scorecard.robustness_jaccard(router, rows.texts, rows.required)
+    assert set(found) == {"clean", *scorecard.PERTURBATIONS}
+    assert found == result.scorecard["robustness_jaccard"]
+    assert found["clean"] == pytest.approx(result.scorecard["metrics"]["jaccard"]["mean"])
+    # What does not flip costs nothing; what flips costs at most what flipped.
+    for name, flips in scorecard.robustness(router, rows.texts).items():
+        assert abs(found["clean"] - found[name]) <= flips + 1e-9
+    assert scorecard.robustness_jaccard(router, [], rows.required[:0]) == {}

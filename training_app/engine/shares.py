@@ -1,0 +1,37 @@
+"""Shares of successes and their intervals, where a bootstrap of few zeros and ones would be too sure of itself."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+Z = 1.959964  # of a two-sided 95 % interval
+
+
+def wilson(good: int, count: int) -> dict[str, float]:
+    """A share with its 95 % interval (Wilson 1927): {"mean", "low", "high"}; without an observation nan from 0 to 1."""
+    if not count:
+        return {"mean": float("nan"), "low": 0.0, "high": 1.0}
+    p, square = good / count, Z * Z
+    middle = (p + square / (2 * count)) / (1 + square / count)
+    half = Z * sqrt(p * (1 - p) / count + square / (4 * count * count)) / (1 + square / count)
+    return {"mean": p, "low": max(0.0, middle - half), "high": min(1.0, middle + half)}
+
+
+def difference(good: int, count: int, other_good: int, other_count: int) -> dict[str, float]:
+    """The first share less the second, with its 95 % interval (Newcombe 1998, method 10); nan from -1 to 1 without observations."""
+    if not count or not other_count:
+        return {"mean": float("nan"), "low": -1.0, "high": 1.0}
+    ours, theirs = wilson(good, count), wilson(other_good, other_count)
+    mean = ours["mean"] - theirs["mean"]
+    down = sqrt((ours["mean"] - ours["low"]) ** 2 + (theirs["high"] - theirs["mean"]) ** 2)
+    up = sqrt((ours["high"] - ours["mean"]) ** 2 + (theirs["mean"] - theirs["low"]) ** 2)
+    return {"mean": mean, "low": mean - down, "high": mean + up}
+
+
+def means(ours: tuple[float, float, int], theirs: tuple[float, float, int]) -> dict[str, float]:
+    """The difference of two means with its 95 % interval (normal): each as (mean, variance, count); nan where one has under two."""
+    if ours[2] < 2 or theirs[2] < 2:
+        return {"mean": float("nan"), "low": float("nan"), "high": float("nan")}
+    mean = ours[0] - theirs[0]
+    half = Z * sqrt(ours[1] / ours[2] + theirs[1] / theirs[2])
+    return {"mean": mean, "low": mean - half, "high": mean + half}
