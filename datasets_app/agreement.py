@@ -54,7 +54,7 @@ class Report:
     jaccard: float | None
     exact: float | None
     pairs: Mapping[tuple[int, int], Pair]
-    agents: Sequence[tuple[Agent, Figure]]
+    agents: Sequence[tuple[Agent, Figure, Figure]]  # between people, and between people and the LLM
     llm: Sequence[Pair]
     llm_blind: Pair
     llm_shown: Pair
@@ -117,10 +117,10 @@ def alpha_of_agent(units: Sequence[Sequence[Answer]], agent: int) -> Figure:
     return alpha(counts, np.array([[0.0, 1.0], [1.0, 0.0]]))
 
 
-def report(pool: Pool, *, blind: bool | None = None) -> Report:
-    """Agreement in a pool, over all queries with two people's labels or a person's and the LLM's. `blind` True: only the items
-    that were shown without suggestions; False: only the others."""
-    human, machine, hidden = _answers(pool, blind)
+def report(pool: Pool, made: str = "") -> Report:
+    """Agreement in a pool, over all queries with two people's labels or a person's and the LLM's. `made` restricts people's labels:
+    "unshown" to those made without suggestions, "shown" to those made beside them."""
+    human, machine = _answers(pool, made)
     known = {label.author for labels in human.values() for label in labels if label.author is not None}
     people = sorted(known, key=lambda one: one.get_username())
     by_query = {key: [_answer(label) for label in labels] for key, labels in human.items()}
@@ -135,7 +135,11 @@ def report(pool: Pool, *, blind: bool | None = None) -> Report:
             if a.pk in of and b.pk in of:
                 both.append((of[a.pk], of[b.pk]))
         pairs[a.pk, b.pk] = _pair(a, b, both)
-    agents = [(agent, alpha_of_agent(several, agent.number)) for agent in pool.agents.active()]
+    with_llm = [(machine[key], answer) for key, unit in by_query.items() if key in machine for answer in unit]
+    agents = [
+        (agent, alpha_of_agent(several, agent.number), alpha_of_agent(with_llm, agent.number))
+        for agent in pool.agents.active()
+    ]
 
     def beside_llm(wanted: Any) -> list[tuple[Answer, Answer]]:
         return [
@@ -148,15 +152,21 @@ def report(pool: Pool, *, blind: bool | None = None) -> Report:
 
     return Report(
         people=people,
-        whole=alpha_of_sets([[required for required, _asked in unit] for unit in several]),
+        whole=alpha_of_sets([unit for unit in map(_comparable, several) if unit]),
         jaccard=whole.jaccard,
         exact=whole.exact,
         pairs=pairs,
         agents=agents,
         llm=[_pair(one, None, beside_llm(lambda label, one=one: label.author_id == one.pk)) for one in people],
-        llm_blind=_pair(None, None, beside_llm(lambda label: label.pk in hidden)),
-        llm_shown=_pair(None, None, beside_llm(lambda label: label.pk not in hidden)),
+        llm_blind=_pair(None, None, beside_llm(lambda label: _was(label, "blind"))),
+        llm_shown=_pair(None, None, beside_llm(lambda label: _was(label, "shown"))),
     )
+
+
+def _comparable(unit: Sequence[Answer]) -> list[frozenset[int]]:
+    """The sets of one query on the agents that everybody was asked about; none where there is no such agent."""
+    common = frozenset.intersection(*(asked for _required, asked in unit))
+    return [required & common for required, _asked in unit] if common else []
 
 
 def _answer(label: Label) -> Answer:
@@ -182,42 +192,44 @@ def _pair(a: Any, b: Any, both: Sequence[tuple[Answer, Answer]]) -> Pair:
     )
 
 
-def _answers(pool: Pool, blind: bool | None) -> tuple[dict[int, list[Label]], dict[int, Answer], set[int]]:
-    """People's labels by query, the LLM's answers, and the keys of the people's labels that were made blind."""
+def _was(label: Label, made: str) -> bool:
+    """Whether a person's label was made so: "blind" on an item that hides suggestions, "shown" beside them, "unshown" not."""
+    blind, shown = bool(label.provenance.get("blind")), bool(label.provenance.get("shown"))
+    return {"blind": blind, "shown": shown and not blind, "unshown": blind or not shown}.get(made, True)
+
+
+def _answers(pool: Pool, made: str) -> tuple[dict[int, list[Label]], dict[int, Answer]]:
+    """People's labels by query, those that were made so, and the LLM's answers."""
     current = Label.objects.current().filter(query__dataset__pool=pool, query__deleted_at__isnull=True)
     mine = current.filter(source=Label.Source.HUMAN).select_related("author").order_by("pk")
     human: dict[int, list[Label]] = defaultdict(list)
-    hidden = set()
     for label in mine.only("query", "author", "required", "asked", "provenance", "source").iterator(chunk_size=2_000):
-        made_blind = bool(label.provenance.get("blind")) or not label.provenance.get("shown")
-        if label.provenance.get("blind"):
-            hidden.add(label.pk)
-        if blind is None or blind == made_blind:
+        if _was(label, made):
             human[label.query_id].append(label)
     machine = {}
     for label in current.filter(source=Label.Source.LLM, query__in=mine.values("query")).iterator(chunk_size=2_000):
         if not label.provenance.get("fallback"):
             machine[label.query_id] = _answer(label)
-    return human, machine, hidden
+    return human, machine
 
 
-def differing(pool: Pool, a: int | None, b: int | None, agent: int | None, llm: bool = False) -> list[int]:
-    """Keys of the queries behind a cell: labeled by both people (or by one and the LLM), those that differ first; with `agent`,
-    those on which two people differ about it."""
-    human, machine, _hidden = _answers(pool, None)
+def differing(
+    pool: Pool, a: int | None, b: int | None, agent: int | None, llm: bool = False, made: str = ""
+) -> list[int]:
+    """Keys of the queries behind a cell: labeled by both people (or by one, or anybody, and the LLM), those that differ first; with
+    `agent`, those on which two of them differ about it. `made` as in `report`, and "blind" for the items that hide suggestions."""
+    human, machine = _answers(pool, made)
     found: list[tuple[float, int]] = []
     for key, labels in human.items():
-        voices = [_answer(label) for label in labels if a is None or label.author_id in (a, b)]
-        if llm and key in machine:
-            voices.append(machine[key])
-        if len(voices) < 2:
-            continue
+        people = [_answer(label) for label in labels if a is None or label.author_id in (a, b)]
+        pairs = [(machine[key], one) for one in people if key in machine] if llm else list(combinations(people, 2))
         if agent is not None:
-            said = {agent in required for required, asked in voices if agent in asked}
-            if len(said) == 2:
+            if any(agent in x_asked & y_asked and (agent in x) != (agent in y) for (x, x_asked), (y, y_asked) in pairs):
                 found.append((0.0, key))
         else:
-            found.append((-max(masi(x[0], y[0]) for x, y in combinations(voices, 2)), key))
+            apart = [masi(*sets) for pair in pairs if (sets := _comparable(pair))]
+            if apart:
+                found.append((-max(apart), key))
     return [key for _distance, key in sorted(found)]
 
 

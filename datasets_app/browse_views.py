@@ -11,6 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpRespons
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.functional import cached_property
+from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST
@@ -146,7 +147,7 @@ def bulk_preview(request: HttpRequest, slug: str) -> HttpResponse:
     pool = get_pool(slug)
     action = request.GET.get("action", "")
     chosen, text, ticked = _selected(request, pool, request.GET)
-    back = f"{reverse('queries', args=[slug])}?q={request.GET.get('q', '')}"
+    back = _list_of(slug, request.GET.get("q", ""))
     agent = None
     if request.GET.get("all") != "1" and not ticked:
         messages.error(request, _("Tick the queries first, or “all that match”."))
@@ -171,6 +172,11 @@ def bulk_preview(request: HttpRequest, slug: str) -> HttpResponse:
     return page(request, "datasets_app/bulk_preview.html", context, title=_("Change many queries"), crumbs=crumbs)
 
 
+def _list_of(slug: str, search: str) -> str:
+    """The address of what a search returns."""
+    return f"{reverse('queries', args=[slug])}?{urlencode({'q': search})}"
+
+
 def _which_agent(request: HttpRequest, pool: Pool, action: str, back: str) -> HttpResponse:
     context = {
         "pool": pool,
@@ -190,7 +196,7 @@ def bulk_apply(request: HttpRequest, slug: str) -> HttpResponse:
     pool, actor = get_pool(slug), cast(User, request.user)
     action = request.POST.get("action", "")
     chosen, text, _ticked = _selected(request, pool, request.POST)
-    back = f"{reverse('queries', args=[slug])}?q={text}"
+    back = _list_of(slug, text)
     if action == "send":
         count = queue.send(chosen, pool)
         audit.record("queries.sent", actor=actor, pool=pool, detail={"search": text, "queries": count})
@@ -228,7 +234,7 @@ def bulk_undo(request: HttpRequest, slug: str, change_id: int) -> HttpResponse:
     count = bulk.undo(change, cast(User, request.user))
     told = ngettext("%(n)s query is as it was.", "%(n)s queries are as they were.", count) % {"n": count}
     messages.success(request, told)
-    return redirect(f"{reverse('queries', args=[slug])}?q={change.search}")
+    return redirect(_list_of(slug, change.search))
 
 
 def _digits(raw: str) -> int:

@@ -14,7 +14,8 @@ from django.utils.text import slugify
 from agents_app import pools
 from agents_app.models import Pool
 from datasets_app.models import Dataset, Query
-from training_app.engine.data import FORMATS, Agent, Row, write_rows
+from training_app.engine.data import Agent, Row
+from training_app.engine.files import FORMATS, write_rows
 
 BATCH = 1_000
 CONTENT_TYPES = {

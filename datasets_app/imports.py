@@ -24,7 +24,8 @@ from agents_app import pools
 from agents_app.models import Pool
 from datasets_app import labels, queries
 from datasets_app.models import Dataset, Import, ImportProblem, Label, Query
-from training_app.engine.data import FORMATS, Row, RowError, read_rows
+from training_app.engine.data import Row, RowError
+from training_app.engine.files import FORMATS, read_rows
 
 BATCH_ROWS = 1_000
 BATCH_BYTES = 8 << 20

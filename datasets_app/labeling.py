@@ -46,6 +46,24 @@ class Choice:
             raise ChoiceError(_("The page is out of date. Reload it; what you chose is kept."))
 
 
+def both_versions(stale: Stale, choice: Choice, base: int) -> dict[str, Any]:
+    """What stands (`theirs`) and what was sent (`mine`), for whoever has to choose between them; sending again with the `base` and
+    `version` of `theirs` is that choice."""
+    theirs = stale.theirs
+    sent = isinstance(theirs, Label)
+    return {
+        "theirs": {
+            "required": theirs.required,
+            "none": not theirs.required if isinstance(theirs, Label) else theirs.none,
+            "unsure": theirs.unsure,
+            "sent": sent,
+            "version": 0 if isinstance(theirs, Label) else theirs.version,
+            "base": theirs.pk if sent else base,
+        },
+        "mine": {"required": sorted(choice.required), "none": choice.none, "unsure": choice.unsure},
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Undone:
     """What was taken back: `what` is "submit" or "skip"."""
@@ -64,14 +82,14 @@ def save_draft(lease: Assignment, choice: Choice, *, base: int, version: int, wr
 
     `base` and `version`: the person's label (0: none) and draft as the tab knew them; `writer` names the tab and `step` counts its
     saves. A save that arrives twice or after a later one of its own tab changes nothing. Raises Stale when another tab has
-    written since.
+    written something else since: two tabs that chose the same do not conflict, as a page and its reload do.
     """
-    query, person = lease.item.query, lease.person
+    query, person, agent = lease.item.query, lease.person, lease.item.agent
     with transaction.atomic():
         label = own_label(query, person)
         if label is not None and label.pk != base:
             raise Stale(label)
-        draft = Draft.objects.select_for_update().filter(query=query, person=person).first()
+        draft = Draft.objects.select_for_update().filter(query=query, person=person, agent=agent).first()
         fields: dict[str, Any] = {
             "required": sorted(choice.required),
             "none": choice.none and not choice.required,
@@ -80,7 +98,7 @@ def save_draft(lease: Assignment, choice: Choice, *, base: int, version: int, wr
             "step": step,
         }
         if draft is None:
-            draft, made = Draft.objects.get_or_create(query=query, person=person, defaults=fields)
+            draft, made = Draft.objects.get_or_create(query=query, person=person, agent=agent, defaults=fields)
             if made:
                 Query.objects.filter(pk=query.pk, state=Query.State.UNLABELED).update(state=Query.State.DRAFT)
                 return draft
@@ -88,7 +106,9 @@ def save_draft(lease: Assignment, choice: Choice, *, base: int, version: int, wr
             if step <= draft.step:
                 return draft
         elif draft.writer and draft.version != version:  # without a writer it is what an undo put back
-            raise Stale(draft)
+            chosen = ("required", "none", "unsure")
+            if any(getattr(draft, name) != fields[name] for name in chosen):
+                raise Stale(draft)
         for name, value in fields.items():
             setattr(draft, name, value)
         draft.version += 1
@@ -96,32 +116,45 @@ def save_draft(lease: Assignment, choice: Choice, *, base: int, version: int, wr
     return draft
 
 
-def drop_draft(query: Query, person: User) -> None:
+def draft_of(lease: Assignment) -> Draft | None:
+    """What the person has chosen for this item and not yet sent."""
+    return Draft.objects.filter(query=lease.item.query_id, person=lease.person_id, agent=lease.item.agent_id).first()
+
+
+def drop_draft(lease: Assignment) -> None:
     """Forget a person's draft; a query that nobody has drafted or labeled is unlabeled again."""
-    Draft.objects.filter(query=query, person=person).delete()
+    query = lease.item.query
+    Draft.objects.filter(query=query, person=lease.person_id, agent=lease.item.agent_id).delete()
     if not Draft.objects.filter(query=query).exists():
         Query.objects.filter(pk=query.pk, state=Query.State.DRAFT).update(state=Query.State.UNLABELED)
 
 
 def submit(
-    lease: Assignment, choice: Choice, *, key: str, base: int, seconds: int = 0, replace: bool = False
-) -> Submission:
-    """Make a choice the person's label. The same `key` again returns the first submission and changes nothing.
+    lease: Assignment,
+    choice: Choice,
+    *,
+    key: str,
+    base: int,
+    seconds: int = 0,
+    api_key: str = "",
+) -> tuple[Submission, bool]:
+    """Make a choice the person's label; returns the submission and whether it is new. The same `key` again returns the first one and
+    changes nothing.
 
-    `base`: the person's own label as their page knew it (0: none). Raises Stale when another one stands meanwhile, unless
-    `replace`; ChoiceError when the choice is no answer.
+    `base`: the person's own label as their page knew it (0: none). `api_key` names the key that it came with. Raises Stale when
+    another label stands meanwhile; ChoiceError when the choice is no answer.
     """
     query, person = lease.item.query, lease.person
     with transaction.atomic():
         gold.lock([query.pk])
         done = Submission.objects.select_related("label").filter(key=key).first()
         if done is not None:
-            return done
+            return done, False
         choice.check()
         if lease.item.agent is not None and choice.asked != {lease.item.agent.number}:
             raise ChoiceError(_("This question is about %(agent)s alone.") % {"agent": lease.item.agent.name})
         current = own_label(query, person)
-        if current is not None and current.pk != base and not replace:
+        if current is not None and current.pk != base:
             raise Stale(current)
         label = labels.record(
             query,
@@ -130,31 +163,34 @@ def submit(
             required=choice.required,
             asked=choice.asked,
             unsure=choice.unsure,
-            provenance=_provenance(lease, choice, seconds),
+            provenance=_provenance(lease, choice, seconds, current) | ({"api_key": api_key} if api_key else {}),
             extend=lease.item.agent_id is not None,
         )
         submission = Submission.objects.create(key=key, item=lease.item, person=person, label=label)
         queue.finish(lease)
-        if lease.item.agent_id is None:
-            drop_draft(query, person)
+        drop_draft(lease)
         disagreement.measure([query.pk])
-    return submission
+    return submission, True
 
 
-def _provenance(lease: Assignment, choice: Choice, seconds: int) -> dict[str, Any]:
-    """How the label came about: blind or not, and what became of the suggestions that were shown."""
-    if lease.item.agent_id is not None:
-        return {"via": "re-ask"}
-    settings = queue.settings_of(lease.item.pool)
+def _provenance(lease: Assignment, choice: Choice, seconds: int, before: Label | None) -> dict[str, Any]:
+    """How the label came about: blind or not, and what became of the suggestions that were shown. A label that a question about
+    one agent has extended is blind only where the whole of it is."""
     found: dict[str, Any] = {"via": "queue", "blind": lease.blind}
-    if queue.is_evaluation(settings, lease.item):
+    if lease.item.agent is not None:
+        found = {"via": "re-ask", "agent": lease.item.agent.number, "blind": lease.blind}
+        if before is not None:
+            found["blind"] = lease.blind and bool(before.provenance.get("blind"))
+            if before.provenance.get("shown"):
+                found["shown"] = before.provenance["shown"]
+    elif queue.is_evaluation(queue.settings_of(lease.item.pool), lease.item):
         found["evaluation"] = True
     if seconds > 0:
         found["seconds"] = min(seconds, 24 * 3600)
     if lease.shown:
         offered = frozenset(lease.shown[0].get("proposed", ()))
         found |= {
-            "shown": lease.shown,
+            "shown": [*found.get("shown", []), *lease.shown],
             "kept": sorted(offered & choice.required),
             "added": sorted(choice.required - offered),
             "removed": sorted(offered - choice.required),
@@ -200,16 +236,10 @@ def _undo_submit(submission: Submission, person: User) -> Undone | None:
         lease = Assignment.objects.select_related("item__pool").filter(item=submission.item, person=person).first()
         if lease is not None:
             queue.reopen(lease)
-        if submission.item.agent_id is not None:
-            return Undone(query, "submit")
-        fields = {
-            "required": label.required,
-            "none": not label.required,
-            "unsure": label.unsure,
-            "writer": "",
-            "step": 0,
-        }
-        Draft.objects.update_or_create(query=query, person=person, defaults=fields)
+        agent = submission.item.agent
+        required = [n for n in label.required if agent is None or n == agent.number]
+        fields = {"required": required, "none": not required, "unsure": label.unsure, "writer": "", "step": 0}
+        Draft.objects.update_or_create(query=query, person=person, agent=agent, defaults=fields)
         Query.objects.filter(pk=query.pk, state=Query.State.UNLABELED).update(state=Query.State.DRAFT)
         disagreement.measure([query.pk])
     return Undone(query, "submit")
@@ -225,9 +255,10 @@ def visible_labels(query: Query, viewer: User) -> Sequence[Label]:
 
 def show(lease: Assignment, agents: Sequence[int]) -> list[suggestions.Offer]:
     """What is to be suggested on this lease, nothing on a blind one. What is shown is kept with the lease, once."""
-    if lease.blind or lease.item.agent_id is not None:
+    if lease.blind:
         return []
-    found = suggestions.offers([lease.item.query_id]).get(lease.item.query_id, [])
+    about = lease.item.agent.number if lease.item.agent else None
+    found = suggestions.offers([lease.item.query_id], about).get(lease.item.query_id, [])
     if found and not lease.shown:
         proposed = sorted(suggestions.proposed(found, agents))
         lease.shown = [{"proposed": proposed, **offer.as_json()} for offer in found]

@@ -1,6 +1,6 @@
 """What labeling forgets when a query's text is erased: drafts, remarks, and its place in the queue. Labels and counts stay."""
 
-from datasets_app.models import Assignment, Draft, PrelabelItem, Query, QueueItem
+from datasets_app.models import Assignment, Draft, Label, PrelabelItem, Query, QueueItem
 
 
 def of_erasing(query: Query, text: str) -> None:
@@ -8,4 +8,7 @@ def of_erasing(query: Query, text: str) -> None:
     Draft.objects.filter(query=query).delete()
     Assignment.objects.filter(item__query=query).update(reason="")
     PrelabelItem.objects.filter(query=query).update(error="")
-    QueueItem.objects.filter(query=query).update(needed=0, wanted=False)
+    QueueItem.objects.filter(query=query).update(needed=0, wanted=False, note="")
+    for label in Label.objects.filter(query=query, provenance__has_key="error"):  # what an LLM said of the text
+        del label.provenance["error"]
+        label.save(update_fields=("provenance",))

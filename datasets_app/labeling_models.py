@@ -114,6 +114,9 @@ class QueueItem(models.Model):
     novelty = models.FloatField(_("novelty"), null=True, blank=True)
     disagreement = models.FloatField(_("disagreement"), default=0.0, help_text=_("Mean MASI distance between people."))
     llm_disagreement = models.FloatField(_("LLM disagreement"), default=0.0)
+    note = models.CharField(
+        _("why it is asked"), max_length=300, blank=True, help_text=_("Shown to labelers, except on blind items.")
+    )
 
     class Meta:
         verbose_name = _("queue item")
@@ -188,7 +191,9 @@ class Assignment(models.Model):
 
 
 class Draft(models.Model):
-    """What a person has chosen for a query and not yet sent. Not a label. `version` grows with every save.
+    """What a person has chosen for a query, or for the question about one agent, and not yet sent. Not a label.
+
+    `version` grows with every save.
 
     `writer` names the browser tab that saved last and `step` counts that tab's saves, so that a save which arrives twice or late
     is recognised, and a save of another tab is a conflict that is shown.
@@ -196,6 +201,7 @@ class Draft(models.Model):
 
     query = models.ForeignKey("datasets_app.Query", on_delete=models.CASCADE, related_name="drafts")
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="drafts")
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
     required = models.JSONField(default=list)
     none = models.BooleanField(default=False, help_text=_("“None of these” was chosen."))
     unsure = models.BooleanField(default=False)
@@ -207,7 +213,18 @@ class Draft(models.Model):
     class Meta:
         verbose_name = _("draft")
         verbose_name_plural = _("drafts")
-        constraints = (models.UniqueConstraint(fields=("query", "person"), name="one_draft_per_query_and_person"),)
+        constraints = (
+            models.UniqueConstraint(
+                fields=("query", "person"),
+                condition=models.Q(agent__isnull=True),
+                name="one_draft_per_query_and_person",
+            ),
+            models.UniqueConstraint(
+                fields=("query", "person", "agent"),
+                condition=models.Q(agent__isnull=False),
+                name="one_draft_per_query_person_and_agent",
+            ),
+        )
 
     def __str__(self) -> str:
         return f"{self.person_id}: {self.query_id} v{self.version}"

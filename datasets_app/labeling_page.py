@@ -55,7 +55,7 @@ def item(lease: Assignment, choice: labeling.Choice | None = None, problem: str 
     numbers = [agent.number for agent in agents]
     offers = labeling.show(lease, numbers)
     own = labeling.own_label(query, person)
-    draft = None if only else Draft.objects.filter(query=query, person=person).first()
+    draft = labeling.draft_of(lease)
     if choice is None:
         choice = _stored(draft, None if only else own, numbers)
     suggested = proposed(offers, numbers)
@@ -116,7 +116,7 @@ def underlined(text: str, agents: Sequence[Agent]) -> SafeString:
         name = names.get(found.group().casefold(), "")
         pieces += [escape(text[at : found.start()]), format_html('<u title="{}">{}</u>', name, found.group())]
         at = found.end()
-    return mark_safe("".join([*pieces, escape(text[at:])]))  # noqa: S308
+    return mark_safe("".join([*pieces, escape(text[at:])]))  # noqa: S308  (each piece is escaped)
 
 
 def nothing(pool: Pool, person: User, agent: Agent | None = None) -> dict[str, Any]:

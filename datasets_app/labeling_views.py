@@ -20,7 +20,7 @@ from agents_app.guidelines import rendered
 from agents_app.models import Agent, Pool
 from datasets_app import labeling, queue, reask
 from datasets_app.labeling_page import SKIP_REASONS, address, counts, history, item, nothing
-from datasets_app.models import Assignment, Label, Query, QueueItem
+from datasets_app.models import Assignment, Query, QueueItem
 from routerweb.http import page
 
 
@@ -94,7 +94,6 @@ def label_submit(request: HttpRequest, slug: str, query_id: int, number: int | N
             key=f"{lease.person_id}:{key}"[:64],
             base=_number(request, "base"),
             seconds=_number(request, "seconds"),
-            replace=request.POST.get("replace") == "1",
         )
     except labeling.ChoiceError as error:
         return _refused(request, pool, lease, choice, str(error))
@@ -272,26 +271,16 @@ def _conflict(
     request: HttpRequest, pool: Pool, lease: Assignment, choice: labeling.Choice, stale: labeling.Stale
 ) -> HttpResponse:
     """409, and both versions: what stands, and what was sent."""
-    theirs = stale.theirs
-    sent = isinstance(theirs, Label)
-    stands = {
-        "required": theirs.required,
-        "none": not theirs.required if isinstance(theirs, Label) else theirs.none,
-        "unsure": theirs.unsure,
-        "sent": sent,
-        "version": 0 if isinstance(theirs, Label) else theirs.version,
-        "base": theirs.pk if sent else _number(request, "base"),
-    }
-    mine = {"required": sorted(choice.required), "none": choice.none, "unsure": choice.unsure}
+    both = labeling.both_versions(stale, choice, _number(request, "base"))
     if _wants_json(request):
-        return JsonResponse({"error": str(stale), "theirs": stands, "mine": mine}, status=409)
+        return JsonResponse({"error": str(stale), **both}, status=409)
     agents = {agent.number: agent for agent in pool.agents.all()}
     context = {
         "pool": pool,
         "at": address(pool, lease.item.agent),
         "query": lease.item.query,
-        "theirs": stands | {"agents": [agents[n] for n in theirs.required if n in agents]},
-        "mine": mine | {"agents": [agents[n] for n in sorted(choice.required) if n in agents]},
+        "theirs": both["theirs"] | {"agents": [agents[n] for n in stale.theirs.required if n in agents]},
+        "mine": both["mine"] | {"agents": [agents[n] for n in sorted(choice.required) if n in agents]},
         "asked": request.POST.get("asked", ""),
         "key": uuid.uuid4().hex,
     }

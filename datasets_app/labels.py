@@ -11,7 +11,8 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from agents_app.models import Agent
+from agents_app import audit
+from agents_app.models import Agent, Pool
 from datasets_app import gold
 from datasets_app.models import Label, Query
 
@@ -60,7 +61,7 @@ def record(
     extend: bool = False,
 ) -> Label:
     """Record one label: in one transaction it supersedes the current one of its source (of its author, for people), gold is
-    composed anew and the query's state set. Returns the label; raises LabelError."""
+    composed anew and the query's state set. A person's leaves an audit entry. Returns the label; raises LabelError."""
     statement = NewLabel(
         query_id=query.pk,
         source=source,
@@ -73,7 +74,17 @@ def record(
         provenance=provenance or {},
         extend=extend,
     )
-    return record_many([statement])[0]
+    with transaction.atomic():
+        label = record_many([statement])[0]
+        if author is not None:
+            action = "label.adjudicated" if source == Label.Source.ADJUDICATION else "label.submitted"
+            _audit(action, query.pk, author, {"required": sorted(required), "label": label.pk})
+    return label
+
+
+def _audit(action: str, query_id: int, actor: User | None, detail: dict[str, Any]) -> None:
+    pool = Pool.objects.only("slug").get(datasets__queries=query_id)
+    audit.record(action, actor=actor, target=f"query {query_id}", pool=pool, detail=detail)
 
 
 def record_many(statements: Iterable[NewLabel]) -> list[Label]:
@@ -113,6 +124,7 @@ def withdraw(label: Label, actor: User | None) -> Label | None:
             restored.superseded_at = restored.superseded_by = None
             restored.save(update_fields=("superseded_at", "superseded_by"))
         gold.recompose([label.query_id])
+        _audit("label.withdrawn", label.query_id, actor, {"label": label.pk})
     label.superseded_at, label.provenance = current.superseded_at, current.provenance
     return restored
 

@@ -1,7 +1,8 @@
 """One worker's pass over a pre-labeling job: threads ask, this thread alone writes.
 
-Every answer is stored as soon as it arrives, under the key of what was asked, together with its tokens: whatever kills the worker,
-what was stored is never paid for again. Only the calls that were on their way at that moment, one a thread at most, can be.
+Answers are stored as they arrive, those of a moment together, under the key of what was asked, with their tokens: what was stored is
+never paid for again, whatever kills the worker. The calls that were on their way at that moment, one a thread at most, can be, and so
+can answers that waited to be written together.
 """
 
 import contextlib
@@ -30,6 +31,7 @@ from training_app.engine.data import Agent
 log = logging.getLogger(__name__)
 
 BATCH = 500
+ROUNDS_AHEAD = 4  # batches that wait to be asked, for each thread
 WRITE_EVERY = 0.4  # seconds between two transactions, so that many answers share one
 TURN_SECONDS = 2_700  # then the job goes back to the queue: below the cluster's time limit
 Status, ItemStatus = PrelabelJob.Status, PrelabelItem.Status
@@ -74,7 +76,7 @@ def run(
     turn = _Turn(job, client, progress)
     try:
         return turn.go()
-    except Exception as error:
+    except Exception as error:  # a job that fails for any reason is marked so, with that reason
         log.exception("pre-labeling job %s failed", job.pk)
         turn.end(Status.FAILED, f"{type(error).__name__}: {error}"[:400])
         raise
@@ -103,21 +105,15 @@ class _Turn:
         until = time.monotonic() + TURN_SECONDS
         status, reason = Status.DONE, ""
         try:
-            pending = self._batches()
-            more = True
-            while more or self.out:
-                while more and self.out < 2 * self.job.concurrency:
-                    batch = next(pending, None)
-                    if batch is None:
-                        more = False
-                    else:
-                        self._put(batch)
-                if self.out:
-                    self._write(self._collect())
-                self._heartbeat()
-                if time.monotonic() > until:
-                    status = Status.QUEUED
-                    break
+            for pending in (self._batches(), self._again()):
+                while status == Status.DONE and (self._top_up(pending) or self.out):
+                    if self.out:
+                        replies = self._collect()
+                        self._top_up(pending)  # so that no thread waits while this one writes
+                        self._write(replies)
+                    self._heartbeat()
+                    if time.monotonic() > until:
+                        status = Status.QUEUED
         except _Lost as lost:
             status, reason = lost.args
         except llm.BadKey as error:
@@ -179,13 +175,9 @@ class _Turn:
                 ready = ready[self.job.batch_size :]
         if ready:
             yield ready
-        while self.out:  # the same text once more, in a later piece: its answer is known by now, or will be
-            self._write(self._collect())
-            self._heartbeat()
-        if asked and self.job.items.filter(status=ItemStatus.WAITING, pk__lte=last).exists():
-            yield from self._again()
 
     def _again(self) -> Iterator[list[Question]]:
+        """What is left once everything was answered or marked: texts that stand in two pieces of `_batches`, known by now."""
         left = self.job.items.filter(status=ItemStatus.WAITING).order_by("pk")
         for item, query, text in list(left.values_list("pk", "query_id", "query__text")):
             key = prompts.answer_key(text, self.job.model, self.instruction, self.roster, self.limits)
@@ -195,6 +187,15 @@ class _Turn:
                 self._write_known([(question, known)])
             else:
                 yield [question]
+
+    def _top_up(self, pending: Iterator[list[Question]]) -> bool:
+        """Have work waiting for several rounds of the threads; False once there is no more."""
+        while self.work.qsize() < ROUNDS_AHEAD * self.job.concurrency:
+            batch = next(pending, None)
+            if batch is None:
+                return False
+            self._put(batch)
+        return True
 
     def _put(self, batch: list[Question]) -> None:
         self.out += 1
@@ -216,6 +217,8 @@ class _Turn:
                     )
                     self.replies.put(Reply(batch, found))
                 except Exception as error:  # also what nobody foresaw: the thread must not die with its batch
+                    if isinstance(error, llm.BadKey):
+                        self.stopping.set()  # the others would be refused too
                     self.replies.put(Reply(batch, error=error))
 
     # ---------------------------------------------------------------------------------------- what is written

@@ -12,11 +12,11 @@ from django.utils.translation import gettext as _
 
 from agents_app.models import Pool
 from datasets_app.models import PromptTemplate
-from training_app.engine import llm
+from training_app.engine import asking
 from training_app.engine.data import Agent
 
 DEFAULT = (
-    llm.DEFAULT_PROMPT
+    asking.DEFAULT_PROMPT
     + "\n{% if guidelines %}\nThe guidelines of the people who label these queries:\n{{ guidelines }}\n{% endif %}"
 )
 # No loaders, no libraries: a template can format what it is given and reach nothing else.
@@ -72,7 +72,7 @@ def messages(
     instruction: str, texts: Sequence[str], agents: Sequence[Agent], minimum: int, maximum: int | None
 ) -> list[dict[str, str]]:
     """What one call sends, as the preview shows it."""
-    return llm.routing_messages(texts, agents, instruction, minimum, maximum)
+    return asking.routing_messages(texts, agents, instruction, minimum, maximum)
 
 
 def roster_digest(agents: Sequence[Agent]) -> str:

@@ -217,7 +217,7 @@ def _lease(item: QueueItem, person: User, settings: QueueSettings) -> Assignment
                 person=person,
                 taken_at=now,
                 leased_until=now + settings.idle,
-                blind=item.agent_id is None and is_blind(settings, item),
+                blind=is_blind(settings, item),
             )
     except IntegrityError:
         return None
@@ -233,10 +233,10 @@ def open_item(query: Query, person: User, pool: Pool, agent: Agent | None = None
     if agent is None:
         fill(pool)
     settings = settings_of(pool)
-    item = QueueItem.objects.select_related("query").filter(query=query, agent=agent, pool=pool).first()
+    item = QueueItem.objects.select_related("query", "agent").filter(query=query, agent=agent, pool=pool).first()
     if item is None:
         fill(pool, everything=True)
-        item = QueueItem.objects.select_related("query").get(query=query, agent=agent, pool=pool)
+        item = QueueItem.objects.select_related("query", "agent").get(query=query, agent=agent, pool=pool)
     now = timezone.now()
     with transaction.atomic():
         lease, made = Assignment.objects.get_or_create(
@@ -244,7 +244,7 @@ def open_item(query: Query, person: User, pool: Pool, agent: Agent | None = None
             person=person,
             defaults={
                 "leased_until": now + settings.idle,
-                "blind": agent is None and is_blind(settings, item),
+                "blind": is_blind(settings, item),
             },
         )
         if made:
@@ -277,9 +277,11 @@ def release_idle(pool: Pool, now: datetime | None = None) -> int:
     return _free(over, now or timezone.now())
 
 
-def release(pool: Pool, person: User) -> int:
-    """Free everything that one person holds, as a reviewer may; their drafts stay. Returns how many leases ended."""
-    return _free(Assignment.objects.filter(item__pool=pool, state=HELD, person=person))
+def release(pool: Pool, person: User, query_ids: Collection[int] | None = None) -> int:
+    """Free everything that one person holds, as they and a reviewer may, or these queries; their drafts stay. Returns how many leases
+    ended."""
+    held = Assignment.objects.filter(item__pool=pool, state=HELD, person=person)
+    return _free(held if query_ids is None else held.filter(item__query__in=query_ids))
 
 
 def _free(leases: "QuerySet[Assignment]", ended_before: datetime | None = None) -> int:

@@ -43,8 +43,17 @@ def fill(agent: Agent) -> int:
         for query, text_hash, asked, _gold in batch:
             if agent.number in asked:
                 continue
-            place = queue.lots(0, text_hash)[0]
-            items.append(QueueItem(pool_id=agent.pool_id, query_id=query, agent=agent, rank=place, random_key=place))
+            place, _overlap, blind_lot, _evaluation = queue.lots(0, text_hash)
+            items.append(
+                QueueItem(
+                    pool_id=agent.pool_id,
+                    query_id=query,
+                    agent=agent,
+                    rank=place,
+                    random_key=place,
+                    blind_lot=blind_lot,
+                )
+            )
         QueueItem.objects.bulk_create(items, ignore_conflicts=True)
         count += len(items)
     return count

@@ -163,7 +163,7 @@ def agreement_page(request: HttpRequest, slug: str) -> HttpResponse:
     """A matrix of people, a line per agent, the LLM against people, blind against shown."""
     pool = get_pool(slug)
     only = request.GET.get("items", "")
-    found = agreement.report(pool, blind={"blind": True, "shown": False}.get(only))
+    found = agreement.report(pool, only)
     matrix = [
         (a, [(b, found.pairs.get((a.pk, b.pk)) or found.pairs.get((b.pk, a.pk))) for b in found.people])
         for a in found.people
@@ -186,7 +186,8 @@ def agreement_items(request: HttpRequest, slug: str) -> HttpResponse:
         raw = request.GET.get(name, "")
         return int(raw) if raw.isdigit() and len(raw) < 12 else None
 
-    keys = agreement.differing(pool, number("a"), number("b"), number("agent"), llm=request.GET.get("llm") == "1")
+    made, llm = request.GET.get("items", ""), request.GET.get("llm") == "1"
+    keys = agreement.differing(pool, number("a"), number("b"), number("agent"), llm, made)
     agents = list(pool.agents.all())
     shown = Paginator(keys, 50).get_page(request.GET.get("page"))
     people = {one.pk: one for one in User.objects.filter(pk__in=[key for key in (number("a"), number("b")) if key])}
@@ -196,7 +197,8 @@ def agreement_items(request: HttpRequest, slug: str) -> HttpResponse:
         "page_of": shown,
         "between": [people[key] for key in (number("a"), number("b")) if key in people],
         "agent": next((agent for agent in agents if agent.number == number("agent")), None),
-        "llm": request.GET.get("llm") == "1",
+        "llm": llm,
+        "made": made,
     }
     crumbs = [*_above(pool), (_("Agreement"), reverse("agreement", args=[slug]))]
     return page(

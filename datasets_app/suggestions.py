@@ -45,16 +45,21 @@ class Scored:
     novelty: float | None = None
 
 
-def offers(query_ids: Collection[int]) -> dict[int, list[Offer]]:
-    """Query key → what is suggested for it, the LLM's before the model's. Two database queries."""
+def offers(query_ids: Collection[int], about: int | None = None) -> dict[int, list[Offer]]:
+    """Query key → what is suggested for it, the LLM's before the model's; of `about` an agent, only by who knew it. Two database
+    queries."""
     found: dict[int, list[Offer]] = defaultdict(list)
     for label in Label.objects.current().filter(query__in=query_ids, source=Label.Source.LLM):
+        if about is not None and about not in label.asked:
+            continue
         made = label.provenance
         version = " · ".join(str(made[key]) for key in ("model", "prompt") if made.get(key))
         found[label.query_id].append(
             Offer("llm", version, tuple(label.required), _numbers(label.scores or {}), str(made.get("fallback") or ""))
         )
     for one in Suggestion.objects.filter(query__in=query_ids):
+        if about is not None and str(about) not in one.scores:
+            continue
         found[one.query_id].append(Offer("model", one.version, tuple(one.required), _numbers(one.scores)))
     return found
 

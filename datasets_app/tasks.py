@@ -6,7 +6,7 @@ from django.db import transaction
 from django_q.tasks import async_task
 
 from agents_app.models import Pool
-from datasets_app import gold, imports, uploads
+from datasets_app import gold, imports, queue, uploads
 from datasets_app.models import Gold
 
 log = logging.getLogger(__name__)
@@ -21,8 +21,10 @@ def read_upload(import_id: int) -> str:
     if upload is None:
         return "not queued"
     try:
-        return imports.run(upload, uploads.content(upload)).status
-    except Exception:
+        ended = imports.run(upload, uploads.content(upload))
+        queue.fill(ended.dataset.pool)  # here, so that no labeler waits for it
+        return ended.status
+    except Exception:  # whatever a file did, the import is not left running
         log.exception("import %s failed", import_id)
         return "failed"
 

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Agent
-from datasets_app.models import GoldAgent, Label, Query, Split
+from datasets_app.models import GoldAgent, Label, Query, QueueItem, Split
 
 
 class AgentFilter(admin.SimpleListFilter):
@@ -38,6 +38,21 @@ class SourceFilter(admin.SimpleListFilter):
         if self.value() not in Label.Source.values:
             return queryset
         return queryset.filter(Exists(Label.objects.current().filter(query=OuterRef("pk"), source=self.value())))
+
+
+class DisagreementFilter(admin.SimpleListFilter):
+    title = _("disagreement")
+    parameter_name = "disagreement"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [("people", _("Between people")), ("llm", _("Between people and the LLM"))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Query]) -> QuerySet[Query]:
+        column = {"people": "disagreement", "llm": "llm_disagreement"}.get(self.value() or "")
+        if column is None:
+            return queryset
+        apart = QueueItem.objects.filter(query=OuterRef("pk"), agent__isnull=True, **{f"{column}__gt": 0})
+        return queryset.filter(Exists(apart))
 
 
 class SplitFilter(admin.SimpleListFilter):

@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
+from agents_app import audit
 from agents_app.models import Pool
 from datasets_app import bulk, prelabel, queue
 from datasets_app.models import PrelabelJob, Query
@@ -29,7 +30,13 @@ def _by_pool(chosen: "QuerySet[Query]") -> list[tuple[Pool, "QuerySet[Query]"]]:
 @admin.action(description=_("Send to the labeling queue"), permissions=["curate"])
 def send_to_queue(model_admin: Any, request: HttpRequest, queryset: "QuerySet[Query]") -> None:
     """Ask labelers about them."""
-    count = sum(queue.send(chosen, pool) for pool, chosen in _by_pool(queryset))
+    count = 0
+    for pool, chosen in _by_pool(queryset):
+        sent = queue.send(chosen, pool)
+        audit.record(
+            "queries.sent", actor=cast(User, request.user), pool=pool, detail={"via": "admin", "queries": sent}
+        )
+        count += sent
     told = ngettext("%(n)s query waits for labelers.", "%(n)s queries wait for labelers.", count)
     messages.success(request, told % {"n": count})
 

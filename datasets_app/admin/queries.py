@@ -6,8 +6,8 @@ from django.contrib import admin, messages
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpRequest, StreamingHttpResponse
-from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
@@ -16,7 +16,14 @@ from agents_app.models import Pool
 from agents_app.templatetags.routerweb import ago, state
 from datasets_app import exports, snapshots, splits
 from datasets_app.admin import labeling
-from datasets_app.admin.filters import AgentFilter, CurrentFilter, DeletedFilter, SourceFilter, SplitFilter
+from datasets_app.admin.filters import (
+    AgentFilter,
+    CurrentFilter,
+    DeletedFilter,
+    DisagreementFilter,
+    SourceFilter,
+    SplitFilter,
+)
 from datasets_app.admin.history import NOTHING, HistoryAdmin, HistoryInline, asked_chips, chips, chips_of, excerpt
 from datasets_app.models import (
     Gold,
@@ -74,13 +81,13 @@ class GoldInline(HistoryInline):
             (label.get_source_display(), label.author or "", chips_of(by_label[label.pk], gold.query.dataset.pool))
             for label in deciding
         )
-        return format_html_join(format_html("<br>"), "{} {}: {}", lines)
+        return format_html_join(mark_safe("<br>"), "{} {}: {}", lines)  # a constant of ours
 
 
 @admin.register(Query)
 class QueryAdmin(HistoryAdmin):
     list_display = ("short_text", "required_set", "state_word", "split", "dataset_name", "updated")
-    list_filter = ("state", SourceFilter, AgentFilter, SplitFilter, "dataset", DeletedFilter)
+    list_filter = ("state", SourceFilter, AgentFilter, DisagreementFilter, SplitFilter, "dataset", DeletedFilter)
     list_select_related = ("dataset__pool", "group", "gold")
     search_fields = ("text", "=external_id")
     search_help_text = _("Words of the text, or the id in its source")

@@ -20,6 +20,8 @@ let step = 0;
 let drawnAt = Date.now();
 let active = Date.now();
 let draftTimer = 0;
+let sent = { state: "saved", waiting: 0 }; // how the outbox stands
+let missing = ""; // why the next item is not here yet: "", "fetching" (and trying again) or "signed-out"
 
 document.documentElement.classList.add("lb-live");
 
@@ -34,12 +36,11 @@ function change(edit) {
   problem("");
   if (same(before, after)) return;
   changes.push(before);
-  if (form.dataset.only !== undefined) return after.agents.length || after.none ? submit() : undefined; // one question, one key
+  if (form.dataset.only !== undefined && (after.agents.length || after.none)) return submit(); // one question, one key
   keepDraft();
 }
 
 function keepDraft() {
-  if (form.dataset.only !== undefined) return;
   localStorage.setItem(`${root.dataset.store}.draft.${form.dataset.query}`, JSON.stringify(chosen(form)));
   show("saving");
   clearTimeout(draftTimer);
@@ -150,6 +151,7 @@ function place(next, its = []) {
   if (form) form.remove();
   form = next;
   changes = its;
+  arrived();
   stage.append(form);
   form.before = chosen(form);
   drawnAt = Date.now();
@@ -181,7 +183,9 @@ function beside() {
 
 async function fetchItem(url) {
   const response = await fetch(url, { headers: { Accept: "application/json" }, signal: AbortSignal.timeout(10000) });
-  if (!response.ok || response.redirected) throw new Error(String(response.status));
+  if (!response.ok || response.redirected) {
+    throw Object.assign(new Error(String(response.status)), { signedOut: response.redirected || [401, 403].includes(response.status) });
+  }
   return response.json();
 }
 
@@ -210,17 +214,24 @@ async function advance() {
         if (outbox.entries().length === 0) return nothing(item.html);
         await settled(); // the last answers may free what is held
       }
-    } catch {
-      show("retrying");
+    } catch (error) {
+      missing = error.signedOut ? "signed-out" : "fetching";
+      draw();
       await new Promise((done) => setTimeout(done, wait));
     }
   }
+}
+
+function arrived() {
+  missing = "";
+  draw();
 }
 
 const settled = () => new Promise((done) => setTimeout(done, 400));
 
 function nothing(html) {
   byId("lb-nothing")?.remove();
+  arrived();
   stage.append(parsed(html));
 }
 
@@ -293,8 +304,16 @@ function count(reply) {
 }
 
 function show(state, waiting = 0) {
+  sent = { state, waiting };
+  draw();
+}
+
+// One line for two matters: whether everything is saved, and, where it is, whether the next item is being waited for.
+function draw() {
+  let { state, waiting } = sent;
   if (state === "saved" && draftTimer) state = "saving";
-  const text = { saved: words.saved, saving: words.saving, retrying: words.retrying, "signed-out": words.signedOut }[state];
+  if (state === "saved" && missing) state = missing;
+  const text = { saved: words.saved, saving: words.saving, retrying: words.retrying, fetching: words.fetching, "signed-out": words.signedOut }[state];
   saved.dataset.state = state;
   saved.textContent = waiting > 1 ? `${text} · ${waiting} ${words.kept}` : text;
 }

@@ -46,13 +46,13 @@ def sign_in(browser: Browser, live_server) -> Iterator[Callable[..., BrowserCont
     contexts: list[BrowserContext] = []
     raised: list[str] = []
 
-    def enter(user: User, **options) -> BrowserContext:
+    def enter(user: User, base_url: str = live_server.url, **options) -> BrowserContext:
         client = Client()
         client.force_login(user)
-        context = browser.new_context(base_url=live_server.url, **options)
+        context = browser.new_context(base_url=base_url, **options)
         context.set_default_timeout(10_000)
         cookie = client.cookies[settings.SESSION_COOKIE_NAME].value
-        context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": live_server.url}])
+        context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": base_url}])
         context.on("page", lambda page: page.on("pageerror", lambda error: raised.append(str(error))))
         contexts.append(context)
         return context

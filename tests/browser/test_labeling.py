@@ -175,8 +175,23 @@ def test_what_is_chosen_stays_while_the_server_is_away_over_a_reload_too(sign_in
     page.unroute(away)
     wait_saved(page)
     press(page, "Enter")
+    expect(page.locator("#lb-nothing")).to_be_visible()
     wait_saved(page)
     assert current_labels() == {"only one": [2, 4]}
+
+
+def test_what_is_saved_says_so_while_the_next_query_does_not_arrive(sign_in, person):
+    make_pool(12, ["one", "two"])
+    page = sign_in(person("ana")).new_page()
+    away = re.compile(r"/label/next/")
+    page.route(away, lambda route: route.abort())
+    page.goto(LABEL)
+    press(page, "Digit1", "Enter")
+    saved = page.locator("#lb-saved")
+    expect(saved).to_have_text("Saved. The next query does not arrive, retrying")
+    page.unroute(away)
+    expect(page.locator("#lb-item .rw-query-text")).to_have_text("two", timeout=20_000)
+    expect(saved).to_have_text("Saved ✓")
 
 
 def test_two_tabs_of_one_person_see_both_versions(sign_in, person):
@@ -194,7 +209,9 @@ def test_two_tabs_of_one_person_see_both_versions(sign_in, person):
     expect(dialog.locator('[data-side="theirs"]')).to_have_text("Agent 0")
     expect(dialog.locator('[data-side="mine"]')).to_have_text("Agent 1")
     dialog.get_by_role("button", name="Keep this one").press("Enter")
+    expect(dialog).to_be_hidden()
     press(second, "Enter")
+    expect(second.locator("#lb-item .rw-query-text")).to_have_text("another")
     wait_saved(second)
     assert current_labels() == {"only one": [1]}
     assert Label.objects.filter(query__text="only one").count() == 2, "the first one is kept, superseded"

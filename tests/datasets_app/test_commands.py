@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command, get_commands, loa
 
 from agents_app.models import Agent, Pool
 from datasets_app import labels, snapshots
-from datasets_app.models import Dataset, Import, Label, Query
+from datasets_app.models import Dataset, Import, Label, Query, QueueItem
 
 ALL = [0, 1, 2, 3]
 COMMANDS = ("load_pool", "import_queries", "export_labels", "dataset_stats", "dataset_split")
@@ -134,6 +134,7 @@ def test_import_queries_guesses_the_format_and_reports(pool: Pool, tmp_path: Pat
     assert "tickets.csv:3, required_agents: unknown agent 9" in err
     query = Query.objects.get()
     assert (query.dataset.name, query.group.split) == ("Tickets", "val")
+    assert QueueItem.objects.get().query == query, "no labeler waits for the queue to be filled"
 
 
 def test_import_queries_shows_the_first_problems_only(pool: Pool, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from django.utils import timezone
 from agents_app.models import Agent, Pool
 from datasets_app import imports, labels, queries, snapshots
 from datasets_app.models import Dataset, Gold, Import, ImportChunk, ImportProblem, Label, Query, SplitGroup
-from training_app.engine.data import MAX_TEXT
+from training_app.engine.files import MAX_TEXT
 
 ALL = [0, 1, 2, 3]
 

@@ -14,7 +14,7 @@ from django.utils import timezone
 from agents_app.models import Agent, Pool
 from datasets_app import exports, imports, labels, snapshots
 from datasets_app.models import Dataset, Query
-from training_app.engine.data import read_folder
+from training_app.engine.files import read_folder
 
 ALL = [0, 1, 2, 3]
 

@@ -16,7 +16,7 @@ from django.urls import reverse
 
 from agents_app.models import AuditEntry, Pool
 from datasets_app import imports, labels, tasks, uploads
-from datasets_app.models import Dataset, Import, ImportChunk, ImportProblem, Query, Snapshot
+from datasets_app.models import Dataset, Import, ImportChunk, ImportProblem, Query, QueueItem, Snapshot
 
 ALL = [0, 1, 2, 3]
 
@@ -113,6 +113,7 @@ def test_a_file_walks_from_the_form_to_the_report(
     assert tasks.read_upload(upload.pk) == "done"
     assert tasks.read_upload(upload.pk) == "not queued"
     assert not ImportChunk.objects.exists()
+    assert QueueItem.objects.count() == Query.objects.count() > 0, "no labeler waits for the queue to be filled"
     query = Query.objects.get()
     assert (query.text, query.group.split, query.gold.required) == ("refund", "test", [0])
 

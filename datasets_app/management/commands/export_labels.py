@@ -10,7 +10,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from datasets_app import exports
 from datasets_app.management.console import bar, dataset_named, pool_of
-from training_app.engine.data import FORMATS, Row
+from training_app.engine.data import Row
+from training_app.engine.files import FORMATS
 
 
 class Command(BaseCommand):

@@ -4,10 +4,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from datasets_app import imports, queries
+from datasets_app import imports, queries, queue
 from datasets_app.management.console import ImportBar, existing_file, pool_of, tell
 from datasets_app.models import Split
-from training_app.engine.data import FORMATS
+from training_app.engine.files import FORMATS
 
 
 class Command(BaseCommand):
@@ -43,6 +43,7 @@ class Command(BaseCommand):
             raise CommandError(f"{path}: {error.strerror or error}") from None
         finally:
             progress.close()
+        queue.fill(pool)
         tell(self, [upload])
         if upload.rows_read and upload.rejected == upload.rows_read:
             raise CommandError(f"{path}: no row of it could be read in; the first problem: {upload.problems.first()}")

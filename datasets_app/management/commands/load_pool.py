@@ -8,9 +8,10 @@ from django.utils.text import slugify
 
 from agents_app import pools
 from agents_app.models import Pool
-from datasets_app import imports, queries
+from datasets_app import imports, queries, queue
 from datasets_app.management.console import ImportBar, tell
-from training_app.engine.data import DataError, read_agents
+from training_app.engine.data import DataError
+from training_app.engine.files import read_agents
 
 
 class Command(BaseCommand):
@@ -66,4 +67,5 @@ class Command(BaseCommand):
             raise CommandError(f"{directory}: {error.strerror or error}") from None
         finally:
             progress.close()
+        queue.fill(pool)
         tell(self, uploads)

@@ -4,7 +4,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from datasets_app import bulk, labels, queue
+from agents_app.models import AuditEntry
+from datasets_app import bulk, disagreement, labels, queue
 from datasets_app.models import BulkChange, Gold, Label, PrelabelJob, Query
 
 CHANGELIST = reverse("admin:datasets_app_query_changelist")
@@ -68,3 +69,26 @@ def test_an_agent_is_chosen_counted_and_changed(client, pool, plain, queries, ac
     client.post(reverse("bulk_apply", args=[pool.slug]), chosen)
     assert BulkChange.objects.get().changed == changed
     assert Query.objects.count() == 6
+
+
+def test_queries_are_found_by_disagreement(client, pool, plain, queries, person):
+    queue.fill(pool)
+    for query, ana, ben, llm in ((queries[0], [0], [1], [0]), (queries[1], [2], [2], [3]), (queries[2], [2], [2], [2])):
+        labels.record(query, source="human", author=person(f"ana{query.pk}"), required=ana, asked=range(4))
+        labels.record(query, source="human", author=person(f"ben{query.pk}"), required=ben, asked=range(4))
+        labels.record(query, source="llm", required=llm, asked=range(4))
+    disagreement.measure([query.pk for query in queries])
+
+    def found(kind):
+        shown = client.get(CHANGELIST, {"disagreement": kind}).context["cl"].queryset
+        return set(shown.values_list("pk", flat=True))
+
+    assert found("people") == {queries[0].pk}
+    assert found("llm") == {queries[0].pk, queries[1].pk}
+
+
+def test_what_is_sent_is_recorded(client, pool, plain, queries):
+    queue.fill(pool)
+    act(client, "send_to_queue", queries[0])
+    entry = AuditEntry.objects.get(action="queries.sent")
+    assert (entry.actor_name, entry.detail["via"]) == ("root", "admin")

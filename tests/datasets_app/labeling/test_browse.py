@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from datasets_app import browse, bulk, labels, queue
-from datasets_app.models import Assignment, BulkChange, Draft, Gold, Label, Query, SplitGroup
+from datasets_app.models import Assignment, BulkChange, Draft, Gold, Label, Query, QueueItem, SplitGroup
 
 
 def url(name, pool, *args):
@@ -257,11 +257,21 @@ def test_erasing_forgets_drafts_and_remarks_and_asks_no_more(client, pool, plain
     lease = queue.open_item(known[4], ana, pool)
     Draft.objects.create(query=known[4], person=ana, required=[1])
     queue.skip(lease, "this is Mrs Miller of 4 Elm Road")
+    QueueItem.objects.filter(pk=lease.item_id).update(note="Mrs Miller was sent to the wrong agent")
     before = queue.left(pool)
     client.post(url("query_erase", pool, known[4].pk), {"sure": "1"})
     assert not Draft.objects.exists()
     assert Assignment.objects.get(pk=lease.pk).reason == ""
+    assert QueueItem.objects.get(pk=lease.item_id).note == ""
     assert queue.left(pool) == before - 1
+
+
+def test_erasing_takes_out_what_an_llm_said_of_the_text(client, pool, plain, known):
+    made = {"model": "m", "fallback": "keyword", "error": "names agent 'Ana Diaz', which does not exist"}
+    label = labels.record(known[0], source="llm", required=[1], asked=range(4), provenance=made)
+    client.post(url("query_erase", pool, known[0].pk), {"sure": "1"})
+    label.refresh_from_db()
+    assert label.provenance == {"model": "m", "fallback": "keyword"}
 
 
 def test_erasing_asks_first_and_takes_the_text_out(client, pool, plain, known):
@@ -284,3 +294,10 @@ def test_sending_to_the_queue_from_the_page(client, pool, plain, known):
     before = queue.left(pool)
     client.post(url("query_send", pool, known[0].pk))
     assert queue.left(pool) == before + 1
+
+
+def test_the_way_back_keeps_the_whole_search(client, pool, known):
+    html = client.get(
+        url("bulk_preview", pool), {"action": "delete", "all": "1", "q": 'parcel & "a #1"'}
+    ).content.decode()
+    assert "?q=parcel+%26+%22a+%231%22" in html

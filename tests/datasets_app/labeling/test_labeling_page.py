@@ -195,6 +195,14 @@ def test_a_draft_of_another_tab_is_a_conflict(client, pool, plain, queries):
     assert draft(client, pool, queries[0], 2, writer="b", version=stale.json()["theirs"]["version"]).status_code == 200
 
 
+def test_the_same_draft_of_another_tab_is_no_conflict(client, pool, plain, queries):
+    """As when a page that is drawn anew saves what it kept while the old page's save is still on its way."""
+    draft(client, pool, queries[0], 1, writer="a")
+    assert draft(client, pool, queries[0], 1, writer="b", version=0).status_code == 200
+    assert draft(client, pool, queries[0], 1, 2, writer="b", step=2, version=0).status_code == 200
+    assert Draft.objects.get().required == [1, 2]
+
+
 def test_a_draft_that_comes_after_the_submit_is_not_kept(client, pool, plain, queries):
     send(client, pool, queries[0], 1)
     assert draft(client, pool, queries[0], 1, 2).status_code == 409

@@ -336,3 +336,23 @@ def test_a_killed_worker_is_gone_on_with_and_no_stored_answer_is_paid_for_twice(
     assert len(found()) == 60
     twice = {text for text, times in server.asked.items() if times > 1}
     assert twice & stored == set()
+
+
+def test_the_threads_ask_on_while_answers_are_written(pool, add_query, make, server, monkeypatch):
+    for n in range(40):
+        add_query(f"query {n}")
+    asked_on = []
+    write = prelabel_run._Turn._write
+
+    def slow(turn, replies):
+        if replies and not asked_on:
+            before = sum(server.asked.values())
+            until = time.monotonic() + 5
+            while sum(server.asked.values()) < before + 4 and time.monotonic() < until:
+                time.sleep(0.01)
+            asked_on.append(sum(server.asked.values()) - before)
+        write(turn, replies)
+
+    monkeypatch.setattr(prelabel_run._Turn, "_write", slow)
+    assert done(make(concurrency=2)).calls == 40
+    assert asked_on[0] >= 4

@@ -1,5 +1,6 @@
 """The queue: leases, idle time, order, shares; and twenty people at once."""
 
+import multiprocessing
 import random
 import threading
 from collections import Counter
@@ -7,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import Group, User
-from django.db import connections
+from django.db import OperationalError, connections
 from django.utils import timezone
 
 from agents_app.models import Agent, Pool
@@ -171,9 +172,9 @@ def test_the_evaluation_sample_is_drawn_at_random_whatever_the_order(pool, plain
 # ------------------------------------------------------------------------------------------------- twenty people at once
 
 
-@pytest.mark.django_db(transaction=True)
-def test_twenty_people_two_hundred_items_overlap_two():
-    """Every item gets exactly two labels, of two different people, whoever skips, dawdles or sends a submit twice."""
+@pytest.fixture
+def busy(transactional_db: None) -> tuple[Pool, list[User]]:
+    """A pool of 200 queries that two people each are to answer, and twenty labelers."""
     pool = Pool.objects.create(slug="busy", name="Busy", next_agent_number=3)
     Agent.objects.bulk_create([Agent(pool=pool, number=n, code=f"A{n}", name=f"Agent {n}") for n in range(3)])
     dataset = Dataset.objects.create(pool=pool, name="Queries")
@@ -185,29 +186,67 @@ def test_twenty_people_two_hundred_items_overlap_two():
     settings.overlap, settings.overlap_share = 2, 1.0
     settings.save()
     queue.fill(pool)
-    labelers = Group.objects.get_or_create(name="labeler")[0]
     people = [User.objects.create(username=f"p{n}") for n in range(20)]
-    labelers.user_set.set(people)
+    Group.objects.get_or_create(name="labeler")[0].user_set.set(people)
+    return pool, people
+
+
+def again(call):
+    """What a call returns, made again where the machine is so busy that SQLite gave up waiting for its lock, as the page does."""
+    while True:
+        try:
+            return call()
+        except OperationalError as error:
+            if "database is locked" not in str(error):
+                raise
+
+
+def work_off(pool: Pool, user: User, number: int) -> None:
+    """What one labeler does until nothing is left for them: answer, now and then dawdle, and now and then send a submit twice."""
+    draw, settings = random.Random(number), queue.settings_of(pool)
+    while True:
+        count = draw.choice((1, 2))
+        leases = again(lambda count=count: queue.take(pool, user, count=count))
+        if not leases:
+            if queue.left(pool) == 0 or not queue._candidates(settings, user, None).exists():
+                return
+            continue
+        for lease in leases:
+            if draw.random() < 0.05:
+                again(
+                    lambda lease=lease: queue._free(Assignment.objects.filter(pk=lease.pk))
+                )  # as if idle for too long
+                continue
+            choice = Choice(frozenset({draw.randrange(3)}), False, False, frozenset(range(3)))
+            for _ in range(draw.choice((1, 1, 2))):
+                again(
+                    lambda lease=lease, choice=choice: labeling.submit(
+                        lease, choice, key=f"{user.pk}-{lease.item_id}", base=0
+                    )
+                )
+
+
+def check_every_item_has_its_two_labels() -> None:
+    current = Label.objects.filter(superseded_at__isnull=True)
+    per_query = Counter(current.values_list("query_id", flat=True))
+    assert len(per_query) == 200, "none lost"
+    assert set(per_query.values()) == {2}, "none twice"
+    assert len(set(current.values_list("query_id", "author_id"))) == 400
+    assert Label.objects.count() == 400, "a submit that arrives twice is one label"
+    assert set(QueueItem.objects.values_list("needed", "taken")) == {(2, 2)}
+    assert set(Assignment.objects.values_list("state", flat=True)) == {"done"}
+
+
+def test_twenty_people_two_hundred_items_overlap_two(busy):
+    """Every item gets exactly two labels, of two different people, whoever skips, dawdles or sends a submit twice."""
+    pool, people = busy
     barrier = threading.Barrier(len(people))
     errors: list[BaseException] = []
 
     def work(number: int, user: User) -> None:
-        draw = random.Random(number)
         try:
             barrier.wait()
-            while True:
-                leases = queue.take(pool, user, count=draw.choice((1, 2)))
-                if not leases:
-                    if queue.left(pool) == 0 or not queue._candidates(settings, user, None).exists():
-                        break
-                    continue
-                for lease in leases:
-                    if draw.random() < 0.05:
-                        queue._free(Assignment.objects.filter(pk=lease.pk))  # as if the idle time had passed
-                        continue
-                    choice = Choice(frozenset({draw.randrange(3)}), False, False, frozenset(range(3)))
-                    for _ in range(draw.choice((1, 1, 2))):
-                        labeling.submit(lease, choice, key=f"{user.pk}-{lease.item_id}", base=0)
+            work_off(pool, user, number)
         except BaseException as error:
             errors.append(error)
         finally:
@@ -219,11 +258,25 @@ def test_twenty_people_two_hundred_items_overlap_two():
     for thread in threads:
         thread.join()
     assert errors == []
-    current = Label.objects.filter(superseded_at__isnull=True)
-    per_query = Counter(current.values_list("query_id", flat=True))
-    assert len(per_query) == 200, "none lost"
-    assert set(per_query.values()) == {2}, "none twice"
-    assert len(set(current.values_list("query_id", "author_id"))) == 400
-    assert Label.objects.count() == 400, "a submit that arrives twice is one label"
-    assert set(QueueItem.objects.values_list("needed", "taken")) == {(2, 2)}
-    assert set(Assignment.objects.values_list("state", flat=True)) == {"done"}
+    check_every_item_has_its_two_labels()
+
+
+def _work_alone(pool: Pool, user: User, number: int, barrier) -> None:
+    connections.close_all()
+    barrier.wait()
+    work_off(pool, user, number)
+
+
+def test_twenty_processes_two_hundred_items_overlap_two(busy):
+    """The same with a process for each person, as behind several web servers."""
+    pool, people = busy
+    context = multiprocessing.get_context("fork")
+    barrier = context.Barrier(len(people))
+    connections.close_all()  # a child must not speak over the parent's connection
+    workers = [context.Process(target=_work_alone, args=(pool, user, n, barrier)) for n, user in enumerate(people)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(300)
+    assert [worker.exitcode for worker in workers] == [0] * 20
+    check_every_item_has_its_two_labels()

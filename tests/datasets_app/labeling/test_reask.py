@@ -1,12 +1,14 @@
 """A changed pool: a new agent is not asked about, not negative, and a queue of its own asks that one question."""
 
+import re
+
 import pytest
 from django.test import Client
 from django.urls import reverse
 
 from agents_app import pools
 from datasets_app import labels, queue, reask
-from datasets_app.models import Gold, Label, QueueItem
+from datasets_app.models import Draft, Gold, Label, QueueItem
 
 
 def url(name, pool, *args):
@@ -100,3 +102,63 @@ def test_only_what_was_never_asked_is_asked(pool, queries, returns):
 def test_an_agent_of_a_pool_without_gold_asks_nothing(pool, plain, queries, ana):
     pools.add_agent(pool, "Returns", actor=ana)
     assert not QueueItem.objects.filter(agent__isnull=False).exists()
+
+
+def test_suggestions_stand_beside_the_question_where_the_source_knows_the_agent(client, pool, queries, returns, ana):
+    labels.record(queries[1], source="llm", required=[0], asked=range(4), scores={0: 0.9})
+    html = client.get(url("reask_item", pool, 4, queries[1].pk)).content.decode()
+    assert "lb-suggested" not in html, "an LLM that had not heard of the agent says nothing of it"
+    labels.record(queries[1], source="llm", required=[0, 4], asked=range(5), scores={0: 0.9, 4: 0.8})
+    html = client.get(url("reask_item", pool, 4, queries[1].pk)).content.decode()
+    assert "0.80" in html
+    assert "0.90" not in html
+    assert answer(client, pool, returns, queries[1], False).status_code == 200
+    made = Label.objects.get(author=ana, query=queries[1]).provenance
+    assert (made["agent"], made["kept"], made["removed"], made["blind"]) == (4, [], [4], False)
+
+
+def test_a_blind_question_suggests_nothing(client, pool, plain, queries, returns, ana):
+    plain.blind_share = 1.0
+    plain.save()
+    labels.record(queries[1], source="llm", required=[4], asked=range(5), scores={4: 0.8})
+    assert "lb-suggested" not in client.get(url("reask_item", pool, 4, queries[1].pk)).content.decode()
+    answer(client, pool, returns, queries[1], True)
+    assert Label.objects.get(author=ana, query=queries[1]).provenance["blind"] is True
+    base = str(Label.objects.get(author=ana, query=queries[0]).pk)
+    answer(client, pool, returns, queries[0], True, base=base)
+    extended = Label.objects.current().get(author=ana, query=queries[0])
+    assert extended.provenance["blind"] is False, "most of it was not made blind"
+
+
+def test_blind_lots_are_those_of_the_whole_query(pool, queries, returns):
+    for item in QueueItem.objects.filter(agent=returns):
+        assert item.blind_lot == queue.lots(0, item.query.text_hash)[2]
+    assert QueueItem.objects.filter(agent=returns, blind_lot__gt=0).exists()
+
+
+def test_an_answer_that_was_taken_back_is_a_draft_of_that_question_alone(client, pool, queries, returns, ana):
+    base = str(Label.objects.get(author=ana).pk)
+    answer(client, pool, returns, queries[0], True, base=base, unsure="1")
+    assert client.post(url("reask_undo", pool, 4), HTTP_ACCEPT="application/json").json()["what"] == "submit"
+    draft = Draft.objects.get()
+    assert (draft.agent, draft.required, draft.unsure) == (returns, [4], True)
+    html = client.get(url("reask_item", pool, 4, queries[0].pk)).content.decode()
+    assert re.search(r'name="agent" value="4" checked', html)
+    whole = client.get(url("label_item", pool, queries[0].pk)).content.decode()
+    assert not re.search(r'name="agent" value="4" checked', whole)
+    answer(client, pool, returns, queries[0], True, base=base)
+    assert not Draft.objects.exists()
+
+
+def test_a_draft_of_a_question_is_kept_beside_one_of_the_whole(client, pool, queries, returns, ana):
+    fields = {"asked": "4", "base": "0", "unsure": "1", "version": "0", "writer": "tab", "step": "1"}
+    json = {"HTTP_ACCEPT": "application/json"}
+    assert client.post(url("reask_draft", pool, 4, queries[1].pk), fields, **json).status_code == 200
+    fields |= {"asked": "0,1,2,3,4", "agent": "1", "unsure": ""}
+    assert client.post(url("label_draft", pool, queries[1].pk), fields, **json).status_code == 200
+    assert [(one.agent_id, one.required, one.unsure) for one in Draft.objects.order_by("pk")] == [
+        (returns.pk, [], True),
+        (None, [1], False),
+    ]
+    assert answer(client, pool, returns, queries[1], True).status_code == 200
+    assert Draft.objects.get().agent_id is None

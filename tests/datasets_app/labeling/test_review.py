@@ -132,7 +132,12 @@ def test_blind_and_shown_are_apart(pool, plain, queries, person):
     found = agreement.report(pool)
     assert (found.llm_blind.n, found.llm_blind.exact) == (2, 0.0)
     assert (found.llm_shown.n, found.llm_shown.exact) == (2, 1.0)
-    assert agreement.report(pool, blind=True).llm[0].n == 2
+    assert [figure.n for _agent, _people, figure in found.agents] == [4] * 4
+    assert found.agents[2][2].value is not None
+    assert agreement.differing(pool, None, None, 2, llm=True) == [queries[0].pk, queries[1].pk]
+    assert agreement.differing(pool, None, None, None, llm=True, made="shown") == [queries[2].pk, queries[3].pk]
+    assert agreement.differing(pool, None, None, None, llm=True, made="blind") == [queries[0].pk, queries[1].pk]
+    assert agreement.report(pool, "unshown").llm[0].n == 2
 
 
 def test_agents_that_one_was_not_asked_about_stay_out(pool, plain, queries, pair):
@@ -143,6 +148,13 @@ def test_agents_that_one_was_not_asked_about_stay_out(pool, plain, queries, pair
     found = agreement.report(pool)
     assert found.exact == 1.0
     assert found.agents[3][1].n == 0
+    labels.record(queries[2], source="human", author=ana, required=[1], asked=EVERY)
+    labels.record(queries[2], source="human", author=ben, required=[1], asked=EVERY)
+    assert agreement.report(pool).whole.value == 1.0, "what was not asked is no disagreement"
+    labels.record(queries[3], source="human", author=ana, required=[0, 1], asked=EVERY)
+    labels.record(queries[3], source="human", author=ben, required=[0], asked=EVERY)
+    assert agreement.differing(pool, ana.pk, ben.pk, None)[0] == queries[3].pk
+    assert agreement.differing(pool, ana.pk, ben.pk, 3) == []
 
 
 # ------------------------------------------------------------------------------------------------------- deciding

@@ -1,0 +1,122 @@
+"""Every page that has a name, with something on it: no serious or critical finding of axe-core, in light at a desk and in dark at 320
+pixels, and nothing wider than the window."""
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import NoReverseMatch, URLPattern, get_resolver, reverse
+
+from agents_app import keys
+from agents_app.models import Agent, Pool
+from datasets_app import labels, snapshots
+from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
+from tests.browser.conftest import overflow
+from tests.browser.test_labeling import findings
+from tests.browser.test_review import worked  # noqa: F401
+from tests.training_app.serving import trained
+from training_app import decisions, registry
+from training_app.engine.router import Router
+from training_app.models import Run
+
+#: Seen elsewhere, or nothing to see: what signs out, and what leads away.
+ELSEWHERE = {"account_logout", "openid_connect_login", "openid_connect_callback"}
+
+
+@pytest.fixture
+def trained_pool(transactional_db: None) -> Pool:
+    """A pool "support" whose model is really trained, with its run, snapshot, scorecard and a decision."""
+    pool = Pool.objects.create(slug="support", name="Support", next_agent_number=3)
+    for agent in trained.AGENTS:
+        Agent.objects.create(pool=pool, number=agent.id, code=agent.code, name=agent.name)
+    dataset = Dataset.objects.create(pool=pool, name="Tickets")
+    for example in trained.examples()[:8]:
+        group = SplitGroup.objects.create(pool=pool, key=group_hash(example.text))
+        query = Query.objects.create(dataset=dataset, text=example.text, text_hash=text_hash(example.text), group=group)
+        labels.record(query, source="import", required=example.required, asked=range(3))
+    result = trained.result()
+    run = Run.objects.create(
+        pool=pool, snapshot=snapshots.take(pool), config={}, status=Run.Status.DONE, total=400, step=400
+    )
+    model = registry.register(run, pool, result.artifact, result.scorecard)
+    registry.promote(model, actor=None)
+    route = Router.load(result.artifact).route("refund the invoice")
+    number = decisions.new_id(1_700_000_000.0)
+    decisions.insert(
+        [decisions.Pending(number, pool.pk, model.pk, None, "refund the invoice", route, dict(route.scores), 90, 1_700_000_000.0)]
+    )  # fmt: skip
+    pool.decision = uuid.UUID(int=number)
+    return pool
+
+
+def named() -> Iterator[tuple[str, list[str], bool]]:
+    """Every address of the product that has a name, with its parts, and whether it is about training and answering."""
+    for entry in get_resolver().url_patterns:
+        if getattr(entry, "app_name", None) == "admin":
+            continue
+        for pattern in [entry] if isinstance(entry, URLPattern) else entry.url_patterns:
+            for one in [pattern] if isinstance(pattern, URLPattern) else pattern.url_patterns:
+                if one.name and one.name not in ELSEWHERE:
+                    yield one.name, list(one.pattern.converters), one.callback.__module__.startswith("training_app")
+
+
+def pages(user: User, fills: dict[str, dict[str, Any]]) -> list[str]:
+    """The addresses of whole pages among them, each in the pool that has what it shows."""
+    client = Client()
+    client.force_login(user)
+    found = []
+    for name, parts, answers in named():
+        for fill in sorted(fills.values(), key=lambda fill: (fill["slug"] == "support") != answers):
+            if any(part not in fill for part in parts):
+                continue
+            try:
+                path = reverse(name, kwargs={part: fill[part] for part in parts})
+            except NoReverseMatch:
+                continue
+            answer = client.get(path)
+            if answer.status_code == 200 and b"<html" in getattr(answer, "content", b""):
+                found.append(path)
+                break
+    return found
+
+
+@pytest.fixture
+def everything(worked: Pool, trained_pool: Pool, person) -> tuple[User, list[str]]:  # noqa: F811
+    """An admin, and every page."""
+    admin = person("adam", "admin")
+    key, _secret = keys.create_key("Shop", [worked, trained_pool], ["route"])
+    common = {"key_id": key.pk, "user_id": person("zoe").pk}
+    fills: dict[str, dict[str, Any]] = {
+        "support": {
+            "slug": "support", "number": 1, "version": 1, "run_id": trained_pool.runs.get().pk,
+            "decision_id": trained_pool.decision, **common,
+        },
+        "big": {
+            "slug": "big", "number": 3, "query_id": Query.objects.filter(dataset__pool=worked).first().pk,
+            "job_id": worked.prelabel_jobs.get().pk, **common,
+        },
+    }  # fmt: skip
+    return admin, pages(admin, fills)
+
+
+@pytest.mark.any_database
+def test_every_page_with_a_name_can_be_used_by_everybody(sign_in, everything):
+    admin, paths = everything
+    assert len(paths) > 40
+    page = sign_in(admin).new_page()
+    wrong: dict[str, list[str]] = {}
+    for path in paths:
+        page.set_viewport_size({"width": 1280, "height": 800})
+        page.goto(path)
+        found = findings(page)
+        page.set_viewport_size({"width": 320, "height": 640})
+        page.evaluate("document.documentElement.classList.add('dark')")
+        found += [f"dark: {one}" for one in findings(page)]
+        if overflow(page):
+            found.append(f"{overflow(page)} px too wide at 320")
+        if found:
+            wrong[path] = found
+    assert wrong == {}
