@@ -171,12 +171,21 @@ class AgentAdmin(NeverDeleted, ModelAdmin):
 class ApiKeyAdmin(NeverDeleted, ModelAdmin):
     """Keys are made on the settings page or by command, where the secret is shown once. Here they are seen and revoked."""
 
-    list_display = ("name", "prefix", "scope_list", "pool_list", "created_by", "created_at", "expires_at", "revoked_at")
+    fields = (
+        "name",
+        "prefix",
+        "scope_list",
+        "person",
+        "pool_list",
+        "created_by",
+        "created_at",
+        "expires_at",
+        "revoked_at",
+    )
+    readonly_fields = list_display = fields
     list_filter = ("pools", ("revoked_at", admin.EmptyFieldListFilter))
-    list_select_related = ("created_by",)
+    list_select_related = ("created_by", "person")
     search_fields = ("name", "prefix")
-    fields = ("name", "prefix", "scope_list", "pool_list", "created_by", "created_at", "expires_at", "revoked_at")
-    readonly_fields = fields
     actions = ("revoke",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:

@@ -6,7 +6,7 @@ SHA-256. Nothing is pickled, so reading a file runs nothing that came with it. E
 while others go on writing, and is streamed both ways: memory holds one batch of rows.
 
 Left out are sessions (everybody signs in again), the counts of failed sign-ins (a cache's), the job queue and the results of its
-jobs (they are pickled, and belong to processes that are gone), and the admin's own short log of clicks.
+jobs (they are pickled, and belong to processes that are gone), processes' signs of life, and the admin's own short log of clicks.
 """
 
 import base64
@@ -32,7 +32,12 @@ from django.db.migrations.recorder import MigrationRecorder
 from agents_app.models import Stamp
 
 FORMAT = 1
-LEFT_OUT = frozenset({"sessions.Session", "admin.LogEntry", "django_q.OrmQ", "django_q.Task"})
+LEFT_OUT = frozenset(
+    {
+        "sessions.Session", "admin.LogEntry", "django_q.OrmQ", "django_q.Task", "training_app.ProcessSign",
+        "training_app.WatchTurn",
+    }
+)  # fmt: skip
 # What `migrate` itself fills: a database with rows in these alone is an empty one.
 MADE_BY_MIGRATE = frozenset(
     {"auth_permission", "auth_group", "auth_group_permissions", "django_content_type", "django_q_schedule"}

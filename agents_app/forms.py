@@ -7,10 +7,11 @@ from allauth.account.forms import LoginForm
 from django import forms
 from django.contrib.auth.forms import PasswordResetForm
 from django.contrib.auth.models import User
+from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import BASE_INPUT_CLASSES
 
-from agents_app.access import Role
+from agents_app.access import IMPLIED, Role
 from agents_app.models import ApiKey, Pool
 
 ROLE_CHOICES = [
@@ -161,6 +162,12 @@ class KeyForm(forms.Form):
     pools = forms.ModelMultipleChoiceField(
         label=_("In the pools"), queryset=Pool.objects.none(), widget=forms.CheckboxSelectMultiple
     )
+    labels_as = forms.ModelChoiceField(
+        label=_("Labels as"),
+        queryset=User.objects.none(),
+        required=False,
+        help_text=_("For keys that may label: whose labels they are."),
+    )
     days = forms.IntegerField(
         label=_("Expires after days"), required=False, min_value=1, max_value=3650, help_text=_("Blank: never.")
     )
@@ -170,6 +177,16 @@ class KeyForm(forms.Form):
         pools = self.fields["pools"]
         assert isinstance(pools, forms.ModelMultipleChoiceField)
         pools.queryset = Pool.objects.only("slug", "name")
+        labels_as = self.fields["labels_as"]
+        assert isinstance(labels_as, forms.ModelChoiceField)
+        may_label = Q(groups__name__in=[role for role in Role if Role.LABELER in IMPLIED[role]]) | Q(is_superuser=True)
+        labels_as.queryset = User.objects.filter(may_label, is_active=True).order_by("username").distinct()
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if ApiKey.Scope.LABEL in cleaned.get("scopes", ()) and not cleaned.get("labels_as"):
+            self.add_error("labels_as", _("Choose whose labels they will be."))
+        return cleaned
 
 
 class InviteForm(forms.Form):

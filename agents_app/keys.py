@@ -9,6 +9,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents_app import audit
+from agents_app.access import Role, roles_of
 from agents_app.models import ApiKey, Pool, Stamp
 
 PREFIX_LENGTH = 8  # "rw_" and five more: enough to tell keys apart, 226 of the 256 bits stay unknown
@@ -25,11 +26,13 @@ def create_key(
     created_by: User | None = None,
     expires_at: datetime | None = None,
     *,
+    labels_as: User | None = None,
     actor_name: str = "",
 ) -> tuple[ApiKey, str]:
     """A new key for `pools` with `scopes`, and its secret, which exists nowhere but in this answer.
 
-    Raises KeyRefused when the name is blank, no pool or scope is given, a scope is unknown, or the expiry has passed.
+    `labels_as`: whose labels they are that come with the scope `label`. Raises KeyRefused when the name is blank, no pool or scope
+    is given, a scope is unknown, the expiry has passed, or a key that labels is nobody's or that of somebody who may not label.
     """
     name, pools = name.strip(), list(pools)
     if not name:
@@ -46,6 +49,14 @@ def create_key(
         )
     if expires_at is not None and expires_at <= timezone.now():
         raise KeyRefused(_("The key would have expired already. Choose a later time."))
+    if ApiKey.Scope.LABEL not in scopes:
+        labels_as = None
+    elif labels_as is None:
+        raise KeyRefused(_("A key that may label needs a person: whose labels will they be?"))
+    elif Role.LABELER not in roles_of(labels_as):
+        raise KeyRefused(
+            _("%(person)s may not label. Give them the role first.") % {"person": labels_as.get_username()}
+        )
     secret = ApiKey.new_secret()
     with transaction.atomic():
         key = ApiKey.objects.create(
@@ -53,6 +64,7 @@ def create_key(
             prefix=secret[:PREFIX_LENGTH],
             digest=ApiKey.digest_of(secret),
             scopes=[scope for scope in ApiKey.Scope.values if scope in scopes],
+            person=labels_as,
             created_by=created_by,
             expires_at=expires_at,
         )
@@ -63,7 +75,8 @@ def create_key(
             actor_name=actor_name,
             target=str(key),
             pool=pools[0] if len(pools) == 1 else None,
-            detail={"scopes": key.scopes, "pools": [pool.slug for pool in pools]},
+            detail={"scopes": key.scopes, "pools": [pool.slug for pool in pools]}
+            | ({"labels_as": labels_as.get_username()} if labels_as else {}),
         )
         Stamp.bump()
     return key, secret

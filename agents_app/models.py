@@ -59,6 +59,11 @@ class Agent(models.Model):
         ACTIVE = "active", _("Active")
         RETIRED = "retired", _("Retired")
 
+    class Cold(models.TextChoices):
+        POOL = "pool", _("As the pool says")
+        ALWAYS = "always", _("Always")
+        NEVER = "never", _("Never")
+
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="agents")
     number = models.PositiveIntegerField(_("id"), help_text=_("The agent's id in this pool; it never changes meaning."))
     code = models.CharField(
@@ -73,6 +78,18 @@ class Agent(models.Model):
     cost = models.FloatField(_("cost"), default=0.0, help_text=_("Cost of one call, in any unit that the pool shares."))
     state = models.CharField(_("state"), max_length=8, choices=State.choices, default=State.ACTIVE)
     available = models.BooleanField(_("available"), default=True, help_text=_("Off: never routed to, until on again."))
+    unavailable_since = models.DateTimeField(_("unavailable since"), null=True, blank=True, editable=False)
+    unavailable_why = models.CharField(_("why it is unavailable"), max_length=200, blank=True, editable=False)
+    paused_by_check = models.BooleanField(
+        default=False, editable=False, help_text=_("Its health check paused it, and will bring it back.")
+    )
+    cold = models.CharField(
+        _("routed before a model has learnt it"),
+        max_length=6,
+        choices=Cold.choices,
+        default=Cold.POOL,
+        help_text=_("By its description, until a model that knows it is promoted."),
+    )
     merged_into = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="merged_from")
     created_at = models.DateTimeField(auto_now_add=True)
     retired_at = models.DateTimeField(null=True, blank=True, editable=False)
@@ -90,6 +107,9 @@ class Agent(models.Model):
             models.CheckConstraint(condition=models.Q(state__in=("active", "retired")), name="agent_state_known"),
             models.CheckConstraint(condition=models.Q(cost__gte=0), name="agent_cost_not_negative"),
             models.CheckConstraint(
+                condition=models.Q(cold__in=("pool", "always", "never")), name="agent_cold_routing_known"
+            ),
+            models.CheckConstraint(
                 condition=models.Q(merged_into__isnull=True) | models.Q(state="retired"), name="merged_agent_is_retired"
             ),
         )
@@ -101,6 +121,20 @@ class Agent(models.Model):
     def hue(self) -> int:
         """A colour angle in degrees that never changes: successive ids lie a golden angle apart."""
         return round(self.number * 137.508) % 360
+
+
+class HealthCheck(models.Model):
+    """An address that tells whether an agent can work. The check pauses the agent after some failures and brings it back."""
+
+    agent = models.OneToOneField(Agent, on_delete=models.CASCADE, related_name="health")
+    url = models.URLField(_("address"), max_length=500)
+    failures = models.PositiveIntegerField(_("failures in a row"), default=0)
+    checked_at = models.DateTimeField(null=True)
+    ok = models.BooleanField(null=True)
+    said = models.CharField(_("what it said"), max_length=200, blank=True)
+
+    def __str__(self) -> str:
+        return self.url
 
 
 class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
@@ -125,6 +159,16 @@ class ApiKey(models.Model):
     digest = models.CharField(max_length=64, unique=True, editable=False)
     scopes = models.JSONField(_("scopes"), default=list)
     pools = models.ManyToManyField(Pool, related_name="api_keys", verbose_name=_("pools"))
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        editable=False,
+        related_name="+",
+        verbose_name=_("labels as"),
+        help_text=_("Whose labels they are that are made with this key."),
+    )
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, editable=False, related_name="+"
     )

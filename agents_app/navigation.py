@@ -42,13 +42,14 @@ ENTRIES = (
     Entry("runs", _("Runs"), "play_circle", frozenset({Role.OPS}), ("run",)),
     Entry("models", _("Models"), "deployed_code", frozenset({Role.OPS}), ("model", "promot", "rollback")),
     Entry("decisions", _("Decisions"), "receipt_long", frozenset({Role.OPS}), ("decision",)),
+    Entry("alarms", _("Alarms"), "notifications", frozenset({Role.OPS}), ("alarm", "drift")),
     Entry("playground", _("Playground"), "alt_route", frozenset({Role.OPS}), ("playground",)),
     Entry(
         "settings",
         _("Settings"),
         "settings",
         frozenset({Role.REVIEWER, Role.OPS}),
-        ("settings", "people", "person", "key", "audit", "prelabel"),
+        ("settings", "people", "person", "key", "audit", "prelabel", "receiver"),
     ),
 )
 

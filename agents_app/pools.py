@@ -21,7 +21,7 @@ from django.utils.text import slugify
 from django.utils.translation import gettext as _
 
 from agents_app import audit
-from agents_app.models import Agent, Pool, Stamp
+from agents_app.models import Agent, HealthCheck, Pool, Stamp
 from training_app.engine import data
 
 CODE_LETTERS = string.ascii_uppercase + string.digits
@@ -216,11 +216,11 @@ def _check_code(agent: Agent, present: Iterable[Agent]) -> None:
 
 
 def update_agent(agent: Agent, *, actor: User | None, actor_name: str = "", **changes: Any) -> Agent:
-    """Change name, description, keywords, code or cost of an agent; its id stays. Returns it; raises PoolError.
+    """Change name, description, keywords, code, cost or cold routing of an agent; its id stays. Returns it; raises PoolError.
 
     Nothing is written where nothing changes.
     """
-    unknown = set(changes) - {"name", "description", "keywords", "code", "cost"}
+    unknown = set(changes) - {"name", "description", "keywords", "code", "cost", "cold"}
     if unknown:
         raise TypeError(f"update_agent: cannot change {', '.join(sorted(unknown))}")
     with _changing(agent.pool):
@@ -254,13 +254,26 @@ def rename(agent: Agent, name: str, *, actor: User | None) -> Agent:
     return update_agent(agent, actor=actor, name=name)
 
 
-def set_available(agent: Agent, available: bool, *, actor: User | None, actor_name: str = "") -> Agent:
-    """Turn routing to an agent off or on, in every process within two seconds; labels and training are not touched."""
+def set_available(
+    agent: Agent, available: bool, *, actor: User | None, actor_name: str = "", why: str = "", by_check: bool = False
+) -> Agent:
+    """Turn routing to an agent off or on, in every process within two seconds; labels and training are not touched.
+
+    `why` is shown beside a paused agent. What a health check (`by_check`) paused it brings back; what a person paused it leaves alone.
+    """
     with _changing(agent.pool):
-        if Agent.objects.filter(pk=agent.pk, available=not available).update(available=available):
+        changes = {
+            "available": available,
+            "unavailable_since": None if available else timezone.now(),
+            "unavailable_why": "" if available else why.strip()[:200],
+            "paused_by_check": by_check and not available,
+        }
+        if Agent.objects.filter(pk=agent.pk, available=not available).update(**changes):
             action = "agent.available" if available else "agent.unavailable"
-            _tell(action, agent.pool, agent, actor, actor_name)
-    agent.available = available
+            _tell(action, agent.pool, agent, actor, actor_name, {"why": changes["unavailable_why"]} if why else None)
+            if available:
+                HealthCheck.objects.filter(agent=agent).update(failures=0)
+    agent.refresh_from_db()
     return agent
 
 

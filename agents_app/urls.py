@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from agents_app.views import agents, passwords, people, settings, signin
+from agents_app.views import agents, live, passwords, people, settings, signin
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("pools/new/", agents.pool_new, name="pool_new"),
@@ -12,6 +12,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("p/<slug:slug>/agents/add/several/", agents.agents_add_several, name="agents_add_several"),
     path("p/<slug:slug>/agents/<int:number>/", agents.agent_edit, name="agent_edit"),
     path("p/<slug:slug>/agents/<int:number>/available/", agents.agent_available, name="agent_available"),
+    path("p/<slug:slug>/agents/<int:number>/live/", live.agent_live, name="agent_live"),
     path("p/<slug:slug>/agents/<int:number>/retire/", agents.agent_retire, name="agent_retire"),
     path("p/<slug:slug>/agents/<int:number>/restore/", agents.agent_restore, name="agent_restore"),
     path("p/<slug:slug>/agents/<int:number>/merge/", agents.agent_merge, name="agent_merge"),

@@ -46,6 +46,11 @@ STATES = {
     "expired": gettext_lazy("Expired"),
     "invited": gettext_lazy("Invited"),
     "deactivated": gettext_lazy("Deactivated"),
+    "waiting": gettext_lazy("Waiting"),
+    "delivered": gettext_lazy("Delivered"),
+    "muted": gettext_lazy("Muted"),
+    "drifts": gettext_lazy("Drifts"),
+    "steady": gettext_lazy("As before"),
 }
 NOTHING = "–"
 

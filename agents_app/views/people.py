@@ -1,13 +1,16 @@
 """Pages: the people of this site, and the trail of what they did. Both are the site's, not a pool's."""
 
+import json
+from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.paginator import Paginator
-from django.db.models import Q
-from django.http import HttpRequest, HttpResponse
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils import timezone
@@ -25,6 +28,7 @@ from agents_app.people import PeopleError
 from agents_app.views.settings import draw
 
 PAGE = 50
+EXPORTED_AT_ONCE = 500
 
 
 def _base_url(request: HttpRequest) -> str:
@@ -133,8 +137,9 @@ def person_activate(request: HttpRequest, user_id: int) -> HttpResponse:
 
 @require_role(Role.OPS)
 @require_GET
-def audit(request: HttpRequest) -> HttpResponse:
-    """Who did what, latest first: `?actor=`, `?action=`, `?in=` (a pool's slug), `?from=` and `?to=` (days) filter."""
+def audit(request: HttpRequest) -> HttpResponseBase:
+    """Who did what, latest first: `?actor=`, `?action=` (or its noun, as `model.`), `?in=` (a pool's slug), `?from=` and `?to=` (days)
+    filter, `?format=jsonl` exports what is left."""
     entries = AuditEntry.objects.select_related("pool")
     wanted = {name: request.GET.get(name, "").strip() for name in ("actor", "action", "in", "from", "to")}
     problems = []
@@ -153,15 +158,64 @@ def audit(request: HttpRequest) -> HttpResponse:
         else:
             start = datetime.combine(day + timedelta(days=days), datetime.min.time())
             entries = entries.filter(**{lookup: timezone.make_aware(start)})
+    if request.GET.get("format") == "jsonl" and not problems:
+        return StreamingHttpResponse(
+            _lines(entries),
+            content_type="application/x-ndjson",
+            headers={"Content-Disposition": 'attachment; filename="audit.jsonl"'},
+        )
+    rows = Paginator(entries, PAGE).get_page(request.GET.get("page"))
+    address = request.GET.copy()
+    address["format"] = "jsonl"
+    actions = list(AuditEntry.objects.order_by("action").values_list("action", flat=True).distinct())
     context: dict[str, Any] = {
-        "rows": Paginator(entries, PAGE).get_page(request.GET.get("page")),
+        "rows": rows,
+        "entries": [(entry, _said(entry.detail)) for entry in rows],
         "wanted": wanted,
-        "actions": list(AuditEntry.objects.order_by("action").values_list("action", flat=True).distinct()),
+        "actions": actions,
+        "nouns": sorted({action.partition(".")[0] + "." for action in actions}),
+        "export": f"?{address.urlencode()}",
         "pools": pools_of(request),
         "problems": problems,
         "filtered": any(wanted.values()),
     }
     return draw(request, "agents_app/audit.html", "audit", context, title=_("Audit trail"), pool=None)
+
+
+def _said(detail: dict[str, Any]) -> list[tuple[str, str]]:
+    """The details of an entry, each in words; what says nothing is left out."""
+    found = []
+    for name, value in detail.items():
+        if value in (None, "", [], {}):
+            continue
+        words = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        if isinstance(value, list):
+            words = ", ".join(map(str, value))
+        elif isinstance(value, bool):
+            words = _("yes") if value else _("no")
+        found.append((name.replace("_", " "), words[:12] + "…" if name == "digest" else words))
+    return found
+
+
+def _lines(entries: "QuerySet[AuditEntry]") -> Iterator[str]:
+    columns = ("pk", "at", "actor_name", "action", "pool__slug", "target", "detail")
+    last: tuple[Any, ...] | None = None
+    while True:
+        page = entries if last is None else entries.filter(Q(at__lt=last[1]) | Q(at=last[1], pk__lt=last[0]))
+        rows = list(page.values_list(*columns)[:EXPORTED_AT_ONCE])
+        for _pk, at, actor, action, pool, target, detail in rows:
+            line = {
+                "at": at.isoformat(),
+                "actor": actor,
+                "action": action,
+                "pool": pool,
+                "target": target,
+                "detail": detail,
+            }
+            yield json.dumps(line, ensure_ascii=False) + "\n"
+        if len(rows) < EXPORTED_AT_ONCE:
+            return
+        last = rows[-1]
 
 
 def _day(text: str) -> date | None:

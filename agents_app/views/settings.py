@@ -29,7 +29,9 @@ def sections(request: HttpRequest, here: str, pool: Pool | None = None) -> list[
         ("settings", _("Guidelines"), {Role.REVIEWER, Role.OPS}),
         ("settings_queue", _("Labeling queue"), {Role.REVIEWER, Role.OPS}),
         ("prelabel", _("Pre-labeling"), {Role.REVIEWER, Role.OPS}),
+        ("settings_live", _("Live traffic"), {Role.OPS}),
         ("settings_keys", _("API keys"), {Role.OPS}),
+        ("settings_alarms", _("Alarms"), {Role.OPS}),
         ("people", _("People"), {Role.ADMIN}),
         ("settings_pool", _("Pool"), {Role.OPS}),
         ("audit", _("Audit trail"), {Role.OPS}),
@@ -112,7 +114,14 @@ def api_keys(request: HttpRequest, slug: str) -> HttpResponse:
         values = form.cleaned_data
         expires = timezone.now() + timedelta(days=values["days"]) if values["days"] else None
         try:
-            key, secret = keys.create_key(values["name"], values["pools"], values["scopes"], person(request), expires)
+            key, secret = keys.create_key(
+                values["name"],
+                values["pools"],
+                values["scopes"],
+                person(request),
+                expires,
+                labels_as=values["labels_as"],
+            )
         except keys.KeyRefused as error:
             form.add_error(None, str(error))
         else:
@@ -127,7 +136,10 @@ def api_keys(request: HttpRequest, slug: str) -> HttpResponse:
             form = KeyForm(initial={"pools": [pool.pk]})
     now = timezone.now()
     rows = list(
-        ApiKey.objects.filter(pools=pool).select_related("created_by").prefetch_related("pools").order_by("-created_at")
+        ApiKey.objects.filter(pools=pool)
+        .select_related("created_by", "person")
+        .prefetch_related("pools")
+        .order_by("-created_at")
     )
     context |= {"form": form, "rows": [(row, _key_state(row, now)) for row in rows]}
     return draw(request, "agents_app/keys.html", "settings_keys", context, title=_("API keys"), pool=pool)

@@ -23,6 +23,7 @@ MATRIX = {
     "agents_add_several": (OPS, ("slug",)),
     "agent_edit": (OPS, ("slug", "number")),
     "agent_available": (OPS, ("slug", "number")),
+    "agent_live": (OPS, ("slug", "number")),
     "agent_retire": (OPS, ("slug", "number")),
     "agent_restore": (OPS, ("slug", "number")),
     "agent_merge": (OPS, ("slug", "number")),

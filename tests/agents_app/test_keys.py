@@ -4,7 +4,7 @@ import json
 from datetime import timedelta
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from agents_app import keys
@@ -76,3 +76,27 @@ def test_the_secret_is_in_no_log(
     assert ApiKey.objects.get().digest == ApiKey.digest_of(secret)
     logged = [record.getMessage() for record in caplog.records]
     assert not any(secret in line for line in logged)
+
+
+def test_a_key_that_labels_does_so_as_somebody(pool: Pool, person) -> None:
+    ana = person("labeler")
+    key, _secret = keys.create_key("Slack", [pool], ["label"], labels_as=ana)
+    key.refresh_from_db()
+    assert key.person == ana
+    assert AuditEntry.objects.get(action="key.created").detail["labels_as"] == ana.get_username()
+    with pytest.raises(keys.KeyRefused, match="whose labels"):
+        keys.create_key("Slack", [pool], ["route", "label"])
+    with pytest.raises(keys.KeyRefused, match=r"ops@.*may not label"):
+        keys.create_key("Slack", [pool], ["label"], labels_as=person("ops"))
+    assert keys.create_key("Shop", [pool], ["route"], labels_as=ana)[0].person is None
+
+
+def test_the_command_names_whose_labels_they_are(pool: Pool, person, capsys) -> None:
+    ana = person("labeler")
+    words = ("create_api_key", "Slack", "--pool", pool.slug, "--scope", "label")
+    call_command(*words, "--labels-as", ana.get_username())
+    assert ApiKey.objects.get().person == ana
+    with pytest.raises(CommandError, match="whose labels"):
+        call_command(*words)
+    with pytest.raises(CommandError, match="no user 'nobody'"):
+        call_command(*words, "--labels-as", "nobody")

@@ -4,6 +4,7 @@ from argparse import ArgumentParser
 from datetime import timedelta
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
@@ -28,6 +29,9 @@ class Command(BaseCommand):
             choices=ApiKey.Scope.values,
             help="what it may do; may be given again (default: route)",
         )
+        parser.add_argument(
+            "--labels-as", metavar="USER", help="with --scope label: whose labels they are, by user name"
+        )
         parser.add_argument("--days", type=int, metavar="N", help="expires after N days (default: never)")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -41,12 +45,18 @@ class Command(BaseCommand):
             if not 1 <= options["days"] <= 36_500:
                 raise CommandError("--days must be from 1 to 36500.")
             expires = timezone.now() + timedelta(days=options["days"])
+        labels_as = None
+        if options["labels_as"]:
+            labels_as = User.objects.filter(username=options["labels_as"]).first()
+            if labels_as is None:
+                raise CommandError(f"there is no user {options['labels_as']!r}.")
         try:
             key, secret = keys.create_key(
                 options["name"],
                 list(pools.values()),
                 options["scope"] or [ApiKey.Scope.ROUTE.value],
                 expires_at=expires,
+                labels_as=labels_as,
                 actor_name="create_api_key",
             )
         except keys.KeyRefused as error:
