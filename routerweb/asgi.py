@@ -9,7 +9,8 @@ application = get_asgi_application()
 
 from django.conf import settings  # noqa: E402  (the applications have to be loaded first)
 
-from training_app import reaper  # noqa: E402
+from training_app import reaper, watch  # noqa: E402
 
 if settings.BACKGROUND_THREADS:
     reaper.start_once()
+    watch.start_once("web")

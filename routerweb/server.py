@@ -1,19 +1,22 @@
 """`python -m routerweb.server` runs the web server, Granian, until Ctrl-C or SIGTERM.
 
 It took fewer microseconds of processor time a request than gunicorn in `benchmarks/http`, which measures both. The parent only
-listens and restarts a worker that died. Each worker loads the applications and the models for itself, after its fork, so that
-neither a thread nor a database connection is carried over; it takes traffic once they are loaded.
+listens and restarts a worker that died, so it loads neither the settings nor the applications. Each worker loads them, and the
+models, for itself, after its fork, so that neither a thread nor a database connection is carried over; it takes traffic once they
+are loaded.
 """
 
+import gc
 import os
 import signal
 from collections.abc import Callable
 from typing import Any
 
-from django.conf import settings
 from granian.constants import Interfaces
 from granian.log import LogLevels
 from granian.server import MPServer
+
+from routerweb import listening, memory
 
 
 def server() -> MPServer:
@@ -21,14 +24,14 @@ def server() -> MPServer:
     return MPServer(
         "routerweb.server:application",
         factory=True,
-        address=settings.LISTEN_HOST,
-        port=settings.PORT,
+        address=listening.LISTEN_HOST,
+        port=listening.PORT,
         interface=Interfaces.WSGI,
-        workers=settings.WEB_WORKERS,
-        blocking_threads=settings.WEB_THREADS,
+        workers=listening.WEB_WORKERS,
+        blocking_threads=listening.WEB_THREADS,
         respawn_failed_workers=True,
         workers_kill_timeout=10,
-        log_level=LogLevels.info if settings.DEBUG else LogLevels.warning,
+        log_level=LogLevels.info if listening.DEBUG else LogLevels.warning,
     )
 
 
@@ -46,4 +49,8 @@ def application() -> Callable[..., Any]:
 
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "routerweb.settings")
+    # One text is too little work for several threads of a matrix product, each of which would hold memory of its own.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    memory.few_arenas()
+    gc.freeze()  # what the workers share with this process they go on sharing: their collectors leave it alone
     server().serve()

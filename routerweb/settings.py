@@ -4,7 +4,6 @@ With nothing set, the start is refused for want of a SECRET_KEY: the safe defaul
 local installation's own key and turns on PLAIN_HTTP, which is only accepted for this machine's own addresses.
 """
 
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,23 +14,15 @@ from django.templatetags.static import static
 from django.urls import reverse_lazy
 
 from routerweb import env
+from routerweb.listening import BASE_DIR, DATA_DIR, DEBUG, PORT
 
 django_stubs_ext.monkeypatch()
 
-BASE_DIR = Path(__file__).resolve().parent.parent
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-
-DATA_DIR = Path(env.text("DATA_DIR", str(BASE_DIR / "var")))
-env.load_file(DATA_DIR / "installation.env")
 
 # --- Who may talk to it -------------------------------------------------------------------------------------------
 
-DEBUG = env.boolean("DEBUG", False)
 PLAIN_HTTP = env.boolean("PLAIN_HTTP", False)
-LISTEN_HOST = env.text("LISTEN_HOST", "127.0.0.1")
-PORT = env.integer("PORT", 8000, low=1, high=65535)
-WEB_WORKERS = env.integer("WEB_WORKERS", 1, low=1)
-WEB_THREADS = env.integer("WEB_THREADS", 4, low=1)
 ALLOWED_HOSTS = list(env.words("ALLOWED_HOSTS", LOOPBACK if DEBUG or PLAIN_HTTP else ()))
 CSRF_TRUSTED_ORIGINS = list(env.words("CSRF_TRUSTED_ORIGINS"))
 SITE_URL = env.text("SITE_URL", f"http://127.0.0.1:{PORT}").rstrip("/")
@@ -71,11 +62,11 @@ if env.boolean("BEHIND_TLS_PROXY", False):
 # --- What it is made of -------------------------------------------------------------------------------------------
 
 INSTALLED_APPS = [
-    "unfold",
+    "unfold.apps.BasicAppConfig",
     "unfold.contrib.filters",
     "unfold.contrib.forms",
     "unfold.contrib.inlines",
-    "django.contrib.admin",
+    "routerweb.apps.AdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -84,7 +75,6 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.socialaccount",
-    "allauth.socialaccount.providers.openid_connect",
     "django_htmx",
     "rest_framework",
     "django_q",
@@ -221,6 +211,9 @@ if OIDC_ISSUER and not (
     OIDC_ISSUER.startswith("https://") or urlsplit(OIDC_ISSUER).hostname in ("127.0.0.1", "localhost", "::1")
 ):
     raise ImproperlyConfigured("OIDC_ISSUER: must be an https:// address; plain http is for this machine's own alone.")
+if OIDC_ISSUER:
+    # Only then: it brings an HTTP client, which is 5 MB in every process.
+    INSTALLED_APPS.append("allauth.socialaccount.providers.openid_connect")
 SOCIALACCOUNT_ADAPTER = "agents_app.signin.SocialAccountAdapter"
 PASSWORD_RESET_TIMEOUT = env.integer("INVITATION_DAYS", 7, low=1, high=365) * 86_400
 
@@ -278,12 +271,17 @@ STAMP_SECONDS = env.number("STAMP_SECONDS", 1.0, low=0.1, high=2.0)
 MAX_QUERY_CHARACTERS = env.integer("MAX_QUERY_CHARACTERS", 20_000, low=100)
 MAX_BATCH_QUERIES = env.integer("MAX_BATCH_QUERIES", 1_000, low=1)
 ROUTE_RATE_PER_MINUTE = env.integer("ROUTE_RATE_PER_MINUTE", 0, low=0)
+SWEEP_RUNS = env.integer("SWEEP_RUNS", 30, low=1)
+KEEP_MODELS = env.integer("KEEP_MODELS", 10, low=1)
 PROMOTION_MARGIN = env.number("PROMOTION_MARGIN", 0.02, low=0.0, high=1.0)
 UNSURE_PER_DAY = env.integer("UNSURE_PER_DAY", 50, low=0)
 UNSURE_CONFIDENCE = env.number("UNSURE_CONFIDENCE", 0.5, low=0.0, high=1.0)
+HEALTH_TIMEOUT = env.number("HEALTH_TIMEOUT", 5.0, low=0.1, high=30.0)
+HEALTH_FAILURES = env.integer("HEALTH_FAILURES", 3, low=1, high=100)
 DECISION_BUFFER = env.integer("DECISION_BUFFER", 10_000, low=0)
 DECISION_SHARE = env.number("DECISION_SHARE", 1.0, low=0.0, high=1.0)
 DECISION_DAYS = env.integer("DECISION_DAYS", 90, low=1)
+WEBHOOK_INTERNAL_HOSTS = env.words("WEBHOOK_INTERNAL_HOSTS")
 # Off in the tests, where a thread's own connection would stand outside the test's transaction.
 BACKGROUND_THREADS = True
 MAX_UPLOAD_MB = env.integer("MAX_UPLOAD_MB", 256, low=1)
@@ -302,6 +300,8 @@ REST_FRAMEWORK: dict[str, Any] = {
 LLM_BASE_URL = env.text("LLM_BASE_URL", "https://api.openai.com/v1").rstrip("/")
 LLM_MODEL = env.text("LLM_MODEL")
 LLM_API_KEY = env.text("LLM_API_KEY")
+LLM_PRICE_IN = env.number("LLM_PRICE_IN", 0.0, low=0)
+LLM_PRICE_OUT = env.number("LLM_PRICE_OUT", 0.0, low=0)
 
 # --- Logs ---------------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,8 @@ from django.urls import include, path
 
 from agents_app.views import signin
 
+admin.autodiscover()
+
 urlpatterns = [
     path("api/", include("training_app.api_urls")),
     # One door, not two: the admin's own sign-in and sign-out lead to the product's.

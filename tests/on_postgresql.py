@@ -9,6 +9,7 @@ import glob
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 
 def binary(name: str) -> str | None:
@@ -47,36 +49,60 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@contextlib.contextmanager
-def server() -> Iterator[str]:
-    """A running PostgreSQL server; yields its DATABASE_URL. Raises FileNotFoundError where none is installed."""
-    initdb, postgres = binary("initdb"), binary("postgres")
-    if not initdb or not postgres:
-        raise FileNotFoundError("PostgreSQL is not installed: neither initdb nor postgres was found.")
-    other = _as_other_user()
-    with tempfile.TemporaryDirectory(prefix="routerweb-postgresql-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
+class Server:
+    """A PostgreSQL server of its own below `folder`, on a port of this machine; `url` is its DATABASE_URL.
+
+    `stop` and `start` may follow each other: the data stays. The write-ahead log lies beside the data, not in it, so that the disk
+    of the data can be full without the server's end. Raises FileNotFoundError where PostgreSQL is not installed.
+    """
+
+    def __init__(self, folder: Path, data: Path | None = None, *options: str) -> None:
+        initdb, postgres = binary("initdb"), binary("postgres")
+        if not initdb or not postgres:
+            raise FileNotFoundError("PostgreSQL is not installed: neither initdb nor postgres was found.")
         folder.chmod(0o777)
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "cwd": folder, "text": True}
+        self.folder, self.data, self.port = folder, data or folder / "data", _free_port()
+        self.url = f"postgresql://routerweb@127.0.0.1:{self.port}/postgres"
+        quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "cwd": folder, "text": True}
         made = subprocess.run(
-            [*other, initdb, "-D", folder / "data", "-U", "routerweb", "-A", "trust", "-E", "UTF8", "--no-sync"],
+            [
+                *_as_other_user(), initdb, "-D", str(self.data), "--waldir", str(folder / "log-ahead"), "-U", "routerweb",
+                "-A", "trust", "-E", "UTF8", "--no-sync",
+            ],
             **quiet,
-        )
+        )  # fmt: skip
         if made.returncode:
             raise RuntimeError(f"initdb failed: {made.stderr.strip()}")
-        port = _free_port()
-        options = ["-c", "fsync=off", "-c", "max_connections=200", "-c", f"unix_socket_directories={folder}"]
-        with open(folder / "log", "w") as log:
-            process = subprocess.Popen(
-                [*other, postgres, "-D", folder / "data", "-h", "127.0.0.1", "-p", str(port), *options],
-                stdout=log, stderr=log, cwd=folder,
-            )  # fmt: skip
+        given = ("fsync=off", "max_connections=200", f"unix_socket_directories={folder}", *options)
+        words = [word for option in given for word in ("-c", option)]
+        self._command = [
+            *_as_other_user(), postgres, "-D", str(self.data), "-h", "127.0.0.1", "-p", str(self.port), *words,
+        ]  # fmt: skip
+        self._process: subprocess.Popen | None = None
+
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
+        with open(self.folder / "log", "a") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, cwd=self.folder)
+        _await_port(self.port, self._process, self.folder / "log")
+
+    def stop(self, number: int = signal.SIGINT) -> None:
+        """Stop it: by SIGINT in order, every connection cut; by SIGQUIT at once, as a crash would."""
+        assert self._process is not None
+        self._process.send_signal(number)
+        self._process.wait(timeout=60)
+
+
+@contextlib.contextmanager
+def server() -> Iterator[str]:
+    """A running PostgreSQL server in a temporary folder; yields its DATABASE_URL."""
+    with tempfile.TemporaryDirectory(prefix="routerweb-postgresql-", ignore_cleanup_errors=True) as name:
+        running = Server(Path(name))
+        running.start()
         try:
-            _await_port(port, process, folder / "log")
-            yield f"postgresql://routerweb@127.0.0.1:{port}/postgres"
+            yield running.url
         finally:
-            process.terminate()
-            process.wait(timeout=30)
+            running.stop()
 
 
 def _await_port(port: int, process: subprocess.Popen, log: Path) -> None:

@@ -14,6 +14,8 @@ from routerweb.settings import *
 STATIC_ROOT.mkdir()
 
 ALLOWED_HOSTS = [*ALLOWED_HOSTS, "testserver"]
+if not OIDC_ISSUER:
+    INSTALLED_APPS = [*INSTALLED_APPS, "allauth.socialaccount.providers.openid_connect"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 BACKGROUND_THREADS = False
 EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
