@@ -7,7 +7,7 @@ has no use for. `view` lets Django serve it, `routerweb.wsgi` calls it directly.
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -16,7 +16,17 @@ from django.db import Error as DatabaseFault
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
-from training_app import decisions, openapi, operations_api, serving, throttle
+from training_app import (
+    addresses,
+    decisions,
+    labeling_api,
+    live_api,
+    openapi,
+    operations_api,
+    serving,
+    sweeps_api,
+    throttle,
+)
 from training_app.calls import Call, body_of, check_text, identify, pool_of
 from training_app.engine.router import Explanation, Route
 from training_app.replies import Refused, Reply, reply
@@ -30,7 +40,7 @@ def answer(call: Call) -> Reply:
     try:
         endpoint = ENDPOINTS.get(call.path) or ENDPOINTS.get(call.path + "/")
         if endpoint is None:
-            found = operations_api.answer(call)
+            found = addresses.answer(call, BY_PATTERN)
             if found is not None:
                 return found
             raise Refused(
@@ -57,7 +67,7 @@ def answer(call: Call) -> Reply:
             503, "database_away", "The database cannot be reached, and this process has not loaded a model yet.",
             hint="Try again in a few seconds; /api/health/ tells how things stand.", headers=(("Retry-After", "2"),),
         ).reply()  # fmt: skip
-    except Exception:
+    except Exception:  # an application gets JSON, whatever went wrong
         logger.exception("%s failed.", call.path)
         return Refused(500, "internal_error", "This request failed; the server's log tells why.").reply()
 
@@ -76,18 +86,42 @@ def route(call: Call) -> Reply:
         raise Refused(400, "invalid", "explain must be true or false.", field="explain")
     pool = pool_of(body.get("pool"), caller, state)
     model = _model(pool)
+    sticky = _sticky(body)
     throttle.take(caller)
+    side = pool if pool.live is None else pool.live.side(pool, sticky or text)
     began = time.perf_counter_ns()
-    if explain:
-        explanation = model.router.explain(text, pool.available)
-        taken = explanation.route
-    else:
-        taken = model.router.route(text, pool.available)
+    try:
+        taken, explanation = _take(side, text, explain)
+    except Exception as error:  # what a canary may raise is not known
+        if side is pool:
+            raise
+        # A canary must never cost an answer.
+        pool.live.failed(side.model, error)  # type: ignore[union-attr, arg-type]
+        side = pool
+        taken, explanation = _take(side, text, explain)
     microseconds = (time.perf_counter_ns() - began) // 1000
-    found = _answer(pool, model, caller, text, taken, microseconds)
-    if explain:
+    found = _answer(side, side.model or model, caller, text, taken, microseconds)
+    if explanation:
         found["explanation"] = explanation_json(explanation)
     return reply(found)
+
+
+def _take(pool: LoadedPool, text: str, explain: bool) -> tuple[Route, Explanation | None]:
+    router = _model(pool).router
+    if explain:
+        explanation = router.explain(text, pool.available)
+        return explanation.route, explanation
+    return router.route(text, pool.available), None
+
+
+def _sticky(body: Mapping[str, Any]) -> str:
+    """What keeps the caller's user or conversation on one side of a canary; "" where the text itself does."""
+    value = body.get("sticky_key")
+    if value is None:
+        return ""
+    if not isinstance(value, str) or not 0 < len(value) <= 200:
+        raise Refused(400, "invalid", "sticky_key must be a text of 1 to 200 characters.", field="sticky_key")
+    return value
 
 
 def route_batch(call: Call) -> Reply:
@@ -109,14 +143,39 @@ def route_batch(call: Call) -> Reply:
     texts = [check_text(query, "queries", index) for index, query in enumerate(queries)]
     pool = pool_of(body.get("pool"), caller, state)
     model = _model(pool)
+    sticky = _sticky(body)
     throttle.take(caller, len(texts))
     began = time.perf_counter_ns()
-    routes = model.router.route_batch(texts, pool.available) if texts else []
+    taken = _take_batch(pool, texts, sticky)
     microseconds = (time.perf_counter_ns() - began) // 1000 // max(len(texts), 1)
     results = [
-        _answer(pool, model, caller, text, taken, microseconds) for text, taken in zip(texts, routes, strict=True)
+        _answer(side, side.model or model, caller, text, route, microseconds)
+        for text, (side, route) in zip(texts, taken, strict=True)
     ]
     return reply({"model": model.name, "results": results, "not_covered": pool.not_covered})
+
+
+def _take_batch(pool: LoadedPool, texts: list[str], sticky: str) -> list[tuple[LoadedPool, Route]]:
+    """Each text's route and the side that answered it: the pool, or the pool as its canary answers it."""
+    if not texts:
+        return []
+    live = pool.live
+    sides = [pool if live is None else live.side(pool, sticky or text) for text in texts]
+    found: dict[int, tuple[LoadedPool, Route]] = {}
+    canaried = [i for i, side in enumerate(sides) if side is not pool]
+    if canaried and live is not None:
+        side = sides[canaried[0]]
+        try:
+            routes = _model(side).router.route_batch([texts[i] for i in canaried], side.available)
+        except Exception as error:  # a canary must never cost an answer
+            live.failed(_model(side), error)
+        else:
+            found = {i: (side, route) for i, route in zip(canaried, routes, strict=True)}
+    rest = [i for i in range(len(texts)) if i not in found]
+    if rest:
+        routes = _model(pool).router.route_batch([texts[i] for i in rest], pool.available)
+        found |= {i: (pool, route) for i, route in zip(rest, routes, strict=True)}
+    return [found[i] for i in range(len(texts))]
 
 
 def list_agents(call: Call) -> Reply:
@@ -125,6 +184,7 @@ def list_agents(call: Call) -> Reply:
     caller = identify(call, state)
     named = parse_qs(call.meta.get("QUERY_STRING", ""), keep_blank_values=True).get("pool", [None])
     pool = pool_of(named[-1], caller, state)
+    cold = pool.live.cold.ids if pool.live is not None and pool.live.cold is not None else ()
     agents = [
         {
             "id": agent.id,
@@ -136,6 +196,7 @@ def list_agents(call: Call) -> Reply:
             "state": agent.state,
             "available": agent.available,
             "covered": agent.covered,
+            "cold": agent.id in cold,
         }
         for agent in pool.roster
     ]
@@ -146,7 +207,7 @@ def health(call: Call) -> Reply:
     """GET /api/health/: whether this process can answer; needs no key. 503 until it has loaded what it answers from."""
     found = serving.health()
     loaded = found["stamp_age_seconds"] is not None
-    fine = loaded and found["database"] == "ok" and not found["problems"]
+    fine = loaded and found["database"] == "ok" and not found["problems"] and not decisions.buffer.stuck
     found = {
         "status": "ok" if fine else "degraded" if loaded else "unavailable",
         **found,
@@ -169,7 +230,14 @@ ENDPOINTS: dict[str, tuple[str, Callable[[Call], Reply]]] = {
 }
 
 
-@csrf_exempt
+BY_PATTERN = [
+    *addresses.compiled(operations_api.ENDPOINTS | live_api.ENDPOINTS | sweeps_api.ENDPOINTS, "ops"),
+    *addresses.compiled(operations_api.OUTCOMES, "route"),
+    *addresses.compiled(labeling_api.ENDPOINTS, "label"),
+]
+
+
+@csrf_exempt  # a request is known by the key in its header, which no other site can make a browser send
 def view(request: HttpRequest) -> HttpResponse:
     """Any address under /api/ as a Django view: the same answer, behind Django's middleware."""
     found = answer(Call(request.method or "", request.path_info, request.META, request.read))
@@ -196,10 +264,19 @@ def _answer(
 ) -> dict[str, Any]:
     at = time.time()
     number = decisions.new_id(at)
-    found = route_json(pool, model, taken, decisions.id_text(number))
-    decisions.record(
-        decisions.Pending(number, pool.pk, model.pk, caller.pk, text, taken, found["scores"], microseconds, at)
-    )
+    if pool.live is None:
+        found = route_json(pool, model, taken, decisions.id_text(number))
+        pending = decisions.Pending(
+            number, pool.pk, model.pk, caller.pk, text, taken, found["scores"], microseconds, at
+        )
+    else:
+        given = pool.live.finish(model, number, text, taken, microseconds)
+        found = route_json(pool, model, given.route, decisions.id_text(number)) | given.shown
+        pending = decisions.Pending(
+            number, pool.pk, model.pk, caller.pk, text, given.route, found["scores"], given.microseconds, at,
+            given.propensity, given.detail,
+        )  # fmt: skip
+    decisions.record(pending)
     return found
 
 

@@ -20,6 +20,9 @@ class TrainingAppConfig(AppConfig):
 
 
 def _start_reaper(**_signal: Any) -> None:
-    from training_app import reaper
+    from django_q.conf import Conf
+
+    from training_app import reaper, watch
 
     reaper.start_once()
+    watch.start_once("train" if Conf.CLUSTER_NAME == "train" else "default")

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import parse_qs
 
 from django.conf import settings
 
@@ -77,6 +78,11 @@ def body_of(call: Call) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise Refused(400, "malformed", f"The body must be a JSON object, not {_kind(body)}.")
     return body
+
+
+def asked_of(call: Call) -> Mapping[str, str]:
+    """What stands behind the address's question mark; of a name that stands there twice, the last."""
+    return {name: values[-1] for name, values in parse_qs(call.meta.get("QUERY_STRING", "")).items()}
 
 
 def check_text(value: Any, field: str, index: int | None = None) -> str:

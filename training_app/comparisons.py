@@ -8,21 +8,22 @@ import numpy as np
 from datasets_app import snapshots
 from datasets_app.models import Snapshot
 from training_app import registry
-from training_app.engine import metrics
+from training_app.engine import judging, metrics
 from training_app.engine.data import Example
 from training_app.engine.router import Router
 from training_app.models import Comparison, RouterModel
 
-MEASURES = ("jaccard", "f1", "exact", "success")
+MEASURES = ("jaccard", "f1", "exact", "success", "set_size")
 BATCH = 1_000
 
 
 class Measured(NamedTuple):
-    """What was found: against which model (its key), on how many test queries, and by measure the figures."""
+    """What was found: against which model (its key), on how many test queries, and the figures: by measure ours, theirs and the
+    difference, and what `judging.beside` tells by set size and by agent."""
 
     against: int
     queries: int
-    figures: dict[str, dict[str, dict[str, float]]]
+    figures: dict[str, Any]
 
 
 def between(model: RouterModel, against: RouterModel, *, most: int | None = None) -> Comparison | None:
@@ -77,8 +78,9 @@ def measure(ours: Router, against: RouterModel, snapshot: Snapshot) -> Measured:
     sets = [_routed(router, [example.text for example in test], roster) for router in (ours, theirs)]
     ids = sorted(frozenset().union(*required, *sets[0], *sets[1]))
     truth = _matrix(required, ids)
-    mine, other = (metrics.per_query(_matrix(found, ids), truth) for found in sets)
-    figures = {
+    chosen = [_matrix(found, ids) for found in sets]
+    mine, other = (metrics.per_query(found, truth) for found in chosen)
+    figures: dict[str, Any] = {
         name: {
             "ours": metrics.interval(mine[name]),
             "theirs": metrics.interval(other[name]),
@@ -86,6 +88,8 @@ def measure(ours: Router, against: RouterModel, snapshot: Snapshot) -> Measured:
         }
         for name in MEASURES
     }
+    if test:
+        figures |= judging.beside(chosen[0], chosen[1], truth, np.ones_like(truth), ids)
     return Measured(against.pk, len(test), figures)
 
 

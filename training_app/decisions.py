@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db import DataError, IntegrityError, connection, transaction
@@ -32,7 +32,10 @@ _json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Pending(NamedTuple):
-    """One answer that is not in the database yet; `scores` are the rounded ones it gave, `at` is in seconds since 1970."""
+    """One answer that is not in the database yet; `scores` are the rounded ones it gave, `at` is in seconds since 1970.
+
+    `propensity` and `detail` are there where more than the model made the set, see `live.Finished`.
+    """
 
     id: int
     pool: int
@@ -43,6 +46,8 @@ class Pending(NamedTuple):
     scores: dict[int, float]
     microseconds: int
     at: float
+    propensity: float | None = None
+    detail: dict[str, Any] | None = None
 
 
 def new_id(at: float) -> int:
@@ -67,10 +72,12 @@ def id_text(number: int) -> str:
 
 
 class Buffer:
-    """Pending answers, at most DECISION_BUFFER of them. `dropped` counts those that were lost since the process started."""
+    """Pending answers, at most DECISION_BUFFER of them. `dropped` counts those that were lost since the process started;
+    `stuck` tells whether the last write failed."""
 
     def __init__(self) -> None:
         self.dropped = 0
+        self.stuck = False
         self._pending: deque[Pending] = deque()
         self._lock = threading.Lock()
         self._writing = threading.Lock()
@@ -99,11 +106,13 @@ class Buffer:
                     written += self._insert(taken)
                 except DatabaseFault:
                     self._put_back(taken)
+                    self.stuck = True
                     raise
-                except Exception:
+                except Exception:  # what cannot be written is counted, and raised
                     with self._lock:
                         self.dropped += len(taken)
                     raise
+        self.stuck = False
         return written
 
     def _take(self) -> list[Pending]:
@@ -136,7 +145,7 @@ class Buffer:
 
 COLUMNS = (
     "id", "pool_id", "model_id", "api_key_id", "text", "agents", "scores", "confidence", "steps", "stop_reason", "abstained",
-    "microseconds", "at",
+    "microseconds", "at", "propensity", "detail",
 )  # fmt: skip
 INSERT = (
     f"INSERT INTO {Decision._meta.db_table} ({', '.join(COLUMNS)}) "  # noqa: S608
@@ -154,7 +163,7 @@ def insert(rows: Sequence[Pending]) -> None:
         (
             f"{row.id:032x}", row.pool, row.model, row.api_key, row.text, _json(row.route.agents), _json(row.scores),
             row.route.confidence, row.route.steps, row.route.stop_reason, row.route.abstained, row.microseconds,
-            moment(datetime.fromtimestamp(row.at, UTC)),
+            moment(datetime.fromtimestamp(row.at, UTC)), row.propensity, None if row.detail is None else _json(row.detail),
         )
         for row in rows
     ]  # fmt: skip
@@ -216,10 +225,10 @@ def write_once() -> bool:
     try:
         buffer.write()
     except DatabaseFault as error:
-        logger.warning("Decisions wait in memory (%d), the database cannot be reached: %s", len(buffer), error)
+        logger.warning("Decisions wait in memory (%d), the database does not take them: %s", len(buffer), error)
         drop_connection()
         return False
-    except Exception:
+    except Exception:  # the writer outlives whatever one batch met
         logger.exception("Decisions could not be written.")
         return False
     return True

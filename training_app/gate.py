@@ -45,13 +45,14 @@ class Finding:
 class Verdict:
     """What the gate says of a model beside the `active` one, which a first model has none of.
 
-    `ahead` says plainly that a plain classifier did better, where one did.
+    `ahead` says plainly that a plain classifier did better, where one did, and `winner` is its name among the baselines.
     """
 
     model: RouterModel
     active: RouterModel | None
     findings: tuple[Finding, ...]
     ahead: str = ""
+    winner: str = ""
 
     @property
     def first(self) -> bool:
@@ -79,7 +80,7 @@ def judge(model: RouterModel, *, most: int | None = None) -> Verdict:
     findings = [_on_test(model), _beats_constant(model), _holds_baseline(model)]
     if active is not None and active.pk != model.pk:
         findings.append(_holds_active(model, active, most))
-    return Verdict(model, active, tuple(findings), ahead=classifier_ahead(model))
+    return Verdict(model, active, tuple(findings), ahead=classifier_ahead(model), winner=winning_classifier(model))
 
 
 def promote(
@@ -120,22 +121,31 @@ def promote(
     return promotion
 
 
-def classifier_ahead(model: RouterModel) -> str:
-    """A plain sentence where a classifier without any policy has the better mean Jaccard, else ""."""
-    card = model.scorecard
-    ours = card.get("metrics", {}).get("jaccard", {}).get("mean")
-    plain = {name: found for name, found in card.get("baselines", {}).items() if name in CLASSIFIERS}
+def winning_classifier(model: RouterModel) -> str:
+    """The classifier without any policy that has the best mean Jaccard, where that is above the model's; else ""."""
+    ours = model.scorecard.get("metrics", {}).get("jaccard", {}).get("mean")
+    plain = {name: _jaccard(model, name) for name in model.scorecard.get("baselines", {}) if name in CLASSIFIERS}
     if ours is None or not plain:
         return ""
-    best = max(plain, key=lambda name: plain[name]["metrics"]["jaccard"]["mean"])
-    theirs = plain[best]["metrics"]["jaccard"]["mean"]
-    if theirs <= ours:
+    best = max(plain, key=lambda name: plain[name])
+    return best if plain[best] > ours else ""
+
+
+def classifier_ahead(model: RouterModel) -> str:
+    """A plain sentence where a classifier without any policy has the better mean Jaccard, else ""."""
+    best = winning_classifier(model)
+    if not best:
         return ""
     return _("A plain classifier wins here: %(name)s has Jaccard %(theirs).3f, this router %(ours).3f.") % {
         "name": scorecards.BASELINES[best],
-        "theirs": theirs,
-        "ours": ours,
+        "theirs": _jaccard(model, best),
+        "ours": model.scorecard["metrics"]["jaccard"]["mean"],
     }
+
+
+def _jaccard(model: RouterModel, baseline: str) -> float:
+    mean: float = model.scorecard["baselines"][baseline]["metrics"]["jaccard"]["mean"]
+    return mean
 
 
 # ---------------------------------------------------------------------------------------------------- what it looks at

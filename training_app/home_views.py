@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
-from django.db.models import Avg, Count, Q
+from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -18,8 +18,8 @@ from agents_app.models import Pool
 from datasets_app import queue
 from datasets_app.models import Query
 from routerweb.http import page
-from training_app import launch_form, registry, scorecards
-from training_app.models import Decision, Run
+from training_app import alarms, dashboard, previews, registry, scorecards
+from training_app.models import Run
 
 RECENT = timedelta(days=7)
 
@@ -27,7 +27,7 @@ RECENT = timedelta(days=7)
 @require_GET
 @login_required
 def home(request: HttpRequest) -> HttpResponse:
-    """For ops the model, the runs, the queries and what wants attention; for labelers one big button."""
+    """For ops the dashboard, of `?hours=` 24 or 168; for labelers one big button."""
     roles, pool = roles_of(request.user), navigation.current_pool(request)
     context: dict[str, Any] = {"pool": pool, "new_pool": navigation.address("pool_new", None)}
     if pool:
@@ -36,7 +36,8 @@ def home(request: HttpRequest) -> HttpResponse:
         if roles & {Role.OPS, Role.REVIEWER}:
             context["states"] = states(pool)
         if Role.OPS in roles:
-            context |= operations(pool)
+            asked = request.GET.get("hours", "")
+            context |= operations(pool, 168 if asked == "168" else 24)
     return page(request, "training_app/home.html", context, title=pool.name if pool else _("Home"))
 
 
@@ -57,19 +58,21 @@ def states(pool: Pool) -> list[tuple[str, int]]:
     return [(state, counts.get(state, 0)) for state in Query.State.values]
 
 
-def operations(pool: Pool) -> dict[str, Any]:
-    """What ops see: the active model, traffic of a day, the last runs, and what wants attention."""
+def operations(pool: Pool, hours: int = 24) -> dict[str, Any]:
+    """What ops see: how the pool does in words and pictures, alarms, the active model, the last runs, and what wants attention."""
     model = registry.active(pool)
-    since = timezone.now() - timedelta(days=1)
-    traffic = Decision.objects.filter(pool=pool, at__gte=since).aggregate(
-        count=Count("pk"), abstained=Count("pk", filter=Q(abstained=True)), microseconds=Avg("microseconds")
-    )
     last_runs = list(Run.objects.filter(pool=pool).select_related("pool", "author").order_by("-pk")[:5])
+    traffic, outcomes = dashboard.traffic(pool, hours), dashboard.success(pool)
     return {
         "active": model,
         "verdict": scorecards.verdict(model) if model else None,
         "headline": scorecards.headline(model) if model else {},
+        "sentence": dashboard.in_words(pool, model, traffic, outcomes),
         "traffic": traffic,
+        "periods": [(24, _("24 hours")), (168, _("7 days"))],
+        "outcomes": outcomes,
+        "work": dashboard.work(pool),
+        "alarms": [alarm for alarm in alarms.open_alarms(pool) if alarm.muted_until is None],  # type: ignore[attr-defined]
         "runs": last_runs,
         "attention": attention(pool, has_model=model is not None, last_runs=last_runs),
         "operates": True,
@@ -87,6 +90,5 @@ def attention(pool: Pool, *, has_model: bool, last_runs: list[Run]) -> list[tupl
     if failed:
         text = ngettext("%(count)d of the last runs failed.", "%(count)d of the last runs failed.", len(failed))
         found.append((text % {"count": len(failed)}, navigation.address("runs", pool) + "?status=failed"))
-    for warning in launch_form.preview(pool).warnings:
-        found.append((warning, navigation.address("queries", pool)))
+    found += previews.preview(pool).warnings
     return found

@@ -1,17 +1,18 @@
-"""The form that launches a run, made from the fields of the engine's Config, and the preview of what it would train on."""
+"""The forms that say how to train, made from the fields of the engine's Config: of a run and of a launch rule."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import Field, dataclass, fields
+from dataclasses import Field, fields
 from typing import Any
 
 from django import forms
-from django.db.models import Count, Q
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from agents_app.models import Agent, Pool
-from datasets_app.models import Gold, GoldAgent, Snapshot, Split
+from agents_app.models import Pool
+from datasets_app.models import Snapshot
+from training_app import sweeps
 from training_app.engine.config import Config, ConfigError
+from training_app.models import LaunchRule, Sweep
 
 #: The settings that stand open on the form; the others are folded, by group.
 COMMON = ("encoder", "total_steps", "goal", "abstain_alpha", "seed", "baselines")
@@ -22,32 +23,16 @@ GROUPS = {
     "answer": _("What an answer may be"),
     "ablation": _("Ablations, for experiments"),
 }
-#: An agent with fewer training queries than this is warned about.
-FEW_QUERIES = 10
 
 
-class LaunchForm(forms.Form):
-    """Snapshot, promotion, and every setting of a run with its documentation, default and bounds.
+class ConfigForm(forms.Form):
+    """Every setting of a run with its documentation, default and bounds.
 
     `config()` gives the settings that differ from the defaults, once the form is valid.
     """
 
-    snapshot = forms.ModelChoiceField(
-        Snapshot.objects.none(),
-        required=False,
-        label=_("Train on"),
-        empty_label=_("The gold labels as they are now (takes a snapshot)"),
-    )
-    promote = forms.BooleanField(
-        required=False,
-        label=_("Promote when done"),
-        help_text=_("If it passes the gate, the new model answers requests as soon as it is there."),
-    )
-
-    def __init__(self, pool: Pool, data: Mapping[str, Any] | None = None, **options: Any) -> None:
+    def __init__(self, data: Mapping[str, Any] | None = None, **options: Any) -> None:
         super().__init__(data, **options)
-        snapshots: Any = self.fields["snapshot"]
-        snapshots.queryset = Snapshot.objects.filter(pool=pool).select_related("pool")
         for setting in fields(Config):
             self.fields[setting.name] = form_field(setting)
 
@@ -81,6 +66,132 @@ class LaunchForm(forms.Form):
                 yield str(title), bound, unfolded
 
 
+class LaunchForm(ConfigForm):
+    """What a run trains on, whether its model is promoted, and its settings."""
+
+    snapshot = forms.ModelChoiceField(
+        Snapshot.objects.none(),
+        required=False,
+        label=_("Train on"),
+        empty_label=_("The gold labels as they are now (takes a snapshot)"),
+    )
+    include_llm = forms.BooleanField(
+        required=False,
+        label=_("With LLM labels that nobody reviewed"),
+        help_text=_("Only for training, never for validation or test; a chosen snapshot stays as it is."),
+    )
+    promote = forms.BooleanField(
+        required=False,
+        label=_("Promote when done"),
+        help_text=_("If it passes the gate, the new model answers requests as soon as it is there."),
+    )
+
+    def __init__(self, pool: Pool, data: Mapping[str, Any] | None = None, **options: Any) -> None:
+        super().__init__(data, **options)
+        snapshots: Any = self.fields["snapshot"]
+        snapshots.queryset = Snapshot.objects.filter(pool=pool).select_related("pool")
+
+
+class RuleForm(ConfigForm):
+    """When a rule launches, and the settings of its runs; what LaunchRule holds has the model's own labels, help and bounds."""
+
+    OWN = ("name", "trigger", "hour", "labels", "rest_hours", "only_new", "include_llm", "promote")
+
+    def __init__(self, rule: LaunchRule, data: Mapping[str, Any] | None = None, **options: Any) -> None:
+        own = {name: getattr(rule, name) for name in self.OWN}
+        super().__init__(data, initial={**initial_of(rule.config), **own}, **options)
+        self.rule = rule
+        made = forms.fields_for_model(LaunchRule, fields=self.OWN)
+        self.fields = {**{name: made[name] for name in self.OWN}, **self.fields}
+        # The browser must not ask for the fields that another choice of "when" has no use for.
+        self.use_required_attribute = False
+
+    def clean_name(self) -> str:
+        name: str = self.cleaned_data["name"].strip()
+        if LaunchRule.objects.filter(pool=self.rule.pool_id, name=name).exclude(pk=self.rule.pk).exists():
+            raise forms.ValidationError(gettext("Another rule of this pool has that name."))
+        return name
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean()
+        if not self.errors:
+            for name in self.OWN:
+                setattr(self.rule, name, cleaned[name])
+            try:
+                self.rule.clean_fields(exclude={f.name for f in self.rule._meta.fields} - set(self.OWN))
+            except forms.ValidationError as error:
+                self.add_error(None, error)
+        return cleaned
+
+    def filled(self) -> LaunchRule:
+        """The rule with what the valid form says, not stored yet."""
+        self.rule.config = self.config()
+        return self.rule
+
+    def own(self) -> list[forms.BoundField]:
+        """The fields that say when."""
+        return [self[name] for name in ("trigger", "hour", "labels", "rest_hours")]
+
+
+class SweepForm(ConfigForm):
+    """Which settings vary, how many runs that makes, and the settings that all of them share."""
+
+    snapshot = forms.ModelChoiceField(
+        Snapshot.objects.none(),
+        required=False,
+        label=_("Train on"),
+        empty_label=_("The gold labels as they are now (takes a snapshot)"),
+    )
+    method = forms.ChoiceField(label=_("Method"), choices=Sweep.Method.choices, initial=Sweep.Method.GRID)
+    space = forms.CharField(
+        required=False,
+        label=_("Settings that vary"),
+        widget=forms.Textarea(attrs={"rows": 4, "class": "rw-mono", "spellcheck": "false"}),
+        help_text=_(
+            "A setting a line: gamma: 0.9, 1.0. Drawn at random, also a range: learning_rate: 0.0003..0.01. "
+            "A list is written 32x32."
+        ),
+    )
+    count = forms.IntegerField(
+        required=False,
+        min_value=1,
+        label=_("Points to draw"),
+        initial=8,
+        help_text=_("For a random search; every combination has its own number."),
+    )
+    seeds = forms.IntegerField(
+        min_value=1,
+        max_value=20,
+        label=_("Seeds of each point"),
+        initial=1,
+        help_text=_("More than one tells a better setting from a lucky one."),
+    )
+
+    def __init__(self, pool: Pool, data: Mapping[str, Any] | None = None, **options: Any) -> None:
+        super().__init__(data, **options)
+        snapshots: Any = self.fields["snapshot"]
+        snapshots.queryset = Snapshot.objects.filter(pool=pool).select_related("pool")
+        self.planned = 0
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean()
+        if not self.errors:
+            try:
+                cleaned["read_space"] = sweeps.read_space(cleaned["space"])
+                self.planned = len(sweeps.plan(self.config(), **self.wanted(cleaned)))
+            except sweeps.SweepError as error:
+                field = {"runs": "count"}.get(error.field, error.field)
+                self.add_error(
+                    "space" if field == "count" and cleaned["method"] == Sweep.Method.GRID else field, str(error)
+                )
+        return cleaned
+
+    def wanted(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        """What `sweeps.plan` and `sweeps.launch` take beside the base."""
+        names = {"space": cleaned["read_space"], "method": cleaned["method"]}
+        return {**names, "count": cleaned["count"] or 0, "seeds": cleaned["seeds"]}
+
+
 def form_field(setting: "Field[Any]") -> forms.Field:
     """The form field of one setting: its type from the default, its bounds, choices and help from the metadata."""
     low, high, choices = (setting.metadata[key] for key in ("low", "high", "choices"))
@@ -108,62 +219,3 @@ def initial_of(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _shown(value: Any) -> Any:
     return ", ".join(map(str, value)) if isinstance(value, tuple | list) else value
-
-
-# ---------------------------------------------------------------------------------------------------- what it will train on
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """What a run launched now would train on. `splits` holds (split's name, queries); `warnings` are sentences."""
-
-    queries: int
-    agents: int
-    splits: tuple[tuple[str, int], ...]
-    warnings: tuple[str, ...]
-
-
-def preview(pool: Pool, snapshot: Snapshot | None = None) -> Preview:
-    """Counts and warnings for a snapshot, or for the pool's gold as it is now."""
-    if snapshot:
-        sizes = {split: int(snapshot.split_sizes.get(split, 0)) for split in Split.values}
-        return Preview(snapshot.rows, len(snapshot.roster), _named(sizes), tuple(_empty(sizes)))
-    gold = Gold.objects.filter(query__dataset__pool=pool, query__deleted_at=None)
-    sizes = dict(gold.values_list("query__group__split").annotate(Count("pk")).order_by())
-    unsplit = sizes.pop("", 0)
-    warnings = [*(_unsplit(unsplit) if unsplit else _empty(sizes)), *_few(pool)]
-    agents = Agent.objects.active().filter(pool=pool).count()
-    return Preview(sum(sizes.values()) + unsplit, agents, _named(sizes), tuple(warnings))
-
-
-def _named(sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    return tuple((str(label), sizes.get(split, 0)) for split, label in Split.choices)
-
-
-def _empty(sizes: Mapping[str, int]) -> Iterator[str]:
-    empty = [str(split.label) for split in (Split.TRAIN, Split.VAL) if not sizes.get(split)]
-    if empty:
-        yield gettext("No labeled query in: %(splits)s. A run needs both.") % {"splits": ", ".join(empty)}
-    elif not sizes.get(Split.TEST):
-        yield gettext("No labeled query in the test split: the figures will be those of validation, which flatter.")
-
-
-def _unsplit(count: int) -> Iterator[str]:
-    yield ngettext(
-        "%(count)d labeled query has no split yet; it gets one, for ever, when the run is launched.",
-        "%(count)d labeled queries have no split yet; they get one, for ever, when the run is launched.",
-        count,
-    ) % {"count": count}
-
-
-def _few(pool: Pool) -> Iterator[str]:
-    trained = Q(gold__query__group__split=Split.TRAIN, gold__query__deleted_at=None)
-    counts = dict(
-        GoldAgent.objects.filter(trained, agent__pool=pool).values_list("agent_id").annotate(Count("pk")).order_by()
-    )
-    few = [agent for agent in Agent.objects.active().filter(pool=pool) if counts.get(agent.pk, 0) < FEW_QUERIES]
-    if few:
-        yield gettext("Fewer than %(least)d training queries for: %(agents)s. What they need is hard to learn.") % {
-            "least": FEW_QUERIES,
-            "agents": ", ".join(f"{agent} ({counts.get(agent.pk, 0)})" for agent in few),
-        }

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from agents_app.access import Role, get_pool, require_role
 from routerweb.http import page
-from training_app import gate, registry, scorecards, sorting
+from training_app import gate, keeping, registry, scorecard_tables, scorecards, sorting
 from training_app.models import Promotion, RouterModel
 
 ROWS = 25
@@ -48,6 +48,7 @@ def model_list(request: HttpRequest, slug: str) -> HttpResponse:
         "states": RouterModel.State.choices,
         "active": registry.active(pool),
         "back": registry.rollback_target(pool),
+        "announced": keeping.announced(pool),
         "promotions": Promotion.objects.filter(pool=pool).select_related(
             "model__pool", "previous__pool", "author", "judgement"
         )[:10],
@@ -68,6 +69,7 @@ def model_detail(request: HttpRequest, slug: str, version: int) -> HttpResponse:
         "roster": scorecards.agents(model).values(),
         **scorecards.context(model),
         **gate_context(model),
+        **scorecard_tables.context(model, request.GET),
     }
     crumbs = [(model.pool.name, reverse("home")), (_("Models"), reverse("models", args=[slug]))]
     return page(request, "training_app/model.html", context, title=model.name, crumbs=crumbs)
@@ -107,6 +109,20 @@ def model_rollback(request: HttpRequest, slug: str) -> HttpResponse:
     except registry.RegistryError as error:
         messages.error(request, str(error))
     return redirect("models", slug)
+
+
+@require_POST
+@require_role(Role.OPS)
+def model_pin(request: HttpRequest, slug: str, version: int) -> HttpResponse:
+    """Keep the model's artifact for good with `on=1`, or let it grow old like others."""
+    model, on = _model(slug, version), request.POST.get("on") == "1"
+    try:
+        keeping.pin(model, on, actor=cast(User, request.user))
+        text = _("%(model)s is pinned: its artifact stays.") if on else _("%(model)s is pinned no longer.")
+        messages.success(request, text % {"model": model.name})
+    except registry.RegistryError as error:
+        messages.error(request, str(error))
+    return redirect("models", slug) if request.POST.get("from") == "list" else redirect("model", slug, version)
 
 
 def gate_context(model: RouterModel) -> dict[str, Any]:

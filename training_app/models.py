@@ -35,6 +35,12 @@ class Run(models.Model):
     author = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
+    rule = models.ForeignKey(
+        "training_app.LaunchRule", on_delete=models.SET_NULL, null=True, editable=False, related_name="runs"
+    )
+    sweep = models.ForeignKey(
+        "training_app.Sweep", on_delete=models.SET_NULL, null=True, editable=False, related_name="runs"
+    )
     attempt = models.UUIDField(null=True, editable=False)
     attempts = models.PositiveIntegerField(default=0, editable=False)
     deliveries = models.PositiveIntegerField(default=0, editable=False)
@@ -115,6 +121,11 @@ class RouterModel(models.Model):
     scorecard = models.JSONField(_("scorecard"), default=dict)
     artifact_digest = models.CharField(_("artifact SHA-256"), max_length=64)
     artifact_bytes = models.PositiveBigIntegerField(_("artifact size in bytes"))
+    pinned = models.BooleanField(_("pinned"), default=False, help_text=_("Its artifact is never pruned."))
+    prune_at = models.DateTimeField(
+        null=True, editable=False, help_text=_("When its artifact is pruned, where that is announced.")
+    )
+    pruned_at = models.DateTimeField(null=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -206,6 +217,12 @@ class Decision(models.Model):
     stop_reason = models.CharField(_("stop reason"), max_length=12)
     abstained = models.BooleanField(_("abstained"), default=False)
     microseconds = models.PositiveIntegerField(_("time in µs"))
+    propensity = models.FloatField(
+        _("propensity"), null=True, help_text=_("How likely this very set was, where the pool explored; else empty.")
+    )
+    detail = models.JSONField(
+        _("detail"), null=True, help_text=_("What else made the set: a canary, an explored agent, agents routed cold.")
+    )
     at = models.DateTimeField(default=timezone.now)
 
     objects: ClassVar[Any] = DecisionQuerySet.as_manager()
@@ -220,17 +237,43 @@ class Decision(models.Model):
         return str(self.id)
 
 
+from training_app.alarm_models import (  # noqa: E402
+    Alarm,
+    AlarmDelivery,
+    AlarmMute,
+    AlarmReceiver,
+    DriftPoint,
+    DriftReference,
+    ProcessSign,
+    WatchTurn,
+)
+from training_app.launch_models import LaunchRule, Sweep  # noqa: E402
+from training_app.live_models import Canary, LiveSettings, LiveTally, ShadowScore  # noqa: E402
 from training_app.operations_models import Comparison, Judgement, Outcome  # noqa: E402
 
 __all__ = (
+    "Alarm",
+    "AlarmDelivery",
+    "AlarmMute",
+    "AlarmReceiver",
     "Artifact",
+    "Canary",
     "Checkpoint",
     "Comparison",
     "Decision",
+    "DriftPoint",
+    "DriftReference",
     "Judgement",
+    "LaunchRule",
+    "LiveSettings",
+    "LiveTally",
     "Outcome",
+    "ProcessSign",
     "Promotion",
     "RouterModel",
     "Run",
     "RunEvent",
+    "ShadowScore",
+    "Sweep",
+    "WatchTurn",
 )

@@ -3,19 +3,17 @@
 What belongs to another pool is answered like what does not exist. Every change is recorded in the audit trail under the key's name.
 """
 
-import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qs
 
-from django.db import connection
 from django.urls import reverse
 
 from agents_app.models import Pool
 from datasets_app.models import Snapshot
 from training_app import gate, outcomes, registry, runs, scorecards, serving
-from training_app.calls import Call, body_of, check_text, identify, pool_of
+from training_app.addresses import Table
+from training_app.calls import Call, asked_of, body_of, check_text, pool_of
 from training_app.engine.config import Config, ConfigError
 from training_app.models import Decision, Promotion, RouterModel, Run
 from training_app.replies import Refused, Reply, reply
@@ -23,28 +21,6 @@ from training_app.serving import Caller
 
 #: Rows that a list holds at most.
 MOST = 100
-Respond = Callable[..., Reply]
-
-
-def answer(call: Call) -> Reply | None:
-    """The reply to a call of an address of this module, None for any other. Raises Refused and django.db.Error."""
-    for pattern, methods in ADDRESSES:
-        found = pattern.fullmatch(call.path)
-        if not found:
-            continue
-        respond = methods.get("GET" if call.method == "HEAD" else call.method)
-        if respond is None:
-            allow = ", ".join(sorted(methods | ({"HEAD": None} if "GET" in methods else {})))
-            raise Refused(
-                405, "method_not_allowed", f"{call.path} does not take {call.method}; use {', '.join(sorted(methods))}.",
-                headers=(("Allow", allow),),
-            )  # fmt: skip
-        # A server's thread keeps its connection between calls, which the database may have ended meanwhile.
-        if not connection.in_atomic_block:
-            connection.close_if_unusable_or_obsolete()
-        caller = identify(call, serving.served(), "route" if respond is report_outcome else "ops")
-        return respond(call, caller, **found.groupdict())
-    return None
 
 
 # --- Runs ---------------------------------------------------------------------------------------------------------
@@ -52,8 +28,8 @@ def answer(call: Call) -> Reply | None:
 
 def list_runs(call: Call, caller: Caller) -> Reply:
     """GET /api/runs/?pool=&status=&limit=: the pool's runs, newest first."""
-    asked = _asked(call)
-    pool = _pool(asked.get("pool"), caller)
+    asked = asked_of(call)
+    pool = pool_named(asked.get("pool"), caller)
     found = Run.objects.filter(pool=pool).select_related("pool", "snapshot__pool", "model__pool").defer("model__roster")
     status = asked.get("status", "")
     if status:
@@ -66,23 +42,19 @@ def list_runs(call: Call, caller: Caller) -> Reply:
 def launch_run(call: Call, caller: Caller) -> Reply:
     """POST /api/runs/: launch a run on the pool's gold labels as they are now, or on a snapshot; 201 with the queued run."""
     body = body_of(call)
-    pool = _pool(body.get("pool"), caller)
-    config, promote, number = body.get("config", {}), body.get("promote", False), body.get("snapshot")
-    if not isinstance(config, dict):
-        raise Refused(400, "invalid", "config must be an object of settings.", field="config")
-    if not isinstance(promote, bool):
-        raise Refused(400, "invalid", "promote must be true or false.", field="promote")
-    snapshot = None
-    if number is not None:
-        whole = isinstance(number, int) and not isinstance(number, bool) and 0 < number < 2**31
-        snapshot = Snapshot.objects.filter(pool=pool, number=number).first() if whole else None
-        if snapshot is None:
-            raise Refused(
-                400, "invalid", "snapshot must be the number of a snapshot of this pool.", field="snapshot",
-                hint="Leave it out to train on the gold labels as they are now.",
-            )  # fmt: skip
+    pool = pool_named(body.get("pool"), caller)
+    config = config_of(body)
+    promote, include_llm = (_switch(body, name) for name in ("promote", "include_llm"))
+    snapshot = snapshot_of(body, pool)
     try:
-        run = runs.launch(pool, config=config, snapshot=snapshot, promote=promote, actor_name=_name(caller))
+        run = runs.launch(
+            pool,
+            config=config,
+            snapshot=snapshot,
+            promote=promote,
+            include_llm=include_llm,
+            actor_name=key_name(caller),
+        )
     except ConfigError as error:
         raise Refused(400, "invalid", f"config.{error.field}: {error.reason}", field=f"config.{error.field}") from None
     except runs.RunError as error:
@@ -99,7 +71,7 @@ def cancel_run(call: Call, caller: Caller, run_id: str) -> Reply:
     """POST /api/runs/ID/cancel/: end a queued or running run."""
     run = _run(caller, run_id)
     try:
-        runs.cancel(run, actor=None, actor_name=_name(caller))
+        runs.cancel(run, actor=None, actor_name=key_name(caller))
     except runs.RunError as error:
         raise Refused(409, "ended", str(error)) from None
     return reply(run_json(run))
@@ -134,8 +106,8 @@ def run_json(run: Run) -> dict[str, Any]:
 
 def list_models(call: Call, caller: Caller) -> Reply:
     """GET /api/models/?pool=&limit=: the pool's models, newest first, with their test figures."""
-    asked = _asked(call)
-    pool = _pool(asked.get("pool"), caller)
+    asked = asked_of(call)
+    pool = pool_named(asked.get("pool"), caller)
     found = scorecards.with_headlines(list(registry.models(pool).defer("scorecard")[: _limit(asked)]))
     return reply({"pool": pool.slug, "models": [model_json(model) for model in found]})
 
@@ -143,15 +115,10 @@ def list_models(call: Call, caller: Caller) -> Reply:
 def promote_model(call: Call, caller: Caller, name: str) -> Reply:
     """POST /api/models/NAME/promote/: make the model answer, if it passes the gate or `override` says why it does all the same."""
     body = body_of(call)
+    model = model_of(caller, name)
+    reason, override = words_of(body, "reason"), words_of(body, "override")
     try:
-        model = registry.find(name)
-    except registry.RegistryError:
-        model = None
-    if model is None or model.pool.slug not in caller.pools:
-        raise Refused(404, "not_found", f"There is no model {name[:80]} in the pools that this API key opens.")
-    reason, override = _words(body, "reason"), _words(body, "override")
-    try:
-        promotion = gate.promote(model, actor=None, actor_name=_name(caller), reason=reason, override=override)
+        promotion = gate.promote(model, actor=None, actor_name=key_name(caller), reason=reason, override=override)
     except gate.GateRefused as refused:
         raise Refused(
             409, "gate_refused", str(refused), hint="Send override with a reason to promote it all the same.",
@@ -165,9 +132,9 @@ def promote_model(call: Call, caller: Caller, name: str) -> Reply:
 def roll_back(call: Call, caller: Caller) -> Reply:
     """POST /api/rollback/: go back to the model that was active before."""
     body = body_of(call)
-    pool = _pool(body.get("pool"), caller)
+    pool = pool_named(body.get("pool"), caller)
     try:
-        promotion = registry.rollback(pool, actor=None, actor_name=_name(caller), reason=_words(body, "reason"))
+        promotion = registry.rollback(pool, actor=None, actor_name=key_name(caller), reason=words_of(body, "reason"))
     except registry.RegistryError as error:
         raise Refused(409, "cannot_roll_back", str(error)) from None
     return reply(promotion_json(promotion))
@@ -214,7 +181,7 @@ def report_outcome(call: Call, caller: Caller) -> Reply:
         decision=_decision(body), success=_success(body), agents_used=_agents_used(body), rating=_rating(body),
         comment=_comment(body),
     )  # fmt: skip
-    pool = _pool(_pool_of_outcome(body, report.decision, caller), caller)
+    pool = pool_named(_pool_of_outcome(body, report.decision, caller), caller)
     try:
         outcome, new = outcomes.record(pool, caller.pk, report)
     except outcomes.OtherPool:
@@ -276,16 +243,44 @@ def _comment(body: Mapping[str, Any]) -> str:
 # --- What a call holds --------------------------------------------------------------------------------------------
 
 
-def _name(caller: Caller) -> str:
+def key_name(caller: Caller) -> str:
+    """Who a change is recorded under."""
     return f"key {caller.name}"
 
 
-def _asked(call: Call) -> Mapping[str, str]:
-    return {name: values[-1] for name, values in parse_qs(call.meta.get("QUERY_STRING", "")).items()}
-
-
-def _pool(slug: Any, caller: Caller) -> Pool:
+def pool_named(slug: Any, caller: Caller) -> Pool:
+    """The pool of a call: the one named, or the key's only one."""
     return Pool.objects.get(pk=pool_of(slug, caller, serving.served()).pk)
+
+
+def config_of(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a body, which the engine checks."""
+    config = body.get("config", {})
+    if not isinstance(config, dict):
+        raise Refused(400, "invalid", "config must be an object of settings.", field="config")
+    return config
+
+
+def _switch(body: Mapping[str, Any], name: str) -> bool:
+    value = body.get(name, False)
+    if not isinstance(value, bool):
+        raise Refused(400, "invalid", f"{name} must be true or false.", field=name)
+    return value
+
+
+def snapshot_of(body: Mapping[str, Any], pool: Pool) -> Snapshot | None:
+    """The snapshot whose number a body names, None where it names none."""
+    number = body.get("snapshot")
+    if number is None:
+        return None
+    whole = isinstance(number, int) and not isinstance(number, bool) and 0 < number < 2**31
+    snapshot = Snapshot.objects.filter(pool=pool, number=number).first() if whole else None
+    if snapshot is None:
+        raise Refused(
+            400, "invalid", "snapshot must be the number of a snapshot of this pool.", field="snapshot",
+            hint="Leave it out to train on the gold labels as they are now.",
+        )  # fmt: skip
+    return snapshot
 
 
 def _run(caller: Caller, run_id: str) -> Run:
@@ -297,6 +292,17 @@ def _run(caller: Caller, run_id: str) -> Run:
     return run
 
 
+def model_of(caller: Caller, name: str) -> RouterModel:
+    """The model of that name; refused where the key does not open its pool as where there is none."""
+    try:
+        model = registry.find(name)
+    except registry.RegistryError:
+        model = None
+    if model is None or model.pool.slug not in caller.pools:
+        raise Refused(404, "not_found", f"There is no model {name[:80]} in the pools that this API key opens.")
+    return model
+
+
 def _limit(asked: Mapping[str, str]) -> int:
     limit = asked.get("limit", str(MOST))
     if not limit.isascii() or not limit.isdecimal() or not 0 < int(limit[:9]) <= MOST:
@@ -304,7 +310,8 @@ def _limit(asked: Mapping[str, str]) -> int:
     return int(limit)
 
 
-def _words(body: Mapping[str, Any], field: str) -> str:
+def words_of(body: Mapping[str, Any], field: str) -> str:
+    """A text of at most 400 characters, "" where there is none."""
     value = body.get(field, "")
     if not isinstance(value, str) or "\0" in value:
         raise Refused(400, "invalid", f"{field} must be a text.", field=field)
@@ -313,18 +320,12 @@ def _words(body: Mapping[str, Any], field: str) -> str:
     return value.strip()
 
 
-#: Address as the OpenAPI document writes it -> what each method does.
-ENDPOINTS: dict[str, dict[str, Respond]] = {
+ENDPOINTS: Table = {
     "/api/runs/": {"GET": list_runs, "POST": launch_run},
     "/api/runs/{run_id}/": {"GET": one_run},
     "/api/runs/{run_id}/cancel/": {"POST": cancel_run},
     "/api/models/": {"GET": list_models},
     "/api/models/{name}/promote/": {"POST": promote_model},
     "/api/rollback/": {"POST": roll_back},
-    "/api/outcomes/": {"POST": report_outcome},
 }
-PARTS = {"{run_id}": r"(?P<run_id>[0-9]+)", "{name}": r"(?P<name>[a-zA-Z0-9_-]+)"}
-ADDRESSES = [
-    (re.compile(re.sub(r"\{\w+\}", lambda part: PARTS[part[0]], path) + "?"), methods)
-    for path, methods in ENDPOINTS.items()
-]
+OUTCOMES: Table = {"/api/outcomes/": {"POST": report_outcome}}

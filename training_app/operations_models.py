@@ -56,6 +56,9 @@ class Outcome(models.Model):
     agents_used = models.JSONField(_("agents used"), null=True)
     rating = models.FloatField(_("rating"), null=True)
     comment = models.TextField(_("comment"), blank=True)
+    asked = models.BooleanField(
+        default=False, editable=False, help_text=_("Whether the failure went to the labeling queue.")
+    )
     at = models.DateTimeField(auto_now=True)
 
     class Meta:

@@ -12,15 +12,17 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Count, OuterRef, Q, Subquery
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from agents_app.models import Pool
 from datasets_app import queries, queue
-from datasets_app.models import Query, text_hash
-from training_app.models import Decision, Outcome
+from datasets_app.models import Query, QueueItem, text_hash
+from training_app.models import Decision, LiveSettings, Outcome
 
 #: Where queries come from that were sent to the labeling queue from decisions.
 DATASET = "Decisions"
 UNSURE = "unsure decision"
+FAILED = "reported failure"
 #: Decisions of a day that are looked at for those, the least sure first.
 LOOKED_AT = 5_000
 
@@ -103,3 +105,36 @@ def offer_unsure() -> int:
             queue.fill(pool)
             count += len(added)
     return count
+
+
+def offer_failures() -> int:
+    """In the pools that want it, ask people about the decisions that applications reported as failed, the application's comment shown.
+
+    Failures of the last day, at most the pool's own number in any 24 hours; one whose decision is not written yet waits for the next
+    round. Returns how many queries were asked about.
+    """
+    since, count = timezone.now() - timedelta(days=1), 0
+    for live in LiveSettings.objects.filter(failures=True).select_related("pool"):
+        sent = Outcome.objects.filter(pool=live.pool, asked=True, at__gte=since).count()
+        left = live.failures_per_day - sent
+        if left <= 0:
+            continue
+        failed = Outcome.objects.filter(pool=live.pool, success=False, asked=False, at__gte=since).order_by("at")
+        texts = dict(
+            Decision.objects.filter(pool=live.pool, pk__in=failed.values("decision_id")).values_list("pk", "text")
+        )
+        for outcome in [one for one in failed if one.decision_id in texts][:left]:
+            _ask_about(live.pool, texts[outcome.decision_id], outcome)
+            count += 1
+    return count
+
+
+def _ask_about(pool: Pool, text: str, outcome: Outcome) -> None:
+    send_to_labeling(pool, text, FAILED)
+    comment = " ".join(outcome.comment.split())
+    note = _("An application reported a failure: %(comment)s") if comment else _("An application reported a failure.")
+    QueueItem.objects.filter(pool=pool, agent=None, query__text_hash=text_hash(text), query__deleted_at=None).update(
+        note=(note % {"comment": comment})[:300]
+    )
+    # Not by `save`: the outcome was reported when it was, not now.
+    Outcome.objects.filter(pk=outcome.pk).update(asked=True)

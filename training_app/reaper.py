@@ -76,7 +76,7 @@ class Reaper:
         try:
             close_old_connections()
             found = sum(put_right() for put_right in ROUNDS)
-        except Exception as error:
+        except Exception as error:  # the thread outlives the database
             self._outage(error)
             return 0
         if found:
@@ -87,7 +87,7 @@ class Reaper:
         try:
             close_old_connections()
             connections["default"].ensure_connection()
-        except Exception as error:
+        except Exception as error:  # the thread outlives the database
             self._outage(error)
         return 0
 

@@ -12,13 +12,14 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Max, QuerySet
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents_app import audit, pools
 from agents_app.models import Pool, Stamp
 from training_app.engine.artifact import ArtifactError, read
 from training_app.engine.router import Router
-from training_app.models import Artifact, Promotion, RouterModel, Run
+from training_app.models import Artifact, Canary, Promotion, RouterModel, Run
 
 Actor = User | None
 
@@ -117,6 +118,13 @@ def register(
 def artifact_bytes(model: RouterModel) -> bytes:
     """The model's artifact as it was registered. Raises RegistryError where it is gone or its digest no longer fits."""
     stored = Artifact.objects.filter(model=model).values_list("content", flat=True).first()
+    if stored is None and model.pruned_at:
+        raise RegistryError(
+            _(
+                "The artifact of %(model)s was pruned on %(day)s, as one of an old model. Launch its run with the same settings again."
+            )
+            % {"model": model.name, "day": timezone.localdate(model.pruned_at)}
+        )
     if stored is None:
         raise RegistryError(_("The artifact of %(model)s is missing from the database.") % {"model": model.name})
     content = bytes(stored)
@@ -169,12 +177,15 @@ def _activate(model: RouterModel, *, actor: Actor, reason: str, actor_name: str,
         pool = Pool.objects.select_for_update().get(pk=model.pool_id)
         if back and rollback_target(pool) != model:
             raise RegistryError(_("The active model of %(pool)s has just changed. Look again.") % {"pool": pool.slug})
+        if RouterModel.objects.filter(pk=model.pk, pruned_at__isnull=False).exists():
+            raise RegistryError(_("The artifact of %(model)s has just been pruned.") % {"model": model.name})
         previous = RouterModel.objects.select_for_update().filter(pool=pool, state=RouterModel.State.ACTIVE).first()
         if previous == model:
             raise RegistryError(_("%(model)s is the active model already.") % {"model": model.name})
         if previous:
             RouterModel.objects.filter(pk=previous.pk).update(state=RouterModel.State.RETIRED)
-        RouterModel.objects.filter(pk=model.pk).update(state=RouterModel.State.ACTIVE)
+        RouterModel.objects.filter(pk=model.pk).update(state=RouterModel.State.ACTIVE, prune_at=None)
+        _end_canary(pool, model, back)
         kind = Promotion.Kind.PROMOTION
         if back:
             kind = Promotion.Kind.ROLLBACK
@@ -194,6 +205,18 @@ def _activate(model: RouterModel, *, actor: Actor, reason: str, actor_name: str,
         )
     model.state = RouterModel.State.ACTIVE
     return promotion
+
+
+def _end_canary(pool: Pool, model: RouterModel, back: bool) -> None:
+    """A canary is compared with the model that was active: with another one active there is nothing left to compare."""
+    for canary in Canary.objects.filter(pool=pool, ended_at=None):
+        canary.ended_at = timezone.now()
+        canary.ended = Canary.Ended.OTHER
+        if back:
+            canary.ended = Canary.Ended.ROLLBACK
+        elif canary.model_id == model.pk:
+            canary.ended = Canary.Ended.PROMOTED
+        canary.save(update_fields=("ended_at", "ended"))
 
 
 def load(artifact: bytes) -> Router:

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from agents_app.access import Role, get_pool, require_role
 from agents_app.models import Pool
 from routerweb.http import page
-from training_app import api, decisions, explanations, outcomes, registry, serving
+from training_app import api, explanations, nearest, outcomes, registry, replays, serving
 from training_app.engine.router import ArtifactError
 from training_app.models import Decision, Outcome
 from training_app.replies import Refused
@@ -39,6 +39,14 @@ REASON_WORDS = {
 }
 
 
+MADE: dict[str, tuple[Any, dict[str, Any]]] = {
+    "canary": (gettext_lazy("By a canary"), {"detail__canary": True}),
+    "explored": (gettext_lazy("Explored"), {"detail__explored__isnull": False}),
+    "cold": (gettext_lazy("With a cold agent"), {"detail__cold__taken": True}),
+}
+OUTCOMES = {"success": gettext_lazy("Success"), "failure": gettext_lazy("Failure")}
+
+
 @require_http_methods(["GET", "POST"])
 @require_role(Role.OPS)
 def playground(request: HttpRequest, slug: str) -> HttpResponse:
@@ -56,16 +64,22 @@ def playground(request: HttpRequest, slug: str) -> HttpResponse:
             context["error"] = str(refused)
         else:
             explained = loaded.model.router.explain(query, loaded.available)
-            drawn = explanations.picture(explained, explanations.columns_of(loaded.model.router.agents, loaded))
-            missing = [agent for agent in loaded.roster if agent.id in loaded.not_covered]
+            answered, scores, taken = explained.route, dict[int, float](), list[int]()
+            if loaded.live is not None and loaded.live.cold is not None:
+                answered, scores, taken = loaded.live.with_cold(loaded.live.cold, loaded.model, query, answered)
+            shown = {"cold": bool(taken), "cold_scores": scores} if scores else {}
+            by_number = {agent.id: agent for agent in loaded.roster}
             context |= {
-                "route": explained.route,
-                "reason": REASONS[explained.route.stop_reason],
-                "picture": drawn,
-                "not_covered": missing,
+                "route": answered,
+                "reason": REASONS[answered.stop_reason],
+                "picture": explanations.picture(explained, explanations.columns_of(loaded.model.router.agents, loaded)),
+                "not_covered": [by_number[number] for number in loaded.not_covered if number not in scores],
+                "cold": [(by_number[number], score, number in taken) for number, score in scores.items()],
+                "cold_taken": [by_number[number] for number in taken],
+                "nearest": nearest.to(pool, query),
                 "curl": curl(slug, query),
                 "answer": json.dumps(
-                    api.route_json(loaded, loaded.model, explained.route, None), ensure_ascii=False, indent=2
+                    api.route_json(loaded, loaded.model, answered, None) | shown, ensure_ascii=False, indent=2
                 ),
             }
     if getattr(request, "htmx", False):
@@ -76,9 +90,10 @@ def playground(request: HttpRequest, slug: str) -> HttpResponse:
 @require_GET
 @require_role(Role.OPS)
 def decision_list(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """The pool's decisions, newest first; `?q=`, `?agent=`, `?model=`, `?reason=` filter, `?format=jsonl` exports what is left."""
+    """The pool's decisions, newest first; `?q=`, `?agent=`, `?model=`, `?reason=`, `?made=` and `?outcome=` filter, `?format=jsonl`
+    exports what is left."""
     pool = get_pool(slug)
-    chosen = {name: request.GET.get(name, "").strip() for name in ("q", "agent", "model", "reason")}
+    chosen = {name: request.GET.get(name, "").strip() for name in ("q", "agent", "model", "reason", "made", "outcome")}
     found = Decision.objects.filter(pool=pool)
     if chosen["q"]:
         found = found.filter(text__icontains=chosen["q"].replace("\0", ""))
@@ -88,6 +103,11 @@ def decision_list(request: HttpRequest, slug: str) -> HttpResponseBase:
         found = found.filter(model__version=int(chosen["model"][:9]))
     if chosen["reason"] in REASON_WORDS:
         found = found.filter(stop_reason=chosen["reason"])
+    if chosen["made"] in MADE:
+        found = found.filter(**MADE[chosen["made"]][1])
+    if chosen["outcome"] in OUTCOMES:
+        reported = Outcome.objects.filter(pool=pool, success=chosen["outcome"] == "success")
+        found = found.filter(pk__in=reported.values("decision_id"))
     if request.GET.get("format") == "jsonl":
         return StreamingHttpResponse(
             _lines(found),
@@ -110,6 +130,8 @@ def decision_list(request: HttpRequest, slug: str) -> HttpResponseBase:
         "agents": list(agents.values()),
         "versions": pool.models.order_by("-version").values_list("version", flat=True),
         "reasons": REASON_WORDS.items(),
+        "made": [(name, word) for name, (word, _filter) in MADE.items()],
+        "reports": OUTCOMES.items(),
         "export": f"?{address.urlencode()}",
         "outcomes": outcomes.by_model(pool),
     }
@@ -130,6 +152,14 @@ def decision_detail(request: HttpRequest, slug: str, decision_id: UUID) -> HttpR
         "chosen": [agents[number] for number in found.agents if number in agents],
         "reason": REASONS.get(found.stop_reason, found.stop_reason),
         "outcome": Outcome.objects.filter(decision_id=found.pk, pool=found.pool).first(),
+        "explored": agents.get((found.detail or {}).get("explored", -1)),
+        "left_out": (found.detail or {}).get("explored") not in found.agents,
+        "cold": [
+            (agents[number], score, number in found.agents)
+            for number, score in replays.cold_scores(found.detail or {}).items()
+            if number in agents
+        ],
+        "nearest": nearest.to(found.pool, found.text),
     }
     loaded = serving.current(slug)
     try:
@@ -138,9 +168,11 @@ def decision_detail(request: HttpRequest, slug: str, decision_id: UUID) -> HttpR
         context["error"] = str(error)
     else:
         if loaded is not None:
-            replayed = decisions.replay(found, router)
-            context["picture"] = explanations.picture(replayed, explanations.columns_of(router.agents, loaded))
-            context["identical"] = decisions.identical(found, replayed.route)
+            cold = loaded.live.cold if loaded.live is not None else None
+            replayed = replays.replay(found, router, cold)
+            columns = explanations.columns_of(router.agents, loaded)
+            context["picture"] = explanations.picture(replayed.explanation, columns)
+            context["replayed"] = replayed
     crumbs = [*_crumbs(found.pool), (_("Decisions"), reverse("decisions", args=[slug]))]
     return page(request, "training_app/decision.html", context, title=_("Decision"), crumbs=crumbs)
 
@@ -172,5 +204,7 @@ def _lines(found: Any) -> Iterator[str]:
             "confidence": row.confidence,
             "stop_reason": row.stop_reason,
             "abstained": row.abstained,
+            "propensity": row.propensity,
+            "detail": row.detail,
         }
         yield json.dumps(line, ensure_ascii=False) + "\n"

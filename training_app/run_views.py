@@ -1,5 +1,6 @@
 """Pages of runs: the list, the form that launches one, and one run, live while it trains."""
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 from django.contrib import messages
@@ -16,9 +17,9 @@ from agents_app.access import Role, get_pool, require_role
 from agents_app.models import Pool
 from datasets_app.models import Snapshot
 from routerweb.http import page
-from training_app import curves, registry, runs, scorecards, sorting
+from training_app import curves, gate, near, previews, registry, runs, scorecard_tables, scorecards, sorting
 from training_app.engine.config import Config, ConfigError
-from training_app.launch_form import LaunchForm, initial_of, preview
+from training_app.launch_form import LaunchForm, initial_of
 from training_app.model_views import gate_context
 from training_app.models import RouterModel, Run
 
@@ -63,7 +64,7 @@ def run_list(request: HttpRequest, slug: str) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @require_role(Role.OPS)
 def run_new(request: HttpRequest, slug: str) -> HttpResponse:
-    """The form that launches a run. `?from=` takes another run's settings; an HTMX request gets the preview alone."""
+    """The form that launches a run. `?from=` takes another run's settings; an HTMX request gets the preview alone, and checks."""
     pool = get_pool(slug)
     form = LaunchForm(pool, request.POST if request.method == "POST" else None, initial=_initial(request, pool))
     if request.method == "POST" and form.is_valid():
@@ -73,6 +74,7 @@ def run_new(request: HttpRequest, slug: str) -> HttpResponse:
                 config=form.config(),
                 snapshot=form.cleaned_data["snapshot"],
                 promote=form.cleaned_data["promote"],
+                include_llm=form.cleaned_data["include_llm"],
                 author=cast(User, request.user),
             )
         except ConfigError as error:
@@ -82,12 +84,55 @@ def run_new(request: HttpRequest, slug: str) -> HttpResponse:
         else:
             messages.success(request, _("%(run)s is queued.") % {"run": run})
             return redirect("run", slug, run.pk)
-    context = {"pool": pool, "form": form, "preview": preview(pool, _chosen_snapshot(request, pool))}
     if request.headers.get("HX-Request"):
-        return render(request, "training_app/_preview.html", context)
+        return _preview(request, pool)
+    chosen = _chosen_snapshot(request, pool)
+    asked = (
+        form.data if form.is_bound else {name: form[name].initial for name in ("include_llm", "promote", "baselines")}
+    )
+    context = {
+        "pool": pool,
+        "form": form,
+        "preview": previews.preview(pool, chosen, **_matters(asked)),
+        "near_at": _near_address(pool, chosen),
+    }
     crumbs = [(pool.name, reverse("home")), (_("Runs"), reverse("runs", args=[slug]))]
     status = 422 if form.errors else 200
     return page(request, "training_app/run_new.html", context, title=_("Launch a run"), crumbs=crumbs, status=status)
+
+
+def _preview(request: HttpRequest, pool: Pool) -> HttpResponse:
+    """The preview for the settings in the address, with what is wrong with them. The near-duplicates are looked for apart."""
+    chosen = _chosen_snapshot(request, pool)
+    found = previews.preview(pool, chosen, **_matters(request.GET))
+    # Without the whole form there is nothing to check, only a snapshot to look at.
+    wrong = LaunchForm(pool, request.GET).errors if "seed" in request.GET else {}
+    context = {
+        "preview": found,
+        "errors": [(name.replace("_", " ").capitalize(), errors[0]) for name, errors in wrong.items()],
+        "near_at": _near_address(pool, chosen),
+    }
+    return render(request, "training_app/_preview.html", context)
+
+
+def _matters(asked: Mapping[str, Any]) -> dict[str, bool]:
+    return {name: bool(asked.get(name)) for name in ("include_llm", "promote", "baselines")}
+
+
+def _near_address(pool: Pool, snapshot: Snapshot | None) -> str:
+    return reverse("run_near", args=[pool.slug]) + (f"?snapshot={snapshot.pk}" if snapshot else "")
+
+
+@require_GET
+@require_role(Role.OPS)
+def run_near(request: HttpRequest, slug: str) -> HttpResponse:
+    """Near-duplicates across splits, as a part of the preview; a page of its own without HTMX."""
+    pool = get_pool(slug)
+    context = {"pool": pool, "near": near.across_splits(pool, _chosen_snapshot(request, pool)), "least": near.NEAR}
+    if request.headers.get("HX-Request"):
+        return render(request, "training_app/_near.html", context)
+    crumbs = [(pool.name, reverse("home")), (_("Launch a run"), reverse("run_new", args=[slug]))]
+    return page(request, "training_app/near.html", context, title=_("Near-duplicates across splits"), crumbs=crumbs)
 
 
 @require_GET
@@ -113,6 +158,7 @@ def run_detail(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
             "active": registry.active(run.pool),
             **scorecards.context(model),
             **gate_context(model),
+            **scorecard_tables.context(model, request.GET),
         }
     crumbs = [(run.pool.name, reverse("home")), (_("Runs"), reverse("runs", args=[slug]))]
     return page(
@@ -158,14 +204,17 @@ def _run(slug: str, run_id: int) -> Run:
 
 
 def _initial(request: HttpRequest, pool: Pool) -> dict[str, Any]:
-    origin = request.GET.get("from", "")
-    if not origin:
-        chosen = _chosen_snapshot(request, pool)
-        return {"snapshot": chosen.pk} if chosen else {}
-    if not origin.isdecimal():
-        raise Http404
-    run = get_object_or_404(Run, pool=pool, pk=int(origin))
-    return {**initial_of(run.config), "promote": run.promote}
+    origin, classifier = request.GET.get("from", ""), request.GET.get("classifier", "")
+    chosen = _chosen_snapshot(request, pool)
+    initial: dict[str, Any] = {"snapshot": chosen.pk} if chosen else {}
+    if origin:
+        if not origin.isdecimal():
+            raise Http404
+        run = get_object_or_404(Run, pool=pool, pk=int(origin))
+        initial |= {**initial_of(run.config), "promote": run.promote}
+    if classifier in gate.CLASSIFIERS:
+        initial |= {"recipe": "classifier", "classifier": classifier, "promote": False}
+    return initial
 
 
 def _chosen_snapshot(request: HttpRequest, pool: Pool) -> Snapshot | None:

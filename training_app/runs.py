@@ -30,7 +30,7 @@ from datasets_app import snapshots
 from datasets_app.models import Snapshot, Split
 from training_app import comparisons, gate, registry
 from training_app.engine.config import Config
-from training_app.models import Checkpoint, RouterModel, Run, RunEvent
+from training_app.models import Checkpoint, LaunchRule, RouterModel, Run, RunEvent, Sweep
 
 #: A queued run that nobody claimed is handed to the queue again after this many seconds, then after twice as many, and so on.
 DELIVER_AGAIN_SECONDS = 15
@@ -57,16 +57,20 @@ def launch(
     author: User | None = None,
     actor_name: str = "",
     queue: bool = True,
+    include_llm: bool = False,
+    rule: LaunchRule | None = None,
+    sweep: Sweep | None = None,
 ) -> Run:
     """Make a queued run and, once the transaction is committed, hand it to the train queue.
 
-    Without a snapshot, one of the pool's gold is taken now. `queue=False` leaves it to the caller to claim the run at once.
+    Without a snapshot, one of the pool's gold is taken now, with `include_llm` also of what only an LLM has labeled. `rule` and
+    `sweep` say what launched it. `queue=False` leaves it to the caller to claim the run at once.
     Raises ConfigError, naming the field, for a bad setting, and RunError where there is nothing to train on.
     """
     settings_of_run = Config.from_mapping(config or {})
     if snapshot is None:
         try:
-            snapshot = snapshots.take(pool, author=author)
+            snapshot = snapshots.take(pool, author=author, include_llm=include_llm)
         except snapshots.SnapshotError as error:
             raise RunError(str(error)) from error
     elif snapshot.pool_id != pool.pk:
@@ -80,6 +84,8 @@ def launch(
             seed=settings_of_run.seed,
             promote=promote,
             author=author,
+            rule=rule,
+            sweep=sweep,
         )
         audit.record(
             "run.launched",

@@ -13,9 +13,17 @@ from django.utils.translation import gettext_lazy
 from training_app.engine.data import Agent
 from training_app.models import RouterModel
 
-#: Errors that a page shows, worst first.
-ERRORS = 50
-
+MEASURES = {
+    "jaccard": gettext_lazy("Jaccard"),
+    "precision": gettext_lazy("Precision"),
+    "recall": gettext_lazy("Recall"),
+    "f1": gettext_lazy("F1"),
+    "exact": gettext_lazy("Exact set"),
+    "success": gettext_lazy("All required covered"),
+    "set_size": gettext_lazy("Agents a query"),
+    "over": gettext_lazy("Agents too many"),
+    "under": gettext_lazy("Agents too few"),
+}
 HEADLINE = ("jaccard", "f1", "exact")
 BASELINES = {
     "random": gettext_lazy("random"),
@@ -97,18 +105,17 @@ def context(model: RouterModel) -> dict[str, Any]:
     card = model.scorecard
     if not card.get("metrics"):
         return {"card": {}, "verdict": verdict(model)}
-    roster = agents(model)
     return {
         "card": card,
         "verdict": verdict(model),
         "warnings": card.get("warnings", []),
-        "leaderboard": leaderboard(card),
-        "by_size": list(card.get("by_size", {}).items()),
-        "by_agent": [{**row, "agent": roster.get(row["id"])} for row in card.get("by_agent", [])],
         "calibration": card.get("calibration", {}),
         "reliability": reliability(card.get("calibration", {})),
-        "robustness": [(name.replace("_", " "), share) for name, share in card.get("robustness", {}).items()],
-        "errors": [error_row(error, roster) for error in card.get("errors", [])[:ERRORS]],
+        "measures": [(label, card["metrics"][name]) for name, label in MEASURES.items() if name in card["metrics"]],
+        "robustness": [
+            (name.replace("_", " "), share, card.get("robustness_jaccard", {}).get(name))
+            for name, share in card.get("robustness", {}).items()
+        ],
     }
 
 
@@ -118,6 +125,15 @@ def leaderboard(card: Mapping[str, Any]) -> list[dict[str, Any]]:
     for name, found in card.get("baselines", {}).items():
         lead = found["difference"]["jaccard"]
         rows.append({"name": BASELINES.get(name, name), "ours": False, "lead": lead, **found["metrics"]})
+    if asked := card.get("llm"):
+        lead = asked["difference"]["jaccard"]
+        note = _("asked about %(queries)d queries, the lead is over these") % {"queries": asked["queries"]}
+        if asked["unanswered"]:
+            note += "; " + _("%(count)d without an answer") % {"count": asked["unanswered"]}
+        note += "; " + _("%(seconds).1f s a call") % {"seconds": asked["latency_ms"]["p50"] / 1000}
+        if asked["cost"] is not None:
+            note += "; " + _("cost %(cost).2f") % {"cost": asked["cost"]}
+        rows.append({"name": asked["model"], "ours": False, "lead": lead, "note": note, **asked["metrics"]})
     return sorted(rows, key=lambda row: -row["jaccard"]["mean"])
 
 

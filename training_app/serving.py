@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -20,9 +20,11 @@ from django.db import Error as DatabaseFault
 from django.db import connection
 
 from agents_app.models import Agent, ApiKey, Pool, Stamp
-from training_app import registry
+from routerweb import memory
+from training_app import live, registry
 from training_app.engine import router as engine
-from training_app.models import RouterModel
+from training_app.live import Live
+from training_app.models import Promotion, RouterModel
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +59,8 @@ class LoadedPool:
 
     `available` are the ids that the model may choose, None when it may choose all that it knows; retired and unavailable agents
     are left out. `not_covered` are the active agents that the model has never seen. `problem` says why the active model could
-    not be loaded; `model` is then the one before it, if there was one.
+    not be loaded; `model` is then the one before it, if there was one. `live` is what else is done with its traffic, None where
+    nothing is.
     """
 
     pk: int
@@ -69,6 +72,7 @@ class LoadedPool:
     available: frozenset[int] | None
     not_covered: tuple[int, ...]
     problem: str = ""
+    live: Live | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +146,7 @@ def load_one(slug: str) -> LoadedPool:
     """One existing pool, loaded for this call alone: for commands, which route once and end."""
     pool = Pool.objects.get(slug=slug)
     row = RouterModel.objects.filter(pool=pool, state="active").select_related("pool").first()
-    return _load_pool(pool, list(pool.agents.order_by("number")), row, None)
+    return _load_pool(pool, list(pool.agents.order_by("number")), row, None, None)
 
 
 def warm() -> None:
@@ -163,6 +167,9 @@ def refresh() -> Served:
             stamp = Stamp.current()
             if _served is None or _served.stamp != stamp:
                 _served = _load(stamp, _served)
+                # The connection would keep the artifacts that it read among its pages.
+                drop_connection()
+                memory.give_back()
         except DatabaseFault as error:
             _database_fault = type(error).__name__
             raise
@@ -194,7 +201,7 @@ def forget() -> None:
 
 
 def drop_connection() -> None:
-    """Close this thread's connection after a database fault, so that the next query opens a new one."""
+    """Close this thread's connection, so that the next query opens a new one: after a database fault, or for its memory."""
     if not connection.in_atomic_block:
         connection.close()
 
@@ -229,7 +236,7 @@ def watch_once() -> None:
         if not was_away:
             logger.warning("The database went away; the models in memory keep answering: %s", error)
         drop_connection()
-    except Exception:
+    except Exception:  # the models in memory go on answering
         logger.exception("The version stamp was read, but what changed could not be loaded.")
     else:
         if was_away:
@@ -252,27 +259,67 @@ def _load(stamp: int, before: Served | None) -> Served:
     agents: dict[int, list[Agent]] = {}
     for agent in Agent.objects.order_by("number"):
         agents.setdefault(agent.pool_id, []).append(agent)
-    pools = {}
+    pools, plans = {}, live.plans()
     for pool in Pool.objects.all():
         earlier = before.pools.get(pool.slug) if before else None
-        pools[pool.slug] = _load_pool(pool, agents.get(pool.pk, []), models.get(pool.pk), earlier)
+        pools[pool.slug] = _load_pool(pool, agents.get(pool.pk, []), models.get(pool.pk), earlier, plans.get(pool.pk))
     return Served(stamp, pools, _load_callers({pool.pk: slug for slug, pool in pools.items()}))
 
 
-def _load_pool(pool: Pool, agents: list[Agent], row: RouterModel | None, earlier: LoadedPool | None) -> LoadedPool:
+def _load_pool(
+    pool: Pool, agents: list[Agent], row: RouterModel | None, earlier: LoadedPool | None, plan: live.Plan | None
+) -> LoadedPool:
+    kept = _versions(earlier) if earlier and earlier.pk == pool.pk else {}
+
+    def load(version: RouterModel) -> LoadedModel:
+        return kept.get(version.pk) or LoadedModel(
+            version.pk, version.name, engine.Router.load(registry.artifact_bytes(version))
+        )
+
     model = earlier.model if earlier and earlier.pk == pool.pk else None
     problem = ""
     if row is None:
         model = None
     elif model is None or model.pk != row.pk:
         try:
-            model = LoadedModel(row.pk, row.name, engine.Router.load(registry.artifact_bytes(row)))
+            model = load(row)
         except DatabaseFault:
             raise
-        except Exception as error:
-            kept = f"; {model.name} keeps answering" if model else ""
-            problem = f"{row.name} was refused: {error or type(error).__name__}{kept}."
+        except Exception as error:  # whatever is wrong with an artifact, the model before it answers
+            model = model or _one_before(row, load)
+            instead = f"; {model.name} keeps answering" if model else ""
+            problem = f"{row.name} was refused: {error or type(error).__name__}{instead}."
             logger.error("Pool %s: %s", pool.slug, problem)
+    loaded = _assemble(pool, agents, model, problem)
+    # An agent may be routed cold by itself, in a pool where nothing else is on.
+    if plan is None and not any(agent.cold == Agent.Cold.ALWAYS for agent in agents):
+        return loaded
+    return live.attach(loaded, agents, plan or live.Plan(), load, lambda version: _assemble(pool, agents, version, ""))
+
+
+def _one_before(row: RouterModel, load: Callable[[RouterModel], LoadedModel]) -> LoadedModel | None:
+    """The model that was active before, for a process that starts when the active one cannot be used; None where there is none."""
+    last = Promotion.objects.filter(model=row).select_related("previous__pool").order_by("-pk").first()
+    if last is None or last.previous is None:
+        return None
+    try:
+        return load(last.previous)
+    except (registry.RegistryError, engine.ArtifactError):
+        return None
+
+
+def _versions(pool: LoadedPool) -> dict[int, LoadedModel]:
+    """Every version that the pool holds in memory, by its key: the active one, the canary, the shadows."""
+    found = [pool.model] if pool.model else []
+    if pool.live is not None:
+        if pool.live.canary is not None and pool.live.canary.pool.model is not None:
+            found.append(pool.live.canary.pool.model)
+        found += [LoadedModel(shadow.pk, shadow.name, shadow.router) for shadow in pool.live.shadows]
+    return {model.pk: model for model in found}
+
+
+def _assemble(pool: Pool, agents: list[Agent], model: LoadedModel | None, problem: str) -> LoadedPool:
+    """The pool as that version answers it."""
     known = {agent.id: agent.name for agent in model.router.agents} if model else {}
     routable = {agent.number for agent in agents if agent.state == Agent.State.ACTIVE and agent.available}
     active = [agent.number for agent in agents if agent.state == Agent.State.ACTIVE]

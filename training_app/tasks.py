@@ -26,6 +26,7 @@ from training_app.engine.config import Config, ConfigError
 from training_app.models import Checkpoint, Run, RunEvent
 
 if TYPE_CHECKING:
+    from training_app.engine.llm_baseline import LanguageModel
     from training_app.engine.train import Progress, Result
 
 log = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ def work(run_id: int, attempt: uuid.UUID, tell: Tell | None = None) -> str:
     except (ConfigError, registry.RegistryError, runs.RunError) as error:
         log.warning("run %d failed: %s", run_id, error)
         return _fail(run_id, attempt, str(error))
-    except Exception as error:
+    except Exception as error:  # a run that fails for any reason is marked so, with that reason
         log.exception("run %d failed", run_id)
         return _fail(run_id, attempt, f"{type(error).__name__}: {error}".rstrip(": "))
 
@@ -138,7 +139,7 @@ def _walk(run_id: int, checkpoint: bytes | None, pulse: "Heartbeat", journal: "J
     with closing(
         cast(
             "Generator[Progress, None, None]",
-            train(Config.from_mapping(run.config), agents, examples, checkpoint=checkpoint),
+            train(Config.from_mapping(run.config), agents, examples, checkpoint=checkpoint, llm=language_model()),
         )
     ) as training:
         for progress in training:
@@ -150,6 +151,16 @@ def _walk(run_id: int, checkpoint: bytes | None, pulse: "Heartbeat", journal: "J
     if result is None:
         raise runs.RunError(_("The training ended without a model."))
     return result
+
+
+def language_model() -> "LanguageModel | None":
+    """The LLM of the settings, which a run asks where its `llm_queries` says so; None where there is none."""
+    from training_app.engine.llm_baseline import LanguageModel
+
+    if not settings.LLM_MODEL:
+        return None
+    prices = settings.LLM_PRICE_IN, settings.LLM_PRICE_OUT
+    return LanguageModel(settings.LLM_BASE_URL, settings.LLM_MODEL, settings.LLM_API_KEY, *prices)
 
 
 class Journal:
@@ -256,7 +267,7 @@ class Heartbeat:
                 except runs.AttemptLost:
                     self._lost.set()
                     return
-                except Exception as error:
+                except Exception as error:  # the training goes on; a missed heartbeat is made up for
                     log.warning("run %d: no heartbeat could be written (%s); trying on", self._run_id, error)
                     connections["default"].close()
         finally:

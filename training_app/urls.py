@@ -1,17 +1,40 @@
-from django.urls import URLPattern, URLResolver, path
+from django.urls import URLPattern, URLResolver, include, path
 
-from training_app import home_views, model_views, outcome_views, route_views, run_views
+from training_app import (
+    compare_views,
+    home_views,
+    model_views,
+    outcome_views,
+    route_views,
+    rule_views,
+    run_views,
+    sweep_views,
+)
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", home_views.home, name="home"),
+    path("", include("training_app.live_urls")),
+    path("", include("training_app.alarm_urls")),
     path("p/<slug:slug>/runs/", run_views.run_list, name="runs"),
     path("p/<slug:slug>/runs/new/", run_views.run_new, name="run_new"),
+    path("p/<slug:slug>/runs/near/", run_views.run_near, name="run_near"),
+    path("p/<slug:slug>/runs/compare/", compare_views.run_compare, name="run_compare"),
+    path("p/<slug:slug>/runs/rules/", rule_views.rule_list, name="run_rules"),
+    path("p/<slug:slug>/runs/rules/new/", rule_views.rule_edit, name="run_rule_new"),
+    path("p/<slug:slug>/runs/rules/<int:rule_id>/", rule_views.rule_edit, name="run_rule"),
+    path("p/<slug:slug>/runs/rules/<int:rule_id>/switch/", rule_views.rule_switch, name="run_rule_switch"),
+    path("p/<slug:slug>/runs/rules/<int:rule_id>/delete/", rule_views.rule_delete, name="run_rule_delete"),
+    path("p/<slug:slug>/runs/sweeps/", sweep_views.sweep_list, name="run_sweeps"),
+    path("p/<slug:slug>/runs/sweeps/new/", sweep_views.sweep_new, name="run_sweep_new"),
+    path("p/<slug:slug>/runs/sweeps/<int:sweep_id>/", sweep_views.sweep_detail, name="run_sweep"),
+    path("p/<slug:slug>/runs/sweeps/<int:sweep_id>/cancel/", sweep_views.sweep_cancel, name="run_sweep_cancel"),
     path("p/<slug:slug>/runs/<int:run_id>/", run_views.run_detail, name="run"),
     path("p/<slug:slug>/runs/<int:run_id>/cancel/", run_views.run_cancel, name="run_cancel"),
     path("p/<slug:slug>/runs/<int:run_id>/relaunch/", run_views.run_relaunch, name="run_relaunch"),
     path("p/<slug:slug>/models/", model_views.model_list, name="models"),
     path("p/<slug:slug>/models/rollback/", model_views.model_rollback, name="model_rollback"),
     path("p/<slug:slug>/models/<int:version>/", model_views.model_detail, name="model"),
+    path("p/<slug:slug>/models/<int:version>/pin/", model_views.model_pin, name="model_pin"),
     path("p/<slug:slug>/models/<int:version>/promote/", model_views.model_promote, name="model_promote"),
     path("p/<slug:slug>/playground/", route_views.playground, name="playground"),
     path("p/<slug:slug>/decisions/", route_views.decision_list, name="decisions"),

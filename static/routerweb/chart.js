@@ -14,6 +14,8 @@
     const content = JSON.parse(source.textContent);
     const ink = token("--rw-text-soft"), line = token("--rw-line");
     const colours = [token("--rw-accent"), token("--rw-warn"), token("--rw-busy"), token("--rw-good"), token("--rw-bad")];
+    // Where points differ by their shape, the legend shows the shapes.
+    const shapes = (content.datasets || []).some((set) => set.pointStyle);
     const axis = (title) => ({ title: { display: Boolean(title), text: title, color: ink }, ticks: { color: ink }, grid: { color: line }, border: { color: line } });
     const chart = new Chart(canvas, {
       type: content.type || "line",
@@ -26,7 +28,7 @@
       },
       options: {
         animation: false, responsive: true, maintainAspectRatio: false, interaction: { mode: "index", intersect: false },
-        plugins: { legend: { display: (content.datasets || []).length > 1, position: "bottom", labels: { color: ink, boxHeight: 1 } } },
+        plugins: { legend: { display: (content.datasets || []).length > 1, position: "bottom", labels: { color: ink, usePointStyle: shapes, boxHeight: shapes ? 7 : 1 } } },
         scales: { x: axis(content.x), y: axis(content.y) },
         ...(content.options || {}),
       },

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote
 
 from django import template
 from django.utils.translation import gettext as _
@@ -18,6 +19,19 @@ def setting(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+@register.filter
+def item(values: Mapping[str, Any], name: str) -> Any:
+    """What stands under a name that a template holds in a variable."""
+    return values.get(name)
+
+
+@register.filter
+def searched(text: str) -> str:
+    """A text as the search line of Queries finds it, for an address: its first words, as one phrase."""
+    words = text.rstrip("…").replace('"', " ")
+    return quote(f'"{words.strip()}"')
 
 
 @register.filter
@@ -37,6 +51,12 @@ def duration(value: timedelta | None) -> str:
     if seconds < 6000:
         return _("%(n)d min") % {"n": round(seconds / 60)}
     return _("%(n).1f h") % {"n": seconds / 3600}
+
+
+@register.filter
+def pace(value: float) -> str:
+    """Steps a second, with as many digits as say something."""
+    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
 
 
 @register.filter

@@ -1,5 +1,6 @@
 """The gate: what passes, what is refused and why, what an override keeps, and that every door leads through it."""
 
+import json
 from collections.abc import Callable
 from io import StringIO
 from types import SimpleNamespace
@@ -97,6 +98,28 @@ def test_a_plain_classifier_that_wins_is_named(weak_active: RouterModel, word_mo
     assert gate.judge(behind).ahead == "A plain classifier wins here: linear SVM has Jaccard 0.950, this router 0.900."
     assert gate.judge(before).ahead == ""
     assert gate.judge(behind).passed  # and may be promoted all the same
+
+
+def test_the_page_leads_to_the_classifier_as_a_model(snapshot: Snapshot, word_model: Make, browser: Client) -> None:
+    run = runs.launch(
+        snapshot.pool, snapshot=snapshot, config={"total_steps": 60, "svm_c": 2}, promote=True, queue=False
+    )
+    attempt = runs.claim(run.pk)
+    assert attempt
+    version = runs.finish(run.pk, attempt, json.dumps(PERFECT).encode(), card(svm=0.95)).version
+    registry.promote(word_model(WEAK), actor=None)
+    page = browser.get(reverse("model", args=["support", version])).content.decode()
+    address = f"{reverse('run_new', args=['support'])}?from={run.pk}&amp;snapshot={snapshot.pk}&amp;classifier=svm"
+    assert address in page
+    form = browser.get(address.replace("&amp;", "&")).context["form"]
+    shown = {name: form[name].value() for name in ("recipe", "classifier", "promote", "snapshot", "svm_c")}
+    assert shown == {
+        "recipe": "classifier",
+        "classifier": "svm",
+        "promote": False,
+        "snapshot": snapshot.pk,
+        "svm_c": 2.0,
+    }
 
 
 # ---------------------------------------------------------------------------------------------------- measured on the same queries

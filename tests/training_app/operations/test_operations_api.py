@@ -54,7 +54,7 @@ PATHS = [
 def test_each_needs_a_key_with_the_scope(labeled: Pool, method: str, path: str) -> None:
     arguments = (path, {}) if method == "post" else (path,)
     error(getattr(Client(), method)(path), 401, "key_missing")
-    error(getattr(application(labeled, scopes=("route", "label")), method)(*arguments), 403, "scope_missing")
+    error(getattr(application(labeled, scopes=("route",)), method)(*arguments), 403, "scope_missing")
 
 
 @pytest.mark.parametrize(

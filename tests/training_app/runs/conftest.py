@@ -147,12 +147,16 @@ def result(content: bytes | None = None) -> SimpleNamespace:
 def training(monkeypatch: pytest.MonkeyPatch, told_router: None) -> SimpleNamespace:
     """The engine's training walks through `training.steps`: a progress is yielded, a function called, an error raised.
 
-    `training.checkpoints` are those that it was started from. The real module, which brings torch, is not imported.
+    `training.checkpoints` are those that it was started from, `training.models` the LLMs that it may ask.
+    The real module, which brings torch, is not imported.
     """
-    told = SimpleNamespace(steps=[progress(result=result())], checkpoints=[], TrainError=TrainError)
+    told = SimpleNamespace(steps=[progress(result=result())], checkpoints=[], models=[], TrainError=TrainError)
 
-    def train(config: Any, agents: Any, examples: Any, *, checkpoint: bytes | None = None) -> Iterator[Any]:
+    def train(
+        config: Any, agents: Any, examples: Any, *, checkpoint: bytes | None = None, llm: Any = None
+    ) -> Iterator[Any]:
         told.checkpoints.append(checkpoint)
+        told.models.append(llm)
         for step in told.steps:
             if isinstance(step, BaseException):
                 raise step

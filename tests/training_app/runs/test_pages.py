@@ -8,7 +8,8 @@ from django.test import Client
 from django.urls import reverse
 
 from agents_app.models import Pool
-from datasets_app.models import Snapshot
+from datasets_app import snapshots
+from datasets_app.models import Snapshot, SplitGroup
 from tests.training_app.runs.conftest import artifact
 from training_app import registry, runs
 from training_app.models import Promotion, RouterModel, Run, RunEvent
@@ -16,8 +17,8 @@ from training_app.models import Promotion, RouterModel, Run, RunEvent
 Make = Callable[..., RouterModel]
 INTERVAL = {"mean": 0.9, "low": 0.88, "high": 0.92}
 RUNS_QUERIES = 14
-MODELS_QUERIES = 13
-HOME_QUERIES = 14
+MODELS_QUERIES = 14
+HOME_QUERIES = 43
 POLL_QUERIES = 6
 MEASURES = ("jaccard", "precision", "recall", "f1", "exact", "success", "set_size", "over", "under")
 
@@ -38,6 +39,24 @@ def scorecard(low: float = -0.01, high: float = 0.03) -> dict:
         ],
         "calibration": {"ece": 0.02, "ece_before": 0.05, "reliability": [{"p": 0.1, "frequency": 0.2, "count": 4}]},
         "robustness": {"typos": 0.125},
+        "robustness_jaccard": {"clean": 0.876, "typos": 0.842},
+        "empty": {"precision": 0.75, "recall": 0.625},
+        "out_of_scope": {"auroc": 0.9637, "fpr95": 0.145},
+        "needed": {"kept": True, "auroc": {"scores": 0.951, "with_nearness": 0.972}},
+        "abstention": {
+            "level": 0.0,
+            "rate": 0.0,
+            "at": [
+                {
+                    "alpha": 0.05,
+                    "level": 0.4,
+                    "rate": 0.113,
+                    "false_abstention": 0.047,
+                    "misrouted_caught": 0.391,
+                    "exact_answered": 0.955,
+                }
+            ],
+        },
         "error_count": 1,
         "errors": [
             {
@@ -194,8 +213,9 @@ def test_the_preview_follows_the_snapshot_and_warns(snapshot: Snapshot, browser:
     page = browser.get(path, {"snapshot": snapshot.pk}, headers={"HX-Request": "true"}).content.decode()
     assert "<html" not in page
     assert "72" in page
-    Snapshot.objects.filter(pk=snapshot.pk).update(split_sizes={"train": 72, "val": 0, "test": 0})
-    page = browser.get(path, {"snapshot": snapshot.pk}, headers={"HX-Request": "true"}).content.decode()
+    SplitGroup.objects.update(split="train")
+    other = snapshots.take(snapshot.pool)
+    page = browser.get(path, {"snapshot": other.pk}, headers={"HX-Request": "true"}).content.decode()
     assert "No labeled query in: Validation" in page
 
 
@@ -247,6 +267,46 @@ def test_a_scorecard_gives_its_verdict_and_escapes_what_people_wrote(done: Run, 
     assert "&lt;b&gt;my parcel&lt;/b&gt;" in page
     assert "Only 3 queries of the train split require Billing" in page
     assert "Show as table" in page
+
+
+def test_a_scorecard_shows_who_needs_nobody_abstention_and_what_perturbed_answers_are_worth(
+    done: Run, browser: Client
+) -> None:
+    page = browser.get(reverse("run", args=["support", done.pk])).content.decode()
+    for figure in ("62.5", "75.0", "0.964", "14.5", "0.951", "0.972", "11.3", "4.7", "39.1", "0.955", "0.842", "0.876"):
+        assert figure in page
+    assert "off: abstain_alpha is 0" in page
+    assert "Agents too many" in page
+
+
+def test_a_scorecard_shows_the_llm_that_was_asked_with_what_it_took(make_model: Make, browser: Client) -> None:
+    card = scorecard()
+    asked = {
+        "model": "gpt-<tiny>",
+        "queries": 50,
+        "unanswered": 2,
+        "metrics": card["metrics"],
+        "difference": {"jaccard": {"mean": 0.071, "low": 0.031, "high": 0.112}},
+        "cost": 0.25,
+        "latency_ms": {"p50": 830.0, "p99": 2400.0},
+    }
+    page = browser.get(reverse("model", args=["support", make_model(card | {"llm": asked}).version])).content.decode()
+    assert "gpt-&lt;tiny&gt;" in page
+    assert "asked about 50 queries, the lead is over these; 2 without an answer; 0.8 s a call; cost 0.25" in page
+    assert "+0.071" in page
+    unpriced = asked | {"cost": None, "unanswered": 0}
+    page = browser.get(
+        reverse("model", args=["support", make_model(card | {"llm": unpriced}).version])
+    ).content.decode()
+    assert "the lead is over these; 0.8 s a call<" in page
+
+
+def test_a_scorecard_of_a_pool_without_such_queries_says_what_to_do(make_model: Make, browser: Client) -> None:
+    card = scorecard() | {"empty": {"precision": None, "recall": None}, "abstention": {"level": 0.0}}
+    make_model(card)
+    page = browser.get(reverse("model", args=["support", 1])).content.decode()
+    assert "Label some with “none of these”" in page
+    assert "Not measured: the next run will." in page
 
 
 @pytest.mark.parametrize(

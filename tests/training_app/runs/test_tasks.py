@@ -59,6 +59,21 @@ def test_a_run_becomes_a_model(run: Run, training: SimpleNamespace) -> None:
     assert not Checkpoint.objects.exists()
 
 
+def test_a_run_may_ask_the_llm_of_the_settings(run: Run, training: SimpleNamespace, settings) -> None:
+    settings.LLM_MODEL, settings.LLM_BASE_URL, settings.LLM_API_KEY = "tiny", "http://127.0.0.1:9/v1", "secret"
+    settings.LLM_PRICE_IN, settings.LLM_PRICE_OUT = 0.5, 1.5
+    tasks.execute(run.pk)
+    (model,) = training.models
+    assert (model.base_url, model.model, model.api_key) == ("http://127.0.0.1:9/v1", "tiny", "secret")
+    assert (model.price_in, model.price_out) == (0.5, 1.5)
+
+
+def test_without_a_model_in_the_settings_no_llm_is_asked(run: Run, training: SimpleNamespace, settings) -> None:
+    settings.LLM_MODEL = ""
+    tasks.execute(run.pk)
+    assert training.models == [None]
+
+
 def test_a_run_that_is_delivered_twice_is_trained_once(run: Run, training: SimpleNamespace) -> None:
     assert tasks.execute(run.pk) == "done"
     assert tasks.execute(run.pk) == "not queued"

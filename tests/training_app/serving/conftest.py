@@ -18,11 +18,14 @@ def fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(engine, "Router", ScriptedRouter)
     monkeypatch.setattr(registry, "Router", ScriptedRouter, raising=False)
     monkeypatch.setattr(decisions, "buffer", decisions.Buffer())
+    decisions.close()  # a writer that an earlier test started would write this test's decisions, in its own time
     monkeypatch.setattr(serving, "_database_fault", "")
     serving.forget()
     throttle.forget()
     yield
     serving.forget()
+    decisions.buffer = decisions.Buffer()
+    decisions.close()
 
 
 @pytest.fixture

@@ -18,6 +18,8 @@ NAMES = ("Billing", "Shipping", "Technical")
 class ScriptedRouter:
     """Takes every available agent whose name the text holds: a router whose answers can be read off the query."""
 
+    limits = (0, 0)
+
     def __init__(self, agents: tuple[Agent, ...]) -> None:
         self.agents = agents
 

@@ -7,7 +7,7 @@ from agents_app import pools
 from agents_app.models import Agent
 from tests.training_app.serving.served import application, promoted
 from tests.training_app.serving.test_api_route import error
-from training_app import api, decisions, openapi, operations_api, serving
+from training_app import api, decisions, labeling_api, live_api, openapi, operations_api, serving, sweeps_api
 from training_app.models import Artifact, Decision
 
 pytestmark = pytest.mark.django_db
@@ -82,12 +82,12 @@ def test_agents(app, model):
     ]
     assert body["agents"][3] | {"code": "LE"} == {
         "id": 3, "code": "LE", "name": "Legal", "description": "contracts", "keywords": ["law"], "cost": 2.0,
-        "state": "active", "available": True, "covered": False,
+        "state": "active", "available": True, "covered": False, "cold": False,
     }  # fmt: skip
 
 
 def test_agents_without_a_model_and_by_pool(pool, app):
-    other = application(pool, pools.create_pool("Sales", "sales"), scopes=("label",))
+    other = application(pool, pools.create_pool("Sales", "sales"), scopes=("ops",))
     assert other.get("/api/agents/?pool=support").json()["model"] is None
     error(other.get("/api/agents/"), 400, "missing")
     error(app.get("/api/agents/?pool=sales"), 403, "pool_refused")
@@ -121,13 +121,16 @@ def test_health_shows_a_refused_model(client, app, model):
 
 def test_schema_names_what_the_api_does(client, app, model):
     document = client.get("/api/schema/").json()
+    tables = operations_api.ENDPOINTS | operations_api.OUTCOMES | live_api.ENDPOINTS | labeling_api.ENDPOINTS
+    tables |= sweeps_api.ENDPOINTS
     assert document == yaml.safe_load(openapi.document())
     assert {path: {method.upper() for method in methods} for path, methods in document["paths"].items()} == {
         path: {method} for path, (method, _respond) in api.ENDPOINTS.items()
-    } | {path: set(methods) for path, methods in operations_api.ENDPOINTS.items()}
+    } | {path: set(methods) for path, methods in tables.items()}
     schemas = document["components"]["schemas"]
     answer = app.route(explain=True).json()
-    assert set(answer) == set(schemas["Answer"]["properties"])
+    live = {"canary", "explored", "cold", "cold_scores"}
+    assert set(answer) == set(schemas["Answer"]["properties"]) - live
     assert set(answer) - {"explanation"} == set(schemas["Answer"]["required"])
     assert set(answer["explanation"]["steps"][0]) == set(
         schemas["Explanation"]["properties"]["steps"]["items"]["required"]

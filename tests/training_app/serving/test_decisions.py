@@ -83,6 +83,16 @@ def test_without_a_database_they_wait_within_the_bound(model, settings, monkeypa
     assert set(Decision.objects.values_list("text", flat=True)) == {"2", "3", "4"}
 
 
+def test_health_is_degraded_while_decisions_are_not_taken(model, app, client, monkeypatch):
+    decisions.record(pending(model))
+    with monkeypatch.context() as patch:
+        patch.setattr(decisions, "insert", away)
+        assert not decisions.write_once()
+        assert client.get("/api/health/").json()["status"] == "degraded"
+    assert decisions.write_once()
+    assert client.get("/api/health/").json()["status"] == "ok"
+
+
 @pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)
 def test_a_row_that_cannot_be_written_does_not_hold_up_the_others(model, caplog):

@@ -113,6 +113,14 @@ def test_an_artifact_that_the_engine_refuses_says_why(app, model, in_memory, mon
     assert app.route().json()["model"] == "support-1"
 
 
+def test_a_process_that_starts_with_a_refused_model_answers_from_the_one_before(app, model):
+    Artifact.objects.filter(model=promoted(model.pool, (0, "Billing"))).update(content=b"broken")
+    serving.forget()
+    assert app.route().json()["model"] == "support-1"
+    assert "support-2 was refused" in serving.health()["problems"]["support"]
+    assert "support-1 keeps answering" in serving.health()["problems"]["support"]
+
+
 def test_the_first_model_being_refused_answers_with_the_reason(app, model):
     Artifact.objects.update(content=b"broken")
     response = app.route()

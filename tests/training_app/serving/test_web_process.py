@@ -79,6 +79,41 @@ def test_a_web_process_imports_neither_torch_nor_scikit_learn(tmp_path):
     assert {path: status for path, status in found["pages"].items() if status != 200} == {}
 
 
+LEAN = """
+import json, sys
+import django
+django.setup()
+from django.core.management import call_command
+call_command("migrate", verbosity=0)
+import routerweb.wsgi as wsgi
+def call(path):
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": path, "HTTP_HOST": "127.0.0.1", "SERVER_NAME": "127.0.0.1", "SERVER_PORT": "80"}
+    environ |= {"wsgi.input": sys.stdin.buffer, "wsgi.url_scheme": "http"}
+    seen = []
+    b"".join(wsgi.application(environ, lambda status, headers, *_: seen.append(status[:3])))
+    return seen[0]
+health = call("/api/health/")
+pages = {"routerweb.urls", "unfold.admin", "httpx", "requests", "agents_app.admin", "rest_framework.views"}
+lean = sorted(pages & set(sys.modules))
+print(json.dumps({"health": health, "lean": lean, "login": call("/login/"), "full": "agents_app.admin" in sys.modules}))
+"""
+
+
+@pytest.mark.process
+@pytest.mark.any_database
+def test_a_web_process_loads_the_pages_when_the_first_is_asked_for(tmp_path):
+    environment = {
+        **os.environ, "DJANGO_SETTINGS_MODULE": "routerweb.settings", "DATA_DIR": str(tmp_path), "SECRET_KEY": "test",
+        "PLAIN_HTTP": "1", "DATABASE_URL": f"sqlite:///{tmp_path / 'web.sqlite3'}", "PYTHONPATH": str(ROOT),
+    }  # fmt: skip
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LEAN],
+        env=environment, capture_output=True, text=True, timeout=180, cwd=tmp_path,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert json.loads(ended.stdout.splitlines()[-1]) == {"health": "200", "lean": [], "login": "200", "full": True}
+
+
 @pytest.mark.django_db
 class TestARealRouter:
     """What the API promises, with a router that was trained, not scripted."""

@@ -36,7 +36,7 @@ def call(app, model):
 
 
 def test_a_call_of_the_api_passes_no_middleware(call, monkeypatch):
-    monkeypatch.setattr("routerweb.wsgi.django_application", lambda *_: 1 / 0)
+    monkeypatch.setattr("routerweb.wsgi.pages", lambda *_: 1 / 0)
     status, headers, body = call()
     assert status == 200
     assert json.loads(body)["agents"] == [0]
@@ -88,7 +88,7 @@ def test_where_tls_is_required_plain_http_is_redirected(call, settings):
     settings.SECURE_HSTS_SECONDS = 60
     from routerweb import wsgi
 
-    wsgi.django_application.load_middleware()
+    wsgi.pages().load_middleware()
     try:
         assert call()[0] == 301
         assert call(HTTP_X_FORWARDED_PROTO="http")[0] == 301
@@ -99,4 +99,4 @@ def test_where_tls_is_required_plain_http_is_redirected(call, settings):
         assert call(HTTP_X_FORWARDED_PROTO="http", **{"wsgi.url_scheme": "https"})[0] == 301
     finally:
         settings.SECURE_SSL_REDIRECT = False
-        wsgi.django_application.load_middleware()
+        wsgi.pages().load_middleware()

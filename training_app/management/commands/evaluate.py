@@ -13,7 +13,8 @@ from agents_app.models import Pool
 from datasets_app import imports, snapshots
 from datasets_app.management.console import bar, existing_file, pool_of
 from training_app import registry
-from training_app.engine.data import Row, RowError, read_rows
+from training_app.engine.data import Row, RowError
+from training_app.engine.files import read_rows
 from training_app.engine.metrics import summary
 from training_app.engine.router import Route, Router
 

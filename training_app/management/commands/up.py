@@ -1,13 +1,12 @@
 """`manage.py up`: the web server and the job clusters as children of one process, until Ctrl-C."""
 
-import json
+import http.client
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,9 +16,16 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from routerweb import health
 from training_app.installation import demo_card
 
-PARTS = ("web", "worker")
+#: What a part starts; `worker` is both clusters.
+PARTS = {
+    "web": ("web server",),
+    "jobs": ("job cluster",),
+    "training": ("training cluster",),
+    "worker": ("job cluster", "training cluster"),
+}
 #: How long a cluster may take to finish its jobs after Ctrl-C; then its workers are told, and hand their runs back to the queue.
 FINISH_SECONDS = 4
 #: How long they may take for that before they are killed.
@@ -35,7 +41,8 @@ def commands(parts: Sequence[str]) -> dict[str, tuple[list[str], dict[str, str]]
         # By the environment, not by --name: with that django-q2 would listen to the default queue.
         "training cluster": (cluster, {"Q_CLUSTER_NAME": "train"}),
     }
-    return {name: child for name, child in children.items() if ("web" if name == "web server" else "worker") in parts}
+    wanted = {name for part in parts for name in PARTS[part]}
+    return {name: child for name, child in children.items() if name in wanted}
 
 
 class Command(BaseCommand):
@@ -45,10 +52,15 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("parts", nargs="*", metavar="part", help="web, worker; both when none is named")
+        parser.add_argument(
+            "parts",
+            nargs="*",
+            metavar="part",
+            help="web, jobs, training, or worker for both of these; all when none is named",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        parts = options["parts"] or PARTS
+        parts = options["parts"] or list(PARTS)
         unknown = set(parts) - set(PARTS)
         if unknown:
             raise CommandError(f"Unknown part {', '.join(sorted(unknown))}: choose from {', '.join(PARTS)}.")
@@ -104,9 +116,8 @@ class Command(BaseCommand):
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             try:
-                with urllib.request.urlopen(f"{address}/api/health/", timeout=2) as answer:  # noqa: S310 - http
-                    json.load(answer)
-            except (OSError, ValueError):
+                health.ask(settings.PORT, settings.ALLOWED_HOSTS)
+            except (OSError, ValueError, http.client.HTTPException):
                 if asked_to_stop.wait(0.25):
                     return
             else:

@@ -1,0 +1,157 @@
+"""Shadows and canaries by HTTP and by command."""
+
+import json
+import math
+from io import StringIO
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from agents_app import pools
+from agents_app.models import AuditEntry
+from tests.training_app.serving.served import Application, application
+from training_app import decisions, live_figures, shadowing, trials
+from training_app.engine import shares
+from training_app.models import Canary
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def operator(candidate) -> Application:
+    return application(candidate.pool, scopes=("ops",))
+
+
+def act(operator: Application, what: str, **body: object):
+    return operator.post(f"/api/models/support-2/{what}/", body)
+
+
+def figures(operator: Application) -> dict:
+    answer = operator.get("/api/models/support-2/live/")
+    assert answer.status_code == 200
+    found: dict = json.loads(answer.content, parse_constant=lambda name: pytest.fail(name))
+    return found
+
+
+def test_a_shadow_starts_shows_its_figures_and_stops(operator, app) -> None:
+    assert act(operator, "shadow").json() == {"model": "support-2", "state": "shadow"}
+    assert act(operator, "shadow").json()["error"]["code"] == "cannot_shadow"
+    assert figures(operator)["shadow"]["queries"] == 0
+    for text in ("billing", "technical", "billing and technical"):
+        app.route(text)
+    shadowing.turn(rest=0)
+    found = figures(operator)["shadow"]
+    assert (found["scored"], found["errors"], found["queries"], found["against"]) == (3, 0, 3, "support-1")
+    # Jaccard: 1; 0, as one set is empty; 1 of 2.
+    assert found["jaccard"]["mean"] == pytest.approx(0.5)
+    assert found["exact"]["mean"] == pytest.approx(1 / 3)
+    assert found["set_size"]["difference"]["mean"] == pytest.approx(-2 / 3)
+    assert found["by_agent"] == [
+        {"id": 2, "both": 0, "only_active": 2, "only_shadow": 0},
+        {"id": 0, "both": 2, "only_active": 0, "only_shadow": 0},
+    ]
+    assert act(operator, "shadow/stop").json() == {"model": "support-2", "state": "candidate"}
+    assert figures(operator)["shadow"] is None
+    assert AuditEntry.objects.filter(actor_name="key test", action__startswith="shadow").count() == 2
+
+
+def test_a_canary_starts_through_the_gate_compares_and_stops(operator, app) -> None:
+    refused = act(operator, "canary", share=0.5)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "gate_refused")
+    assert refused.json()["error"]["findings"]
+    started = act(operator, "canary", share=0.5, override="measured elsewhere", reason="try").json()
+    assert (started["share"], started["passed"], started["override"]) == (0.5, False, "measured elsewhere")
+    empty = figures(operator)["canary"]
+    assert (empty["enough"], empty["difference"]["set_size"]["mean"]) == (False, None)
+    met = {"support-1": 0, "support-2": 0}
+    for number in range(40):
+        answer = app.route("technical", sticky_key=f"user {number}").json()
+        decisions.buffer.write()
+        met[answer["model"]] += 1
+        success = answer["model"] == "support-2" or number % 2 == 0
+        app.post("/api/outcomes/", {"decision_id": answer["decision_id"], "success": success})
+    found = figures(operator)["canary"]
+    assert (found["active"]["outcomes"], found["canary"]["outcomes"]) == (met["support-1"], met["support-2"])
+    assert found["canary"]["success"]["mean"] == 1.0
+    assert found["difference"]["set_size"]["mean"] == -1.0
+    assert found["difference"]["success"]["low"] > 0
+    assert not found["enough"]
+    assert "Not enough to tell: by " in found["verdict"]
+    wrong = operator.post("/api/models/support-1/canary/stop/", {})
+    assert (wrong.status_code, trials.canary_of(operator.key.pools.get()) is None) == (409, False)
+    assert act(operator, "canary/stop").json()["ended_at"]
+    assert act(operator, "canary/stop").json()["error"]["code"] == "cannot_canary"
+    assert figures(operator)["canary"] is None
+
+
+def arm(name: str, outcomes: int, successes: int) -> Any:
+    return SimpleNamespace(model=SimpleNamespace(name=name), outcomes=outcomes, successes=successes)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "enough", "said"),
+    [
+        ((60, 60), (60, 60), False, "Not enough to tell: by 60 and 60 outcomes"),
+        ((120, 60), (120, 60), False, "Not enough to tell: by 120"),
+        ((400, 400), (400, 300), True, "new succeeds more often than old, by 20."),
+        ((400, 300), (400, 400), True, "new succeeds less often than old, by 20."),
+        ((900, 450), (900, 450), True, "No difference in success was found"),
+        ((0, 0), (500, 400), False, "new has 0, old 500."),
+    ],
+)
+def test_what_is_said_of_success(ours, theirs, enough, said) -> None:
+    difference = shares.difference(ours[1], ours[0], theirs[1], theirs[0])
+    found, verdict = live_figures._verdict(arm("new", *ours), arm("old", *theirs), difference)
+    assert found is enough
+    assert said in verdict
+
+
+@pytest.mark.parametrize("share", [None, "0.1", True, [0.1]])
+def test_a_bad_share_is_named(operator, share) -> None:
+    error = act(operator, "canary", share=share).json()["error"]
+    assert (error["code"], error["field"]) == ("missing" if share is None else "invalid", "share")
+
+
+def test_a_share_out_of_range_says_what_would_do(operator) -> None:
+    answer = act(operator, "canary", share=0.7, override="x")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "cannot_canary")
+    assert "at most 50 %" in answer.json()["error"]["message"]
+    assert act(operator, "canary", share=math.nan).status_code in (400, 409)
+    assert not Canary.objects.exists()
+
+
+@pytest.mark.parametrize("what", ["shadow", "shadow/stop", "canary", "canary/stop"])
+def test_it_takes_the_scope_ops_and_a_key_of_the_pool(candidate, what) -> None:
+    assert act(application(candidate.pool), what, share=0.1).status_code == 403
+    stranger = application(pools.create_pool("Other", "other"), scopes=("ops",))
+    assert act(stranger, what, share=0.1, override="x").status_code == 404
+    assert stranger.get("/api/models/support-2/live/").status_code == 404
+
+
+# --- Commands -----------------------------------------------------------------------------------------------------
+
+
+def said(*words: object, **options: object) -> str:
+    out = StringIO()
+    call_command(*words, stdout=out, **options)
+    return out.getvalue().strip()
+
+
+def test_the_commands_do_the_same(candidate) -> None:
+    assert said("shadow", "support-2") == "support-2 is a shadow: it scores what support-1 answers."
+    assert said("shadow", "support-2", "--stop") == "support-2 is a candidate again."
+    with pytest.raises(CommandError, match="no shadow"):
+        said("shadow", "support-2", "--stop")
+    with pytest.raises(CommandError, match="does not pass the gate"):
+        said("canary", "support-2")
+    assert said("canary", "support-2", "--share", "0.2", "--override", "known") == (
+        "support-2 answers 20% now, support-1 the rest."
+    )
+    with pytest.raises(CommandError, match="support-1 is not the canary"):
+        said("canary", "support-1", "--stop")
+    assert said("canary", "support-2", "--stop") == "support-1 answers everything again."
+    assert trials.canary_of(candidate.pool) is None
+    with pytest.raises(CommandError, match="no model support-9"):
+        said("canary", "support-9")

@@ -1,0 +1,201 @@
+"""What watches an installation and tells of it: drift over time, alarms, whom they are told to, and signs of life of its processes."""
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from agents_app.models import Pool
+
+
+class DriftReference(models.Model):
+    """What a model's traffic looks like when all is well: counts by measure, and which words and parts of words training held.
+
+    `counts` is {measure: [count, …]} over the bins of `drift.MEASURES`; `means` is {measure: mean}. `words` and `grams` are ascending
+    uint32 hashes, little-endian; empty where nothing is known of the training texts.
+    """
+
+    class Source(models.TextChoices):
+        SNAPSHOT = "snapshot", _("The snapshot's validation and test queries")
+        DECISIONS = "decisions", _("The model's first decisions")
+        ACCEPTED = "accepted", _("Traffic that was accepted as the new normal")
+
+    model = models.OneToOneField("training_app.RouterModel", on_delete=models.CASCADE, related_name="drift_reference")
+    source = models.CharField(max_length=9, choices=Source.choices)
+    texts = models.PositiveIntegerField(_("texts"))
+    counts = models.JSONField(default=dict)
+    means = models.JSONField(default=dict)
+    words = models.BinaryField(default=bytes)
+    grams = models.BinaryField(default=bytes)
+    at = models.DateTimeField(auto_now=True)
+
+    def __str__(self) -> str:
+        return f"{self.model_id} {self.source}"
+
+
+class DriftPoint(models.Model):
+    """What one look at a pool's recent decisions found: {measure: {live, reference, distance, limit, drifts}} and the newest words."""
+
+    model = models.ForeignKey("training_app.RouterModel", on_delete=models.CASCADE, related_name="drift_points")
+    at = models.DateTimeField(default=timezone.now)
+    since = models.DateTimeField(_("oldest decision"))
+    texts = models.PositiveIntegerField(_("texts"))
+    measures = models.JSONField(default=dict)
+    words = models.JSONField(default=list)
+    drifts = models.BooleanField(default=False)
+
+    class Meta:
+        ordering = ("-at",)
+        indexes = (models.Index(fields=("model", "-at")),)
+
+    def __str__(self) -> str:
+        return f"{self.model_id} {self.at:%Y-%m-%d %H:%M}"
+
+
+class Alarm(models.Model):
+    """Something that somebody has to look at, with its evidence; open until it has passed. `pool` is None for the whole site."""
+
+    class Kind(models.TextChoices):
+        DRIFT = "drift", _("Drift")
+        RUNS = "runs", _("Runs fail")
+        QUEUE = "queue", _("Jobs wait")
+        DROPPED = "dropped", _("Decisions were dropped")
+        WORKERS = "workers", _("Workers are missing")
+        REFUSED = "refused", _("A model cannot be loaded")
+
+    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, null=True, blank=True, related_name="alarms")
+    kind = models.CharField(_("kind"), max_length=8, choices=Kind.choices)
+    sentence = models.CharField(_("what"), max_length=500)
+    evidence = models.JSONField(_("evidence"), default=list, help_text=_("Rows of a name and a value."))
+    opened_at = models.DateTimeField(default=timezone.now)
+    seen_at = models.DateTimeField(_("last seen"), default=timezone.now)
+    resolved_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("-opened_at", "-pk")
+        verbose_name = _("alarm")
+        verbose_name_plural = _("alarms")
+        constraints = (
+            models.UniqueConstraint(
+                fields=("pool", "kind"), condition=Q(resolved_at__isnull=True), name="one_open_alarm_per_pool_and_kind"
+            ),
+            models.UniqueConstraint(
+                fields=("kind",),
+                condition=Q(resolved_at__isnull=True, pool__isnull=True),
+                name="one_open_alarm_of_the_site",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+class AlarmMute(models.Model):
+    """Alarms of one kind are not told to anybody until then; they stay on the page."""
+
+    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, null=True, related_name="+")
+    kind = models.CharField(max_length=8, choices=Alarm.Kind.choices)
+    until = models.DateTimeField()
+    author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.until}"
+
+
+class AlarmReceiver(models.Model):
+    """Whom a pool's alarms, and the site's, are told to: a webhook or an e-mail address.
+
+    A webhook's signing secret is not kept: it is made from SECRET_KEY and `nonce`, so that a copy of the database signs nothing.
+    """
+
+    class Kind(models.TextChoices):
+        WEBHOOK = "webhook", _("Webhook")
+        EMAIL = "email", _("E-mail")
+
+    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="alarm_receivers")
+    kind = models.CharField(max_length=7, choices=Kind.choices)
+    address = models.CharField(_("address"), max_length=500)
+    nonce = models.CharField(max_length=32, blank=True, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    removed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ("pk",)
+        constraints = (
+            models.UniqueConstraint(
+                fields=("pool", "kind", "address"),
+                condition=Q(removed_at__isnull=True),
+                name="one_receiver_per_address",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.address
+
+
+class AlarmDelivery(models.Model):
+    """One message on its way to one receiver. `log` holds each attempt: [{at, code, said, ms}, …]."""
+
+    class Status(models.TextChoices):
+        WAITING = "waiting", _("Waiting")
+        DELIVERED = "delivered", _("Delivered")
+        FAILED = "failed", _("Given up")
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    receiver = models.ForeignKey(AlarmReceiver, on_delete=models.CASCADE, related_name="deliveries")
+    alarm = models.ForeignKey(Alarm, on_delete=models.SET_NULL, null=True, related_name="deliveries")
+    event = models.CharField(max_length=20)
+    body = models.TextField()
+    status = models.CharField(max_length=9, choices=Status.choices, default=Status.WAITING)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    next_at = models.DateTimeField(default=timezone.now)
+    log = models.JSONField(default=list)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("-created_at",)
+        indexes = (models.Index(fields=("status", "next_at")),)
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class ProcessSign(models.Model):
+    """A sign of life of one process of the installation, written a few times a minute; silent ones are deleted after a day."""
+
+    class Part(models.TextChoices):
+        WEB = "web", _("Web")
+        JOBS = "default", _("Jobs")
+        TRAINING = "train", _("Training")
+
+    name = models.CharField(max_length=120, primary_key=True)
+    part = models.CharField(max_length=7, choices=Part.choices)
+    machine = models.CharField(max_length=100)
+    started_at = models.DateTimeField(default=timezone.now)
+    at = models.DateTimeField(db_index=True)
+    waiting = models.PositiveIntegerField(_("decisions waiting"), default=0)
+    dropped = models.PositiveBigIntegerField(_("decisions dropped"), default=0)
+    dropped_at = models.DateTimeField(_("last dropped"), null=True)
+    problems = models.JSONField(default=dict)
+
+    class Meta:
+        ordering = ("part", "machine", "name")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class WatchTurn(models.Model):
+    """Whose turn it is to look for alarms: of many processes the one that moves `next_at` does it."""
+
+    next_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = (models.CheckConstraint(condition=Q(id=1), name="watch_turn_is_one_row"),)
+
+    def __str__(self) -> str:
+        return str(self.next_at)

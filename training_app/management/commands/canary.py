@@ -1,0 +1,41 @@
+"""Let a model answer a share of its pool's traffic, or stop it."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from training_app import registry, trials
+
+
+class Command(BaseCommand):
+    help = (
+        "Let a model answer a share of its pool's traffic, if it passes the gate; again, another share. "
+        "Example: python manage.py canary support-3 --share 0.1, or canary support-3 --stop"
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("model", metavar="MODEL", help="the model's name, as list_models shows it")
+        parser.add_argument("--share", type=float, default=0.1, help="above 0 and at most 0.5 (default 0.1)")
+        parser.add_argument("--stop", action="store_true", help="let the active model answer everything again")
+        parser.add_argument("--reason", default="", help="why; it is kept with the canary")
+        parser.add_argument(
+            "--override", default="", metavar="REASON", help="start it although the gate refuses; the reason is kept"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            model = registry.find(options["model"])
+            if options["stop"]:
+                now = trials.canary_of(model.pool)
+                if now is None or now.model_id != model.pk:
+                    raise registry.RegistryError(f"{model.name} is not the canary of {model.pool.slug}.")
+                trials.stop_canary(model.pool, actor=None, actor_name="canary")
+                self.stdout.write(f"{registry.active(model.pool)} answers everything again.")
+                return
+            canary = trials.start_canary(
+                model, options["share"], actor=None, actor_name="canary",
+                reason=options["reason"], override=options["override"],
+            )  # fmt: skip
+        except registry.RegistryError as error:
+            raise CommandError(str(error)) from None
+        self.stdout.write(f"{model.name} answers {canary.share:.0%} now, {canary.against.name} the rest.")

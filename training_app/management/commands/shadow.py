@@ -1,0 +1,27 @@
+"""Let a model score live traffic and answer nothing, or stop it."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from training_app import registry, trials
+
+
+class Command(BaseCommand):
+    help = "Let a model score live traffic and answer nothing. Example: python manage.py shadow support-3, or shadow support-3 --stop"
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("model", metavar="MODEL", help="the model's name, as list_models shows it")
+        parser.add_argument("--stop", action="store_true", help="let it score no more; what it scored is kept")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            model = registry.find(options["model"])
+            (trials.stop_shadow if options["stop"] else trials.start_shadow)(model, actor=None, actor_name="shadow")
+        except registry.RegistryError as error:
+            raise CommandError(str(error)) from None
+        self.stdout.write(
+            f"{model.name} is a {model.state} again."
+            if options["stop"]
+            else f"{model.name} is a shadow: it scores what {registry.active(model.pool)} answers."
+        )
