@@ -19,7 +19,7 @@ MANAGE := $(BIN)/python manage.py
 # One line that moves on while pip works, instead of hundreds.
 PROGRESS := awk '/^Collecting/ { n++; name = $$2; sub(/[<>=!~;\[].*/, "", name); printf "\r\033[K  %d packages looked up, now %s", n, name; fflush() } /^Installing collected/ { printf "\r\033[K  installing %d packages …", NF - 3; fflush() } /^(ERROR|error)/ { print } END { printf "\r\033[K" }'
 
-.PHONY: help run setup web worker test lint bench bench-peer
+.PHONY: help run setup web worker test lint litellm bench bench-peer bench-growth
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -48,6 +48,8 @@ lint: $(VENV)/.installed-dev ## Formatting, lint, types, and the one-way imports
 	@$(BIN)/mypy .
 	@SECRET_KEY=lint PLAIN_HTTP=1 $(BIN)/lint-imports --no-cache
 
+litellm: .venv-litellm/.installed ## LiteLLM's proxy in an environment of its own: then the tests pre-label through it too
+
 bench: setup ## Every router on the demo pool: quality, training time, speed
 	@rm -rf var/bench && $(BIN)/python -m datasets_app.demo.generate var/bench
 	@$(MANAGE) benchmark var/bench --seeds 3
@@ -55,6 +57,9 @@ bench: setup ## Every router on the demo pool: quality, training time, speed
 bench-peer: setup ## Beside ddqn-router 0.2.0: quality, training, speed, HTTP. DATA=folder OUT=folder; most of an hour
 	@test -n "$(DATA)" || { echo "Name a folder with agents.jsonl, train.jsonl, val.jsonl, test.jsonl: make bench-peer DATA=folder"; exit 1; }
 	@$(BIN)/python benchmarks/peer/run.py $(DATA) $(or $(OUT),var/bench-peer)
+
+bench-growth: setup ## Training time, memory and route time as queries and agents grow. OUT=folder; an hour or two
+	@$(BIN)/python -m benchmarks.growth.run $(or $(OUT),var/bench-growth)
 
 $(VENV)/.installed: requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; PYTHON=python3.12 make run names another.")'
@@ -66,4 +71,10 @@ $(VENV)/.installed: requirements.txt
 $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
 	@echo "Installing the packages of requirements-dev.txt"
 	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --progress-bar off -r requirements-dev.txt | $(PROGRESS)
+	@touch $@
+
+.venv-litellm/.installed: tests/llm/requirements.txt
+	@$(PYTHON) -m venv .venv-litellm
+	@echo "Installing LiteLLM and what it needs (750 MB)"
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 .venv-litellm/bin/python -m pip install --progress-bar off -r tests/llm/requirements.txt | $(PROGRESS)
 	@touch $@
