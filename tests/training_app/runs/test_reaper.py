@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from django.db import OperationalError
 
-from training_app import reaper
+from training_app import reaper, watch
 
 
 class Clock:
@@ -92,14 +92,15 @@ def test_one_reaper_a_process_and_a_fresh_one_after_a_fork(monkeypatch: pytest.M
 def test_a_worker_starts_it_when_it_is_forked(monkeypatch: pytest.MonkeyPatch) -> None:
     from django_q.signals import post_spawn
 
-    begun: list[bool] = []
-    monkeypatch.setattr(reaper, "start_once", lambda: begun.append(True))
+    begun: list[str] = []
+    monkeypatch.setattr(reaper, "start_once", lambda: begun.append("reaper"))
+    monkeypatch.setattr(watch, "start_once", begun.append)
     post_spawn.send(sender="django_q", proc_name="a worker")
-    assert begun == [True]
+    assert begun == ["reaper", "default"]
 
 
 def test_neither_tests_nor_commands_have_one() -> None:
     import threading
 
-    assert reaper._started_in is None
-    assert not [thread for thread in threading.enumerate() if thread.name == "reaper"]
+    assert (reaper._started_in, watch._started_in) == (None, None)
+    assert not [thread for thread in threading.enumerate() if thread.name in ("reaper", "watch")]
