@@ -19,8 +19,10 @@ export function listen(store, commands) {
     if (dialog) return inDialog(event, dialog);
     if (event.target.id === "lb-filter") return inFilter(event);
     if (event.target.matches("input:not([type=checkbox]), textarea, select") || !toggle.checked) return;
-    // A button or link that has the focus keeps its own keys.
-    if (event.target.matches("a, button, summary") && ["Enter", "NumpadEnter", "Space"].includes(event.code)) return;
+    // A button or link that has the focus keeps its own keys. One in a dialog that has just closed has the focus until the next frame
+    // is drawn, and nobody means it any more.
+    const own = event.target.matches("a, button, summary") && !event.target.closest("dialog");
+    if (own && ["Enter", "NumpadEnter", "Space"].includes(event.code)) return;
     const command = meaning(event);
     if (!command) return;
     event.preventDefault();

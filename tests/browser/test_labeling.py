@@ -217,6 +217,27 @@ def test_two_tabs_of_one_person_see_both_versions(sign_in, person):
     assert Label.objects.filter(query__text="only one").count() == 2, "the first one is kept, superseded"
 
 
+def test_a_key_right_after_a_dialog_has_closed_goes_to_the_query(sign_in, person):
+    """Chromium leaves the focus on the closed dialog's button until it draws the next frame."""
+    make_pool(12, ["one", "two"])
+    page = sign_in(person("ana")).new_page()
+    page.goto(LABEL)
+    press(page, "Digit1")
+    page.evaluate(
+        """() => {
+          document.querySelector('[data-lb="help"]').click();
+          const close = document.querySelector("#lb-help form button");
+          close.focus();
+          close.click();
+          const enter = { code: "Enter", key: "Enter", bubbles: true, cancelable: true };
+          document.activeElement.dispatchEvent(new KeyboardEvent("keydown", enter));
+        }"""
+    )
+    expect(page.locator("#lb-item .rw-query-text")).to_have_text("two")
+    wait_saved(page)
+    assert current_labels() == {"one": [0]}
+
+
 def test_keys_go_by_their_place_and_can_be_switched_off(sign_in, person):
     make_pool(12, ["only one"])
     page = sign_in(person("ana")).new_page()
