@@ -30,7 +30,7 @@ def traffic(app, count: int, chance_of_success) -> None:
     decisions.buffer.write()
     Outcome.objects.bulk_create(
         Outcome(decision_id=row.pk, pool=row.pool, success=random.random() < chance_of_success(set(row.agents)))
-        for row in Decision.objects.select_related("pool").order_by("pk")
+        for row in Decision.objects.select_related("pool").order_by("text")
     )
 
 
