@@ -16,8 +16,10 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import F
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django_q.brokers import get_broker
 from django_q.tasks import async_task
 
 from agents_app import pools
@@ -30,6 +32,8 @@ from training_app.engine.files import FORMATS, read_rows
 BATCH_ROWS = 1_000
 BATCH_BYTES = 8 << 20
 MAX_ATTEMPTS = 3
+#: A queued import that no worker began is handed to the queue again after so long.
+LOST_AFTER_SECONDS = 60
 SUFFIXES = {
     "jsonl": "jsonl",
     "ndjson": "jsonl",
@@ -141,6 +145,7 @@ def claim(import_id: int) -> Import | None:
 def enqueue(upload: Import) -> None:
     """Hand a queued import to the workers once the transaction is through."""
     key = upload.pk
+    Import.objects.filter(pk=key, status=Import.Status.QUEUED).update(heartbeat_at=timezone.now())
     transaction.on_commit(lambda: async_task("datasets_app.tasks.read_upload", key, q_options={"cluster": "default"}))
 
 
@@ -190,6 +195,24 @@ def fail_dead_imports() -> int:
                 )
                 found += mine.update(status=Import.Status.FAILED, error=error, finished_at=timezone.now())
     return found
+
+
+def enqueue_lost_imports() -> int:
+    """Hand imports to the workers again that wait for LOST_AFTER_SECONDS, where no message of any job waits; returns how many.
+    As with `prelabel.enqueue_lost_jobs`."""
+    before = timezone.now() - timedelta(seconds=LOST_AFTER_SECONDS)
+    lost = Import.objects.alias(since=Coalesce("heartbeat_at", "created_at"))
+    found = list(lost.filter(status=Import.Status.QUEUED, since__lt=before).order_by("pk")[:100])
+    if not found or get_broker("default").queue_size():
+        return 0
+    handed = 0
+    for upload in found:
+        mine = Import.objects.filter(pk=upload.pk, status=Import.Status.QUEUED, heartbeat_at=upload.heartbeat_at)
+        with transaction.atomic():
+            if mine.update(heartbeat_at=timezone.now()):
+                enqueue(upload)
+                handed += 1
+    return handed
 
 
 # ---------------------------------------------------------------------------------------------------- reading

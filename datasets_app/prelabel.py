@@ -13,8 +13,10 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Count, QuerySet
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django_q.brokers import get_broker
 from django_q.tasks import async_task
 
 from agents_app import audit, pools
@@ -26,6 +28,8 @@ from training_app.engine.data import Agent
 BATCH = 1_000
 CHARACTERS_PER_TOKEN = 4  # a rule of thumb for English; only the estimate uses it
 ANSWER_TOKENS = 30
+#: A queued job that no worker began is handed to the queue again after so long.
+LOST_AFTER_SECONDS = 60
 Status, ItemStatus = PrelabelJob.Status, PrelabelItem.Status
 
 
@@ -105,8 +109,9 @@ def _add(job: PrelabelJob, keys: Iterable[int]) -> None:
 
 
 def enqueue(job: PrelabelJob) -> None:
-    """Hand a queued job to the workers once the transaction is through."""
+    """Hand a queued job to the workers once the transaction is through. Twice does no harm: its claim decides."""
     key = job.pk
+    PrelabelJob.objects.filter(pk=key, status=Status.QUEUED).update(heartbeat_at=timezone.now())
     transaction.on_commit(
         lambda: async_task("datasets_app.labeling_tasks.prelabel", key, q_options={"cluster": "default"})
     )
@@ -156,7 +161,9 @@ def resume(job: PrelabelJob, *, now: bool = True) -> bool:
         if not job.items.filter(status=ItemStatus.WAITING).exists():
             return False
         queued = PrelabelJob.objects.filter(pk=job.pk, status__in=stopped)
-        if not queued.update(status=Status.QUEUED, error="", wish="", finished_at=None):
+        if not queued.update(
+            status=Status.QUEUED, error="", wish="", finished_at=None, heartbeat_at=timezone.now()
+        ):  # fmt: skip
             return False
         if now:
             enqueue(job)
@@ -169,6 +176,30 @@ def fail_dead_jobs() -> int:
     dead = PrelabelJob.objects.filter(status=Status.RUNNING, heartbeat_at__lt=silent)
     reason = _("The worker died. “Go on” asks only for what is not answered yet.")
     return dead.update(status=Status.FAILED, error=reason, finished_at=timezone.now(), attempt=None)
+
+
+def enqueue_lost_jobs() -> int:
+    """Hand jobs to the workers again that wait for LOST_AFTER_SECONDS, where no message of any job waits; returns how many.
+
+    A message is lost when a cluster is killed that had taken it but not begun, and it stands with a cluster that is busy for long. As
+    long as one waits in the queue nothing is added, so that a queue without workers does not grow.
+    """
+    before = timezone.now() - timedelta(seconds=LOST_AFTER_SECONDS)
+    waits = Coalesce("heartbeat_at", "created_at")
+    lost = PrelabelJob.objects.alias(since=waits).filter(status=Status.QUEUED, since__lt=before)
+    found = list(lost.order_by("pk")[:100])
+    if not found or get_broker("default").queue_size():
+        return 0
+    handed = 0
+    for job in found:
+        with transaction.atomic():
+            # Of several reapers that see this, one changes the row.
+            if PrelabelJob.objects.filter(pk=job.pk, status=Status.QUEUED, heartbeat_at=job.heartbeat_at).update(
+                heartbeat_at=timezone.now()
+            ):
+                enqueue(job)
+                handed += 1
+    return handed
 
 
 def counts(job: PrelabelJob) -> dict[str, int]:

@@ -236,6 +236,7 @@ DEFAULT_FROM_EMAIL = env.text("DEFAULT_FROM_EMAIL", "routerweb@localhost")
 TRAIN_TIMEOUT = env.integer("TRAIN_TIMEOUT", 6 * 3600, low=60)
 HEARTBEAT_SECONDS = env.integer("HEARTBEAT_SECONDS", 5, low=1, high=60)
 DEAD_AFTER_SECONDS = env.integer("DEAD_AFTER_SECONDS", 30, low=2)
+RUN_RETRIES = env.integer("RUN_RETRIES", 2, low=0, high=100)
 if DEAD_AFTER_SECONDS < 2 * HEARTBEAT_SECONDS:
     raise ImproperlyConfigured("DEAD_AFTER_SECONDS: must be at least twice HEARTBEAT_SECONDS.")
 
@@ -248,7 +249,8 @@ Q_CLUSTER: dict[str, Any] = {
     "max_attempts": 1,
     "ack_failures": True,
     "bulk": 1,
-    "queue_limit": 2,
+    # What a cluster takes ahead of its work waits there, while another may be free: as little as can be.
+    "queue_limit": 1,
     "poll": 0.5,
     "catch_up": False,
     "label": "Django Q",

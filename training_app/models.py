@@ -16,7 +16,9 @@ class Run(models.Model):
     """One training run: config, seed, snapshot, progress, metrics, log.
 
     A worker owns a run through its `attempt` token: every write of a job filters on it, so that a job which was taken for dead
-    and comes back writes nothing. `deliveries` counts how often the run was handed to the queue since it was last queued.
+    and comes back writes nothing. `deliveries` counts how often the run was handed to the queue since it was last queued, `losses` how
+    often its worker died since a person launched it. `doubted_at` is when the row of a silent run was last written by a reaper, which
+    proves that a living worker could have written to it too.
     """
 
     class Status(models.TextChoices):
@@ -45,6 +47,8 @@ class Run(models.Model):
     attempts = models.PositiveIntegerField(default=0, editable=False)
     deliveries = models.PositiveIntegerField(default=0, editable=False)
     delivered_at = models.DateTimeField(null=True, blank=True, editable=False)
+    losses = models.PositiveSmallIntegerField(default=0, editable=False)
+    worker = models.CharField(_("worker"), max_length=100, blank=True, editable=False)
     phase = models.CharField(_("phase"), max_length=40, blank=True)
     step = models.PositiveIntegerField(default=0)
     total = models.PositiveIntegerField(default=0)
@@ -53,6 +57,7 @@ class Run(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True, blank=True, editable=False)
     heartbeat_at = models.DateTimeField(null=True, blank=True, editable=False)
+    doubted_at = models.DateTimeField(null=True, blank=True, editable=False)
     finished_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     class Meta:

@@ -90,6 +90,8 @@ def run_json(run: Run) -> dict[str, Any]:
         "total": run.total,
         "metrics": run.metrics,
         "error": run.error,
+        "worker": run.worker,
+        "workers_lost": run.losses,
         "config": {name: value for name, value in run.config.items() if defaults.get(name) != value},
         "snapshot": run.snapshot.number,
         "promote": run.promote,

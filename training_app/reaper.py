@@ -26,10 +26,12 @@ log = logging.getLogger(__name__)
 
 #: What is done at each round; each returns how many things it put right.
 ROUNDS: tuple[Callable[[], int], ...] = (
-    runs.fail_dead_runs,
+    runs.end_dead_attempts,
     imports.fail_dead_imports,
     prelabel.fail_dead_jobs,
     runs.deliver_unclaimed,
+    imports.enqueue_lost_imports,
+    prelabel.enqueue_lost_jobs,
 )
 
 _started_in: int | None = None

@@ -4,12 +4,16 @@ A run is owned through its attempt token. `claim` hands a fresh one to exactly o
 token and changes nothing once the run is no longer running under it, so a job that was cancelled, or taken for dead and comes
 back, writes nothing. Whether a job runs at all is decided here, not by the queue, which may deliver a run twice, late, or never.
 
+A run whose worker died goes back into the queue by itself, RUN_RETRIES times, and goes on from its checkpoint.
+
 Launching a failed or cancelled run again puts the same run back into the queue, with its checkpoint and its log: its snapshot and
 its config cannot have changed, so the checkpoint still fits and one address tells the whole story. Other settings make another run.
 
 Times are the database's, so machines whose clocks differ agree on who is dead.
 """
 
+import os
+import socket
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -22,6 +26,8 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django_q.brokers import get_broker
 from django_q.tasks import async_task
 
 from agents_app import audit
@@ -32,9 +38,9 @@ from training_app import comparisons, gate, registry
 from training_app.engine.config import Config
 from training_app.models import Checkpoint, LaunchRule, RouterModel, Run, RunEvent, Sweep
 
-#: A queued run that nobody claimed is handed to the queue again after this many seconds, then after twice as many, and so on.
-DELIVER_AGAIN_SECONDS = 15
-DELIVER_AGAIN_AT_MOST = 600
+QUEUE = "train"
+#: A queued run is handed over again after so many seconds, where the queue holds fewer messages than runs that wait.
+DELIVER_AGAIN_SECONDS = 3
 
 
 class RunError(Exception):
@@ -115,7 +121,7 @@ def _check_splits(snapshot: Snapshot) -> None:
 def deliver(run_id: int) -> None:
     """Hand a queued run to the train queue when the present transaction is committed. Twice does no harm."""
     Run.objects.filter(pk=run_id).update(deliveries=F("deliveries") + 1, delivered_at=Now())
-    transaction.on_commit(lambda: async_task("training_app.tasks.execute", run_id, cluster="train"))
+    transaction.on_commit(lambda: async_task("training_app.tasks.execute", run_id, cluster=QUEUE))
 
 
 def cancel(run: Run, *, actor: User | None, actor_name: str = "") -> None:
@@ -141,7 +147,7 @@ def relaunch(run: Run, author: User | None, *, actor_name: str = "") -> Run:
     again = (Run.Status.FAILED, Run.Status.CANCELLED)
     with transaction.atomic():
         changed = Run.objects.filter(pk=run.pk, status__in=again).update(
-            status=Run.Status.QUEUED, attempt=None, error="", finished_at=None, deliveries=0
+            status=Run.Status.QUEUED, attempt=None, error="", finished_at=None, deliveries=0, losses=0
         )
         if not changed:
             raise RunError(_("%(run)s is not failed or cancelled, so it cannot be launched again.") % {"run": run})
@@ -162,6 +168,7 @@ def claim(run_id: int) -> uuid.UUID | None:
         status=Run.Status.RUNNING,
         attempt=attempt,
         attempts=F("attempts") + 1,
+        worker=f"{socket.gethostname()[:80]}:{os.getpid()}",
         started_at=Now(),
         heartbeat_at=Now(),
         phase="",
@@ -169,6 +176,22 @@ def claim(run_id: int) -> uuid.UUID | None:
         total=0,
     )
     return attempt if claimed else None
+
+
+def claim_next(run_id: int) -> tuple[int, uuid.UUID] | None:
+    """This run or, where another worker has it, the one that waits longest, with its attempt token; None where no run waits.
+
+    A cluster takes messages ahead of its work, so a message may reach a busy one while another cluster is free. The message
+    therefore says only that there is work: whoever has one, and is free, takes what waits.
+    """
+    if attempt := claim(run_id):
+        return run_id, attempt
+    # Those that were handed over: a run without is claimed by whoever launched it, or left by a worker that is being stopped.
+    waiting = Run.objects.filter(status=Run.Status.QUEUED, deliveries__gt=0).order_by("pk")
+    for other in waiting.values_list("pk", flat=True)[:100]:
+        if attempt := claim(other):
+            return other, attempt
+    return None
 
 
 def owned(run_id: int, attempt: uuid.UUID) -> QuerySet[Run]:
@@ -258,42 +281,77 @@ def _write(run_id: int, attempt: uuid.UUID, /, **fields: Any) -> None:
 # ---------------------------------------------------------------------------------------------------- looked after by the reaper
 
 
-def fail_dead_runs() -> int:
-    """Mark as failed every running run whose heartbeat is too old; the number of them."""
-    seconds = settings.DEAD_AFTER_SECONDS
-    reason = _(
-        "The worker stopped answering: no sign of life for %(seconds)d seconds. It was killed, or its machine is down. "
-        "Launch the run again; it goes on from its last checkpoint."
-    ) % {"seconds": seconds}
-    silent = Run.objects.filter(
-        status=Run.Status.RUNNING, heartbeat_at__lt=Now() - timedelta(seconds=seconds)
-    )  # fmt: skip
-    dead = 0
-    for run in silent.only("pk"):
-        with transaction.atomic():
-            # The condition again, as it may have given a sign of life since.
-            if silent.filter(pk=run.pk).update(status=Run.Status.FAILED, error=reason, finished_at=Now()):
-                RunEvent.objects.create(run=run, message=reason[:500])
-                dead += 1
-    return dead
+def end_dead_attempts() -> int:
+    """Take every running run away from a worker that is silent for DEAD_AFTER_SECONDS; the number of them.
 
-
-def deliver_unclaimed() -> int:
-    """Hand queued runs that nobody claimed for a while to the queue again; the number of them.
-
-    A message is lost when a cluster is killed that had taken it but not begun. The wait doubles each time, so that runs which
-    only stand in a long queue are not handed over many times.
+    Such a run goes back into the queue, RUN_RETRIES times since a person launched it, and then fails. Its row is written first: only
+    a worker that is silent after that, for a third of the time, is dead. While no row can be written, as on a full disk, nobody is.
     """
-    handed = 0
+    seconds = settings.DEAD_AFTER_SECONDS
+    silent = Run.objects.filter(status=Run.Status.RUNNING, heartbeat_at__lt=Now() - timedelta(seconds=seconds * 2 / 3))
+    for run in silent.filter(Q(doubted_at=None) | Q(doubted_at__lt=F("heartbeat_at"))).only("pk"):
+        silent.filter(pk=run.pk).update(doubted_at=Now())
+    dead = silent.filter(
+        heartbeat_at__lt=Now() - timedelta(seconds=seconds),
+        doubted_at__gt=F("heartbeat_at"),
+        doubted_at__lt=Now() - timedelta(seconds=seconds / 3),
+    )
+    return sum(
+        _end_attempt(run, dead.filter(pk=run.pk), seconds) for run in dead.only("pk", "attempt", "losses", "worker")
+    )
+
+
+def _end_attempt(run: Run, still: QuerySet[Run], seconds: int) -> bool:
+    said = _("The worker %(worker)s stopped answering: no sign of life for %(seconds)d seconds.")
+    said = said % {"worker": run.worker, "seconds": seconds}
+    again = run.losses < settings.RUN_RETRIES
+    fields: dict[str, Any]
+    if again:
+        fields = {"status": Run.Status.QUEUED, "attempt": None, "deliveries": 0}
+        told = _("The run goes back into the queue, %(number)d of %(most)d times, and on from its last checkpoint.")
+        told = said + " " + told % {"number": run.losses + 1, "most": settings.RUN_RETRIES}
+    else:
+        fields = {"status": Run.Status.FAILED, "finished_at": Now(), "error": said + " " + _what_to_do(run.losses + 1)}
+        told = said
+    with transaction.atomic():
+        # The conditions again, and the attempt: it may have given a sign of life since, or be another's by now.
+        if not still.filter(attempt=run.attempt).update(losses=run.losses + 1, **fields):
+            return False
+        RunEvent.objects.create(run=run, message=told[:500])
+        if again:
+            deliver(run.pk)
+    return True
+
+
+def _what_to_do(losses: int) -> str:
+    times = ngettext(
+        "It was killed, or its machine is down.", "That was the worker number %(count)d of this run.", losses
+    )
+    advice = _(
+        "Look at the machine's log for a lack of memory. Launch the run again and it goes on from its last checkpoint; launch it "
+        "with changes (fewer max_features, baselines off) where it needs more memory than there is."
+    )
+    return f"{times % {'count': losses}} {advice}"
+
+
+def deliver_unclaimed(seconds: float = DELIVER_AGAIN_SECONDS) -> int:
+    """Hand queued runs that wait for so many seconds to the queue again, where it holds fewer messages than they are; the number of
+    them.
+
+    A message is lost when a cluster is killed that had taken it but not begun; and a busy cluster takes some ahead of its work,
+    while another may be free. Those that nobody has taken count, so that a long queue, or one without workers, does not grow.
+    """
     now = timezone.now()
     queued = Run.objects.filter(status=Run.Status.QUEUED)
-    for run_id, deliveries, delivered_at in queued.values_list("pk", "deliveries", "delivered_at"):
-        wait = min(DELIVER_AGAIN_SECONDS * 2 ** min(deliveries, 10), DELIVER_AGAIN_AT_MOST)
-        if delivered_at is not None and delivered_at > now - timedelta(seconds=wait):
-            continue
+    waiting = queued.filter(Q(delivered_at=None) | Q(delivered_at__lt=now - timedelta(seconds=seconds)))
+    found = list(waiting.order_by("delivered_at", "pk").values_list("pk", "deliveries"))
+    if not found:
+        return 0
+    handed = 0
+    for run_id, deliveries in found[: max(0, len(found) - get_broker(QUEUE).queue_size())]:
         with transaction.atomic():
             # Of several reapers that see this, one changes the row.
-            if queued.filter(pk=run_id, deliveries=deliveries).update(delivered_at=now):
+            if queued.filter(pk=run_id, deliveries=deliveries).update(delivered_at=now, deliveries=deliveries):
                 deliver(run_id)
                 handed += 1
     return handed

@@ -47,19 +47,27 @@ class Stopped(BaseException):
 
 
 def execute(run_id: int) -> str:
-    """The queue's job: train the run if it is still to be trained; what became of it, in a word for the queue's list."""
-    attempt = runs.claim(run_id)
-    if attempt is None:
-        log.info("run %d is not queued any more; nothing to do", run_id)
+    """The queue's job: train the run, or another that waits where it is trained already; what became of it, in a word for the queue's
+    list."""
+    claimed = runs.claim_next(run_id)
+    if claimed is None:
+        log.info("run %d is not queued any more, and no other is; nothing to do", run_id)
         return "not queued"
+    run_id, attempt = claimed
     try:
         with _stop_signals():
-            return work(run_id, attempt)
+            ended = work(run_id, attempt)
     except Stopped:
         log.info("run %d goes back into the queue, as its worker is being stopped", run_id)
         with suppress(runs.AttemptLost):
             _patiently(lambda: runs.release(run_id, attempt))
         raise SystemExit(0) from None
+    # This worker is free now; the messages of the runs that wait may all stand with clusters that are not.
+    try:
+        runs.deliver_unclaimed(seconds=0.5)
+    except Exception as error:  # the database or the queue is away; the reapers look again
+        log.warning("no waiting run could be handed over (%s: %s)", type(error).__name__, error)
+    return ended
 
 
 def work(run_id: int, attempt: uuid.UUID, tell: Tell | None = None) -> str:

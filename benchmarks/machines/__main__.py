@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.machines.bench import Bench
 from benchmarks.machines.faults import artifacts, full_disk
-from benchmarks.machines.jobs import killed_labeling, killed_training, runs
+from benchmarks.machines.jobs import killed_labeling, killed_training, runs, sweep
 from benchmarks.machines.site import Site, small_disk
 from benchmarks.machines.traffic import database, promotions
 from tests import on_postgresql
@@ -21,6 +21,7 @@ from tests.test_end_to_end import NEEDS, OPENINGS, write_folder
 DISK_MB = 400
 SCENARIOS = {
     "runs": runs,
+    "sweep": sweep,
     "killed-training": killed_training,
     "killed-labeling": killed_labeling,
     "promotions": promotions,

@@ -5,9 +5,10 @@ import re
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from benchmarks.machines.bench import SMALL, Bench, say
-from benchmarks.machines.site import wait_for
+from benchmarks.machines.site import Machine, wait_for
 from tests.llm_server import Server as LlmServer
 
 LONG = SMALL | {"total_steps": 25_000, "val_eval_freq": 500}
@@ -57,21 +58,60 @@ def runs(bench: Bench) -> None:
     assert all(row["attempts"] == 1 for row in written)
 
 
+def sweep(bench: Bench) -> None:
+    """Sweeps over three training clusters: of three runs, and of 12 of unequal length; which machine did which run."""
+    bench.need_workers(3)
+    _sweep(bench, {"gamma": [1.0]}, SMALL | {"total_steps": 1500})
+    _sweep(bench, {"total_steps": [300, 1500], "gamma": [0.9, 1.0]}, SMALL)
+
+
+def _sweep(bench: Bench, space: dict, config: dict) -> None:
+    status, launched = bench.web[0].post(
+        "/api/sweeps/", bench.key, {"pool": "shop", "config": config, "space": space, "seeds": 3}
+    )
+    assert status == 201, launched
+    began, number = time.monotonic(), launched["id"]
+    rows = (
+        "SELECT r.id, r.status, r.attempts, r.worker, r.started_at, r.finished_at, m.version FROM training_app_run r "
+        "LEFT JOIN training_app_routermodel m ON m.run_id = r.id WHERE r.sweep_id = %s ORDER BY r.id"
+    )
+    ended = lambda: all(row["status"] in ("done", "failed") for row in bench.query(rows, number))  # noqa: E731
+    wait_for(ended, "the end of the sweep", 900, 0.5)
+    seconds = time.monotonic() - began
+    found = bench.query(rows, number)
+    machines = {pid: machine.name for machine in bench.workers for pid in machine.processes()}
+    first = min(row["started_at"] for row in found)
+    done_by: dict[str, list[str]] = {machine.name: [] for machine in bench.workers}
+    for row in found:
+        since, until = [(row[at] - first).total_seconds() for at in ("started_at", "finished_at")]
+        done_by[machines[int(row["worker"].rpartition(":")[2])]].append(f"{row['id']} ({since:.0f} to {until:.0f} s)")
+    print(f"  {len(found)} runs")
+    for name, runs_of in done_by.items():
+        print(f"    {name}: {len(runs_of)} runs: {', '.join(runs_of)}")
+    said = bench.web[1].get(f"/api/sweeps/{number}/", bench.key)[1]
+    seen = bench.one("SELECT count(*) FROM seen_write w JOIN training_app_run r ON r.id = w.job AND w.kind = 'run' "
+                     "WHERE r.sweep_id = %s AND w.status = 'done'", number)  # fmt: skip
+    say(
+        done=f"{sum(row['status'] == 'done' for row in found)} of {len(found)} in {seconds:.0f} s; "
+        f"at most {max(row['attempts'] for row in found)} attempt each, ended {seen} times in all",
+        its_page=f"{len(said['runs'])} results, the best is run {said['best']}",
+    )
+    assert all(row["status"] == "done" and row["version"] for row in found)
+    assert all(row["attempts"] == 1 for row in found)
+    assert seen == len(found)
+    assert all(done_by.values()), "every cluster takes part"
+
+
 def killed_training(bench: Bench) -> None:
-    """kill -9 of the process that trains, then of a whole machine, then one that only sleeps and comes back."""
+    """kill -9 of the process that trains, of a whole machine, one that sleeps and comes back; then of whoever trains, three times."""
     bench.need_workers(3)
     for how in ("the process that trains", "its whole machine", "stopped for a while, then goes on"):
         _kill_training(bench, how)
+    _kill_again_and_again(bench)
 
 
 def _kill_training(bench: Bench, how: str) -> None:
-    run = bench.launch(LONG)
-    wait_for(
-        lambda: bench.one("SELECT count(*) FROM training_app_checkpoint WHERE run_id = %s", run),
-        "a checkpoint",
-        240,
-    )
-    machine, pid = bench.worker_of("run", run)
+    run, pid, machine = _training(bench)
     first = bench.one("SELECT attempt FROM training_app_run WHERE id = %s", run)
     asleep: list[int] = []
     began = time.monotonic()
@@ -83,34 +123,72 @@ def _kill_training(bench: Bench, how: str) -> None:
     else:
         asleep = [pid]
         os.kill(pid, signal.SIGSTOP)
-    wait_for(lambda: bench.status("training_app_run", run) == "failed", "the mark of the dead run", 90)
-    noticed = time.monotonic() - began
-    reason = bench.one("SELECT error FROM training_app_run WHERE id = %s", run)
-    bench.need_workers(3)
-    again = f"from training_app.models import Run; from training_app import runs; runs.relaunch(Run.objects.get(pk={run}), None)"
-    bench.site.manage("shell", "-c", again)
-    wait_for(lambda: bench.status("training_app_run", run) == "running", "the second attempt", 60)
+    noticed, resumed = _noticed_and_resumed(bench, run, first, began)
     mark = bench.one("SELECT max(id) FROM seen_write")
     for sleeper in asleep:
         os.kill(sleeper, signal.SIGCONT)
     wait_for(lambda: bench.status("training_app_run", run) in ("done", "failed"), "the end of the run", 400)
+    bench.need_workers(3)
     late = bench.one("SELECT count(*) FROM seen_write WHERE kind = 'run' AND id > %s AND attempt = %s", mark, first)
     models = bench.one("SELECT count(*) FROM training_app_routermodel WHERE run_id = %s", run)
-    resumed = bench.query(
-        "SELECT message FROM training_app_runevent WHERE run_id = %s AND message LIKE 'Going on from%%'", run
-    )
+    events = "SELECT message FROM training_app_runevent WHERE run_id = %s ORDER BY id"
+    log = [row["message"] for row in bench.query(events, run)]
+    said = [line for line in log if line.startswith(("Going on from", "The worker"))]
     print(f"  killed: {how}")
     say(
-        noticed=f"after {noticed:.0f} s, marked failed: {reason[:74]}…",
-        launched_again=f"{bench.status('training_app_run', run)}; {resumed[0]['message'] if resumed else 'from the beginning'}",
+        noticed=f"after {noticed:.0f} s; another worker trained it after {resumed:.0f} s, nobody having asked for it",
+        its_log=said,
+        run=f"{bench.status('training_app_run', run)}, {models} model",
         writes_of_the_dead_attempt_afterwards=late,
-        models_of_the_run=models,
     )
     assert noticed < 60
     assert late == 0
     assert models == 1
-    assert resumed
+    assert any(line.startswith("Going on from") for line in said)
     assert bench.status("training_app_run", run) == "done"
+
+
+def _kill_again_and_again(bench: Bench) -> None:
+    """A run that takes every worker down with it: RUN_RETRIES times it goes back, then it fails with the reason."""
+    run, pid, _machine = _training(bench)
+    for turn in range(3):
+        if turn:
+            _machine, pid = bench.worker_of("run", run)
+        attempt = bench.one("SELECT attempt FROM training_app_run WHERE id = %s", run)
+        os.kill(pid, signal.SIGKILL)
+        if turn < 2:
+            _noticed_and_resumed(bench, run, attempt, time.monotonic())
+            wait_for(partial(_writes_of_another, bench, run, attempt), "a write of the next attempt", 60)
+    wait_for(lambda: bench.status("training_app_run", run) == "failed", "the end of the run", 90)
+    print("  killed: whoever trains it, three times")
+    say(run=bench.query("SELECT status, attempts, losses, error FROM training_app_run WHERE id = %s", run)[0])
+
+
+def _writes_of_another(bench: Bench, run: int, attempt: object) -> int:
+    later = "id > (SELECT max(id) FROM seen_write WHERE job = %s AND attempt = %s)"
+    count = (
+        "SELECT count(*) FROM seen_write WHERE kind = 'run' AND job = %s AND status = 'running' AND attempt <> %s AND "
+    )
+    return int(bench.one(count + later, run, attempt, run, attempt))
+
+
+def _training(bench: Bench) -> tuple[int, int, Machine]:
+    """A run that has a checkpoint, with the process that trains it and its machine."""
+    run = bench.launch(LONG)
+    wait_for(
+        lambda: bench.one("SELECT count(*) FROM training_app_checkpoint WHERE run_id = %s", run), "a checkpoint", 240
+    )
+    machine, pid = bench.worker_of("run", run)
+    return run, pid, machine
+
+
+def _noticed_and_resumed(bench: Bench, run: int, attempt: object, began: float) -> tuple[float, float]:
+    """Seconds until the attempt was taken away from its worker, and until another worker had the run."""
+    row = "SELECT status, attempt FROM training_app_run WHERE id = %s"
+    wait_for(lambda: bench.query(row, run)[0]["attempt"] != attempt, "the mark of the dead attempt", 90)
+    noticed = time.monotonic() - began
+    wait_for(lambda: bench.query(row, run)[0]["status"] == "running", "the next attempt", 90)
+    return noticed, time.monotonic() - began
 
 
 def killed_labeling(bench: Bench) -> None:

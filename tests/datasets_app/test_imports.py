@@ -368,6 +368,18 @@ def test_one_that_dies_again_and_again_is_failed(dataset: Dataset, handed_on: li
     assert handed_on == [upload.pk]
 
 
+def test_one_whose_message_was_lost_is_handed_over_again(dataset: Dataset, handed_on: list[int]) -> None:
+    upload = queued(dataset, b"")
+    assert imports.enqueue_lost_imports() == 0
+    Import.objects.update(created_at=timezone.now() - timedelta(minutes=2))
+    assert imports.enqueue_lost_imports() == 1
+    assert handed_on == [upload.pk]
+    assert imports.enqueue_lost_imports() == 0, "it has another minute"
+    assert imports.claim(upload.pk) is not None
+    Import.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=2))
+    assert imports.enqueue_lost_imports() == 0
+
+
 def test_a_dead_command_is_failed_as_its_file_is_not_in_the_database(dataset: Dataset, handed_on: list[int]) -> None:
     upload = dead(dataset)
     ImportChunk.objects.all().delete()

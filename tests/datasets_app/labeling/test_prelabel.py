@@ -15,10 +15,12 @@ from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.db import connections
 from django.utils import timezone
+from django_q.models import OrmQ
 
 from datasets_app import labels, prelabel, prelabel_run, prompts, suggestions
-from datasets_app.models import Label, LlmAnswer, PrelabelItem, PrelabelJob, Query
+from datasets_app.models import Dataset, Label, LlmAnswer, PrelabelItem, PrelabelJob, Query
 from tests.llm_server import FAULTS, Server
+from training_app.engine import llm
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -177,8 +179,6 @@ def test_nothing_is_asked_twice_of_the_same_model_prompt_and_roster(pool, texts,
 
 
 def test_the_same_text_in_two_datasets_is_paid_for_once(pool, texts, add_query, make, server):
-    from datasets_app.models import Dataset
-
     other = Dataset.objects.create(pool=pool, name="Other")
     add_query(texts[0].text, in_dataset=other)
     done(make())
@@ -246,6 +246,29 @@ def test_a_dead_job_is_noticed(texts, make):
     assert prelabel.resume(job, now=False)
 
 
+def test_a_job_whose_message_was_lost_is_handed_over_again(texts, make, django_capture_on_commit_callbacks):
+    def handed() -> int:
+        with django_capture_on_commit_callbacks(execute=True):
+            return prelabel.enqueue_lost_jobs()
+
+    job = make()
+    with django_capture_on_commit_callbacks(execute=True):
+        prelabel.enqueue(job)
+    OrmQ.objects.all().delete()
+    assert handed() == 0, "it may be on its way"
+    long_ago = timezone.now() - timezone.timedelta(seconds=prelabel.LOST_AFTER_SECONDS + 1)
+    PrelabelJob.objects.update(heartbeat_at=long_ago)
+    assert handed() == 1
+    assert handed() == 0
+    assert OrmQ.objects.count() == 1
+    PrelabelJob.objects.update(heartbeat_at=long_ago)
+    assert handed() == 0, "its message waits in the queue"
+    OrmQ.objects.all().delete()
+    assert done(job).status == "done"
+    PrelabelJob.objects.update(heartbeat_at=long_ago)
+    assert handed() == 0
+
+
 def test_the_key_goes_to_the_configured_server_alone(pool, texts, settings):
     settings.LLM_API_KEY, settings.LLM_BASE_URL = "secret", "https://llm.example.com/v1"
     job = prelabel.create(pool, prelabel.unlabeled(pool), base_url="https://llm.example.com/v1", model="m")
@@ -301,58 +324,149 @@ def test_the_command_fails_in_one_clear_line(pool, texts, server, options, words
         call_command("label", **given)
 
 
+# ------------------------------------------------------------------------------------------------- killed and gone on with
+
+
+@pytest.fixture
+def killed(pool, add_query, make, server):
+    """Runs a job in a process of its own, kills that with SIGKILL in the middle, and goes on here; returns the job, done."""
+
+    def run(*, queries: int, done_first: int, **options) -> PrelabelJob:
+        for n in range(queries):
+            add_query(f"number {n}: Billing")
+        server.delay = 0.1
+        job = make(**options)
+        name = str(connections["default"].settings_dict["NAME"])
+        code = (
+            "import django; django.setup()\n"
+            "from django.db import connections\n"
+            f"connections['default'].settings_dict['NAME'] = {name!r}\n"
+            "from datasets_app import prelabel_run\n"
+            f"prelabel_run.run({job.pk}, api_key='secret')\n"
+        )
+        environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings"}
+        worker = subprocess.Popen([sys.executable, "-c", code], env=environment, cwd=ROOT)
+        try:
+            deadline = time.monotonic() + 60
+            while sum(server.charged.values()) < done_first:
+                assert worker.poll() is None, "the worker ended too early"
+                assert time.monotonic() < deadline
+                time.sleep(0.002)
+        finally:
+            worker.send_signal(signal.SIGKILL)
+            worker.wait()
+        assert sum(server.charged.values()) < queries, "killed in the middle"
+        silent = timezone.now() - timezone.timedelta(seconds=settings.DEAD_AFTER_SECONDS + 1)
+        PrelabelJob.objects.update(heartbeat_at=silent)
+        assert prelabel.fail_dead_jobs() == 1
+        assert prelabel.resume(job, now=False)
+        return done(job)
+
+    return run
+
+
+def charged_twice(server: Server) -> int:
+    return sum(times - 1 for times in server.charged.values())
+
+
 @pytest.mark.process
 @pytest.mark.django_db(transaction=True)
-def test_a_killed_worker_is_gone_on_with_and_no_stored_answer_is_paid_for_twice(pool, add_query, make, server):
-    for n in range(60):
-        add_query(f"number {n}: Billing")
-    server.delay = 0.1
-    job = make(concurrency=4)
-    database = connections["default"].settings_dict
-    code = (
-        "import django; django.setup()\n"
-        "from django.db import connections\n"
-        f"connections['default'].settings_dict['NAME'] = {str(database['NAME'])!r}\n"
-        "from datasets_app import prelabel_run\n"
-        f"prelabel_run.run({job.pk}, api_key='k')\n"
-    )
-    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings"}
-    worker = subprocess.Popen([sys.executable, "-c", code], env=environment, cwd=ROOT)
-    deadline = time.monotonic() + 60
-    while PrelabelItem.objects.filter(status="answered").count() < 10:
-        assert worker.poll() is None, "the worker ended too early"
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    worker.send_signal(signal.SIGKILL)
-    worker.wait()
-    stored = set(PrelabelItem.objects.filter(status="answered").values_list("query__text", flat=True))
-    PrelabelJob.objects.update(
-        heartbeat_at=timezone.now() - timezone.timedelta(seconds=settings.DEAD_AFTER_SECONDS + 1)
-    )
-    assert prelabel.fail_dead_jobs() == 1
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_a_server_that_honours_the_key_of_a_call_charges_nothing_twice(killed, server, batch_size):
+    server.honours_keys = True
+    job = killed(queries=90, done_first=40, concurrency=4, batch_size=batch_size)
+    assert (job.status, len(found()), len(server.charged)) == ("done", 90, 90)
+    assert charged_twice(server) == 0
+    assert len(server.names) > len(set(server.names)), "the calls on their way were made again"
+
+
+@pytest.mark.process
+@pytest.mark.django_db(transaction=True)
+def test_a_server_that_ignores_it_charges_at_most_the_calls_on_their_way_twice(killed, server):
+    job = killed(queries=90, done_first=40, concurrency=4)
+    assert (job.status, len(found()), len(server.charged)) == ("done", 90, 90)
+    assert charged_twice(server) <= 4
+    assert prelabel.counts(job)["answered"] == 90, "answers that were stored without their labels are this job's"
+
+
+def interrupted(job: PrelabelJob, monkeypatch, after: int) -> None:
+    """Run a job until so many answers are stored; then its worker is gone, without a word and before any label is written."""
+
+    class Gone(BaseException):
+        pass
+
+    store = prelabel_run._Turn._store
+
+    def stored(turn) -> None:
+        store(turn)
+        if LlmAnswer.objects.count() >= after:
+            turn._dismiss()
+            raise Gone
+
+    with monkeypatch.context() as patched:
+        patched.setattr(prelabel_run._Turn, "_store", stored)
+        patched.setattr(prelabel_run._Turn, "_label_stored", lambda turn: None)
+        with pytest.raises(Gone):
+            prelabel_run.run(job.pk, api_key="secret")
+    PrelabelJob.objects.update(status="failed")
     assert prelabel.resume(job, now=False)
+
+
+def test_an_answer_is_stored_before_its_label_and_before_the_next_call(pool, add_query, make, server, monkeypatch):
+    for n in range(20):
+        add_query(f"number {n}: Billing")
+    server.delay = 0.01
+    job = make(concurrency=2)
+    interrupted(job, monkeypatch, 5)
+    stored = LlmAnswer.objects.count()
+    assert not found()
+    assert sum(server.charged.values()) <= stored + 2
+    job = done(job)
+    assert len(found()) == 20
+    assert charged_twice(server) <= 2
+    assert Label.objects.filter(provenance__cached=True).count() == 0
+
+
+def test_calls_that_were_begun_are_made_again_as_they_were(pool, add_query, make, server, monkeypatch):
+    server.honours_keys = True
+    for n in range(12):
+        add_query(f"number {n}: Billing")
+    add_query("number 4: Billing", in_dataset=Dataset.objects.create(pool=pool, name="Other"))
+    job = make(concurrency=1, batch_size=3)
+    interrupted(job, monkeypatch, 3)
+    begun = set(PrelabelItem.objects.filter(status="waiting").values_list("call", flat=True)) - {None}
+    assert len(begun) > 1
+    done(job)
+    assert charged_twice(server) == 0
+    assert {len(body["messages"]) for body in server.bodies} == {2}
+    assert set(PrelabelItem.objects.values_list("status", "call")) <= {("answered", None), ("cached", None)}
+
+
+def test_what_could_not_be_read_is_asked_again_under_another_key(texts, make, server):
+    server.honours_keys = True
+    server.fault = lambda text, nth: "not json" if nth == 1 and "number 0" in text else ""
+    job = done(make(concurrency=1))
+    assert prelabel.counts(job)["failed"] == 1
+    assert prelabel.resume(job, now=False)
+    assert prelabel.counts(done(job))["answered"] == 4
+
+
+def test_a_server_that_answered_too_late_is_asked_again_under_the_same_key(texts, make, server, monkeypatch):
+    server.honours_keys = True
+    monkeypatch.setattr("training_app.engine.llm.Client._wait", lambda self, attempt, asked: None)
+    real = llm.Client
+
+    def hasty(*args, **options):
+        return real(*args, **options, timeout=0.05, tries=1)
+
+    server.delay = 0.3
+    job = make(concurrency=1)
+    with monkeypatch.context() as patched:
+        patched.setattr(llm, "Client", hasty)
+        done(job)
+    assert PrelabelItem.objects.filter(status="failed", call__isnull=False).exists()
+    time.sleep(0.5)
     server.delay = 0.0
+    assert prelabel.resume(job, now=False)
     assert done(job).status == "done"
-    assert len(found()) == 60
-    twice = {text for text, times in server.asked.items() if times > 1}
-    assert twice & stored == set()
-
-
-def test_the_threads_ask_on_while_answers_are_written(pool, add_query, make, server, monkeypatch):
-    for n in range(40):
-        add_query(f"query {n}")
-    asked_on = []
-    write = prelabel_run._Turn._write
-
-    def slow(turn, replies):
-        if replies and not asked_on:
-            before = sum(server.asked.values())
-            until = time.monotonic() + 5
-            while sum(server.asked.values()) < before + 4 and time.monotonic() < until:
-                time.sleep(0.01)
-            asked_on.append(sum(server.asked.values()) - before)
-        write(turn, replies)
-
-    monkeypatch.setattr(prelabel_run._Turn, "_write", slow)
-    assert done(make(concurrency=2)).calls == 40
-    assert asked_on[0] >= 4
+    assert (len(found()), charged_twice(server)) == (4, 0)

@@ -20,7 +20,14 @@ SILENT = timedelta(hours=1)
 
 
 def silence(run: Run) -> None:
-    Run.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - SILENT)
+    """No sign of life for long, also after a reaper wrote to the row."""
+    long_ago = timezone.now() - SILENT
+    Run.objects.filter(pk=run.pk).update(heartbeat_at=long_ago, doubted_at=long_ago + timedelta(seconds=20))
+
+
+@pytest.fixture(autouse=True)
+def default_retries(settings) -> None:
+    settings.RUN_RETRIES = 2
 
 
 # ---------------------------------------------------------------------------------------------------- launching
@@ -107,16 +114,20 @@ def lost_by_cancelling(run: Run, ops: User) -> None:
 
 def lost_by_silence(run: Run, ops: User) -> None:
     silence(run)
-    assert runs.fail_dead_runs() == 1
+    assert runs.end_dead_attempts() == 1
+
+
+def lost_for_good(run: Run, ops: User) -> None:
+    Run.objects.filter(pk=run.pk).update(losses=2)
+    lost_by_silence(run, ops)
 
 
 def lost_to_another_worker(run: Run, ops: User) -> None:
     lost_by_silence(run, ops)
-    runs.relaunch(run, ops)
     assert runs.claim(run.pk)
 
 
-@pytest.mark.parametrize("lose", [lost_by_cancelling, lost_by_silence, lost_to_another_worker])
+@pytest.mark.parametrize("lose", [lost_by_cancelling, lost_by_silence, lost_for_good, lost_to_another_worker])
 @pytest.mark.parametrize("write", ["heartbeat", "report", "finish", "fail", "release"])
 def test_a_job_that_lost_its_run_writes_nothing(
     run: Run, ops: User, told_router: None, lose: Callable, write: str
@@ -220,23 +231,82 @@ def test_cancel_ends_a_queued_run_and_says_who(run: Run, ops: User) -> None:
 def test_a_silent_run_is_dead_and_a_lively_one_is_not(run: Run, snapshot: Snapshot) -> None:
     lively = runs.launch(snapshot.pool, snapshot=snapshot, queue=False)
     queued = runs.launch(snapshot.pool, snapshot=snapshot, queue=False)
+    Run.objects.filter(pk=run.pk).update(losses=2)
     runs.claim(run.pk)
     runs.claim(lively.pk)
     silence(run)
-    assert runs.fail_dead_runs() == 1
-    assert runs.fail_dead_runs() == 0
+    assert runs.end_dead_attempts() == 1
+    assert runs.end_dead_attempts() == 0
     states = dict(Run.objects.values_list("pk", "status"))
     assert states == {run.pk: "failed", lively.pk: "running", queued.pk: "queued"}
     run.refresh_from_db()
-    assert run.error.startswith("The worker stopped answering")
+    assert "stopped answering: no sign of life for 30 seconds" in run.error
+    assert "Launch the run again" in run.error
+
+
+def test_a_run_whose_worker_died_goes_back_into_the_queue_a_few_times(
+    run: Run, ops: User, settings, django_capture_on_commit_callbacks: Callable
+) -> None:
+    settings.RUN_RETRIES = 2
+    found = []
+    with django_capture_on_commit_callbacks(execute=True):
+        for _ in range(3):
+            attempt = runs.claim(run.pk)
+            assert attempt
+            runs.report(run.pk, attempt, [], phase="policy", step=5, total=9, metrics={}, checkpoint=b"half way")
+            silence(run)
+            assert runs.end_dead_attempts() == 1
+            run.refresh_from_db()
+            found.append((run.status, run.losses, bool(run.error)))
+    assert found == [("queued", 1, False), ("queued", 2, False), ("failed", 3, True)]
+    assert OrmQ.objects.count() == 2
+    assert bytes(Checkpoint.objects.get(run=run).content) == b"half way"
+    said = list(RunEvent.objects.filter(run=run).values_list("message", flat=True))
+    assert ["goes back into the queue, 1 of 2" in said[0], "2 of 2" in said[1], "goes back" in said[2]] == [
+        True,
+        True,
+        False,
+    ]
+    runs.relaunch(run, ops)
+    run.refresh_from_db()
+    assert run.losses == 0
+
+
+def test_a_run_whose_row_could_not_be_written_is_not_dead(run: Run) -> None:
+    attempt = runs.claim(run.pk)
+    assert attempt
+    Run.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - SILENT)  # as after a full disk
+    assert runs.end_dead_attempts() == 0
+    run.refresh_from_db()
+    assert run.doubted_at
+    assert run.status == "running"
+    runs.heartbeat(run.pk, attempt)
+    Run.objects.filter(pk=run.pk).update(doubted_at=timezone.now() - timedelta(seconds=15))
+    assert runs.end_dead_attempts() == 0
+    run.refresh_from_db()
+    assert run.status == "running"
+
+
+def test_silence_after_it_could_write_again_is_death(run: Run, settings) -> None:
+    settings.DEAD_AFTER_SECONDS = 30
+    runs.claim(run.pk)
+    Run.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - SILENT)
+    assert runs.end_dead_attempts() == 0
+    doubted = Run.objects.get(pk=run.pk).doubted_at
+    assert doubted
+    Run.objects.filter(pk=run.pk).update(doubted_at=doubted - timedelta(seconds=9))
+    assert runs.end_dead_attempts() == 0, "it has a third of the time to answer"
+    Run.objects.filter(pk=run.pk).update(doubted_at=doubted - timedelta(seconds=11))
+    assert runs.end_dead_attempts() == 1
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_many_reapers_one_ends_a_dead_run(run: Run) -> None:
+def test_of_many_reapers_one_ends_a_dead_attempt(run: Run) -> None:
     runs.claim(run.pk)
     silence(run)
-    assert sum(at_once(4, lambda _: runs.fail_dead_runs())) == 1
+    assert sum(at_once(4, lambda _: runs.end_dead_attempts())) == 1
     assert RunEvent.objects.filter(run=run).count() == 1
+    assert OrmQ.objects.count() == 1
 
 
 def test_a_sign_of_life_in_the_last_moment_counts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,7 +320,7 @@ def test_a_sign_of_life_in_the_last_moment_counts(run: Run, monkeypatch: pytest.
         return atomic()
 
     monkeypatch.setattr(runs.transaction, "atomic", after_a_sign_of_life)
-    assert runs.fail_dead_runs() == 0
+    assert runs.end_dead_attempts() == 0
     run.refresh_from_db()
     assert run.status == "running"
 
@@ -277,25 +347,55 @@ def test_relaunch_keeps_the_checkpoint_and_forgets_the_failure(
     assert OrmQ.objects.count() == 1
 
 
-def test_an_unclaimed_run_is_handed_to_the_queue_again_ever_more_rarely(
+def test_an_unclaimed_run_is_handed_over_again_once_its_message_is_taken(
     run: Run, django_capture_on_commit_callbacks: Callable
 ) -> None:
-    def age(seconds: int) -> None:
-        Run.objects.filter(pk=run.pk).update(delivered_at=timezone.now() - timedelta(seconds=seconds))
+    def age() -> None:
+        Run.objects.filter(pk=run.pk).update(delivered_at=timezone.now() - SILENT)
 
-    with django_capture_on_commit_callbacks(execute=True):
-        assert runs.deliver_unclaimed() == 0
-        age(runs.DELIVER_AGAIN_SECONDS + 1)
-        assert runs.deliver_unclaimed() == 1
-        assert runs.deliver_unclaimed() == 0
-        age(runs.DELIVER_AGAIN_SECONDS + 1)
-        assert runs.deliver_unclaimed() == 0, "the wait has doubled"
-        age(2 * runs.DELIVER_AGAIN_SECONDS + 1)
-        assert runs.deliver_unclaimed() == 1
-    assert OrmQ.objects.count() == 2
+    def handed() -> int:
+        with django_capture_on_commit_callbacks(execute=True):
+            return runs.deliver_unclaimed()
+
+    assert handed() == 0
+    age()
+    assert handed() == 1
+    age()
+    assert handed() == 0, "its message still waits in the queue"
+    assert OrmQ.objects.count() == 1
+    OrmQ.objects.update(lock=timezone.now() + SILENT)  # a cluster has taken it ahead of its work, or was killed
+    assert handed() == 1
     runs.claim(run.pk)
-    age(100_000)
-    assert runs.deliver_unclaimed() == 0
+    age()
+    assert handed() == 0
+
+
+def test_as_many_are_handed_over_as_messages_are_missing(
+    run: Run, snapshot: Snapshot, django_capture_on_commit_callbacks: Callable
+) -> None:
+    with django_capture_on_commit_callbacks(execute=True):
+        for _ in range(3):
+            runs.launch(snapshot.pool, snapshot=snapshot)
+    assert OrmQ.objects.count() == 3
+    Run.objects.update(delivered_at=timezone.now() - SILENT)
+    with django_capture_on_commit_callbacks(execute=True):
+        assert runs.deliver_unclaimed() == 1
+    assert OrmQ.objects.count() == 4
+
+
+def test_a_message_gives_work_even_where_another_worker_has_its_run(run: Run, snapshot: Snapshot) -> None:
+    waiting = [runs.launch(snapshot.pool, snapshot=snapshot) for _ in range(2)]
+    assert runs.claim(run.pk)
+    first = runs.claim_next(waiting[1].pk)
+    second = runs.claim_next(waiting[1].pk)
+    assert [first and first[0], second and second[0]] == [waiting[1].pk, waiting[0].pk]
+    assert runs.claim_next(waiting[1].pk) is None
+
+
+def test_a_run_that_was_not_handed_over_is_nobodys_next(run: Run, snapshot: Snapshot) -> None:
+    """It is claimed by the command that launched it, or was left by a worker that is being stopped."""
+    assert runs.claim_next(run.pk + 1) is None
+    assert runs.claim(run.pk)
 
 
 @pytest.mark.django_db(transaction=True)
