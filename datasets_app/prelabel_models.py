@@ -117,6 +117,9 @@ class PrelabelItem(models.Model):
     query = models.ForeignKey("datasets_app.Query", on_delete=models.CASCADE, related_name="prelabel_items")
     status = models.CharField(max_length=8, choices=Status.choices, default=Status.WAITING)
     error = models.CharField(max_length=300, blank=True)
+    call = models.UUIDField(
+        null=True, editable=False, help_text=_("The call that asks about it, until that is answered.")
+    )
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("job", "query"), name="prelabel_item_unique_in_job"),)

@@ -1,8 +1,9 @@
 """One worker's pass over a pre-labeling job: threads ask, this thread alone writes.
 
-Answers are stored as they arrive, those of a moment together, under the key of what was asked, with their tokens: what was stored is
-never paid for again, whatever kills the worker. The calls that were on their way at that moment, one a thread at most, can be, and so
-can answers that waited to be written together.
+An answer is stored, with its tokens, the moment it arrives; the labels that follow from it are written in bulk a little later. A
+thread makes its next call only once its last answer is stored. So whatever kills the worker, what was stored is never asked for again,
+and at most one call a thread is lost. Those calls are made again under the same Idempotency-Key: a server that honours it charges
+nothing more, one that ignores it charges for them once more.
 """
 
 import contextlib
@@ -11,7 +12,6 @@ import os
 import queue
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -20,41 +20,31 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
-from django.utils.translation import gettext as _
 
 from agents_app import pools
 from datasets_app import disagreement, labels, prelabel, prompts
 from datasets_app.models import Label, LlmAnswer, PrelabelItem, PrelabelJob
+from datasets_app.prelabel_calls import Call, Calls, Known, Question
 from training_app.engine import llm
 from training_app.engine.data import Agent
 
 log = logging.getLogger(__name__)
 
-BATCH = 500
-ROUNDS_AHEAD = 4  # batches that wait to be asked, for each thread
-WRITE_EVERY = 0.4  # seconds between two transactions, so that many answers share one
+ROUNDS_AHEAD = 4  # calls that wait to be made, for each thread
+WRITE_EVERY = 0.4  # seconds between two writings of labels, so that many share a transaction
 TURN_SECONDS = 2_700  # then the job goes back to the queue: below the cluster's time limit
 Status, ItemStatus = PrelabelJob.Status, PrelabelItem.Status
 ClientFactory = Callable[[Callable[[], bool]], llm.Client]
 
 
-@dataclass(slots=True)
-class Question:
-    """One text to ask about, once, for every item of the job that has it."""
-
-    key: str
-    text: str
-    items: list[tuple[int, int]] = field(default_factory=list)  # (item key, query key)
-    alone: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came of one call: suggestions in the questions' order, or the error."""
+    """What came of one call: suggestions in the questions' order, or the error. `stored` once nothing of it can be lost."""
 
-    questions: Sequence[Question]
+    call: Call
     found: llm.Suggestions | None = None
     error: Exception | None = None
+    stored: threading.Event = field(default_factory=threading.Event)
 
 
 class _Lost(Exception):
@@ -90,13 +80,15 @@ class _Turn:
         self.agents: tuple[Agent, ...] = pools.roster(job.pool, retired=False)
         self.limits = (job.minimum, job.maximum or None)
         self.instruction = prompts.render(job.prompt.text, job.pool, self.agents, job.minimum, job.maximum or None)
-        self.roster = prompts.roster_digest(self.agents)
+        self.calls = Calls(job, self.agents, self.instruction, self._write_known)
         self.stopping = threading.Event()
-        self.work: queue.Queue[list[Question] | None] = queue.Queue()
+        self.work: queue.Queue[Call | None] = queue.Queue()
         self.replies: queue.Queue[Reply] = queue.Queue()
-        self.out = 0  # batches that are asked and not yet written
+        self.arrived: list[Reply] = []  # not stored yet
+        self.out = 0  # calls whose replies are not stored yet
+        self.unlabeled: Known = []  # answers that are stored, and whose labels are not yet written
         self.failures = 0  # calls in a row that the server did not answer
-        self.beat_at = 0.0
+        self.labeled_at = self.beat_at = 0.0
 
     def go(self) -> PrelabelJob:
         threads = [threading.Thread(target=self._ask, daemon=True) for _ in range(self.job.concurrency)]
@@ -105,12 +97,13 @@ class _Turn:
         until = time.monotonic() + TURN_SECONDS
         status, reason = Status.DONE, ""
         try:
-            for pending in (self._batches(), self._again()):
-                while status == Status.DONE and (self._top_up(pending) or self.out):
-                    if self.out:
-                        replies = self._collect()
-                        self._top_up(pending)  # so that no thread waits while this one writes
-                        self._write(replies)
+            for pending in (self.calls.waiting(), self.calls.again()):
+                while status == Status.DONE and (self._top_up(pending) or self.out or self.unlabeled):
+                    self._collect()
+                    self._store()
+                    self._top_up(pending)  # so that no thread waits while this one writes labels
+                    if not self.out or time.monotonic() - self.labeled_at >= WRITE_EVERY:
+                        self._label_stored()
                     self._heartbeat()
                     if time.monotonic() > until:
                         status = Status.QUEUED
@@ -122,21 +115,20 @@ class _Turn:
             status, reason = Status.FAILED, str(error)
         except KeyboardInterrupt:
             status = Status.PAUSED
-        self.stopping.set()
-        for _number in threads:
-            self.work.put(None)
+        self._dismiss()
         for thread in threads:
             thread.join()
-        leftover = []
         while not self.replies.empty():
-            leftover.append(self.replies.get())
+            self.arrived.append(self.replies.get())
+        self.arrived = [reply for reply in self.arrived if reply.found is not None]
         with contextlib.suppress(_Lost):
-            self._write([reply for reply in leftover if reply.found is not None])
+            self._store()
+            self._label_stored()
         return self.end(status, reason)
 
     def end(self, status: str, reason: str = "") -> PrelabelJob:
         """Write how the turn ended, if the job is still this worker's."""
-        self.stopping.set()
+        self._dismiss()
         mine = PrelabelJob.objects.filter(pk=self.job.pk, attempt=self.job.attempt, status=Status.RUNNING)
         ended = None if status == Status.QUEUED else timezone.now()
         if mine.update(status=status, error=reason, wish="", finished_at=ended) and status == Status.QUEUED:
@@ -144,147 +136,125 @@ class _Turn:
         self.job.refresh_from_db()
         return self.job
 
+    def _dismiss(self) -> None:
+        """Have every thread end once its call is over."""
+        self.stopping.set()
+        for _thread in range(self.job.concurrency):
+            self.work.put(None)
+
     # ----------------------------------------------------------------------------------------- what is asked
 
-    def _batches(self) -> Iterator[list[Question]]:
-        """Batches of questions, in the order of the queries; what was answered before is written and not asked."""
-        last = 0
-        ready: list[Question] = []
-        asked: dict[str, Question] = {}
-        while True:
-            waiting = self.job.items.filter(status=ItemStatus.WAITING, pk__gt=last).order_by("pk")
-            rows = list(waiting.values_list("pk", "query_id", "query__text", "query__deleted_at")[:BATCH])
-            if not rows:
-                break
-            last = rows[-1][0]
-            gone = [item for item, _query, text, deleted in rows if deleted or not text]
-            if gone:
-                PrelabelItem.objects.filter(pk__in=gone).update(status=ItemStatus.FAILED, error=_("deleted"))
-            questions: dict[str, Question] = {}
-            for item, query, text, deleted in rows:
-                if deleted or not text:
-                    continue
-                key = prompts.answer_key(text, self.job.model, self.instruction, self.roster, self.limits)
-                questions.setdefault(key, Question(key, text)).items.append((item, query))
-            known = {answer.key: answer for answer in LlmAnswer.objects.filter(key__in=list(questions))}
-            self._write_known([(questions[key], answer) for key, answer in known.items()])
-            ready += [question for key, question in questions.items() if key not in known and key not in asked]
-            asked |= {question.key: question for question in ready}
-            while len(ready) >= self.job.batch_size:
-                yield ready[: self.job.batch_size]
-                ready = ready[self.job.batch_size :]
-        if ready:
-            yield ready
-
-    def _again(self) -> Iterator[list[Question]]:
-        """What is left once everything was answered or marked: texts that stand in two pieces of `_batches`, known by now."""
-        left = self.job.items.filter(status=ItemStatus.WAITING).order_by("pk")
-        for item, query, text in list(left.values_list("pk", "query_id", "query__text")):
-            key = prompts.answer_key(text, self.job.model, self.instruction, self.roster, self.limits)
-            known = LlmAnswer.objects.filter(key=key).first()
-            question = Question(key, text, [(item, query)], alone=True)
-            if known:
-                self._write_known([(question, known)])
-            else:
-                yield [question]
-
-    def _top_up(self, pending: Iterator[list[Question]]) -> bool:
+    def _top_up(self, pending: Iterator[Call]) -> bool:
         """Have work waiting for several rounds of the threads; False once there is no more."""
         while self.work.qsize() < ROUNDS_AHEAD * self.job.concurrency:
-            batch = next(pending, None)
-            if batch is None:
+            call = next(pending, None)
+            if call is None:
                 return False
-            self._put(batch)
+            self._put(call)
         return True
 
-    def _put(self, batch: list[Question]) -> None:
+    def _put(self, call: Call) -> None:
         self.out += 1
-        self.work.put(batch)
+        self.work.put(call)
 
     def _ask(self) -> None:
-        """A thread: asks and hands over what came; it never touches the database."""
+        """A thread: asks, hands over what came, and waits until that is stored; it never touches the database."""
         with self.make_client(self.stopping.is_set) as client:
-            while (batch := self.work.get()) is not None:
+            while (call := self.work.get()) is not None:
                 if self.stopping.is_set():
                     continue
                 try:
                     found = client.suggest(
-                        [question.text for question in batch],
+                        [question.text for question in call.questions],
                         self.agents,
                         prompt=self.instruction,
                         min_agents=self.limits[0],
                         max_agents=self.limits[1],
+                        key=call.key,
                     )
-                    self.replies.put(Reply(batch, found))
-                except Exception as error:  # also what nobody foresaw: the thread must not die with its batch
+                    reply = Reply(call, found)
+                except Exception as error:  # also what nobody foresaw: the thread must not die with its call
                     if isinstance(error, llm.BadKey):
                         self.stopping.set()  # the others would be refused too
-                    self.replies.put(Reply(batch, error=error))
+                    reply = Reply(call, error=error)
+                self.replies.put(reply)
+                while not reply.stored.wait(0.2) and not self.stopping.is_set():
+                    pass
 
     # ---------------------------------------------------------------------------------------- what is written
 
-    def _collect(self) -> list[Reply]:
-        """The replies of the next moment; at least an empty list."""
-        found: list[Reply] = []
-        end = time.monotonic() + WRITE_EVERY
-        while (left := end - time.monotonic()) > 0:
-            try:
-                found.append(self.replies.get(timeout=left))
-            except queue.Empty:
-                break
-            if len(found) >= self.out:
-                break
-        return found
+    def _collect(self) -> None:
+        """Take the replies that are there; wait for one no longer than labels may wait to be written."""
+        left = self.labeled_at + WRITE_EVERY - time.monotonic()
+        with contextlib.suppress(queue.Empty):
+            if self.out and left > 0:
+                self.arrived.append(self.replies.get(timeout=left))
+            while True:
+                self.arrived.append(self.replies.get_nowait())
 
-    def _write(self, replies: Sequence[Reply]) -> None:
-        """Store answers, tokens and states in one transaction; raise what ends the job."""
-        self.out -= len(replies)
+    def _store(self) -> None:
+        """Store answers and tokens, and mark what could not be read, in one transaction; raise what ends the job."""
+        replies = self.arrived
+        if not replies:
+            return
         usage = llm.Usage()
         good: list[tuple[Question, llm.Suggestion]] = []
-        bad: list[tuple[Question, str]] = []
+        bad: list[tuple[Question, Exception | str]] = []
         again: list[Question] = []
+        over: list[Question] = []
         fatal: Exception | None = None
         for reply in replies:
+            questions = reply.call.questions
             if reply.found is None:
-                error = reply.error
+                error = reply.error or llm.LLMError("")
                 if isinstance(error, llm.Stopped):
                     continue
                 self.failures += 1
                 if isinstance(error, llm.BadKey) or self.failures >= max(3, self.job.concurrency):
                     fatal = error if isinstance(error, llm.LLMError) else llm.LLMError(str(error))
-                    continue  # these stay as they are: going on asks them again
-                bad += [(question, str(error)) for question in reply.questions]
+                    if not isinstance(error, llm.NoAnswer):
+                        over += questions
+                    continue
+                bad += [(question, error) for question in questions]
                 continue
             self.failures = 0
             usage += reply.found.usage
-            for question, suggestion in zip(reply.questions, reply.found.items, strict=True):
+            for question, suggestion in zip(questions, reply.found.items, strict=True):
                 if suggestion.required is not None:
                     good.append((question, suggestion))
-                elif len(reply.questions) > 1:
+                elif len(questions) > 1:
                     again.append(question)
                 else:
                     bad.append((question, suggestion.error))
-        if replies:
-            with transaction.atomic():
-                mine = PrelabelJob.objects.filter(pk=self.job.pk, attempt=self.job.attempt, status=Status.RUNNING)
-                if not mine.update(
-                    calls=F("calls") + usage.calls,
-                    tokens_in=F("tokens_in") + usage.prompt_tokens,
-                    tokens_out=F("tokens_out") + usage.completion_tokens,
-                    heartbeat_at=timezone.now(),
-                ):
-                    raise _Lost(Status.FAILED, "")
-                self._store_good(good)
+        with transaction.atomic():
+            answers = self._keep(good)  # also for a job that is another worker's by now: they are paid for
+            mine = self._still_mine(
+                calls=F("calls") + usage.calls,
+                tokens_in=F("tokens_in") + usage.prompt_tokens,
+                tokens_out=F("tokens_out") + usage.completion_tokens,
+            )
+            if mine:
                 self._store_bad(bad)
-            if self.progress:
-                self.progress(self.job)
-        for question in again:  # a batch that was answered in part: what is missing is asked alone
-            if not self.stopping.is_set():
-                self._put([question])
+                self._mark(over, ItemStatus.WAITING)  # going on asks these again, in calls of their own
+                alone = self.calls.begin(again)  # a call that was answered in part: what is missing is asked alone
+        self.arrived = []
+        self.out -= len(replies)
+        for reply in replies:
+            reply.stored.set()
+        if not mine:
+            raise _Lost(Status.FAILED, "")
+        self.unlabeled += answers
+        for call in alone:
+            self._put(call)
         if fatal:
             raise fatal
 
-    def _store_good(self, good: Sequence[tuple[Question, llm.Suggestion]]) -> None:
+    def _still_mine(self, **changes: object) -> bool:
+        """Write to the job's row, with a sign of life, if the job is still this worker's."""
+        mine = PrelabelJob.objects.filter(pk=self.job.pk, attempt=self.job.attempt, status=Status.RUNNING)
+        return bool(mine.update(heartbeat_at=timezone.now(), **changes))
+
+    def _keep(self, good: Sequence[tuple[Question, llm.Suggestion]]) -> Known:
         answers = [
             LlmAnswer(
                 key=question.key,
@@ -296,14 +266,25 @@ class _Turn:
             for question, found in good
         ]
         LlmAnswer.objects.bulk_create(answers, ignore_conflicts=True)
-        self._label([(question, answer) for (question, _found), answer in zip(good, answers, strict=True)])
-        self._mark([question for question, _found in good], ItemStatus.ANSWERED)
+        return [(question, answer) for (question, _found), answer in zip(good, answers, strict=True)]
 
-    def _write_known(self, known: Sequence[tuple[Question, LlmAnswer]]) -> None:
-        if known:
+    def _label_stored(self) -> None:
+        """Write the labels of all answers that are stored, in one transaction."""
+        if self.unlabeled:
             with transaction.atomic():
-                self._label(known, cached=True)
-                self._mark([question for question, _answer in known], ItemStatus.CACHED)
+                if not self._still_mine():
+                    raise _Lost(Status.FAILED, "")
+                self._label(self.unlabeled)
+                self._mark([question for question, _answer in self.unlabeled], ItemStatus.ANSWERED)
+            self.unlabeled = []
+            if self.progress:
+                self.progress(self.job)
+        self.labeled_at = time.monotonic()
+
+    def _write_known(self, known: Known, own: bool) -> None:
+        with transaction.atomic():
+            self._label(known, cached=not own)
+            self._mark([question for question, _answer in known], ItemStatus.ANSWERED if own else ItemStatus.CACHED)
 
     def _label(self, answered: Sequence[tuple[Question, LlmAnswer]], cached: bool = False) -> None:
         asked = [agent.id for agent in self.agents]
@@ -326,7 +307,7 @@ class _Turn:
             labels.record_many(batch)
             disagreement.measure([one.query_id for one in batch])
 
-    def _store_bad(self, bad: Sequence[tuple[Question, str]]) -> None:
+    def _store_bad(self, bad: Sequence[tuple[Question, Exception | str]]) -> None:
         """Mark what could not be read; where the job says so, suggest something else, marked as what it is."""
         keys = [query for question, _error in bad for _item, query in question.items]
         standing = set(
@@ -335,11 +316,11 @@ class _Turn:
         asked = [agent.id for agent in self.agents]
         made = self._provenance() | {"fallback": self.job.fallback}
         statements = []
-        by_error: dict[str, list[Question]] = defaultdict(list)
-        for question, error in bad:
+        for question, reason in bad:
+            error = str(reason)
             instead = prelabel.fallback(self.job.fallback, question.text, self.agents)
             if instead is None:
-                by_error[error].append(question)
+                self._mark([question], ItemStatus.FAILED, error, keep_call=isinstance(reason, llm.NoAnswer))
                 continue
             self._mark([question], ItemStatus.FALLBACK, error)
             statements += [
@@ -354,12 +335,12 @@ class _Turn:
                 if query not in standing
             ]
         self._record(iter(statements))
-        for error, questions in by_error.items():
-            self._mark(questions, ItemStatus.FAILED, error)
 
-    def _mark(self, questions: Sequence[Question], status: str, error: str = "") -> None:
+    def _mark(self, questions: Sequence[Question], status: str, error: str = "", *, keep_call: bool = False) -> None:
+        """Set the items' state. Their call is over, unless it may have been charged without an answer: then it is made again."""
         keys = [item for question in questions for item, _query in question.items]
-        PrelabelItem.objects.filter(pk__in=keys).update(status=status, error=error[:300])
+        over = {} if keep_call else {"call": None}
+        PrelabelItem.objects.filter(pk__in=keys).update(status=status, error=error[:300], **over)
 
     def _provenance(self) -> dict[str, object]:
         return {"model": self.job.model, "prompt": str(self.job.prompt), "job": self.job.pk}

@@ -78,13 +78,14 @@ def messages(
 def roster_digest(agents: Sequence[Agent]) -> str:
     """What makes a roster another one for the LLM: SHA-256 over ids, names, descriptions and keywords."""
     rows = [[agent.id, agent.name, agent.description, list(agent.keywords)] for agent in agents]
-    return _digest(rows)
+    return digest(rows)
 
 
 def answer_key(text: str, model: str, instruction: str, roster: str, limits: tuple[int, int | None]) -> str:
     """What an answer is kept under: everything that shaped it. SHA-256, 64 hexadecimal digits."""
-    return _digest([text, model, instruction, roster, *limits])
+    return digest([text, model, instruction, roster, *limits])
 
 
-def _digest(value: Any) -> str:
+def digest(value: Any) -> str:
+    """SHA-256 of a value as JSON, 64 hexadecimal digits."""
     return hashlib.sha256(json.dumps(value, ensure_ascii=False, sort_keys=True).encode()).hexdigest()

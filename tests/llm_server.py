@@ -16,8 +16,11 @@ FAULTS = ("429", "500", "slow", "cut", "prose", "not json", "wrong id", "empty")
 
 
 class Server(ThreadingHTTPServer):
-    """`answered` counts, per query text, the sound answers that left. `fault(text, nth)` names what goes wrong with the nth call
-    about a text, "" for nothing. `refuse_key`: every call is answered 401."""
+    """`answered` counts, per query text, the sound answers that left; `charged` those that were worked out, whether they arrived or
+    not. `fault(text, nth)` names what goes wrong with the nth call about a text, "" for nothing. `refuse_key`: every call is
+    answered 401. `honours_keys`: a call with an Idempotency-Key that is known is answered as before and not charged, with 409
+    while the first is at work, with 422 where it asks something else.
+    """
 
     daemon_threads = True
     request_queue_size = 128
@@ -28,6 +31,12 @@ class Server(ThreadingHTTPServer):
         self.fault: Any = lambda text, nth: ""
         self.refuse_key = False
         self.no_schema = False
+        self.honours_keys = False
+        self.charged: Counter[str] = Counter()
+        self.names: list[str] = []
+        self.known: dict[
+            str, tuple[dict[str, Any], dict[str, Any] | None]
+        ] = {}  # key → (body, reply once there is one)
         self.asked: Counter[str] = Counter()
         self.answered: Counter[str] = Counter()
         self.busy = 0
@@ -84,7 +93,7 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
-        self._send(200, {"asked": self.server.asked, "answered": self.server.answered})
+        self._send(200, {"asked": self.server.asked, "answered": self.server.answered, "charged": self.server.charged})
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -93,6 +102,7 @@ class Handler(BaseHTTPRequestHandler):
         with server.lock:
             server.bodies.append(body)
             server.keys.append(self.headers.get("Authorization", ""))
+            server.names.append(self.headers.get("Idempotency-Key", ""))
             server.asked.update(texts)
             nth = server.asked[texts[0]]
             server.busy += 1
@@ -109,12 +119,27 @@ class Handler(BaseHTTPRequestHandler):
             return self._send(401, {"error": {"message": "Incorrect API key provided"}})
         if server.no_schema and "response_format" in body:
             return self._send(400, {"error": {"message": "response_format is not supported"}})
-        time.sleep(server.delay)
         fault = server.fault(texts[0], nth)
+        if fault in ("429", "500"):
+            time.sleep(server.delay)
         if fault == "429":
             return self._send(429, {"error": {"message": "slow down"}}, {"Retry-After": "0.3"})
         if fault == "500":
             return self._send(500, {"error": {"message": "out of order"}})
+        name = self.headers.get("Idempotency-Key", "") if server.honours_keys else ""
+        with server.lock:
+            before, reply = server.known.get(name, (None, None))
+            if name and before is None:
+                server.known[name] = (body, None)
+            if before is None:
+                server.charged.update(texts)
+        if before is not None and before != body:
+            return self._send(422, {"error": {"message": "this Idempotency-Key named another call"}})
+        if before is not None:
+            again = {"Retry-After": "0.05"}
+            wait = {"error": {"message": "the call of this Idempotency-Key is at work"}}
+            return self._send(200, reply) if reply else self._send(409, wait, again)
+        time.sleep(server.delay)
         if fault == "slow":
             time.sleep(1.0)
         content = answer(body, wrong_id=fault == "wrong id")
@@ -126,6 +151,9 @@ class Handler(BaseHTTPRequestHandler):
             content = ""
         usage = {"prompt_tokens": 100 * len(texts), "completion_tokens": 10 * len(texts)}
         reply = {"choices": [{"message": {"content": content}, "finish_reason": "stop"}], "usage": usage}
+        if name:
+            with server.lock:
+                server.known[name] = (body, reply)
         if fault == "cut":
             data = json.dumps(reply).encode()
             self.send_response(200)

@@ -192,18 +192,26 @@ def _noticed_and_resumed(bench: Bench, run: int, attempt: object, began: float) 
 
 
 def killed_labeling(bench: Bench) -> None:
-    """kill -9 of the process that asks an LLM about 300 queries, in the middle."""
+    """kill -9 of the process that asks an LLM about 300 queries, in the middle: a server that honours Idempotency-Key, one that does not."""
     bench.need_workers(3)
-    lines = "".join(f"a new question number {i}, about shipping or technical matters {i}\n" for i in range(300))
+    for honours in (True, False):
+        _kill_labeling(bench, honours)
+
+
+def _kill_labeling(bench: Bench, honours: bool) -> None:
+    what = "technical" if honours else "billing"
+    lines = "".join(f"a new question number {i}, about shipping or {what} matters {i}\n" for i in range(300))
     path = bench.site.folder / "new.txt"
     path.write_text(lines)
     bench.site.manage("import_queries", str(path), "--pool", "shop")
     with LlmServer(delay=0.15) as llm:
+        llm.honours_keys = honours
         make = (
             "from datasets_app import prelabel; from agents_app.models import Pool; p = Pool.objects.get(slug='shop'); "
             f"j = prelabel.create(p, prelabel.unlabeled(p), base_url='{llm.url}', model='x', concurrency=4); prelabel.enqueue(j); "
             "print('job', j.pk)"
         )
+        before = bench.one("SELECT count(*) FROM datasets_app_llmanswer")
         job = int(re.search(r"job (\d+)", bench.site.manage("shell", "-c", make).stdout)[1])  # type: ignore[index]
         wait_for(lambda: len(llm.answered) > 80, "80 answers", 120, 0.05)
         _machine, pid = bench.worker_of("prelabel", job)
@@ -212,25 +220,28 @@ def killed_labeling(bench: Bench) -> None:
         table = "datasets_app_prelabeljob"
         wait_for(lambda: bench.status(table, job) == "failed", "the mark of the dead job", 90)
         noticed = time.monotonic() - began
-        kept = bench.one("SELECT count(*) FROM datasets_app_llmanswer")
-        asked = sum(llm.answered.values())
+        kept = bench.one("SELECT count(*) FROM datasets_app_llmanswer") - before
+        charged = sum(llm.charged.values())
         again = (
             "from datasets_app.models import PrelabelJob; from datasets_app import prelabel; "
             f"prelabel.resume(PrelabelJob.objects.get(pk={job}))"
         )
         bench.site.manage("shell", "-c", again)
         wait_for(lambda: bench.status(table, job) == "done", "the end of the job", 300)
-        twice = sum(count - 1 for count in llm.answered.values() if count > 1)
+        twice = sum(count - 1 for count in llm.charged.values())
         labels = bench.query(
-            "SELECT query_id, count(*) FROM datasets_app_label WHERE source = 'llm' AND superseded_at IS NULL GROUP BY query_id"
+            "SELECT query_id, count(*) FROM datasets_app_label WHERE source = 'llm' AND superseded_at IS NULL "
+            "AND query_id IN (SELECT query_id FROM datasets_app_prelabelitem WHERE job_id = %s) GROUP BY query_id",
+            job,
         )
+        print(f"  a server that {'honours' if honours else 'ignores'} Idempotency-Key")
         say(
             noticed=f"after {noticed:.0f} s, marked failed",
-            kept=f"{kept} of {asked} answers that had left the server",
+            kept=f"{kept} of {charged} answers that were charged by then",
             gone_on_with=f"done: {len(labels)} of 300 queries have a label, at most {max(row['count'] for row in labels)} each",
-            paid_twice=f"{twice} of 300, at most the 4 that were on their way and those of the last 0.4 s",
+            charged_twice=f"{twice} of 300, with 4 calls at once",
         )
         assert noticed < 60
         assert len(labels) == 300
         assert all(row["count"] == 1 for row in labels)
-        assert twice <= 16
+        assert twice <= (0 if honours else 4)

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.engine.synthetic import AGENTS
-from training_app.engine.llm import BadKey, Client, LLMError, Stopped, Usage, parse_suggestions
+from training_app.engine.llm import BadKey, Client, LLMError, NoAnswer, Stopped, Usage, parse_suggestions
 
 
 def answer(text: str, **choice) -> httpx.Response:
@@ -196,3 +196,31 @@ def test_answers_that_cannot_be_used_give_the_reason(text: str, reason: str) -> 
 def test_forms_that_mean_the_same_are_read(text: str) -> None:
     (found,) = parse_suggestions(text, 1, AGENTS)
     assert found.confidence == {0: 1.0, 3: 0.5}
+
+
+def test_every_try_of_a_call_has_the_same_name_and_another_body_another() -> None:
+    server = Server(
+        httpx.Response(500), httpx.ReadTimeout("slow"), httpx.Response(400), httpx.Response(502), answer(GOOD)
+    )
+    server.client().suggest(["a", "b"], AGENTS, key="k")
+    names = [request.headers["Idempotency-Key"] for request in server.requests]
+    assert names == ["k", "k", "k", "k-plain", "k-plain"]
+
+
+def test_an_answer_that_is_none_is_not_asked_for_by_the_same_name() -> None:
+    server = Server(httpx.Response(200, json={"choices": []}), answer(GOOD))
+    server.client().suggest(["a", "b"], AGENTS, key="k")
+    assert [request.headers["Idempotency-Key"] for request in server.requests] == ["k", "k-1"]
+
+
+def test_a_call_without_a_key_has_no_name() -> None:
+    server = Server(answer(GOOD))
+    server.client().suggest(["a", "b"], AGENTS)
+    assert "Idempotency-Key" not in server.requests[0].headers
+
+
+@pytest.mark.parametrize(("last", "error"), [(httpx.ReadTimeout("slow"), NoAnswer), (httpx.Response(500), LLMError)])
+def test_whether_an_answer_came_is_told_apart(last, error) -> None:
+    with pytest.raises(LLMError) as raised:
+        Server(httpx.Response(500), last).client(tries=2).complete([])
+    assert type(raised.value) is error

@@ -36,6 +36,10 @@ class BadKey(LLMError):
     """The server refused the key: no try with the same one will help."""
 
 
+class NoAnswer(LLMError):
+    """No answer came: whether the server did the work, and charges for it, is not known."""
+
+
 class Stopped(LLMError):
     """The caller asked to stop while the client waited."""
 
@@ -131,15 +135,18 @@ class Client:
 
     # -------------------------------------------------------------------------------------------------------- calls
 
-    def complete(self, messages: Sequence[dict[str, str]], schema: dict[str, Any] | None = None) -> Completion:
+    def complete(
+        self, messages: Sequence[dict[str, str]], schema: dict[str, Any] | None = None, *, key: str = ""
+    ) -> Completion:
         """The model's answer to `messages` ({"role", "content"} each). With `schema`, a JSON schema of the answer,
-        the server is asked to hold to it where it can. Raises BadKey, Stopped or LLMError."""
+        the server is asked to hold to it where it can. `key` goes out as the Idempotency-Key of every try, so that a
+        server that honours it does the work, and charges, once. Raises BadKey, Stopped, NoAnswer or LLMError."""
         body: dict[str, Any] = {"model": self.model, "messages": list(messages)}
         if self.temperature is not None:
             body["temperature"] = self.temperature
         if self.max_tokens:
             body["max_tokens"] = self.max_tokens
-        reason = "no try was made"
+        reason, answered, spoilt = "no try was made", True, 0
         for attempt in range(self.tries):
             if self._stop():
                 raise Stopped("stopped")
@@ -150,8 +157,9 @@ class Client:
             else:
                 body.pop("response_format", None)
             wait: float | None = None
+            answered = False
             try:
-                response = self._post(body)
+                response = self._post(body, _named(key, schema is not None and not with_schema, spoilt))
             except httpx.TimeoutException:
                 reason = "the server did not answer in time"
             except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
@@ -159,7 +167,7 @@ class Client:
             except httpx.TransportError as error:
                 reason = f"the server cannot be reached: {error}"
             else:
-                status = response.status_code
+                status, answered = response.status_code, True
                 if status in (401, 403):
                     raise BadKey(f"the server refused the key ({status}): {_message(response)}")
                 if status in (400, 422) and with_schema:
@@ -170,6 +178,7 @@ class Client:
                     found, reason = _completion(response)
                     if found is not None:
                         return found
+                    spoilt += 1
                 elif status in (408, 409, 425, 429) or status >= 500:
                     reason = f"the server answered {status}: {_message(response)}"
                     wait = _retry_after(response)
@@ -177,10 +186,10 @@ class Client:
                     raise LLMError(f"the server answered {status}: {_message(response)}")
             if attempt + 1 < self.tries:
                 self._wait(attempt, wait)
-        raise LLMError(f"gave up after {self.tries} tries: {reason}")
+        raise (LLMError if answered else NoAnswer)(f"gave up after {self.tries} tries: {reason}")
 
-    def _post(self, body: dict[str, Any]) -> httpx.Response:
-        with self._http.stream("POST", "chat/completions", json=body) as response:
+    def _post(self, body: dict[str, Any], headers: dict[str, str]) -> httpx.Response:
+        with self._http.stream("POST", "chat/completions", json=body, headers=headers) as response:
             size, parts = 0, []
             for part in response.iter_bytes():
                 size += len(part)
@@ -215,12 +224,13 @@ class Client:
         prompt: str = DEFAULT_PROMPT,
         min_agents: int = 0,
         max_agents: int | None = None,
+        key: str = "",
     ) -> Suggestions:
         """Which agents each query needs: several queries in one call. `prompt` is the instruction; the agents, the
-        queries and the form of the answer are added here. Raises as `complete` does; an answer that cannot be used
-        raises nothing, its queries are unanswered with the reason."""
+        queries and the form of the answer are added here; `key` is the call's Idempotency-Key. Raises as `complete`
+        does; an answer that cannot be used raises nothing, its queries are unanswered with the reason."""
         messages = routing_messages(queries, agents, prompt, min_agents, max_agents)
-        done = self.complete(messages, answer_schema(agents))
+        done = self.complete(messages, answer_schema(agents), key=key)
         items = parse_suggestions(done.text, len(queries), agents, min_agents, max_agents)
         if done.cut_off:
             items = [
@@ -310,6 +320,13 @@ def _suggestion(named: Any, known: set[int], low: int, high: int | None) -> Sugg
     if len(confidence) < low or (high is not None and len(confidence) > high):
         return Suggestion(None, {}, f"names {len(confidence)} agents, outside the limits")
     return Suggestion(frozenset(confidence), confidence)
+
+
+def _named(key: str, plain: bool, spoilt: int) -> dict[str, str]:
+    """The header that names a call. Another body (without the schema) is another call to a server that honours the
+    name, and so is a try after an answer that arrived whole and is none: the same name would bring it back."""
+    parts = [key, *(["plain"] if plain else []), *([str(spoilt)] if spoilt else [])]
+    return {"Idempotency-Key": "-".join(parts)} if key else {}
 
 
 def _completion(response: httpx.Response) -> tuple[Completion | None, str]:
