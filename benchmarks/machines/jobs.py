@@ -192,7 +192,8 @@ def _noticed_and_resumed(bench: Bench, run: int, attempt: object, began: float) 
 
 
 def killed_labeling(bench: Bench) -> None:
-    """kill -9 of the process that asks an LLM about 300 queries, in the middle: a server that honours Idempotency-Key, one that does not."""
+    """kill -9 of the process that asks an LLM about 300 queries, in the middle; with a server that honours Idempotency-Key and one
+    that does not."""
     bench.need_workers(3)
     for honours in (True, False):
         _kill_labeling(bench, honours)
