@@ -7,20 +7,21 @@ the same artifact. Imported by workers only: it brings torch and scikit-learn.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import queue
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 
-from training_app.engine import artifact, calibration, llm_baseline, needed
-from training_app.engine.artifact import Artifact, ArtifactError
+from training_app.engine import artifact, calibration, checkpoints, llm_baseline, needed
+from training_app.engine.artifact import Artifact
 from training_app.engine.baselines import BASELINES, CLASSIFIERS, classifier_policy
 from training_app.engine.calibration import Calibration
+from training_app.engine.checkpoints import CheckpointError, Learning, Scores, fingerprint
 from training_app.engine.config import Config
 from training_app.engine.data import Agent, Example, group_key
 from training_app.engine.ddqn import Queries, learn
@@ -37,14 +38,11 @@ from training_app.engine.router import Router, scorer_parts
 from training_app.engine.scorecard import scorecard
 from training_app.engine.scorers import (
     BoolArray,
-    CrossFit,
-    FittedScorer,
-    Platt,
+    FloatArray,
     Rows,
     ScorerProgress,
     cross_fit,
     draw_weights,
-    load_scorer,
     rows_of,
 )
 from training_app.engine.text import TfIdfVectors
@@ -54,7 +52,6 @@ T = TypeVar("T")
 PHASES = ("features", "scorer", "policy", "baselines", "measure")
 LEAST_TRAIN, LEAST_VAL = 8, 2
 CHECKPOINT_EVERY = 5  # measurements between two checkpoints of the policy
-_CHECKPOINT_FILES = ("state.json", "state.safetensors")
 
 
 class TrainError(Exception):
@@ -185,27 +182,6 @@ def _streamed(work: Callable[[ScorerProgress], T], phase: str) -> Generator[Prog
     return done[0]
 
 
-def fingerprint(config: Config, agents: Sequence[Agent], examples: Sequence[Example]) -> str:
-    """What a checkpoint belongs to: a hash of settings, agents and examples."""
-    digest = hashlib.sha256(artifact.json_bytes(config.to_mapping()))
-    for agent in agents:
-        digest.update(artifact.json_bytes(asdict(agent)))
-    for e in examples:
-        asked = None if e.asked is None else sorted(e.asked)
-        digest.update(artifact.json_bytes([e.id, e.text, sorted(e.required), asked, e.split]))
-    return digest.hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class _Scores:
-    """What the scorer phase hands on: the scorer, its map, the log-odds of the training rows; and, where the policy
-    sees something else than log-odds, what it sees."""
-
-    fit: CrossFit
-    report: dict[str, Any]
-    features: FittedScorer | None = None
-
-
 def train(
     config: Config,
     agents: Sequence[Agent],
@@ -224,7 +200,10 @@ def train(
     examples = [e for e in examples if e.split in ("train", "val", "test")]
     covered, warnings = _checked(agents, examples)
     belongs = fingerprint(config, agents, examples)
-    saved = _read_checkpoint(checkpoint, belongs) if checkpoint is not None else None
+    try:
+        saved = checkpoints.read(checkpoint, belongs) if checkpoint is not None else None
+    except CheckpointError as error:
+        raise TrainError(str(error)) from error
     splits = {s: _matrices([e for e in examples if e.split == s], covered) for s in ("train", "val", "test")}
     rows = splits["train"].rows
     timing: dict[str, float] = {}
@@ -233,14 +212,13 @@ def train(
     if saved is None:
         groups = [group_key(text) for text in rows.texts]
         scores = yield from _scorer_phase(config, rows, groups, splits["val"].rows)
-        yield Progress("scorer", 1, 1, "scorer fitted", checkpoint=_checkpoint(belongs, scores, None))
+        yield Progress("scorer", 1, 1, "scorer fitted", checkpoint=checkpoints.write(belongs, scores, None))
     else:
         scores = saved[0]
     timing["scorer"] = time.process_time() - began
 
     began = time.process_time()
     policy: Policy | None = None
-    log: list[dict[str, float]] = []
     val_rows = splits["val"].rows
     if config.recipe == "classifier":
         fit, policy = classifier_policy(scores.fit, val_rows)
@@ -256,35 +234,17 @@ def train(
         config.action_masking,
         config.max_steps_per_episode if config.recipe == "tfidf" else 0,
     )
-    features = scores.features
-    shown = rows if scores.fit.held_out is None else rows.take(scores.fit.held_out)
-    seen = scores.fit.log_odds if config.cross_fitting else scores.fit.platt(scores.fit.fitted.logits(shown.texts))
-    weight = draw_weights(shown.required, config.none_share)
-    nothing = np.zeros((len(shown), 0), np.float32)
-    training = Queries(seen, nothing, shown.required, shown.asked, weight)
     whole = np.flatnonzero(splits["val"].whole)
     whole = whole if whole.size else np.arange(len(val_rows))
-    nothing = np.zeros((len(val_rows), 0), np.float32)
-    looked_at = served
-    if features is not None:
-        training = dataclasses.replace(training, x=features.logits(shown.texts))
-        looked_at = features.logits(val_rows.texts)
-    validation = Queries(looked_at, nothing, val_rows.required, val_rows.asked)
-    resume = saved[1] if saved is not None else None
+    validation = _validation(scores, served, val_rows)
     if policy is None:
-        method = learn if features is None else learn_published
-        for count, tick in enumerate(method(config, env, training, validation.take(whole), resume), start=1):
-            kept = None
-            if tick.policy is None and count % CHECKPOINT_EVERY == 0:
-                kept = _checkpoint(belongs, scores, (tick.state or {}, tick.meta or {}))
-            yield Progress("policy", tick.step, config.total_steps, "Double DQN", tick.metrics, kept)
-            policy = tick.policy
-            log = (tick.meta or {}).get("log", [])
+        resume = saved[1] if saved is not None else None
+        keep = partial(checkpoints.write, belongs, scores)
+        policy, log = yield from _policy_phase(config, env, scores, rows, validation.take(whole), resume, keep)
     else:
         sets = _select(env, policy, validation.take(whole), 0.0)
         log = [{"step": 1, "val_jaccard": float(jaccard(sets, val_rows.required[whole]).mean())}]
         yield Progress("policy", 1, 1, "one threshold", {"val_jaccard": log[0]["val_jaccard"]})
-    assert policy is not None
     best = max(log, key=lambda entry: entry.get("val_jaccard", 0.0), default={})
     timing["policy"] = time.process_time() - began
 
@@ -372,14 +332,12 @@ def train(
     yield Progress("measure", 1, 1, "done", {}, None, Result(data, {**card, "timing": timing}))
 
 
-def _scorer_phase(
-    config: Config, rows: Rows, groups: list[str], validation: Rows
-) -> Generator[Progress, None, _Scores]:
-    def work(progress: ScorerProgress) -> _Scores:
+def _scorer_phase(config: Config, rows: Rows, groups: list[str], validation: Rows) -> Generator[Progress, None, Scores]:
+    def work(progress: ScorerProgress) -> Scores:
         if config.recipe == "classifier":
             scorer = CLASSIFIERS[config.classifier]
             folds = config.folds or (scorer.folds if len(rows) < MANY_ROWS else 3)
-            return _Scores(
+            return Scores(
                 cross_fit(
                     scorer,
                     rows.texts,
@@ -399,10 +357,49 @@ def _scorer_phase(
                 rows.texts, word_range=(1, 1), characters=False, max_features=config.tfidf_max_features
             )
             features = TfIdfVectors(tfidf)
-        return _Scores(fit, report, features)
+        return Scores(fit, report, features)
 
     yield Progress("features", 0, 1, "reading the queries")
     return (yield from _streamed(work, "scorer"))
+
+
+def _validation(scores: Scores, served: FloatArray, rows: Rows) -> Queries:
+    """The validation rows as the policy sees them: by their served log-odds, or by `features` where the recipe has its own."""
+    seen = served if scores.features is None else scores.features.logits(rows.texts)
+    return Queries(seen, np.zeros((len(rows), 0), np.float32), rows.required, rows.asked)
+
+
+def _policy_phase(
+    config: Config,
+    env: RoutingEnv,
+    scores: Scores,
+    rows: Rows,
+    validation: Queries,
+    resume: Learning | None,
+    keep: Callable[[Learning], bytes],
+) -> Generator[Progress, None, tuple[Policy, list[dict[str, float]]]]:
+    """The policy that was best on validation, and the log; `keep` packs a checkpoint now and then."""
+    shown = rows if scores.fit.held_out is None else rows.take(scores.fit.held_out)
+    if scores.features is not None:
+        seen = scores.features.logits(shown.texts)
+    elif config.cross_fitting:
+        seen = scores.fit.log_odds
+    else:
+        seen = scores.fit.platt(scores.fit.fitted.logits(shown.texts))
+    weight = draw_weights(shown.required, config.none_share)
+    training = Queries(seen, np.zeros((len(shown), 0), np.float32), shown.required, shown.asked, weight)
+    method = learn if scores.features is None else learn_published
+    policy: Policy | None = None
+    log: list[dict[str, float]] = []
+    for count, tick in enumerate(method(config, env, training, validation, resume), start=1):
+        kept = None
+        if tick.policy is None and count % CHECKPOINT_EVERY == 0:
+            kept = keep((tick.state or {}, tick.meta or {}))
+        yield Progress("policy", tick.step, config.total_steps, "Double DQN", tick.metrics, kept)
+        policy = tick.policy
+        log = (tick.meta or {}).get("log", [])
+    assert policy is not None
+    return policy, log
 
 
 def _baseline_phase(
@@ -483,7 +480,7 @@ def _operating_margin(config: Config, env: RoutingEnv, policy: Policy, val: Quer
 def _artifact(
     config: Config,
     agents: Sequence[Agent],
-    scores: _Scores,
+    scores: Scores,
     policy: Policy,
     found: Calibration,
     wanted: Needed | None,
@@ -511,65 +508,6 @@ def _artifact(
         "version_info": {"format": artifact.FORMAT, "encoder": scores.fit.fitted.kind, "seed": config.seed},
     }
     return Artifact(settings, words, tensors)
-
-
-# -------------------------------------------------------------------------------------------------------- checkpoints
-
-
-def _checkpoint(belongs: str, scores: _Scores, policy: tuple[dict[str, Any], dict[str, Any]] | None) -> bytes:
-    entry, vocabulary, tensors = scorer_parts("scorer", scores.fit.fitted)
-    tensors |= {
-        "platt.scale": scores.fit.platt.scale,
-        "platt.shift": scores.fit.platt.shift,
-        "train.log_odds": scores.fit.log_odds,
-        "train.margins": scores.fit.margins,
-    }
-    if scores.fit.held_out is not None:
-        tensors["train.held_out"] = scores.fit.held_out
-    state: dict[str, Any] = {
-        "belongs": belongs,
-        "scorer": entry,
-        "vocabulary": vocabulary,
-        "report": scores.report,
-        "policy": None,
-        "features": None,
-    }
-    if scores.features is not None:
-        about, words, arrays = scorer_parts("features", scores.features)
-        state["features"] = {**about, "vocabulary": words}
-        tensors |= arrays
-    if policy is not None:
-        tensors |= {f"learn.{name}": tensor for name, tensor in policy[0].items()}
-        state["policy"] = policy[1]
-    return artifact.pack(
-        {"state.json": artifact.json_bytes(state), "state.safetensors": artifact.tensor_bytes(tensors)}
-    )
-
-
-def _read_checkpoint(data: bytes, belongs: str) -> tuple[_Scores, tuple[dict[str, Any], dict[str, Any]] | None]:
-    try:
-        files = artifact.unpack(data, _CHECKPOINT_FILES)
-        state = artifact.json_from(files["state.json"], "state.json")
-        tensors = artifact.tensors_from(files["state.safetensors"])
-        if state["belongs"] != belongs:
-            raise TrainError("The checkpoint was made with other settings or data: start the run anew.")
-        parts = {n.removeprefix("scorer."): t for n, t in tensors.items() if n.startswith("scorer.")}
-        fitted = load_scorer(state["scorer"]["kind"], {**state["scorer"]["settings"], **state["vocabulary"]}, parts)
-        platt = Platt(tensors["platt.scale"], tensors["platt.shift"])
-        found = tensors["train.log_odds"], tensors["train.margins"]
-        fit = CrossFit(*found, fitted, platt, tensors.get("train.held_out"))
-        features = None
-        if state["features"]:
-            about = state["features"]
-            parts = {n.removeprefix("features."): t for n, t in tensors.items() if n.startswith("features.")}
-            features = load_scorer(about["kind"], {**about["settings"], **about["vocabulary"]}, parts)
-        resume = None
-        if state["policy"] is not None:
-            learnt = {n.removeprefix("learn."): t for n, t in tensors.items() if n.startswith("learn.")}
-            resume = (learnt, state["policy"])
-        return _Scores(fit, state["report"], features), resume
-    except (ArtifactError, KeyError, TypeError, ValueError) as error:
-        raise TrainError(f"The checkpoint cannot be read ({error}): start the run anew.") from error
 
 
 __all__ = ["PHASES", "Cancelled", "Progress", "Result", "TrainError", "fingerprint", "train"]
