@@ -25,19 +25,7 @@ from agents_app import keys, pools
 from agents_app.access import Role, person
 from agents_app.models import Agent, ApiKey, AuditEntry, Pool
 from agents_app.pools import PoolError
-
-
-class ReadOnly:
-    """History: nobody adds, changes or deletes it here."""
-
-    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
+from agents_app.read_only import ReadOnly
 
 
 class NeverDeleted:

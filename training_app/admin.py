@@ -17,6 +17,7 @@ from unfold.admin import ModelAdmin
 
 from agents_app.access import Role, roles_of
 from agents_app.models import Pool
+from agents_app.read_only import ReadOnly
 from agents_app.templatetags.routerweb import ago, state
 from datasets_app.models import Snapshot
 from training_app import erasing, gate, registry, runs  # noqa: F401  (erasing listens as soon as the admin is loaded)
@@ -24,20 +25,11 @@ from training_app.engine.config import Config
 from training_app.models import Decision, Promotion, RouterModel, Run
 
 
-class ReadOnlyAdmin(ModelAdmin):
+class ReadOnlyAdmin(ReadOnly, ModelAdmin):
     """A list and a page to look at. What may be done stands in actions, for ops."""
 
     list_per_page = 50
     show_full_result_count = False
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
         """Whether the person may launch, cancel, promote."""

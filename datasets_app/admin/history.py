@@ -1,7 +1,6 @@
 """What the lists of this room share: history is looked at and not changed; agents are drawn by their codes."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from django.http import HttpRequest
 from django.utils.html import format_html_join
@@ -11,6 +10,7 @@ from unfold.admin import ModelAdmin, TabularInline
 
 from agents_app.access import Role, roles_of
 from agents_app.models import Agent, Pool
+from agents_app.read_only import ReadOnly
 from agents_app.templatetags.routerweb import agent_chip
 from datasets_app.models import Query
 
@@ -40,32 +40,17 @@ def excerpt(query: Query) -> str:
     return _t("(erased)") if query.erased_at else str(query).replace("\n", " ")
 
 
-class HistoryAdmin(ModelAdmin):
+class HistoryAdmin(ReadOnly, ModelAdmin):
     """A list and a page to look at: nothing of it is added, changed or deleted here."""
 
     list_per_page = 50
     show_full_result_count = False
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
     def has_curate_permission(self, request: HttpRequest) -> bool:
         """Whether the person may assign splits, export and take snapshots."""
         return bool(roles_of(request.user) & {Role.REVIEWER, Role.OPS})
 
 
-class HistoryInline(TabularInline):
+class HistoryInline(ReadOnly, TabularInline):
     extra = 0
     can_delete = False
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
