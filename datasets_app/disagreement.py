@@ -4,7 +4,9 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from itertools import combinations
 
-from datasets_app.models import Label, QueueItem
+from datasets_app.models import Label, QueueItem, QueueSettings
+
+CHANCE = 1e-6  # how much the random order weighs among equals
 
 
 def jaccard(a: Collection[int], b: Collection[int]) -> float:
@@ -40,11 +42,16 @@ def _mean(distances: Sequence[float | None]) -> float:
 
 
 def measure(query_ids: Collection[int]) -> None:
-    """Keep with each query's queue item how far apart its people are, and the LLM from them. Adjudicated queries are at rest."""
+    """Keep with each query's queue item how far apart its people are, and the LLM from them, or from an import where no person has
+    spoken; the order that asks for it follows. Adjudicated queries are at rest. 1,000 keys at most."""
+    items = list(QueueItem.objects.filter(query__in=query_ids, agent__isnull=True))
+    if not items:
+        return
     by_query: dict[int, list[Label]] = defaultdict(list)
     for label in Label.objects.current().filter(query__in=query_ids):
         by_query[label.query_id].append(label)
-    items = list(QueueItem.objects.filter(query__in=query_ids, agent__isnull=True))
+    ordering = QueueSettings.objects.filter(order=QueueSettings.Order.DISAGREEMENT)
+    ordered = set(ordering.filter(pool__in={item.pool_id for item in items}).values_list("pool_id", flat=True))
     for item in items:
         of = defaultdict(list)
         for label in by_query[item.query_id]:
@@ -55,4 +62,6 @@ def measure(query_ids: Collection[int]) -> None:
         if not of[Label.Source.ADJUDICATION]:
             item.disagreement = _mean([between(a, b) for a, b in combinations(people, 2)])
         item.llm_disagreement = _mean([between(a, b) for a in of[Label.Source.LLM] for b in judged])
-    QueueItem.objects.bulk_update(items, ["disagreement", "llm_disagreement"])
+        if item.pool_id in ordered:
+            item.rank = item.random_key * CHANCE - item.llm_disagreement
+    QueueItem.objects.bulk_update(items, ["disagreement", "llm_disagreement", "rank"])

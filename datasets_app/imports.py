@@ -24,7 +24,7 @@ from django_q.tasks import async_task
 
 from agents_app import pools
 from agents_app.models import Pool
-from datasets_app import labels, queries
+from datasets_app import disagreement, labels, queries
 from datasets_app.models import Dataset, Import, ImportProblem, Label, Query
 from training_app.engine.data import Row, RowError
 from training_app.engine.files import FORMATS, read_rows
@@ -410,6 +410,8 @@ class _Reader:
             else:
                 problems.append(self._problem(row, self._conflict(row, *before), "required_agents"))
         labels.record_many(statements)
+        # An LLM or a person may have spoken of these queries before: the queue orders by how far apart they are.
+        disagreement.measure([statement.query_id for statement in statements])
         return len(new), len(statements), unchanged, problems
 
     def _gone(self, query: Query) -> str:

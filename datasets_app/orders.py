@@ -14,6 +14,7 @@ from django.db.models.functions import Coalesce
 from numpy.typing import NDArray
 
 from datasets_app import queue
+from datasets_app.disagreement import CHANCE
 from datasets_app.models import QueueItem, QueueSettings, Suggestion
 from datasets_app.suggestions import uncertainty
 
@@ -33,7 +34,7 @@ def arrange(settings: QueueSettings) -> None:
     elif settings.order == Order.OLDEST:
         items.update(rank=F("query_id"))
     elif settings.order == Order.DISAGREEMENT:
-        items.update(rank=F("random_key") * 1e-6 - F("llm_disagreement"))
+        items.update(rank=F("random_key") * CHANCE - F("llm_disagreement"))
     elif settings.order == Order.NOVELTY:
         items.update(rank=_behind(F("novelty")))
     elif settings.order == Order.UNCERTAINTY and settings.order_agent is None:
