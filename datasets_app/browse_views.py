@@ -17,10 +17,9 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST
 from django_q.tasks import async_task
 
-from agents_app import audit
 from agents_app.access import Role, get_pool, require_role, roles_of
 from agents_app.models import Agent, Pool
-from datasets_app import browse, bulk, exports, labeling, queue, snapshots, suggestions
+from datasets_app import browse, bulk, exports, labeling, snapshots, suggestions
 from datasets_app.labeling_page import history
 from datasets_app.models import Assignment, BulkChange, Label, Query, QueueItem, Split
 from routerweb.http import page
@@ -54,6 +53,7 @@ def queries(request: HttpRequest, slug: str) -> HttpResponse:
     pages = Pages(_sorted(found.queries, request.GET.get("sort", "")).values_list("pk", flat=True), ROWS)
     shown = pages.get_page(request.GET.get("page"))
     agents = list(pool.agents.all())
+    last = BulkChange.objects.filter(pool=pool).select_related("agent", "author").first()
     context = {
         "pool": pool,
         "search": found,
@@ -65,7 +65,8 @@ def queries(request: HttpRequest, slug: str) -> HttpResponse:
         "states": Query.State.choices,
         "splits": Split.choices,
         "sources": Label.Source.choices,
-        "last": BulkChange.objects.filter(pool=pool).select_related("agent", "author").first(),
+        "last": last,
+        "undo_last": last is not None and last.total > AT_ONCE and last.finished_at and not last.undone_at,
         "may_prelabel": bool(roles_of(request.user) & {Role.REVIEWER, Role.OPS}),
     }
     if request.htmx:  # type: ignore[attr-defined]
@@ -156,10 +157,10 @@ def bulk_preview(request: HttpRequest, slug: str) -> HttpResponse:
         agent = pool.agents.filter(number=_digits(request.GET.get("agent", ""))).first()
         if agent is None or (action == bulk.ADD and agent.state != Agent.State.ACTIVE):
             return _which_agent(request, pool, action, back)
-    elif action not in (bulk.DELETE, bulk.ACCEPT, "send", "restore"):
+    elif action not in (bulk.DELETE, bulk.ACCEPT, bulk.SEND, "restore"):
         messages.error(request, _("Choose what is to be done first."))
         return redirect(back)
-    if action in ("send", "restore"):
+    if action == "restore":
         count = chosen.count()
         seen = bulk.Preview(count, count, chosen.filter(gold__isnull=True).count(), list(chosen.order_by("pk")[:5]))
     else:
@@ -197,20 +198,12 @@ def bulk_apply(request: HttpRequest, slug: str) -> HttpResponse:
     action = request.POST.get("action", "")
     chosen, text, _ticked = _selected(request, pool, request.POST)
     back = _list_of(slug, text)
-    if action == "send":
-        count = queue.send(chosen, pool)
-        audit.record("queries.sent", actor=actor, pool=pool, detail={"search": text, "queries": count})
-        messages.success(
-            request,
-            ngettext("%(n)s query waits for labelers.", "%(n)s queries wait for labelers.", count) % {"n": count},
-        )
-        return redirect(back)
     if action == "restore":
         count = bulk.restore(pool, list(chosen.values_list("pk", flat=True)))
         messages.success(request, ngettext("%(n)s query is back.", "%(n)s queries are back.", count) % {"n": count})
         return redirect(back)
     agent = pool.agents.filter(number=_digits(request.POST.get("agent", ""))).first()
-    if action not in BulkChange.Action.values or (agent is None) != (action in (bulk.DELETE, bulk.ACCEPT)):
+    if action not in BulkChange.Action.values or (agent is None) != (action not in bulk.ABOUT_AN_AGENT):
         raise Http404(_("No such change."))
     change = bulk.start(pool, chosen, action, agent, author=actor, search=text)
     if change.total > AT_ONCE:
@@ -221,9 +214,16 @@ def bulk_apply(request: HttpRequest, slug: str) -> HttpResponse:
         messages.success(request, _("%(n)s queries are being changed by a worker.") % {"n": change.total})
         return redirect(back)
     bulk.go_on(change)
-    told = ngettext("%(n)s query was changed.", "%(n)s queries were changed.", change.total) % {"n": change.total}
-    messages.success(request, told, extra_tags="undo:" + reverse("bulk_undo", args=[slug, change.pk]))
+    messages.success(request, told(change), extra_tags="undo:" + reverse("bulk_undo", args=[slug, change.pk]))
     return redirect(back)
+
+
+def told(change: BulkChange) -> str:
+    """What a change did, in a sentence."""
+    n = change.total
+    if change.action == bulk.SEND:
+        return ngettext("%(n)s query waits for labelers.", "%(n)s queries wait for labelers.", n) % {"n": n}
+    return ngettext("%(n)s query was changed.", "%(n)s queries were changed.", n) % {"n": n}
 
 
 @require_POST
@@ -232,8 +232,8 @@ def bulk_undo(request: HttpRequest, slug: str, change_id: int) -> HttpResponse:
     """Take a bulk change back."""
     change = get_object_or_404(BulkChange.objects.select_related("pool"), pk=change_id, pool__slug=slug)
     count = bulk.undo(change, cast(User, request.user))
-    told = ngettext("%(n)s query is as it was.", "%(n)s queries are as they were.", count) % {"n": count}
-    messages.success(request, told)
+    as_it_was = ngettext("%(n)s query is as it was.", "%(n)s queries are as they were.", count) % {"n": count}
+    messages.success(request, as_it_was)
     return redirect(_list_of(slug, change.search))
 
 
@@ -330,6 +330,10 @@ def query_send(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     """Ask labelers about one query."""
     pool = get_pool(slug)
     found = get_object_or_404(Query, pk=query_id, dataset__pool=pool, deleted_at__isnull=True)
-    sent = queue.send(Query.objects.filter(pk=found.pk), pool)
-    messages.success(request, _("It waits for labelers.") if sent else _("It waited for labelers already."))
+    change = bulk.apply(pool, Query.objects.filter(pk=found.pk), bulk.SEND, None, author=cast(User, request.user))
+    if change.total:
+        undo = "undo:" + reverse("bulk_undo", args=[slug, change.pk])
+        messages.success(request, _("It waits for labelers."), extra_tags=undo)
+    else:
+        messages.success(request, _("It waited for labelers already."))
     return redirect("query", slug, query_id)

@@ -1,4 +1,5 @@
-"""Changing everything that a search returns: add or remove one agent, delete; each counted beforehand and undone as one.
+"""Changing everything that a search returns: add or remove one agent, accept, send to the queue, delete; each counted beforehand and
+undone as one.
 
 A bulk change never replaces a set. It records, for each query, an adjudication about that one agent (or adds it to the one that
 stands), so every earlier label stays and the change can be taken back.
@@ -20,7 +21,9 @@ from datasets_app.models import BulkChange, BulkChangeEntry, GoldAgent, Label, Q
 
 BATCH = 1_000
 ADD, REMOVE, DELETE = BulkChange.Action.ADD, BulkChange.Action.REMOVE, BulkChange.Action.DELETE
-ACCEPT = BulkChange.Action.ACCEPT
+ACCEPT, SEND = BulkChange.Action.ACCEPT, BulkChange.Action.SEND
+#: What needs an agent to be named.
+ABOUT_AN_AGENT = (ADD, REMOVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,8 @@ def affected(queries: "QuerySet[Query]", action: str, agent: Agent | None) -> "Q
         return queries.filter(deleted_at__isnull=True)
     if action == ACCEPT:
         return _suggested(queries)
+    if action == SEND:
+        return queue.unasked(queries)
     queries = queries.filter(erased_at__isnull=True)
     has = Exists(GoldAgent.objects.filter(gold__query=OuterRef("pk"), agent=agent))
     return queries.exclude(has) if action == ADD else queries.filter(has)
@@ -100,9 +105,8 @@ def go_on(change: BulkChange) -> BulkChange:
                     "queries": locked.changed,
                 }
                 target = f"bulk change {locked.pk}"
-                audit.record(
-                    f"queries.{locked.action}", actor=locked.author, target=target, pool=locked.pool, detail=detail
-                )
+                done = "sent" if locked.action == SEND else locked.action
+                audit.record(f"queries.{done}", actor=locked.author, target=target, pool=locked.pool, detail=detail)
             locked.save(update_fields=("changed", "finished_at"))
     return locked
 
@@ -112,11 +116,26 @@ def _apply(change: BulkChange, entries: Sequence[BulkChangeEntry]) -> None:
     if change.action == DELETE:
         delete(keys)
         return
+    if change.action == SEND:
+        _send(change.pool, entries)
+        return
     made = labels.record_many(_accepted(change, keys) if change.action == ACCEPT else _one_agent(change, keys))
     for entry, label in zip(entries, made, strict=True):
         entry.label = label
     BulkChangeEntry.objects.bulk_update(entries, ["label"])
     disagreement.measure(keys)
+
+
+def _send(pool: Pool, entries: Sequence[BulkChangeEntry]) -> None:
+    queue.fill(pool, everything=True)
+    keys = [entry.query_id for entry in entries]
+    before = queue.places(keys)
+    queue.send(Query.objects.filter(pk__in=keys), pool)
+    after = queue.places(keys)
+    for entry in entries:
+        if before.get(entry.query_id) != after.get(entry.query_id):
+            entry.place = [*before[entry.query_id], after[entry.query_id][1]]
+    BulkChangeEntry.objects.bulk_update(entries, ["place"])
 
 
 def _one_agent(change: BulkChange, keys: Sequence[int]) -> Iterator[labels.NewLabel]:
@@ -161,15 +180,19 @@ def undo(change: BulkChange, actor: User) -> int:
     """Take a change back as one; what was said of a query since then stays. Returns how many queries are as they were."""
     if not BulkChange.objects.filter(pk=change.pk, undone_at__isnull=True).update(undone_at=timezone.now()):
         return 0
-    entries = BulkChangeEntry.objects.filter(change=change).order_by("query").values_list("query_id", "label_id")
+    entries = (
+        BulkChangeEntry.objects.filter(change=change).order_by("query").values_list("query_id", "label_id", "place")
+    )
     rows, count = iter(list(entries)), 0
     while batch := list(islice(rows, BATCH)):
         with transaction.atomic():
-            keys = [query for query, _label in batch]
+            keys = [query for query, _label, _place in batch]
             if change.action == DELETE:
                 count += restore(change.pool, keys)
+            elif change.action == SEND:
+                count += queue.take_back(change.pool, {query: tuple(place) for query, _label, place in batch if place})
             else:
-                count += _withdraw(keys, [label for _query, label in batch if label], actor)
+                count += _withdraw(keys, [label for _query, label, _place in batch if label], actor)
     audit.record("queries.undone", actor=actor, target=f"bulk change {change.pk}", pool=change.pool)
     return count
 

@@ -267,12 +267,14 @@ class Submission(models.Model):
 
 
 class BulkChange(models.Model):
-    """One agent added to or removed from everything that a search returned, or suggestions accepted; undone as one."""
+    """What was done as one to everything that a search returned, and is undone as one: an agent added or removed, suggestions
+    accepted, sent to the queue, deleted."""
 
     class Action(models.TextChoices):
         ADD = "add", _("Add")
         REMOVE = "remove", _("Remove")
         ACCEPT = "accept", _("Accept suggestions")
+        SEND = "send", _("Send to queue")
         DELETE = "delete", _("Delete")
 
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="bulk_changes")
@@ -296,11 +298,12 @@ class BulkChange(models.Model):
 
 
 class BulkChangeEntry(models.Model):
-    """One query of a bulk change, and the label that the change made for it."""
+    """One query of a bulk change, and the label that the change made for it, or how its place in the queue was before."""
 
     change = models.ForeignKey(BulkChange, on_delete=models.CASCADE, related_name="entries")
     query = models.ForeignKey("datasets_app.Query", on_delete=models.CASCADE, related_name="+")
     label = models.ForeignKey("datasets_app.Label", on_delete=models.CASCADE, null=True, related_name="+")
+    place = models.JSONField(null=True, help_text=_("Of a sent query: wanted and extra before, and extra after."))
 
     objects: ClassVar[Any] = models.Manager()
 

@@ -5,7 +5,8 @@ Where rows can be locked, `SKIP LOCKED` spares takers the wait for each other.
 """
 
 import hashlib
-from collections.abc import Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,7 +18,8 @@ from django.db.models.functions import Greatest
 from django.utils import timezone
 
 from agents_app.models import Agent, Pool
-from datasets_app.models import Assignment, Query, QueueItem, QueueSettings
+from datasets_app import disagreement
+from datasets_app.models import Assignment, Label, Query, QueueItem, QueueSettings
 
 BATCH = 1_000
 OPEN = Q(taken__lt=F("needed"))
@@ -94,6 +96,9 @@ def fill(pool: Pool, *, everything: bool = False, settings: QueueSettings | None
                 )
             )
         QueueItem.objects.bulk_create(items, ignore_conflicts=True)
+        keys = [key for key, _text, _state in batch]
+        spoken = Label.objects.current().filter(query__in=keys, source__in=(Label.Source.LLM, Label.Source.HUMAN))
+        disagreement.measure(list(spoken.values_list("query_id", flat=True).distinct()))
         count += len(items)
     QueueSettings.objects.filter(pk=settings.pk, filled_to__lt=newest).update(filled_to=newest)
     return count
@@ -110,6 +115,13 @@ def resize(settings: QueueSettings) -> None:
     ):
         part.exclude(needed=F("extra") + people).update(needed=F("extra") + people)
     items.exclude(needed=0).filter(Q(wanted=False) | Q(query__deleted_at__isnull=False)).update(needed=0)
+
+
+def unasked(queries: "QuerySet[Query]") -> "QuerySet[Query]":
+    """Those of the queries that `send` would change: nobody is being asked about them, nor will be of itself."""
+    items = QueueItem.objects.filter(query=OuterRef("pk"), agent__isnull=True)
+    comes_by_itself = ~Exists(items) & ~Q(state=Query.State.GOLD)
+    return queries.filter(deleted_at__isnull=True).exclude(Exists(items.filter(OPEN))).exclude(comes_by_itself)
 
 
 def send(queries: "QuerySet[Query]", pool: Pool) -> int:
@@ -131,6 +143,27 @@ def send(queries: "QuerySet[Query]", pool: Pool) -> int:
             extra=Greatest(F("taken") + 1 - people, Value(0)),
             needed=Greatest(F("taken") + 1, Value(people)),
         )
+    return count
+
+
+def places(query_ids: Collection[int]) -> dict[int, tuple[bool, int]]:
+    """Whether each query is asked about, and how many answers beyond the settings' it is to have; 1,000 keys at most."""
+    items = QueueItem.objects.filter(query__in=query_ids, agent__isnull=True)
+    return {query: (wanted, extra) for query, wanted, extra in items.values_list("query_id", "wanted", "extra")}
+
+
+def take_back(pool: Pool, sent: Mapping[int, tuple[bool, int, int]]) -> int:
+    """Undo `send`: by query, `places` before it and the extra answers after it. Returns how many are as they were. Answers that came
+    since stay, leases that run may still be finished, and what was sent once more since is left alone."""
+    alike: dict[tuple[bool, int, int], list[int]] = defaultdict(list)
+    for query, place in sent.items():
+        alike[place].append(query)
+    count = 0
+    with transaction.atomic():
+        for (wanted, extra, made), queries in alike.items():
+            items = QueueItem.objects.filter(pool=pool, agent__isnull=True, query__in=queries, wanted=True, extra=made)
+            count += items.update(wanted=wanted, extra=extra)
+        resize(settings_of(pool))
     return count
 
 

@@ -13,9 +13,8 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from agents_app import audit
 from agents_app.models import Pool
-from datasets_app import bulk, prelabel, queue
+from datasets_app import bulk, prelabel
 from datasets_app.models import PrelabelJob, Query
 
 IN_AN_ADDRESS = 500  # more chosen queries than this do not fit into a link
@@ -30,15 +29,11 @@ def _by_pool(chosen: "QuerySet[Query]") -> list[tuple[Pool, "QuerySet[Query]"]]:
 @admin.action(description=_("Send to the labeling queue"), permissions=["curate"])
 def send_to_queue(model_admin: Any, request: HttpRequest, queryset: "QuerySet[Query]") -> None:
     """Ask labelers about them."""
-    count = 0
     for pool, chosen in _by_pool(queryset):
-        sent = queue.send(chosen, pool)
-        audit.record(
-            "queries.sent", actor=cast(User, request.user), pool=pool, detail={"via": "admin", "queries": sent}
-        )
-        count += sent
-    told = ngettext("%(n)s query waits for labelers.", "%(n)s queries wait for labelers.", count)
-    messages.success(request, told % {"n": count})
+        change = bulk.apply(pool, chosen, bulk.SEND, None, author=cast(User, request.user))
+        told = ngettext("%(n)s query waits for labelers.", "%(n)s queries wait for labelers.", change.total)
+        undo = reverse("bulk_undo", args=[pool.slug, change.pk])
+        messages.success(request, told % {"n": change.total}, extra_tags=f"undo:{undo}")
 
 
 @admin.action(description=_("Pre-label with the LLM"), permissions=["curate"])

@@ -30,8 +30,13 @@ def test_sending_asks_labelers(client, pool, plain, queries):
     labels.record(queries[0], source="import", required=[0], asked=range(4))
     queue.fill(pool)
     assert queue.left(pool) == 5
-    assert "1 query waits for labelers." in act(client, "send_to_queue", queries[0]).content.decode()
+    html = act(client, "send_to_queue", queries[0]).content.decode()
+    assert "1 query waits for labelers." in html
     assert queue.left(pool) == 6
+    undo = reverse("bulk_undo", args=[pool.slug, BulkChange.objects.get().pk])
+    assert f'action="{undo}"' in html, "the admin draws the button too"
+    client.post(undo)
+    assert queue.left(pool) == 5
 
 
 def test_accepting_makes_gold_of_suggestions_alone_and_undoes(client, pool, plain, queries):
@@ -88,7 +93,7 @@ def test_queries_are_found_by_disagreement(client, pool, plain, queries, person)
 
 
 def test_what_is_sent_is_recorded(client, pool, plain, queries):
-    queue.fill(pool)
+    labels.record(queries[0], source="import", required=[0], asked=range(4))
     act(client, "send_to_queue", queries[0])
     entry = AuditEntry.objects.get(action="queries.sent")
-    assert (entry.actor_name, entry.detail["via"]) == ("root", "admin")
+    assert (entry.actor_name, entry.detail["queries"]) == ("root", 1)

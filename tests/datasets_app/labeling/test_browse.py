@@ -8,6 +8,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from agents_app.models import AuditEntry
 from datasets_app import browse, bulk, labels, queue
 from datasets_app.models import Assignment, BulkChange, Draft, Gold, Label, Query, QueueItem, SplitGroup
 
@@ -215,6 +216,64 @@ def test_a_change_that_was_interrupted_is_gone_on_with(pool, plain, add_query, r
     assert bulk.go_on(change).changed == 10
     assert bulk.go_on(change).changed == 10
     assert Label.objects.count() == 10
+
+
+def places(pool):
+    return dict(QueueItem.objects.filter(pool=pool).values_list("query_id", "needed"))
+
+
+def test_sending_to_the_queue_is_counted_and_undone_as_one(client, pool, plain, known, rita, person):
+    queue.fill(pool)
+    queue.finish(queue.open_item(known[4], person("cora"), pool))  # had all the answers that it was to have
+    before = places(pool)
+    chosen = browse.search(pool, "").queries
+    seen = bulk.preview(chosen, bulk.SEND, None)
+    assert (seen.found, seen.changes) == (6, 3), "0 and 1 are gold, 4 is answered; the others wait already"
+    assert places(pool) == before, "a look changes nothing"
+    html = client.post(url("bulk_apply", pool), {"q": "", "all": "1", "action": "send"}, follow=True).content.decode()
+    assert "3 queries wait for labelers." in html
+    change = BulkChange.objects.get()
+    assert url("bulk_undo", pool, change.pk) in html
+    assert queue.left(pool) == 6
+    queue.finish(queue.open_item(known[0], person("dora"), pool))
+    html = client.post(url("bulk_undo", pool, change.pk), follow=True).content.decode()
+    assert "3 queries are as they were." in html
+    assert places(pool) == before
+    assert Assignment.objects.filter(person__username="dora", state="done").exists(), "an answer that came since stays"
+    assert AuditEntry.objects.filter(action="queries.sent").count() == 1
+
+
+def test_what_was_sent_once_more_stays_asked_when_the_first_sending_is_undone(pool, plain, known, rita, person):
+    queue.fill(pool)
+    one = Query.objects.filter(pk=known[0].pk)
+    first = bulk.apply(pool, one, bulk.SEND, None, author=rita)
+    queue.finish(queue.open_item(known[0], person("cora"), pool))
+    second = bulk.apply(pool, one, bulk.SEND, None, author=rita)
+    assert bulk.undo(first, rita) == 0
+    assert queue.unasked(one).count() == 0
+    assert bulk.undo(second, rita) == 1
+    assert queue.unasked(one).count() == 1
+
+
+def test_queries_that_nobody_queued_yet_are_not_counted_as_sent(pool, plain, known, rita):
+    change = bulk.apply(pool, browse.search(pool, "").queries, bulk.SEND, None, author=rita)
+    assert change.total == 2, "the gold ones; the others come into the queue of themselves"
+    assert bulk.undo(change, rita) == 2
+    assert queue.left(pool) == 4
+
+
+def test_a_change_that_a_worker_made_is_undone_from_the_list(client, pool, plain, known, rita, monkeypatch):
+    from datasets_app import browse_views
+
+    monkeypatch.setattr(browse_views, "AT_ONCE", 1)
+    client.post(url("bulk_apply", pool), {"q": "", "all": "1", "action": "add", "agent": "3"})
+    change = BulkChange.objects.get()
+    undo = url("bulk_undo", pool, change.pk)
+    assert undo not in client.get(url("queries", pool)).content.decode(), "it is under way"
+    bulk.go_on(change)
+    assert undo in client.get(url("queries", pool)).content.decode()
+    client.post(undo)
+    assert undo not in client.get(url("queries", pool)).content.decode()
 
 
 def test_the_page_counts_first_and_offers_the_undo(client, pool, plain, known):

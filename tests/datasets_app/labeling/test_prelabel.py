@@ -1,5 +1,6 @@
 """Pre-labeling against a server that misbehaves: every query is answered or marked, and nothing is paid for twice."""
 
+import json
 import os
 import signal
 import subprocess
@@ -129,8 +130,6 @@ def test_part_of_a_batch_is_asked_again_alone(texts, make, server, monkeypatch):
     real = module.answer
 
     def leaves_one_out(body, wrong_id=False):
-        import json
-
         value = json.loads(real(body, wrong_id))
         if len(value["answers"]) > 1:
             value["answers"].pop()
@@ -398,6 +397,7 @@ def interrupted(job: PrelabelJob, monkeypatch, after: int) -> None:
     store = prelabel_run._Turn._store
 
     def stored(turn) -> None:
+        time.sleep(0.1)  # so that a thread that did not wait would be answered again and again
         store(turn)
         if LlmAnswer.objects.count() >= after:
             turn._dismiss()
@@ -434,11 +434,16 @@ def test_calls_that_were_begun_are_made_again_as_they_were(pool, add_query, make
     add_query("number 4: Billing", in_dataset=Dataset.objects.create(pool=pool, name="Other"))
     job = make(concurrency=1, batch_size=3)
     interrupted(job, monkeypatch, 3)
-    begun = set(PrelabelItem.objects.filter(status="waiting").values_list("call", flat=True)) - {None}
-    assert len(begun) > 1
+    begun: dict[object, set[str]] = {}
+    for call, text in PrelabelItem.objects.exclude(call=None).values_list("call", "query__text"):
+        begun.setdefault(call, set()).add(text)
+    assert sorted(map(len, begun.values())) == [3, 3, 3, 3], "none is over before its labels are written"
+    first = len(server.bodies)
     done(job)
+    asked = [{one["text"] for one in json.loads(body["messages"][1]["content"])} for body in server.bodies[first:]]
+    assert len(asked) >= 2
+    assert all(together in begun.values() for together in asked)
     assert charged_twice(server) == 0
-    assert {len(body["messages"]) for body in server.bodies} == {2}
     assert set(PrelabelItem.objects.values_list("status", "call")) <= {("answered", None), ("cached", None)}
 
 
