@@ -17,6 +17,9 @@ PARTS = {
     "{run_id}": r"(?P<run_id>[0-9]+)",
     "{sweep_id}": r"(?P<sweep_id>[0-9]+)",
     "{query_id}": r"(?P<query_id>[0-9]+)",
+    "{rule_id}": r"(?P<rule_id>[0-9]+)",
+    "{number}": r"(?P<number>[0-9]+)",
+    "{decision_id}": r"(?P<decision_id>[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})",
     "{name}": r"(?P<name>[a-zA-Z0-9_-]+)",
 }
 

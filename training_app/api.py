@@ -5,7 +5,6 @@ has no use for. `view` lets Django serve it, `routerweb.wsgi` calls it directly.
 """
 
 import logging
-import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,10 +18,13 @@ from django.views.decorators.csrf import csrf_exempt
 from training_app import (
     addresses,
     decisions,
+    decisions_api,
+    explanations,
     labeling_api,
     live_api,
     openapi,
     operations_api,
+    rules_api,
     serving,
     sweeps_api,
     throttle,
@@ -102,7 +104,7 @@ def route(call: Call) -> Reply:
     microseconds = (time.perf_counter_ns() - began) // 1000
     found = _answer(side, side.model or model, caller, text, taken, microseconds)
     if explanation:
-        found["explanation"] = explanation_json(explanation)
+        found["explanation"] = explanations.as_json(explanation)
     return reply(found)
 
 
@@ -232,6 +234,7 @@ ENDPOINTS: dict[str, tuple[str, Callable[[Call], Reply]]] = {
 
 BY_PATTERN = [
     *addresses.compiled(operations_api.ENDPOINTS | live_api.ENDPOINTS | sweeps_api.ENDPOINTS, "ops"),
+    *addresses.compiled(rules_api.ENDPOINTS | decisions_api.ENDPOINTS, "ops"),
     *addresses.compiled(operations_api.OUTCOMES, "route"),
     *addresses.compiled(labeling_api.ENDPOINTS, "label"),
 ]
@@ -295,26 +298,3 @@ def route_json(pool: LoadedPool, model: LoadedModel, taken: Route, decision_id: 
         "decision_id": decision_id,
         "not_covered": pool.not_covered,
     }
-
-
-def explanation_json(explanation: Explanation) -> dict[str, Any]:
-    """What led to a route: per step the value of every agent and of STOP, and the parts of the text that weighed most."""
-    return {
-        "steps": [
-            {
-                "q": {agent: _finite(value) for agent, value in step["q"].items()},
-                "stop": _finite(step["stop"]),
-                "masked": step["masked"],
-                "chosen": step["chosen"],
-            }
-            for step in explanation.steps
-        ],
-        "features": {
-            agent: [(part, round(weight, 4)) for part, weight in pairs] for agent, pairs in explanation.features.items()
-        },
-    }
-
-
-def _finite(value: float) -> float | None:
-    # JSON has no infinity, which is what an action that may not be taken is worth.
-    return round(value, 4) if math.isfinite(value) else None

@@ -116,3 +116,26 @@ def _words(features: list[tuple[str, float]]) -> tuple[Word, ...]:
     shown = sorted(features, key=lambda pair: -abs(pair[1]))[:WORDS_SHOWN]
     largest = max((abs(weight) for _text, weight in shown), default=0.0)
     return tuple(Word(text, weight, round(100 * abs(weight) / largest) if largest else 0) for text, weight in shown)
+
+
+def as_json(explanation: Explanation) -> dict[str, Any]:
+    """What led to a route: per step the value of every agent and of STOP, and the parts of the text that weighed most."""
+    return {
+        "steps": [
+            {
+                "q": {agent: _finite(value) for agent, value in step["q"].items()},
+                "stop": _finite(step["stop"]),
+                "masked": step["masked"],
+                "chosen": step["chosen"],
+            }
+            for step in explanation.steps
+        ],
+        "features": {
+            agent: [(part, round(weight, 4)) for part, weight in pairs] for agent, pairs in explanation.features.items()
+        },
+    }
+
+
+def _finite(value: float) -> float | None:
+    # JSON has no infinity, which is what an action that may not be taken is worth.
+    return round(value, 4) if math.isfinite(value) else None

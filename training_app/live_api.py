@@ -1,14 +1,57 @@
-"""The HTTP API of shadows and canaries, with the scope `ops`: start, stop, and how they compare."""
+"""The HTTP API of live changes, with the scope `ops`: agents paused and brought back; shadows and canaries started, stopped,
+compared."""
 
+from collections.abc import Mapping
 from typing import Any
 
+from agents_app import pools
+from agents_app.models import Agent
 from training_app import gate, live_figures, registry, trials
 from training_app.addresses import Table
 from training_app.calls import Call, body_of
 from training_app.models import Canary, RouterModel
-from training_app.operations_api import findings_json, key_name, model_of, words_of
+from training_app.operations_api import findings_json, key_name, model_of, pool_named, words_of
 from training_app.replies import Refused, Reply, reply
 from training_app.serving import Caller
+
+
+def pause_agent(call: Call, caller: Caller, number: str) -> Reply:
+    """POST /api/agents/NUMBER/pause/: route to the agent no more, until it is brought back; `why` is shown beside it."""
+    body = body_of(call)
+    agent, why = _agent(body, caller, number), words_of(body, "why")
+    if len(why) > 200:
+        raise Refused(400, "too_long", f"why has {len(why)} characters; at most 200 are taken.", field="why")
+    return _agent_json(pools.set_available(agent, False, actor=None, actor_name=key_name(caller), why=why))
+
+
+def resume_agent(call: Call, caller: Caller, number: str) -> Reply:
+    """POST /api/agents/NUMBER/resume/: route to the agent again."""
+    agent = _agent(body_of(call), caller, number)
+    return _agent_json(pools.set_available(agent, True, actor=None, actor_name=key_name(caller)))
+
+
+def _agent(body: Mapping[str, Any], caller: Caller, number: str) -> Agent:
+    pool = pool_named(body.get("pool"), caller)
+    # Longer numbers than the database has would be an error there.
+    agent = pool.agents.filter(number=int(number)).first() if len(number) < 10 else None
+    if agent is None:
+        raise Refused(404, "not_found", f"There is no agent {number[:20]} in the pool {pool.slug}.")
+    return agent
+
+
+def _agent_json(agent: Agent) -> Reply:
+    since = agent.unavailable_since
+    return reply(
+        {
+            "id": agent.number,
+            "pool": agent.pool.slug,
+            "name": agent.name,
+            "state": agent.state,
+            "available": agent.available,
+            "unavailable_since": since.isoformat() if since else None,
+            "why": agent.unavailable_why,
+        }
+    )
 
 
 def start_shadow(call: Call, caller: Caller, name: str) -> Reply:
@@ -90,6 +133,8 @@ def _canary(canary: Canary) -> dict[str, Any]:
 
 
 ENDPOINTS: Table = {
+    "/api/agents/{number}/pause/": {"POST": pause_agent},
+    "/api/agents/{number}/resume/": {"POST": resume_agent},
     "/api/models/{name}/shadow/": {"POST": start_shadow},
     "/api/models/{name}/shadow/stop/": {"POST": stop_shadow},
     "/api/models/{name}/canary/": {"POST": start_canary},

@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from agents_app.models import Pool
 from datasets_app.models import Snapshot
-from training_app import gate, outcomes, registry, runs, scorecards, serving
+from training_app import gate, keeping, outcomes, registry, runs, scorecards, serving
 from training_app.addresses import Table
 from training_app.calls import Call, asked_of, body_of, check_text, pool_of
 from training_app.engine.config import Config, ConfigError
@@ -131,6 +131,25 @@ def promote_model(call: Call, caller: Caller, name: str) -> Reply:
     return reply(promotion_json(promotion))
 
 
+def pin_model(call: Call, caller: Caller, name: str) -> Reply:
+    """POST /api/models/NAME/pin/: keep the model's artifact whatever comes."""
+    return _pin(caller, name, True)
+
+
+def unpin_model(call: Call, caller: Caller, name: str) -> Reply:
+    """POST /api/models/NAME/unpin/: let the model's artifact grow old like others."""
+    return _pin(caller, name, False)
+
+
+def _pin(caller: Caller, name: str, on: bool) -> Reply:
+    model = model_of(caller, name)
+    try:
+        keeping.pin(model, on, actor=None, actor_name=key_name(caller))
+    except registry.RegistryError as error:
+        raise Refused(409, "cannot_pin", str(error)) from None
+    return reply(model_json(scorecards.with_headlines([model])[0]))
+
+
 def roll_back(call: Call, caller: Caller) -> Reply:
     """POST /api/rollback/: go back to the model that was active before."""
     body = body_of(call)
@@ -153,6 +172,7 @@ def model_json(model: RouterModel) -> dict[str, Any]:
         "agents": [agent["id"] for agent in model.roster],
         "sha256": model.artifact_digest,
         "bytes": model.artifact_bytes,
+        "pinned": model.pinned,
         "created_at": model.created_at.isoformat(),
     }
 
@@ -328,6 +348,8 @@ ENDPOINTS: Table = {
     "/api/runs/{run_id}/cancel/": {"POST": cancel_run},
     "/api/models/": {"GET": list_models},
     "/api/models/{name}/promote/": {"POST": promote_model},
+    "/api/models/{name}/pin/": {"POST": pin_model},
+    "/api/models/{name}/unpin/": {"POST": unpin_model},
     "/api/rollback/": {"POST": roll_back},
 }
 OUTCOMES: Table = {"/api/outcomes/": {"POST": report_outcome}}

@@ -36,7 +36,7 @@ class Outlook(NamedTuple):
 # ---------------------------------------------------------------------------------------------------- asked for by people
 
 
-def save(rule: LaunchRule, *, actor: User) -> LaunchRule:
+def save(rule: LaunchRule, *, actor: User | None, actor_name: str = "") -> LaunchRule:
     """Store a new or an edited rule. A new one counts nights and labels from now on."""
     new = rule.pk is None
     with transaction.atomic():
@@ -45,27 +45,28 @@ def save(rule: LaunchRule, *, actor: User) -> LaunchRule:
         rule.problem = ""
         rule.save()
         detail = {"when": rule.trigger, "config": rule.config, "promote": rule.promote}
-        _record("rule.created" if new else "rule.edited", rule, actor, detail)
+        _record("rule.created" if new else "rule.edited", rule, actor, detail, actor_name)
     return rule
 
 
-def switch(rule: LaunchRule, on: bool, *, actor: User) -> None:
+def switch(rule: LaunchRule, on: bool, *, actor: User | None, actor_name: str = "") -> None:
     """Pause a rule, or let it go on."""
     with transaction.atomic():
         if LaunchRule.objects.filter(pk=rule.pk, active=not on).update(active=on):
-            _record("rule.resumed" if on else "rule.paused", rule, actor)
+            _record("rule.resumed" if on else "rule.paused", rule, actor, None, actor_name)
     rule.active = on
 
 
-def delete(rule: LaunchRule, *, actor: User) -> None:
+def delete(rule: LaunchRule, *, actor: User | None, actor_name: str = "") -> None:
     """Delete a rule; its runs stay."""
     with transaction.atomic():
-        _record("rule.deleted", rule, actor, {"when": rule.trigger, "config": rule.config, "promote": rule.promote})
+        detail = {"when": rule.trigger, "config": rule.config, "promote": rule.promote}
+        _record("rule.deleted", rule, actor, detail, actor_name)
         rule.delete()
 
 
-def _record(action: str, rule: LaunchRule, actor: User, detail: dict[str, Any] | None = None) -> None:
-    audit.record(action, actor=actor, target=rule.name, pool=rule.pool, detail=detail)
+def _record(action: str, rule: LaunchRule, actor: User | None, detail: dict[str, Any] | None, actor_name: str) -> None:
+    audit.record(action, actor=actor, target=rule.name, pool=rule.pool, detail=detail, actor_name=actor_name)
 
 
 # ---------------------------------------------------------------------------------------------------- looked at by the clock

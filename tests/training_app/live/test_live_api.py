@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 
 from agents_app import pools
 from agents_app.models import AuditEntry
 from tests.training_app.serving.served import Application, application
-from training_app import decisions, live_figures, shadowing, trials
+from training_app import decisions, live_figures, openapi, registry, serving, shadowing, trials
 from training_app.engine import shares
-from training_app.models import Canary
+from training_app.models import Artifact, Canary, Decision, RouterModel
 
 pytestmark = pytest.mark.django_db
 
@@ -155,3 +156,99 @@ def test_the_commands_do_the_same(candidate) -> None:
     assert trials.canary_of(candidate.pool) is None
     with pytest.raises(CommandError, match="no model support-9"):
         said("canary", "support-9")
+
+
+# ---------------------------------------------------------------------------------------------------- agents
+
+
+def test_an_agent_is_paused_and_brought_back(operator, app) -> None:
+    answer = operator.post("/api/agents/0/pause/", {"pool": "support", "why": "its index is rebuilt"})
+    assert answer.status_code == 200
+    told = answer.json()
+    assert set(told) == required("AgentState")
+    assert (told["id"], told["available"], told["why"]) == (0, False, "its index is rebuilt")
+    assert app.route("billing and shipping").json()["agents"] == [1]
+    entry = AuditEntry.objects.get(action="agent.unavailable")
+    assert (entry.actor_name, entry.detail) == ("key test", {"why": "its index is rebuilt"})
+    back = operator.post("/api/agents/0/resume/", {}).json()
+    assert (back["available"], back["unavailable_since"], back["why"]) == (True, None, "")
+    assert app.route("billing and shipping").json()["agents"] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "code"),
+    [
+        ("/api/agents/99/pause/", {}, 404, "not_found"),
+        ("/api/agents/99999999999999999999/pause/", {}, 404, "not_found"),
+        ("/api/agents/0/pause/", {"pool": "sales"}, 403, "pool_refused"),
+        ("/api/agents/0/pause/", {"why": 3}, 400, "invalid"),
+        ("/api/agents/0/pause/", {"why": "x" * 201}, 400, "too_long"),
+    ],
+)
+def test_a_pause_that_cannot_be_says_why(operator, path: str, body: dict, status: int, code: str) -> None:
+    pools.create_pool("Sales", "sales", actor=None)
+    answer = operator.post(path, body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+    assert not AuditEntry.objects.filter(action="agent.unavailable").exists()
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/api/agents/0/pause/", "/api/agents/0/resume/", "/api/models/support-1/pin/", "/api/models/support-1/unpin/"],
+)
+def test_an_application_may_not_change_anything(app, path: str) -> None:
+    assert app.post(path, {}).json()["error"]["code"] == "scope_missing"
+
+
+# ---------------------------------------------------------------------------------------------------- replay
+
+
+def test_a_decision_is_replayed(operator, app) -> None:
+    answered = app.route("billing and technical").json()
+    decisions.buffer.write()
+    address = f"/api/decisions/{answered['decision_id']}/replay/"
+    found = operator.get(address).json()
+    assert set(found) == required("Replay")
+    assert set(found["kept"]) == required("Replayed")
+    assert (found["model"], found["text"], found["identical"]) == ("support-1", "billing and technical", True)
+    assert found["kept"] == found["replayed"]
+    assert (found["kept"]["agents"], found["kept"]["scores"]) == (answered["agents"], answered["scores"])
+    assert [step["chosen"] for step in found["explanation"]["steps"]] == [0, 2, None]
+    assert app.get(address).json()["error"]["code"] == "scope_missing"
+
+
+def test_a_decision_that_cannot_be_replayed_says_why(operator, app, candidate) -> None:
+    unknown = operator.get("/api/decisions/019a9f3e-5d0a-7c31-9f0e-4a1b6c2d8e7f/replay/")
+    assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "not_found")
+    assert operator.get("/api/decisions/7/replay/").json()["error"]["code"] == "not_found"
+    number = app.route("billing").json()["decision_id"]
+    decisions.buffer.write()
+    other = application(pools.create_pool("Sales", "sales", actor=None), scopes=("ops",))
+    assert other.get(f"/api/decisions/{number}/replay/").json()["error"]["code"] == "not_found"
+    registry.promote(candidate, actor=None)
+    serving._earlier_router.cache_clear()
+    Artifact.objects.exclude(model=candidate).delete()
+    assert operator.get(f"/api/decisions/{number}/replay/").json()["error"]["code"] == "cannot_replay"
+    Decision.objects.update(text="", model=candidate)
+    assert "was erased" in operator.get(f"/api/decisions/{number}/replay/").json()["error"]["message"]
+
+
+# ---------------------------------------------------------------------------------------------------- pins
+
+
+def test_a_model_is_pinned_and_let_go(operator, candidate) -> None:
+    pinned = operator.post("/api/models/support-2/pin/", {}).json()
+    assert (pinned["name"], pinned["pinned"]) == ("support-2", True)
+    assert set(pinned) == required("Model")
+    assert {row["name"]: row["pinned"] for row in operator.get("/api/models/").json()["models"]} == {
+        "support-2": True, "support-1": False,
+    }  # fmt: skip
+    assert operator.post("/api/models/support-2/unpin/", {}).json()["pinned"] is False
+    assert AuditEntry.objects.filter(actor_name="key test", action__in=("model.pinned", "model.unpinned")).count() == 2
+    RouterModel.objects.filter(pk=candidate.pk).update(pruned_at=timezone.now())
+    Artifact.objects.filter(model=candidate).delete()
+    assert operator.post("/api/models/support-2/pin/", {}).json()["error"]["code"] == "cannot_pin"
+
+
+def required(schema: str) -> set[str]:
+    return set(json.loads(openapi.document())["components"]["schemas"][schema]["required"])

@@ -7,7 +7,18 @@ from agents_app import pools
 from agents_app.models import Agent
 from tests.training_app.serving.served import application, promoted
 from tests.training_app.serving.test_api_route import error
-from training_app import api, decisions, labeling_api, live_api, openapi, operations_api, serving, sweeps_api
+from training_app import (
+    api,
+    decisions,
+    decisions_api,
+    labeling_api,
+    live_api,
+    openapi,
+    operations_api,
+    rules_api,
+    serving,
+    sweeps_api,
+)
 from training_app.models import Artifact, Decision
 
 pytestmark = pytest.mark.django_db
@@ -122,7 +133,7 @@ def test_health_shows_a_refused_model(client, app, model):
 def test_schema_names_what_the_api_does(client, app, model):
     document = client.get("/api/schema/").json()
     tables = operations_api.ENDPOINTS | operations_api.OUTCOMES | live_api.ENDPOINTS | labeling_api.ENDPOINTS
-    tables |= sweeps_api.ENDPOINTS
+    tables |= sweeps_api.ENDPOINTS | rules_api.ENDPOINTS | decisions_api.ENDPOINTS
     assert document == yaml.safe_load(openapi.document())
     assert {path: {method.upper() for method in methods} for path, methods in document["paths"].items()} == {
         path: {method} for path, (method, _respond) in api.ENDPOINTS.items()
