@@ -26,6 +26,8 @@ FEW_QUERIES = 10
 IMBALANCE = 20
 #: Warned about: a larger share than this of all (query, agent) pairs that nobody was asked about.
 NOT_ASKED = 0.10
+#: The switches of a form that a preview depends on.
+MATTERS = ("include_llm", "promote", "baselines")
 #: Agents that one warning names.
 NAMED = 8
 

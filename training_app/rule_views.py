@@ -1,18 +1,20 @@
 """Pages of launch rules: what launches runs of this pool without anybody asking, when it did last and why, and when it will again."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib import messages
 from django.db.models import Max
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from agents_app.access import Role, get_pool, person, require_role
+from agents_app.models import Pool
 from routerweb.http import page
-from training_app import rules
+from training_app import previews, rules
 from training_app.launch_form import RuleForm
 from training_app.models import LaunchRule, Run
 
@@ -35,15 +37,24 @@ def rule_list(request: HttpRequest, slug: str) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @require_role(Role.OPS)
 def rule_edit(request: HttpRequest, slug: str, rule_id: int | None = None) -> HttpResponse:
-    """The form of a rule, a new one without an id: when it launches, and the settings of its runs."""
+    """The form of a rule, a new one without an id: when it launches, and the settings of its runs. An HTMX request gets the preview of
+    what it would train on alone, and what is wrong with the form."""
     pool = get_pool(slug)
     rule = _rule(slug, rule_id) if rule_id else LaunchRule(pool=pool)
+    if request.method == "GET" and request.headers.get("HX-Request"):
+        asked = request.GET.copy()
+        if not asked.get("name", "").strip():
+            asked["name"] = "…"  # to be given yet, and no reason not to check the rest
+        wrong = RuleForm(rule, asked).errors if "seed" in asked else {}
+        errors = [(name.replace("_", " ").capitalize(), said[0]) for name, said in wrong.items()]
+        return render(request, "training_app/_preview.html", _preview(pool, request.GET) | {"errors": errors})
     form = RuleForm(rule, request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
         rules.save(form.filled(), actor=person(request))
         messages.success(request, _("The rule %(rule)s is kept.") % {"rule": rule})
         return redirect("run_rules", slug)
-    context: dict[str, Any] = {"pool": pool, "form": form, "rule": rule}
+    shown = form.data if form.is_bound else {name: form[name].value() for name in previews.MATTERS}
+    context: dict[str, Any] = {"pool": pool, "form": form, "rule": rule, **_preview(pool, shown)}
     title = _("Rule %(name)s") % {"name": rule.name} if rule_id else _("New launch rule")
     crumbs = [
         (pool.name, reverse("home")),
@@ -73,6 +84,12 @@ def rule_delete(request: HttpRequest, slug: str, rule_id: int) -> HttpResponse:
     rules.delete(rule, actor=person(request))
     messages.success(request, _("The rule %(rule)s is deleted; its runs stay.") % {"rule": rule})
     return redirect("run_rules", slug)
+
+
+def _preview(pool: Pool, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run of the rule would train on if it launched now: the pool's gold."""
+    matters = {name: bool(asked.get(name)) for name in previews.MATTERS}
+    return {"preview": previews.preview(pool, None, **matters), "near_at": reverse("run_near", args=[pool.slug])}
 
 
 def _rule(slug: str, rule_id: int) -> LaunchRule:

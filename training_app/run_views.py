@@ -87,9 +87,7 @@ def run_new(request: HttpRequest, slug: str) -> HttpResponse:
     if request.headers.get("HX-Request"):
         return _preview(request, pool)
     chosen = _chosen_snapshot(request, pool)
-    asked = (
-        form.data if form.is_bound else {name: form[name].initial for name in ("include_llm", "promote", "baselines")}
-    )
+    asked = form.data if form.is_bound else {name: form[name].initial for name in previews.MATTERS}
     context = {
         "pool": pool,
         "form": form,
@@ -116,7 +114,7 @@ def _preview(request: HttpRequest, pool: Pool) -> HttpResponse:
 
 
 def _matters(asked: Mapping[str, Any]) -> dict[str, bool]:
-    return {name: bool(asked.get(name)) for name in ("include_llm", "promote", "baselines")}
+    return {name: bool(asked.get(name)) for name in previews.MATTERS}
 
 
 def _near_address(pool: Pool, snapshot: Snapshot | None) -> str:

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from agents_app import pools
 from agents_app.models import Pool
-from training_app import rules, runs
+from training_app import previews, rules, runs
 from training_app.launch_form import RuleForm
 from training_app.models import LaunchRule, Run
 
@@ -125,3 +125,23 @@ def test_pausing_and_deleting(rule: LaunchRule, browser: Client) -> None:
 
 def test_without_rules_the_page_teaches_the_first(labeled: Pool, browser: Client) -> None:
     assert "Make the first rule" in browser.get(address("run_rules")).content.decode()
+
+
+def test_the_form_shows_what_a_run_would_train_on(labeled: Pool, browser: Client) -> None:
+    answer = browser.get(address("run_rule_new"))
+    assert answer.context["preview"] == previews.preview(labeled)
+    page = answer.content.decode()
+    assert "What it would train on now" in page
+    assert reverse("run_near", args=["support"]) in page
+
+
+def test_the_preview_follows_the_form(rule: LaunchRule, browser: Client) -> None:
+    sent = form(promote="on", baselines=None)
+    answer = browser.get(address("run_rule", rule.pk), sent, headers={"HX-Request": "true"})
+    assert "training_app/rule.html" not in [template.name for template in answer.templates]
+    assert "the gate cannot compare" in answer.content.decode()
+    wrong = browser.get(address("run_rule_new"), form(folds="1", name=""), headers={"HX-Request": "true"})
+    page = wrong.content.decode()
+    assert "Folds:" in page
+    assert "Name:" not in page, "a form that is not filled in yet is not scolded"
+    assert LaunchRule.objects.get().promote is False
