@@ -8,6 +8,7 @@ import logging
 import multiprocessing.util
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -27,6 +28,10 @@ logger = logging.getLogger(__name__)
 WRITE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 5.0
 ROWS_AT_ONCE = 200
+#: Rows that are written in one go; the writer then rests so many times as long as they took, but never long.
+ROWS_BETWEEN_RESTS = 8
+REST = 2.0
+LONGEST_REST_SECONDS = 0.01
 
 _json = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -156,19 +161,24 @@ INSERT = (
 def insert(rows: Sequence[Pending]) -> None:
     """Write rows in one transaction; a row whose id stands already is skipped, so that a doubtful write may be repeated.
 
-    Plain SQL, because this runs beside requests on their processor: `bulk_create` took three times as long a row.
+    Plain SQL, because this runs beside requests on their processor: `bulk_create` took three times as long a row. And a few
+    rows at a time with a rest after them, or a request that comes meanwhile would wait for all of them.
     """
-    moment = connection.ops.adapt_datetimefield_value
-    values = [
-        (
-            f"{row.id:032x}", row.pool, row.model, row.api_key, row.text, _json(row.route.agents), _json(row.scores),
-            row.route.confidence, row.route.steps, row.route.stop_reason, row.route.abstained, row.microseconds,
-            moment(datetime.fromtimestamp(row.at, UTC)), row.propensity, None if row.detail is None else _json(row.detail),
-        )
-        for row in rows
-    ]  # fmt: skip
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.executemany(INSERT, values)
+        for first in range(0, len(rows), ROWS_BETWEEN_RESTS):
+            began = time.perf_counter()
+            cursor.executemany(INSERT, [_values(row) for row in rows[first : first + ROWS_BETWEEN_RESTS]])
+            if first + ROWS_BETWEEN_RESTS < len(rows):
+                _stop.wait(min(REST * (time.perf_counter() - began), LONGEST_REST_SECONDS))
+
+
+def _values(row: Pending) -> tuple[Any, ...]:
+    at = connection.ops.adapt_datetimefield_value(datetime.fromtimestamp(row.at, UTC))
+    return (
+        f"{row.id:032x}", row.pool, row.model, row.api_key, row.text, _json(row.route.agents), _json(row.scores),
+        row.route.confidence, row.route.steps, row.route.stop_reason, row.route.abstained, row.microseconds, at, row.propensity,
+        None if row.detail is None else _json(row.detail),
+    )  # fmt: skip
 
 
 # --- The writer ---------------------------------------------------------------------------------------------------

@@ -43,10 +43,19 @@ def test_ids_do_not_repeat_within_one_moment():
 def test_many_are_written_in_few_statements(model, django_assert_max_num_queries):
     for number in range(450):
         decisions.record(pending(model, f"query {number}"))
-    with django_assert_max_num_queries(9):
+    with django_assert_max_num_queries(9 + 450 // decisions.ROWS_BETWEEN_RESTS):
         assert decisions.buffer.write() == 450
     assert Decision.objects.count() == 450
     assert (len(decisions.buffer), decisions.buffer.dropped) == (0, 0)
+
+
+def test_the_writer_rests_after_a_few_rows(model, monkeypatch):
+    rests: list[float] = []
+    monkeypatch.setattr(decisions._stop, "wait", rests.append)
+    decisions.insert([pending(model, str(number)) for number in range(2 * decisions.ROWS_BETWEEN_RESTS + 1)])
+    assert Decision.objects.count() == 2 * decisions.ROWS_BETWEEN_RESTS + 1
+    assert len(rests) == 2
+    assert all(0 < rest <= decisions.LONGEST_REST_SECONDS for rest in rests)
 
 
 @pytest.mark.both_databases
