@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -8,7 +10,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from tests.engine.synthetic import examples
 from training_app.engine.linear import LinearScorer, choose_linear, fit_tfidf
 from training_app.engine.scorers import load_scorer, prior_log_odds
-from training_app.engine.text import LinearMargins, TfIdf
+from training_app.engine.text import Grams, LinearMargins, TfIdf
 
 TEXTS = [e.text for e in examples(80)]
 ODD = [
@@ -126,6 +128,18 @@ def test_explanations_name_what_weighs_most(fitted: LinearMargins) -> None:
     assert any("refund" in name or "invoice" in name or "inv" in name for name in names)
     weights = [abs(weight) for _, weight in parts[0]]
     assert weights == sorted(weights, reverse=True)
+
+
+def test_grams_are_found_as_in_a_dictionary_in_a_third_of_its_memory() -> None:
+    texts = [f"ab{number:x}"[-5:] + "ж" * (number % 3) for number in range(4_000)]
+    grams = Grams(texts)
+    assert list(grams) == texts
+    wanted = ["", "ж", texts[7], "none", texts[3_999], texts[0], texts[7]]
+    assert grams.places(wanted).tolist() == [7, 3_999, 0, 7]
+    assert Grams([]).places(["a"]).tolist() == []
+    held = sys.getsizeof(grams._text) + grams._ends.nbytes + grams._places.nbytes + grams._hashes.nbytes
+    dictionary = {text: place for place, text in enumerate(texts)}
+    assert held < (sys.getsizeof(dictionary) + sum(map(sys.getsizeof, texts))) / 3
 
 
 def test_the_memo_of_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

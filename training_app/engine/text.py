@@ -12,7 +12,7 @@ reads instead of eight hundred.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -53,6 +53,35 @@ def characters_of(token: str, low: int, high: int) -> list[str]:
     return grams
 
 
+class Grams:
+    """Many short texts and their places, in a quarter of a dictionary's memory: looked up by their hashes, of 64 bits.
+
+    That one text has another's hash is left to chance: once in a billion vocabularies of 200,000, or a billion unknown texts.
+    """
+
+    def __init__(self, grams: Sequence[str]) -> None:
+        self._text = "".join(grams)
+        self._ends = np.cumsum(np.fromiter(map(len, grams), np.int32, len(grams)), dtype=np.int32)
+        hashes = np.fromiter(map(hash, grams), np.int64, len(grams))
+        self._places = hashes.argsort(kind="stable").astype(np.int32)
+        self._hashes = hashes[self._places]
+
+    def __iter__(self) -> Iterator[str]:
+        start = 0
+        for end in self._ends.tolist():
+            yield self._text[start:end]
+            start = end
+
+    def places(self, grams: Sequence[str]) -> IntArray:
+        """Of those that are known, their places, int32[...], in their order."""
+        if not len(self._hashes):
+            return _NONE
+        wanted = np.fromiter(map(hash, grams), np.int64, len(grams))
+        at = self._hashes.searchsorted(wanted)
+        at[at == len(self._hashes)] = 0
+        return self._places[at[self._hashes[at] == wanted]]
+
+
 class TfIdf:
     """A fitted vocabulary with its inverse document frequencies. Shared between threads: what it remembers about
     tokens is a memo of pure results.
@@ -75,7 +104,7 @@ class TfIdf:
         self.size = len(idf)
         self.idf = np.ascontiguousarray(idf, np.float32)
         self._words = {gram: i for i, gram in enumerate(words)}
-        self._characters = {gram: i + self.border for i, gram in enumerate(characters)}
+        self._characters = Grams(characters)
         self._kept: dict[str, bytes] = {}
         # 1 + ln(count) at [count]; a text of more n-grams than the table holds is computed.
         self._sublinear = (1 + np.log(np.arange(_COUNTS).clip(1))).astype(np.float32)
@@ -91,11 +120,12 @@ class TfIdf:
     def _token(self, token: str) -> bytes:
         """Feature indices of a token's character n-grams and single words, with repeats, as the bytes of int32[...]: they
         are joined faster than arrays, and take a third of the memory."""
-        find = self._characters.get
-        found = [i for i in map(find, characters_of(token, *self.character_range)) if i is not None]
+        indices = (
+            self._characters.places(characters_of(token, *self.character_range)) + np.int32(self.border)
+        ).tobytes()
         if self.word_range[0] == 1:
-            found += [i for i in map(self._words.get, _WORD.findall(token)) if i is not None]
-        indices = np.array(found, np.int32).tobytes()
+            found = [i for i in map(self._words.get, _WORD.findall(token)) if i is not None]
+            indices += np.array(found, np.int32).tobytes()
         if len(self._kept) < _KEPT_TOKENS and len(token) <= 40:
             self._kept[token] = indices
         return indices
@@ -188,7 +218,7 @@ class TfIdf:
     def known_share(self, text: str) -> float:
         """The share of a text's character n-grams that training has seen, 0 to 1; 0 for a text without any."""
         grams = [g for token in text.lower().split() for g in characters_of(token, *self.character_range)]
-        return sum(g in self._characters for g in grams) / len(grams) if grams else 0.0
+        return len(self._characters.places(grams)) / len(grams) if grams else 0.0
 
     def name(self, index: int) -> str:
         """The n-gram of a feature, for people; a character n-gram is shown between dots, spaces as ␣."""
