@@ -102,6 +102,11 @@ def ctrl_c(server: Server) -> None:
     os.killpg(server.process.pid, signal.SIGINT)
 
 
+def hang_up(server: Server) -> None:
+    """What a terminal does that is closed."""
+    os.killpg(server.process.pid, signal.SIGHUP)
+
+
 def terminate(server: Server) -> None:
     """What a supervisor does."""
     server.process.terminate()
@@ -109,7 +114,7 @@ def terminate(server: Server) -> None:
 
 @pytest.mark.process
 @pytest.mark.any_database
-@pytest.mark.parametrize("end", [ctrl_c, terminate])
+@pytest.mark.parametrize("end", [ctrl_c, hang_up, terminate])
 def test_serves_until_it_is_ended_and_keeps_every_decision(server: Server, end: Callable[[Server], None]) -> None:
     assert server.await_answer()["models"] == {"support": "support-1"}
     for _ in range(5):
@@ -125,6 +130,10 @@ def test_serves_until_it_is_ended_and_keeps_every_decision(server: Server, end: 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the server's workers in /proc")
 def test_a_worker_that_dies_is_replaced(server: Server) -> None:
     first = server.workers()
+    assert "granian" in Path(f"/proc/{first[0]}/maps").read_text()
+    assert (
+        "granian" not in Path(f"/proc/{server.process.pid}/maps").read_text()
+    )  # nor anything else that only workers need
     os.kill(first[0], signal.SIGKILL)
     for _ in range(300):
         if server.workers() not in ([], first):
