@@ -24,6 +24,7 @@ from django.utils.translation import ngettext
 
 from agents_app.models import Pool
 from datasets_app.models import Import, PrelabelJob
+from routerweb import memory
 from training_app import alarms, decisions, deliveries, serving
 from training_app.models import Alarm, ProcessSign, Run, WatchTurn
 
@@ -89,6 +90,7 @@ class Watch:
         finally:
             if self._own_connection():
                 connections["default"].close()
+            memory.give_back()  # what a burst of traffic needed
 
     def end(self) -> None:
         """Take the sign of life away: this process ends because it was asked to."""

@@ -93,7 +93,7 @@ def call(path):
     b"".join(wsgi.application(environ, lambda status, headers, *_: seen.append(status[:3])))
     return seen[0]
 health = call("/api/health/")
-pages = {"routerweb.urls", "unfold.admin", "httpx", "requests", "agents_app.admin", "rest_framework.views"}
+pages = {"routerweb.urls", "unfold.admin", "httpx", "requests", "agents_app.admin", "rest_framework.views", "yaml"}
 lean = sorted(pages & set(sys.modules))
 print(json.dumps({"health": health, "lean": lean, "login": call("/login/"), "full": "agents_app.admin" in sys.modules}))
 """

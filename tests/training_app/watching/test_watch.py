@@ -112,9 +112,12 @@ def test_a_round_outlives_the_database(db: None, monkeypatch: Any) -> None:
     def away() -> None:
         raise OperationalError("gone")
 
+    given_back: list[bool] = []
     process = Watch("web")
     monkeypatch.setattr(process, "sign", away)
+    monkeypatch.setattr("routerweb.memory.give_back", lambda: given_back.append(True))
     process.round()
+    assert given_back == [True]
 
 
 def test_two_failed_runs_in_a_row_are_an_alarm_and_a_good_one_ends_it(run: Run, ops: Any) -> None:
