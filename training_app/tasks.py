@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections, connections
@@ -40,6 +40,7 @@ EVENTS_PER_REPORT = 5
 PATIENCE_SECONDS = 300.0
 
 Tell = Callable[["Progress"], None]
+T = TypeVar("T")
 
 
 class Stopped(BaseException):
@@ -106,7 +107,7 @@ def work(run_id: int, attempt: uuid.UUID, tell: Tell | None = None) -> str:
 def _train(run_id: int, attempt: uuid.UUID, pulse: "Heartbeat", tell: Tell | None) -> None:
     from training_app.engine.train import TrainError
 
-    kept = Checkpoint.objects.filter(run_id=run_id).first()
+    kept = _patiently(lambda: Checkpoint.objects.filter(run_id=run_id).first())
     journal = Journal(run_id, attempt)
     if kept:
         journal.note(_("Going on from the checkpoint of step %(step)d") % {"step": kept.step})
@@ -140,8 +141,8 @@ def _walk(run_id: int, checkpoint: bytes | None, pulse: "Heartbeat", journal: "J
     """The engine's training from beginning or checkpoint to end. Raises AttemptLost as soon as the run was taken away."""
     from training_app.engine.train import train
 
-    run = Run.objects.select_related("snapshot").get(pk=run_id)
-    agents, examples = snapshots.agents(run.snapshot), list(snapshots.examples(run.snapshot))
+    run = _patiently(lambda: Run.objects.select_related("snapshot").get(pk=run_id))
+    agents, examples = _patiently(lambda: (snapshots.agents(run.snapshot), list(snapshots.examples(run.snapshot))))
     result: Result | None = None
     # Closing the generator ends a fit that is under way beside it.
     with closing(
@@ -290,18 +291,17 @@ def _fail(run_id: int, attempt: uuid.UUID, reason: str) -> str:
     return "failed"
 
 
-def _patiently(write: Callable[[], object]) -> None:
-    """Do a last write of a job, over and over while the database is away, for PATIENCE_SECONDS."""
+def _patiently(act: Callable[[], T]) -> T:
+    """Do what a job reads first or writes last, over and over while the database is away, for PATIENCE_SECONDS."""
     until = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
             close_old_connections()
-            write()
-            return
+            return act()
         except (OperationalError, InterfaceError) as error:
             if time.monotonic() > until:
                 raise
-            log.warning("the end of a run could not be written (%s); trying again", error)
+            log.warning("a run waits for the database (%s); trying again", error)
             connections["default"].close()
             time.sleep(2)
 

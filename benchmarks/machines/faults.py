@@ -45,7 +45,7 @@ def full_disk(bench: Bench) -> None:
         recovered = time.monotonic() - began
     ended = wait_for(
         lambda: bench.status("training_app_run", run) in ("done", "failed") and bench.status("training_app_run", run),
-        "the end of the run", 400,
+        "the end of the run", 900,
     )  # fmt: skip
     say(
         import_of_a_model=f"exit {refused.returncode}: {refused.stderr.strip().splitlines()[-1][:150]}",
@@ -53,9 +53,10 @@ def full_disk(bench: Bench) -> None:
         requests=f"{len(load.answered):,}, failed: {len(load.failed)}, all by {sorted({o.model for o in load.answered})}",
         while_it_was_full=f"{[(f['status'], f['decisions']) for f in full]}",
         decisions_written=f"{recovered:.1f} s after it had room again",
-        run=f"{ended}: {bench.one('SELECT error FROM training_app_run WHERE id = %s', run)[:120]}",
+        run=bench.query("SELECT status, attempts, losses, error FROM training_app_run WHERE id = %s", run)[0],
         log=[line for machine in bench.workers for line in machine.log.read_text().splitlines() if "space" in line][:1],
     )
+    assert ended == "done"
     assert refused.returncode == 1
     assert "Traceback" not in refused.stderr
     assert exported.returncode == 1

@@ -11,7 +11,7 @@ from benchmarks.machines.bench import SMALL, Bench, say
 from benchmarks.machines.site import Machine, wait_for
 from tests.llm_server import Server as LlmServer
 
-LONG = SMALL | {"total_steps": 25_000, "val_eval_freq": 500}
+LONG = SMALL | {"total_steps": 8_000, "val_eval_freq": 500}
 RUNS = 30
 
 
@@ -127,7 +127,7 @@ def _kill_training(bench: Bench, how: str) -> None:
     mark = bench.one("SELECT max(id) FROM seen_write")
     for sleeper in asleep:
         os.kill(sleeper, signal.SIGCONT)
-    wait_for(lambda: bench.status("training_app_run", run) in ("done", "failed"), "the end of the run", 400)
+    wait_for(lambda: bench.status("training_app_run", run) in ("done", "failed"), "the end of the run", 900)
     bench.need_workers(3)
     late = bench.one("SELECT count(*) FROM seen_write WHERE kind = 'run' AND id > %s AND attempt = %s", mark, first)
     models = bench.one("SELECT count(*) FROM training_app_routermodel WHERE run_id = %s", run)
