@@ -79,6 +79,8 @@ def look(model: RouterModel) -> DriftPoint | None:
             "distance": one.distance,
             "limit": max(one.limit, one.measure.least),
             "drifts": one.drifts,
+            "cut": one.cut,
+            "more": one.excess > 0,
             "counts": sketch.counts[one.measure.name],
         }
         for one in drift.compare(reference.counts, sketch.counts)

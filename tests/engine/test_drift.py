@@ -43,15 +43,34 @@ def test_fewer_texts_than_enough_never_drift() -> None:
     assert drifting(drawn(1, 400), drawn(2, drift.FEWEST - 1, shift=0.6)) == set()
 
 
-def test_distance_is_the_share_that_would_have_to_change() -> None:
-    assert drift.distance([50, 50], [100, 0]) == 0.5
-    assert drift.distance([1, 1], [10, 10]) == 0
-    assert drift.distance([0, 0], [10, 10]) == 0
+def test_the_difference_is_the_share_beyond_the_best_cut() -> None:
+    found = drift.difference([80, 20, 0, 0], [40, 20, 0, 40])
+    assert (found.cut, found.excess) == (3, 0.4)
+    assert drift.difference([10, 10], [10, 10]).excess == 0
+    assert drift.difference([0, 0], [10, 10]).limit == 1
+
+
+def test_a_tail_of_few_is_seen_where_the_mean_hardly_moves() -> None:
+    left, right = [0] * 20, [0] * 20
+    left[0], left[4], right[0], right[4], right[15] = 180, 40, 160, 36, 24
+    assert drifting({"novelty": left}, {"novelty": right}) == {"novelty"}
 
 
 def test_the_limit_falls_with_the_number_of_texts() -> None:
-    few, many = ([n // 2, n // 2] for n in (100, 10_000))
-    assert drift.limit(many, many) < drift.limit(many, few) < drift.limit(few, few)
+    limits = [
+        drift.difference([n // 2, n // 2], [m // 2, m // 2]).limit
+        for n, m in ((100, 100), (10_000, 100), (10_000, 10_000))
+    ]
+    assert limits == sorted(limits, reverse=True)
+
+
+def test_a_limit_is_passed_by_chance_as_rarely_as_it_says() -> None:
+    rng, passed = np.random.default_rng(3), 0
+    for seed in range(400):
+        left, right = (np.bincount(rng.integers(0, 8, 120), minlength=8).tolist() for _ in range(2))
+        found = drift.difference(left, right, seed=seed, draws=4_000)
+        passed += abs(found.excess) > found.limit
+    assert passed <= 3
 
 
 def test_novelty_counts_pieces_that_training_never_held() -> None:

@@ -1,9 +1,11 @@
 """Whether recent queries and their answers look like those that a model was judged on. numpy only.
 
-Each measure is a histogram, so that traffic of any length is kept in a few hundred numbers. Two histograms differ by their total
-variation, half the sum of |p - q|: the share of the queries that would have to change for them to be equal. What difference mere
-chance makes is drawn, not assumed: both samples again and again from their pooled distribution, at their own sizes. A difference is
-drift where it is larger than chance gives in 1,999 of 2,000 draws and also large enough to matter.
+Each measure is a histogram, so that traffic of any length is kept in a few hundred numbers. Queries of another kind stand at one end
+of it: their words are unknown, the router is unsure of them. So two histograms are compared by the share of the queries beyond a cut,
+at every cut between two bins, each difference in units of what chance makes of it there; the largest of these is the statistic
+(a Kolmogorov-Smirnov statistic weighted as Anderson and Darling's, Ann. Math. Stat. 23, 1952). What it comes to by mere chance is
+drawn, not assumed: the queries of both sides are dealt anew, again and again, which is exact at any number of queries and pays for the
+choice of the cut. A difference is drift where it is larger than chance gives in 1,999 of 2,000 deals and also large enough to matter.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +26,8 @@ Hashes = NDArray[np.uint32]  # ascending, unique
 Counts = Sequence[int]
 
 #: Fewer texts than this on either side and nothing is said.
-FEWEST = 100
-DRAWS = 4_000
+FEWEST = 50
+DRAWS = 8_000
 LEVEL = 1 - 1 / 2_000
 GRAM = 4
 MOST_WORDS = 2_000
@@ -35,7 +38,8 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """`bins` equal parts of 0 to 1, or whole numbers where `whole`, the last one open; a difference below `least` does not matter.
+    """`bins` equal parts of 0 to 1, or whole numbers where `whole`, the last one open; a difference below `least` of the queries does
+    not matter.
     With `upward` only more of it is drift: fewer unknown words or abstentions worry nobody."""
 
     name: str
@@ -50,10 +54,10 @@ class Measure:
 
 
 MEASURES = (
-    Measure("novelty", 20, 0.10, upward=True),
-    Measure("confidence", 20, 0.15),
-    Measure("likeliest", 20, 0.15),
-    Measure("size", 8, 0.15, whole=True),
+    Measure("novelty", 20, 0.05, upward=True),
+    Measure("confidence", 20, 0.10),
+    Measure("likeliest", 20, 0.10),
+    Measure("size", 8, 0.10, whole=True),
     Measure("abstained", 2, 0.05, whole=True, upward=True),
 )
 
@@ -88,6 +92,11 @@ class Vocabulary:
         hashes = np.fromiter(map(_hash, found), np.uint32, len(found))
         known = _among(hashes, self.words)
         return [word for word, there in zip(found, known.tolist(), strict=True) if not there and not word.isdecimal()]
+
+
+def words_of(text: str) -> set[str]:
+    """Every word of a text as `Vocabulary.new_words` writes them."""
+    return set(_WORD.findall(_plain(text)))
 
 
 def _among(wanted: Hashes, known: Hashes) -> NDArray[np.bool_]:
@@ -145,39 +154,67 @@ class Sketch:
         return {name: total / self.texts if self.texts else 0.0 for name, total in self.sums.items()}
 
 
-def distance(left: Counts, right: Counts) -> float:
-    """Total variation between two histograms over the same bins, 0 to 1; 0 where one of them is empty."""
-    p, q = np.asarray(left, float), np.asarray(right, float)
-    if not p.sum() or not q.sum():
-        return 0.0
-    return float(np.abs(p / p.sum() - q / q.sum()).sum() / 2)
+class Difference(NamedTuple):
+    """Where two histograms differ most. `excess` is by how much the share of the right one's queries from bin `cut` on is larger than
+    the left one's, negative where it is smaller; `limit` is what chance may make of it at that cut."""
+
+    cut: int
+    excess: float
+    limit: float
 
 
-def limit(left: Counts, right: Counts, *, seed: int = 0, draws: int = DRAWS, level: float = LEVEL) -> float:
-    """The distance that two samples of these sizes stay below with probability `level` when nothing has changed."""
+def difference(left: Counts, right: Counts, *, upward: bool = False, seed: int = 0, draws: int = DRAWS) -> Difference:
+    """The largest difference over all cuts, and the limit that chance stays below with probability LEVEL when nothing has changed.
+
+    With `upward` only more beyond a cut counts. Two empty or equal histograms differ by 0.
+    """
     p, q = np.asarray(left, np.int64), np.asarray(right, np.int64)
     n, m = int(p.sum()), int(q.sum())
+    pooled = p + q
+    filled = np.flatnonzero(pooled)  # (filled,): empty bins make no cut
     if not n or not m:
-        return 1.0
-    pooled = (p + q) / (n + m)
-    rng = np.random.default_rng(seed)
-    a = rng.multinomial(n, pooled, draws) / n  # (draws, bins)
-    b = rng.multinomial(m, pooled, draws) / m
-    return float(np.quantile(np.abs(a - b).sum(axis=1) / 2, level))
+        return Difference(0, 0.0, 1.0)
+    if filled.size < 2:
+        return Difference(0, 0.0, 0.0)  # all stand in one bin
+    spread = _spread(pooled[filled], n, m)  # (filled - 1,): standard deviation of the excess at each cut
+    excess = _beyond(q[filled]) / m - _beyond(p[filled]) / n
+    dealt = np.random.default_rng(seed).multivariate_hypergeometric(
+        pooled[filled], m, draws, method="marginals"
+    )  # (draws, filled)
+    beyond = _beyond(dealt)
+    by_chance = (beyond / m - (_beyond(pooled[filled]) - beyond) / n) / spread
+    scaled = excess / spread
+    if not upward:
+        by_chance, size = np.abs(by_chance), np.abs(scaled)
+    else:
+        size = scaled
+    place = int(size.argmax())
+    chance = float(np.quantile(by_chance.max(axis=1), LEVEL, method="higher"))
+    return Difference(int(filled[place + 1]), float(excess[place]), chance * float(spread[place]))
 
 
-def _mean(counts: Counts) -> float:
-    return float(np.average(np.arange(len(counts)), weights=np.asarray(counts, float)))
+def _beyond(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many stand in each bin but the first or a later one: (…, bins) → (…, bins - 1)."""
+    return np.asarray(counts[..., ::-1].cumsum(axis=-1)[..., ::-1][..., 1:])
+
+
+def _spread(pooled: NDArray[np.int64], n: int, m: int) -> NDArray[np.float64]:
+    # The hypergeometric variance of a share beyond a cut, of n and of m dealt from n + m.
+    share = _beyond(pooled) / (n + m)
+    return np.asarray(np.sqrt(share * (1 - share) * (n + m) / (n + m - 1) * (1 / n + 1 / m)))
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One measure: how far live traffic is from the reference, how far chance alone may take it, and whether it drifts."""
+    """One measure: how much larger the share of live queries beyond the `cut` is (negative: smaller), how far chance alone may take
+    it there, and whether it drifts. `distance` is the amount of the excess; the cut is a bin's lower end."""
 
     measure: Measure
     distance: float
     limit: float
     drifts: bool
+    cut: float = 0.0
+    excess: float = 0.0
 
 
 def compare(reference: dict[str, list[int]], live: dict[str, list[int]]) -> list[Finding]:
@@ -187,9 +224,8 @@ def compare(reference: dict[str, list[int]], live: dict[str, list[int]]) -> list
         left, right = reference.get(measure.name), live.get(measure.name)
         if not left or not right or len(left) != len(right) or not sum(left) or not sum(right):
             continue
-        far, chance = distance(left, right), limit(left, right, seed=place)
-        told = min(sum(left), sum(right)) >= FEWEST and far > max(chance, measure.least)
-        if measure.upward and _mean(right) <= _mean(left):
-            told = False
-        found.append(Finding(measure, far, chance, told))
+        cut, excess, chance = difference(left, right, upward=measure.upward, seed=place)
+        far = max(excess, 0.0) if measure.upward else abs(excess)
+        told = min(sum(left), sum(right)) >= FEWEST and far > chance and far >= measure.least
+        found.append(Finding(measure, far, chance, told, cut if measure.whole else cut / measure.bins, excess))
     return found
