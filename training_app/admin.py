@@ -20,7 +20,7 @@ from agents_app.models import Pool
 from agents_app.read_only import ReadOnly
 from agents_app.templatetags.routerweb import ago, state
 from datasets_app.models import Snapshot
-from training_app import erasing, gate, registry, runs  # noqa: F401  (erasing listens as soon as the admin is loaded)
+from training_app import gate, registry, runs
 from training_app.engine.config import Config
 from training_app.models import Decision, Promotion, RouterModel, Run
 

@@ -12,7 +12,7 @@ class TrainingAppConfig(AppConfig):
     def ready(self) -> None:
         from django_q.signals import post_spawn
 
-        from training_app import schedules
+        from training_app import erasing, schedules  # noqa: F401  (erasing listens from here on, in every process)
 
         # Sent in each worker process of a cluster, after the fork; nowhere else.
         post_spawn.connect(_start_reaper, dispatch_uid="training_app.reaper")

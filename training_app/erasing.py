@@ -1,13 +1,19 @@
-"""What models keep of a query's text, taken out when the query is erased: the errors of scorecards, and their copy in artifacts."""
+"""What this room keeps of a query's text, taken out when the query is erased: the errors of scorecards and their copy in artifacts,
+decisions on the very text, and the words that drift named, in alarms and in the messages that told of them.
+"""
 
 import hashlib
 import json
+import re
 from typing import Any
 
 from datasets_app import snapshots
 from datasets_app.models import Query
-from training_app.engine import artifact
-from training_app.models import Artifact, RouterModel
+from training_app.engine import artifact, drift
+from training_app.models import Alarm, AlarmDelivery, Artifact, Decision, DriftPoint, RouterModel
+
+#: How evidence writes a word that drift found: the word and how often it came.
+_NAMED = re.compile(r"^(\w+) \(\d+\)$")
 
 
 @snapshots.on_erase
@@ -29,6 +35,43 @@ def forget(query: Query, text: str) -> None:
             model.artifact_digest = hashlib.sha256(stored.content).hexdigest()
             model.artifact_bytes = len(stored.content)
         model.save(update_fields=("scorecard", "artifact_digest", "artifact_bytes"))
+
+
+@snapshots.on_erase
+def forget_decisions(query: Query, text: str) -> None:
+    """Blank the text of the pool's decisions on it; what was answered stays, and cannot be replayed."""
+    Decision.objects.filter(pool=query.dataset.pool_id, text=text).update(text="")
+
+
+@snapshots.on_erase
+def forget_words(query: Query, text: str) -> None:
+    """Take the text's words out of what drift has named: points, alarms' evidence, and messages about alarms."""
+    words, pool = drift.words_of(text), query.dataset.pool_id
+    for point in DriftPoint.objects.filter(model__pool=pool).exclude(words=[]).iterator():
+        left = [entry for entry in point.words if entry[0] not in words]
+        if left != point.words:
+            DriftPoint.objects.filter(pk=point.pk).update(words=left)
+    for alarm in Alarm.objects.filter(pool=pool, kind=Alarm.Kind.DRIFT):
+        left = _without(alarm.evidence, words)
+        if left == alarm.evidence:
+            continue
+        Alarm.objects.filter(pk=alarm.pk).update(evidence=left)
+        for delivery in AlarmDelivery.objects.filter(alarm=alarm):
+            told = json.loads(delivery.body)
+            told["alarm"]["evidence"] = _without(told["alarm"]["evidence"], words)
+            AlarmDelivery.objects.filter(pk=delivery.pk).update(body=json.dumps(told, ensure_ascii=False))
+
+
+def _without(evidence: list[list[str]], words: set[str]) -> list[list[str]]:
+    """Rows of evidence without these words; a row of words that has none left goes too."""
+    found = []
+    for name, value in evidence:
+        entries = value.split(", ")
+        named = [match[1] if (match := _NAMED.match(entry)) else "" for entry in entries]
+        left = [entry for entry, word in zip(entries, named, strict=True) if word not in words]
+        if left:
+            found.append([name, ", ".join(left)])
+    return found
 
 
 def _blank(scorecard: dict[str, Any], text: str) -> bool:

@@ -167,7 +167,9 @@ def decision_detail(request: HttpRequest, slug: str, decision_id: UUID) -> HttpR
     except (registry.RegistryError, ArtifactError) as error:
         context["error"] = str(error)
     else:
-        if loaded is not None:
+        if not found.text:
+            context["error"] = _("Its text was erased.")
+        elif loaded is not None:
             cold = loaded.live.cold if loaded.live is not None else None
             replayed = replays.replay(found, router, cold)
             columns = explanations.columns_of(router.agents, loaded)
