@@ -49,7 +49,7 @@ ENTRIES = (
         _("Settings"),
         "settings",
         frozenset({Role.REVIEWER, Role.OPS}),
-        ("settings", "people", "person", "key", "audit", "prelabel", "receiver"),
+        ("settings", "people", "person", "key", "audit", "prelabel", "prompt", "receiver"),
     ),
 )
 

@@ -129,7 +129,10 @@ def claim(job_id: int) -> PrelabelJob | None:
     )
     if not claimed:
         return None
-    return PrelabelJob.objects.select_related("pool", "prompt", "author").get(pk=job_id)
+    job = PrelabelJob.objects.select_related("pool", "prompt", "author").get(pk=job_id)
+    job.settled_before = settled(counts(job))
+    PrelabelJob.objects.filter(pk=job_id, attempt=token).update(settled_before=job.settled_before)
+    return job
 
 
 def pause(job: PrelabelJob) -> bool:
@@ -208,6 +211,11 @@ def counts(job: PrelabelJob) -> dict[str, int]:
     by_state = {state: found[state] for state in ItemStatus.values}
     total = sum(by_state.values())
     return by_state | {"total": total, "done": total - by_state[ItemStatus.WAITING]}
+
+
+def settled(counted: dict[str, int]) -> int:
+    """How many of these the LLM was asked about, whatever came of it."""
+    return counted["answered"] + counted["fallback"] + counted["failed"]
 
 
 def key_for(job: PrelabelJob) -> str:

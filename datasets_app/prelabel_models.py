@@ -75,6 +75,7 @@ class PrelabelJob(models.Model):
     error = models.TextField(blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True, blank=True, editable=False)
+    settled_before = models.PositiveIntegerField(default=0, editable=False)  # queries that earlier turns had done with
     heartbeat_at = models.DateTimeField(null=True, blank=True, editable=False)
     finished_at = models.DateTimeField(null=True, blank=True, editable=False)
 

@@ -156,17 +156,17 @@ def prelabel_job(request: HttpRequest, slug: str, job_id: int) -> HttpResponse:
         if not running:
             answer["HX-Refresh"] = "true"
         return answer
-    crumbs = [(_("Pre-labeling"), reverse("prelabel", args=[slug]))]
+    crumbs = [(_("Settings"), reverse("settings", args=[slug])), (_("Pre-labeling"), reverse("prelabel", args=[slug]))]
     return page(request, "datasets_app/prelabel_job.html", context, title=_("Job %(n)s") % {"n": job.pk}, crumbs=crumbs)
 
 
 def _pace(job: PrelabelJob, counted: dict[str, int]) -> dict[str, float | None]:
-    """Queries a second so far, and the seconds that are left at that pace."""
+    """Queries a second since the job was last begun or gone on with, and the seconds that are left at that pace."""
     if job.started_at is None:
         return {"pace": None, "seconds_left": None}
     seconds = ((job.finished_at or timezone.now()) - job.started_at).total_seconds()
-    asked = counted["answered"] + counted["fallback"] + counted["failed"]
-    pace = asked / seconds if seconds > 0 and asked else None
+    asked = prelabel.settled(counted) - job.settled_before
+    pace = asked / seconds if seconds > 0 and asked > 0 else None
     return {"pace": pace, "seconds_left": counted["waiting"] / pace if pace else None}
 
 

@@ -1,8 +1,11 @@
 """The queue's settings and pre-labeling in the browser."""
 
+from datetime import timedelta
+
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 from django_q.models import OrmQ
 
 from datasets_app import prelabel, prompts, queue
@@ -83,6 +86,21 @@ def test_a_job_starts_and_can_be_paused_cancelled_and_gone_on_with(
         job.refresh_from_db()
         assert job.status == status
     assert client.get(url("prelabel_job", pool, job.pk), headers={"HX-Request": "true"})["HX-Refresh"] == "true"
+
+
+def test_the_pace_is_that_of_the_present_turn(client, pool, queries):
+    job = prelabel.create(pool, prelabel.unlabeled(pool), base_url="http://127.0.0.1:9/v1", model="m")
+    first, second, *_rest = job.items.order_by("pk")
+    job.items.filter(pk=first.pk).update(status="answered")
+    now = timezone.now()
+    claimed = prelabel.claim(job.pk)
+    assert claimed is not None
+    job.items.filter(pk=second.pk).update(status="answered")
+    PrelabelJob.objects.update(status="paused")
+    assert 'value="cancel"' in client.get(url("prelabel_job", pool, job.pk)).content.decode()
+    PrelabelJob.objects.update(status="done", started_at=now, finished_at=now + timedelta(seconds=10))
+    html = client.get(url("prelabel_job", pool, job.pk)).content.decode()
+    assert "<dd>0.1</dd>" in html, "one query in ten seconds: the other was answered in an earlier turn"
 
 
 @pytest.mark.parametrize(
