@@ -24,6 +24,10 @@ class NewPasswordForm(SetPasswordForm):
         for field in self.fields.values():
             field.widget.attrs["class"] = " ".join(BASE_INPUT_CLASSES)
 
+    def validate_password_for_user(self, user: User, password_field_name: str = "") -> None:
+        """What is wrong with a password stands beside the password, not beside its repetition, where Django has it."""
+        super().validate_password_for_user(user, "new_password1")
+
 
 class NewPasswordView(views.PasswordResetConfirmView):
     def form_valid(self, form: "SetPasswordForm[User]") -> HttpResponse:
