@@ -256,6 +256,8 @@ class GroupAdmin(DjangoGroupAdmin, ModelAdmin):
 
     list_display = ("name", "people")
     ordering = ("name",)
+    # One plain list: the two-sided chooser has labels that assistive technology may not read, and too pale a filter.
+    filter_horizontal = ()
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
         return super().get_queryset(request).annotate(people_count=Count("user"))

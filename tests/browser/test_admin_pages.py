@@ -1,0 +1,86 @@
+"""The admin's lists and forms, each with something on it: no serious or critical finding of axe-core, in light and in dark."""
+
+import io
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.test import RequestFactory
+from django.urls import reverse
+from django.utils import timezone
+from django_q.models import Failure, Schedule, Task
+
+from agents_app import keys
+from agents_app.models import Pool
+from datasets_app import bulk, imports
+from datasets_app.models import Dataset, Query
+from tests.browser.test_everybody import trained_pool  # noqa: F401
+from tests.browser.test_review import worked  # noqa: F401
+
+#: What a colour decides; all else was found in light already.
+DARK = {"resultTypes": ["violations"], "runOnly": ["color-contrast", "link-in-text-block"]}
+LIGHT = {"resultTypes": ["violations"]}
+
+
+@pytest.fixture
+def filled(worked: Pool, trained_pool: Pool, person) -> User:  # noqa: F811
+    """An admin, and something of every kind that the admin shows."""
+    adam = person("adam", "admin")
+    User.objects.filter(pk=adam.pk).update(is_superuser=True)
+    keys.create_key("Shop", [worked, trained_pool], ["route"])
+    dataset = Dataset.objects.get(pool=worked)
+    imports.read_file(dataset, io.BytesIO(b'{"text": "one more"}\n{"text": ""}\n'), "jsonl", file_name="more.jsonl")
+    bulk.apply(worked, Query.objects.filter(dataset__pool=worked), bulk.ADD, worked.agents.first(), author=adam)
+    now = timezone.now()
+    Schedule.objects.create(name="nightly", func="training_app.tasks.prune", next_run=now + timedelta(days=1))
+    Task.objects.create(
+        id="0" * 32,
+        name="failed",
+        func="training_app.tasks.execute",
+        started=now,
+        stopped=now,
+        success=False,
+        result="No.",
+    )
+    assert Failure.objects.exists()
+    return User.objects.get(pk=adam.pk)
+
+
+def addresses(user: User) -> dict[str, str]:
+    """Every list, form and empty form of the admin that this person may open, by what it is."""
+    request = RequestFactory().get("/")
+    request.user = user
+    found = {"index": reverse("admin:index")}
+    for model, of in admin.site._registry.items():
+        name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
+        if not of.has_view_permission(request):
+            continue
+        found[f"{model.__name__} list"] = reverse(f"{name}_changelist")
+        some: Any = of.get_queryset(request).order_by("-pk").first()
+        assert some is not None, f"there is no {model.__name__} to look at"
+        found[f"{model.__name__} form"] = reverse(f"{name}_change", args=[some.pk])
+        if of.has_add_permission(request):
+            found[f"{model.__name__} new"] = reverse(f"{name}_add")
+    return found
+
+
+@pytest.mark.any_database
+def test_every_list_and_form_of_the_admin_can_be_used_by_everybody(sign_in, filled):
+    page = sign_in(filled).new_page()
+    page.set_default_timeout(60_000)
+    axe = Axe()
+    wrong: dict[str, list[str]] = {}
+    for what, path in addresses(filled).items():
+        answer = page.goto(path)
+        assert answer is not None
+        assert answer.status == 200, what
+        for scheme, options in (("light", LIGHT), ("dark", DARK)):
+            page.evaluate("dark => document.documentElement.classList.toggle('dark', dark)", scheme == "dark")
+            for found in axe.run(page, options=options).response["violations"]:
+                if found["impact"] in ("serious", "critical"):
+                    shown = [node["html"][:200] for node in found["nodes"][:3]]
+                    wrong.setdefault(f"{what} ({scheme})", []).append(f"{found['id']}: {found['help']}: {shown}")
+    assert wrong == {}
