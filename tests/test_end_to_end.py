@@ -191,7 +191,7 @@ def test_a_folder_becomes_a_route(
     assert none["stop_reason"] in ("none", "abstained")
 
 
-def test_a_killed_worker_is_noticed_and_its_run_can_be_launched_again(
+def test_a_killed_worker_is_noticed_and_its_run_goes_on_with_another(
     environment: dict[str, str], start: Callable[..., subprocess.Popen], tmp_path: Path
 ) -> None:
     write_folder(tmp_path)
@@ -201,8 +201,12 @@ def test_a_killed_worker_is_noticed_and_its_run_can_be_launched_again(
     manage(environment, "train", "--pool", "shop", "--queue", "--set", "encoder=linear", "--set", "total_steps=2000000")
     wait_for(lambda: run_status(environment) == "running", "the start of the run", 60)
     os.killpg(worker.pid, signal.SIGKILL)
-    wait_for(lambda: run_status(environment) == "failed", "the dead run's failure", 60)
+    wait_for(lambda: run_status(environment) == "queued", "the run's return to the queue", 60)
 
     start("manage.py", "qcluster", Q_CLUSTER_NAME="train")
-    manage(environment, "train", "--pool", "shop", "--queue", "--promote", "--set", "encoder=linear")
-    wait_for(lambda: run_status(environment) == "done", "the end of the second run")
+    wait_for(lambda: run_status(environment) == "running", "the run with another worker", 60)
+    cancel = (
+        "from training_app import runs; from training_app.models import Run; runs.cancel(Run.objects.get(), actor=None)"
+    )
+    manage(environment, "shell", "-c", cancel)
+    assert run_status(environment) == "cancelled"
