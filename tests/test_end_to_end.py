@@ -4,6 +4,7 @@ Nothing here runs inside the test's own process or database: each test has an in
 SQLite, or on a fresh database of the PostgreSQL server that the tests run on.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -103,7 +104,7 @@ def manage(environment: dict[str, str], *arguments: str) -> str:
 
 @pytest.fixture
 def start(environment: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen]]:
-    """Start a child process in its own process group; all are ended with the test."""
+    """Start a child process in its own process group; all are killed with the test."""
     children: list[subprocess.Popen] = []
 
     def start(*arguments: str, **more: str) -> subprocess.Popen:
@@ -121,14 +122,9 @@ def start(environment: dict[str, str], tmp_path: Path) -> Iterator[Callable[...,
 
     yield start
     for child in children:
-        if child.poll() is None:
-            os.killpg(child.pid, signal.SIGTERM)
-    for child in children:
-        try:
-            child.wait(timeout=15)
-        except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
+        child.wait()
 
 
 def wait_for(condition: Callable[[], object], what: str, seconds: float = 120) -> object:
