@@ -52,6 +52,7 @@ def measure(query_ids: Collection[int]) -> None:
         by_query[label.query_id].append(label)
     ordering = QueueSettings.objects.filter(order=QueueSettings.Order.DISAGREEMENT)
     ordered = set(ordering.filter(pool__in={item.pool_id for item in items}).values_list("pool_id", flat=True))
+    before = [(item.disagreement, item.llm_disagreement, item.rank) for item in items]
     for item in items:
         of = defaultdict(list)
         for label in by_query[item.query_id]:
@@ -64,4 +65,6 @@ def measure(query_ids: Collection[int]) -> None:
         item.llm_disagreement = _mean([between(a, b) for a in of[Label.Source.LLM] for b in judged])
         if item.pool_id in ordered:
             item.rank = item.random_key * CHANCE - item.llm_disagreement
-    QueueItem.objects.bulk_update(items, ["disagreement", "llm_disagreement", "rank"])
+    now = ((item.disagreement, item.llm_disagreement, item.rank) for item in items)
+    changed = [item for item, old, new in zip(items, before, now, strict=True) if old != new]
+    QueueItem.objects.bulk_update(changed, ["disagreement", "llm_disagreement", "rank"])

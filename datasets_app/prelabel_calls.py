@@ -5,11 +5,12 @@ the same questions in the same order, under the same Idempotency-Key: a server t
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
 
+from django.db import connection, transaction
 from django.utils.translation import gettext as _
 
 from datasets_app import prompts
@@ -69,13 +70,7 @@ class Calls:
     def begin(self, questions: Sequence[Question], size: int = 1) -> list[Call]:
         """New calls of at most `size` questions, whose numbers are kept before anything is sent."""
         groups = [(uuid4(), questions[i : i + size]) for i in range(0, len(questions), size)]
-        items = [
-            PrelabelItem(pk=item, call=number)
-            for number, group in groups
-            for one in group
-            for item, _query in one.items
-        ]
-        PrelabelItem.objects.bulk_update(items, ["call"], batch_size=BATCH)
+        _keep_numbers((number, item) for number, group in groups for one in group for item, _query in one.items)
         return [_call(number, group) for number, group in groups]
 
     def _begun(self, asked: set[str]) -> Iterator[Call]:
@@ -136,6 +131,15 @@ class Calls:
 
 
 ROW = ("pk", "query_id", "query__text", "query__deleted_at")
+
+
+def _keep_numbers(numbers: Iterable[tuple[UUID, int]]) -> None:
+    """Write each item's call. Thousands at a time: `bulk_update` would build an expression for every one of them."""
+    field, quote = PrelabelItem._meta.get_field("call"), connection.ops.quote_name
+    rows = [(field.get_db_prep_save(number, connection), item) for number, item in numbers]
+    table = quote(PrelabelItem._meta.db_table)
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.executemany(f"UPDATE {table} SET {quote('call')} = %s WHERE id = %s", rows)  # noqa: S608 - our own names
 
 
 def _call(number: UUID, questions: Sequence[Question]) -> Call:
