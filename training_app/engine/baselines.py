@@ -127,16 +127,16 @@ def nearest_neighbours(agents: Sequence[Agent], train: Rows, val: Rows, seed: in
     """Agents by the share of the k most similar training queries (cosine of TF-IDF) that needed them, weighted by
     similarity; k and the threshold are chosen on validation."""
     tfidf, _ = fit_tfidf(train.texts)
-    matrix = _matrix(tfidf, train.texts)
+    matrix = _matrix(tfidf, train.texts).T.tocsr()  # [features, N]
     required = (train.required & train.asked).astype(np.float32)
 
     def nearest(texts: Sequence[str]) -> tuple[NDArray[np.int64], FloatArray]:
         """The most similar training rows of each text, most similar first, and their similarity: [N, K] each."""
         most = min(max(NEIGHBOURS), len(train))
         near, weight = np.zeros((len(texts), most), np.int64), np.zeros((len(texts), most), np.float32)
-        size = max(1, 10_000_000 // len(train))
+        size = max(1, 2_500_000 // len(train))
         for at in range(0, len(texts), size):
-            similar = (_matrix(tfidf, texts[at : at + size]) @ matrix.T).toarray().astype(np.float32)
+            similar = (_matrix(tfidf, texts[at : at + size]) @ matrix).toarray().astype(np.float32)
             some = np.argpartition(-similar, most - 1, axis=1)[:, :most]
             found = np.take_along_axis(similar, some, axis=1)
             order = np.argsort(-found, axis=1, kind="stable")

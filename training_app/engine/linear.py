@@ -80,7 +80,8 @@ def fit_tfidf(
         blocks.append((sp.csr_matrix((len(texts), 0)), []))
 
     idf, parts, names = [], [], []
-    for counts, terms in blocks:
+    while blocks:
+        counts, terms = blocks.pop(0)
         if min_documents > 1:
             documents = np.asarray((counts > 0).sum(axis=0)).ravel()
             kept = np.flatnonzero(documents >= min_documents)
@@ -89,7 +90,7 @@ def fit_tfidf(
         if terms:
             weigh = TfidfTransformer(sublinear_tf=True).fit(counts)
             idf.append(weigh.idf_)
-            parts.append(weigh.transform(counts))
+            parts.append(weigh.transform(counts, copy=False))
     if not parts:
         raise ValueError("the texts hold no word and no character to learn from")
     tfidf = TfIdf(names[0], names[1], np.concatenate(idf).astype(np.float32), word_range, character_range)
@@ -166,7 +167,7 @@ class LinearScorer:
         if self.model == "svm":
             machine = LinearSVC(C=self.c, random_state=seed)
         else:
-            machine = LogisticRegression(C=self.c, solver="liblinear", random_state=seed)
+            machine = LogisticRegression(C=self.c, solver="liblinear", dual=True, random_state=seed)
         if len(y) > MANY_ROWS and SCARCE * y.sum() < len(y):
             _fit_scarce(machine, features, y, seed)
         else:

@@ -72,11 +72,13 @@ class Nearness:
             return None
         kept = np.sort(rng.permutation(needing)[:KEPT])
         hashed: dict[str, tuple[int, ...]] = {}
-        features = [_hashes(text, hashed) for text in texts]
-        distinct = len(set().union(*features))
+        # Arrays, text by text: as sets, the features of a hundred thousand texts would take a gigabyte and a half.
+        features = [np.fromiter(found, np.uint32, len(found)) for found in (_hashes(text, hashed) for text in texts)]
+        distinct = len(np.unique(np.concatenate(features)))
         power = min(_SIZES[1], max(_SIZES[0], int(np.ceil(np.log2(4 * distinct + 1)))))
         buckets = 1 << power
-        places = [np.unique(np.fromiter(found, np.int64, len(found)) & (buckets - 1)) for found in features]
+        places = [np.unique(found & np.uint32(buckets - 1)) for found in features]
+        del features
         documents = np.bincount(np.concatenate(places), minlength=buckets).astype(np.int32)
         weights = np.log((1 + len(texts)) / (1 + documents)) ** 2
         lengths = np.array([np.sqrt(weights[places[i]].sum()) for i in kept.tolist()], np.float32)
