@@ -13,6 +13,9 @@ from benchmarks.machines.bench import SMALL, Bench, say, settle
 from benchmarks.machines.site import Load, fill, wait_for
 from training_app.engine import artifact as engine
 
+#: Long enough for the worker to be taken for dead, were it judged by a row that it cannot write, and for training to end meanwhile.
+FULL_SECONDS = 100
+
 
 def full_disk(bench: Bench) -> None:
     """The database's disk fills up while a model answers and another is trained."""
@@ -37,7 +40,7 @@ def full_disk(bench: Bench) -> None:
             "decisions that cannot be written",
             60,
         )
-        time.sleep(20)
+        time.sleep(FULL_SECONDS)
         full = bench.health()
         filler.unlink()
         began = time.monotonic()
