@@ -6,6 +6,8 @@ import tempfile
 FOLDER = tempfile.TemporaryDirectory(prefix="routerweb-tests-")
 
 os.environ["DATA_DIR"] = FOLDER.name
+# Before numpy and torch are loaded: test processes on two cores would otherwise wait for each other's threads.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("SECRET_KEY", "only-for-tests")
 os.environ.setdefault("PLAIN_HTTP", "1")
 

@@ -176,6 +176,14 @@ def test_the_same_seed_gives_the_same_scorer_and_another_seed_another():
     assert not np.allclose(first, other)
 
 
+def test_a_fit_takes_one_thread_whatever_there_are():
+    texts, Y, asked = small_pool()
+    torch.set_num_threads(2)
+    used = set()
+    QUICK.fit(texts, Y, asked, seed=5, progress=lambda *told: used.add(torch.get_num_threads()))
+    assert used == {1}
+
+
 def test_a_fit_neither_uses_nor_moves_the_global_generators():
     texts, Y, asked = small_pool()
     torch.manual_seed(0)

@@ -17,8 +17,9 @@ from few texts, in seconds, on one core:
    agents are replaced by words that do not exist, and then none is required. Without them "what is the ..." is
    evidence for somebody.
 
-All draws come from generators seeded by `fit`: the same rows and seed give the same scorer on the same machine with
-the same number of threads.
+All draws come from generators seeded by `fit`: the same rows and seed give the same scorer on the same machine. It takes
+one thread, as the policy does: several would wait for each other at products too small to share, the longer the busier
+the machine is, and a scorer would depend on their number.
 """
 
 from __future__ import annotations
@@ -241,6 +242,7 @@ class SequenceScorer:
         """
         if not len(texts):
             raise ValueError("a sequence scorer needs at least one labeled text to learn from")
+        torch.set_num_threads(1)
         rng = np.random.Generator(np.random.PCG64(seed))
         draw = torch.Generator().manual_seed(seed)
         split = [split_words(text) for text in texts]
