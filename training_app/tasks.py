@@ -27,7 +27,7 @@ from training_app.models import Checkpoint, Run, RunEvent
 
 if TYPE_CHECKING:
     from training_app.engine.llm_baseline import LanguageModel
-    from training_app.engine.train import Progress, Result
+    from training_app.engine.progress import Progress, Result
 
 log = logging.getLogger(__name__)
 

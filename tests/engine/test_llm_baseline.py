@@ -15,7 +15,8 @@ from training_app.engine.data import Row
 from training_app.engine.files import write_rows
 from training_app.engine.llm import BadKey, LLMError
 from training_app.engine.llm_baseline import LanguageModel, ask, figures
-from training_app.engine.train import Cancelled, train
+from training_app.engine.progress import Cancelled
+from training_app.engine.train import train
 
 NAMES = [agent.name.lower() for agent in AGENTS]
 

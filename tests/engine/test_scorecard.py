@@ -8,9 +8,10 @@ import pytest
 from tests.engine.synthetic import AGENTS, examples
 from training_app.engine import calibration, scorecard
 from training_app.engine.config import Config
+from training_app.engine.progress import Result
 from training_app.engine.router import Router
 from training_app.engine.scorers import rows_of
-from training_app.engine.train import Result, train
+from training_app.engine.train import train
 
 
 @pytest.fixture(scope="module")

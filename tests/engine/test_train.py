@@ -16,10 +16,11 @@ from training_app.engine.baselines import BASELINES
 from training_app.engine.config import Config
 from training_app.engine.data import Agent, Example
 from training_app.engine.policy import load_policy
+from training_app.engine.progress import Progress
 from training_app.engine.router import Router
 from training_app.engine.scorers import rows_of
 from training_app.engine.sequence_fit import SequenceScorer
-from training_app.engine.train import PHASES, Progress, TrainError, train
+from training_app.engine.train import PHASES, TrainError, train
 
 QUICK = {
     "encoder": "linear",

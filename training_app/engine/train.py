@@ -7,13 +7,10 @@ the same artifact. Imported by workers only: it brings torch and scikit-learn.
 from __future__ import annotations
 
 import dataclasses
-import queue
-import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, TypeVar
 
 import numpy as np
 
@@ -33,6 +30,7 @@ from training_app.engine.llm import LLMError
 from training_app.engine.llm_baseline import Asked, LanguageModel
 from training_app.engine.needed import Needed
 from training_app.engine.policy import Policy, greedy
+from training_app.engine.progress import Progress, Result, streamed
 from training_app.engine.published import learn_published
 from training_app.engine.router import Router, scorer_parts
 from training_app.engine.scorecard import scorecard
@@ -47,8 +45,6 @@ from training_app.engine.scorers import (
 )
 from training_app.engine.text import TfIdfVectors
 
-T = TypeVar("T")
-
 PHASES = ("features", "scorer", "policy", "baselines", "measure")
 LEAST_TRAIN, LEAST_VAL = 8, 2
 CHECKPOINT_EVERY = 5  # measurements between two checkpoints of the policy
@@ -56,33 +52,6 @@ CHECKPOINT_EVERY = 5  # measurements between two checkpoints of the policy
 
 class TrainError(Exception):
     """Data that no router can be trained on; the message says what to do."""
-
-
-class Cancelled(Exception):
-    """Raised within a fit whose run was cancelled."""
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """`artifact` is what `Router.load` takes; `scorecard` is JSON-able and also holds what the artifact leaves out
-    because it differs from run to run: the CPU seconds of each phase, under "timing"."""
-
-    artifact: bytes
-    scorecard: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Where a run is: `step` of `total` within `phase`. `checkpoint`, where given, is what `train` goes on from;
-    `result` comes with the last item only."""
-
-    phase: str
-    step: int
-    total: int
-    message: str = ""
-    metrics: dict[str, float] = field(default_factory=dict)
-    checkpoint: bytes | None = None
-    result: Result | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,43 +112,6 @@ def _checked(agents: Sequence[Agent], examples: Sequence[Example]) -> tuple[list
     if not any(e.split == "test" for e in examples):
         warnings.append("There is no test split: the figures are measured on the validation split and flatter.")
     return covered, warnings
-
-
-def _streamed(work: Callable[[ScorerProgress], T], phase: str) -> Generator[Progress, None, T]:
-    """Run `work(progress)` beside this generator and yield its progress; the generator's value is the work's.
-
-    A fit reports through a callback and cannot yield. It runs in a thread of its own, one at a time; closing the
-    generator makes its next report raise.
-    """
-    messages: queue.SimpleQueue[tuple[int, int, str] | None] = queue.SimpleQueue()
-    cancelled = threading.Event()
-    done: list[T] = []
-    failed: list[BaseException] = []
-
-    def report(step: int, total: int, message: str) -> None:
-        if cancelled.is_set():
-            raise Cancelled
-        messages.put((step, total, message))
-
-    def run() -> None:
-        try:
-            done.append(work(report))
-        except BaseException as error:
-            failed.append(error)
-        finally:
-            messages.put(None)
-
-    thread = threading.Thread(target=run, name=f"train-{phase}", daemon=True)
-    thread.start()
-    try:
-        while (message := messages.get()) is not None:
-            yield Progress(phase, *message)
-    finally:
-        cancelled.set()
-        thread.join()
-    if failed:
-        raise failed[0]
-    return done[0]
 
 
 def train(
@@ -360,7 +292,7 @@ def _scorer_phase(config: Config, rows: Rows, groups: list[str], validation: Row
         return Scores(fit, report, features)
 
     yield Progress("features", 0, 1, "reading the queries")
-    return (yield from _streamed(work, "scorer"))
+    return (yield from streamed(work, "scorer"))
 
 
 def _validation(scores: Scores, served: FloatArray, rows: Rows) -> Queries:
@@ -414,7 +346,7 @@ def _baseline_phase(
             found[name] = fit(agents, rows, val, seed).select(test.texts)
         return found
 
-    return (yield from _streamed(work, "baselines"))
+    return (yield from streamed(work, "baselines"))
 
 
 def _llm_phase(
@@ -437,7 +369,7 @@ def _llm_phase(
         )
         return dataclasses.replace(found, rows=whole[found.rows])
 
-    return (yield from _streamed(work, "baselines"))
+    return (yield from streamed(work, "baselines"))
 
 
 def _select(env: RoutingEnv, policy: Policy, queries: Queries, margin: float) -> BoolArray:
@@ -510,4 +442,4 @@ def _artifact(
     return Artifact(settings, words, tensors)
 
 
-__all__ = ["PHASES", "Cancelled", "Progress", "Result", "TrainError", "fingerprint", "train"]
+__all__ = ["PHASES", "TrainError", "train"]

@@ -5,7 +5,8 @@ from itertools import product
 
 from training_app.engine.config import Config
 from training_app.engine.data import Agent, Example
-from training_app.engine.train import Result, train
+from training_app.engine.progress import Result
+from training_app.engine.train import train
 
 AGENTS = (Agent(0, "Billing", code="BI"), Agent(1, "Shipping", code="SH"), Agent(2, "Technical", code="TE"))
 NEEDS = ((0, "refund the invoice"), (1, "the parcel is late"), (2, "the app crashes"), (None, "tell me a joke"))

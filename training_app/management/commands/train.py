@@ -16,7 +16,7 @@ from training_app.engine.config import ConfigError
 from training_app.models import RouterModel, Run
 
 if TYPE_CHECKING:
-    from training_app.engine.train import Progress
+    from training_app.engine.progress import Progress
 
 
 class Command(BaseCommand):

@@ -1,0 +1,77 @@
+"""What a training run tells while it goes, and how a fit that reports through a callback becomes a generator of it."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from training_app.engine.scorers import ScorerProgress
+
+T = TypeVar("T")
+
+
+class Cancelled(Exception):
+    """Raised within a fit whose run was cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`artifact` is what `Router.load` takes; `scorecard` is JSON-able and also holds what the artifact leaves out
+    because it differs from run to run: the CPU seconds of each phase, under "timing"."""
+
+    artifact: bytes
+    scorecard: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a run is: `step` of `total` within `phase`. `checkpoint`, where given, is what `train` goes on from;
+    `result` comes with the last item only."""
+
+    phase: str
+    step: int
+    total: int
+    message: str = ""
+    metrics: dict[str, float] = field(default_factory=dict)
+    checkpoint: bytes | None = None
+    result: Result | None = None
+
+
+def streamed(work: Callable[[ScorerProgress], T], phase: str) -> Generator[Progress, None, T]:
+    """Run `work(progress)` beside this generator and yield its progress; the generator's value is the work's.
+
+    A fit reports through a callback and cannot yield. It runs in a thread of its own, one at a time; closing the
+    generator makes its next report raise.
+    """
+    messages: queue.SimpleQueue[tuple[int, int, str] | None] = queue.SimpleQueue()
+    cancelled = threading.Event()
+    done: list[T] = []
+    failed: list[BaseException] = []
+
+    def report(step: int, total: int, message: str) -> None:
+        if cancelled.is_set():
+            raise Cancelled
+        messages.put((step, total, message))
+
+    def run() -> None:
+        try:
+            done.append(work(report))
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            messages.put(None)
+
+    thread = threading.Thread(target=run, name=f"train-{phase}", daemon=True)
+    thread.start()
+    try:
+        while (message := messages.get()) is not None:
+            yield Progress(phase, *message)
+    finally:
+        cancelled.set()
+        thread.join()
+    if failed:
+        raise failed[0]
+    return done[0]
