@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlencode
 
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 from django.urls import reverse
 from django.utils.formats import number_format
 from django.utils.translation import gettext as _
@@ -18,7 +18,7 @@ from django.utils.translation import ngettext
 
 from agents_app.models import Agent, Pool
 from datasets_app import snapshots
-from datasets_app.models import Gold, Label, Query, Snapshot, Split
+from datasets_app.models import Gold, Label, Snapshot, Split
 
 #: An agent with fewer training queries than this is warned about.
 FEW_QUERIES = 10
@@ -103,18 +103,23 @@ def of_gold(pool: Pool, include_llm: bool = False) -> Facts:
             none += 0 if required else count
             for agent in required:
                 needed[agent] += count
-    pairs = sum(sizes.values()) * len(agents)
     llm = 0
     if include_llm:
-        llm = _only_llm(pool).count()
+        for required, ids, count in _only_llm(pool).values_list("required", "asked").annotate(Count("pk")).order_by():
+            llm += count
+            asked += len(agents.keys() & set(ids)) * count
+            none += 0 if required else count
+            for agent in required:
+                needed[agent] += count
         sizes[Split.TRAIN] += llm
-    return Facts(sizes, needed, none, asked, pairs, llm, agents)
+    return Facts(sizes, needed, none, asked, sum(sizes.values()) * len(agents), llm, agents)
 
 
-def _only_llm(pool: Pool) -> Any:
+def _only_llm(pool: Pool) -> QuerySet[Label]:
+    """What an LLM said of queries for training that have no gold label; of each query its one current label."""
     spoken = Label.objects.current().filter(source=Label.Source.LLM, unsure=False, query__dataset__pool=pool)
-    alone = Query.objects.filter(pk__in=spoken.values("query"), gold=None, deleted_at=None, erased_at=None)
-    return alone.filter(group__split__in=("", Split.TRAIN))
+    alone = spoken.filter(query__gold=None, query__deleted_at=None, query__erased_at=None)
+    return alone.filter(query__group__split__in=("", Split.TRAIN))
 
 
 @lru_cache(maxsize=32)

@@ -196,10 +196,12 @@ def pagination(context: Mapping[str, Any], page: Page, name: str = "page") -> di
 
 
 @register.simple_tag(takes_context=True)
-def sort_link(context: Mapping[str, Any], field: str, label: str, default: str = "") -> SafeString:
+def sort_link(
+    context: Mapping[str, Any], field: str, label: str, default: str = "", number: bool = False
+) -> SafeString:
     """A table head that sorts by `field` through `?sort=field` and, on a second click, `?sort=-field`.
 
-    `default` is the sort of a page whose address names none.
+    `default` is the sort of a page whose address names none; `number=True` stands above a column of figures.
     """
     query = context["request"].GET.copy()
     now = query.get("sort") or default
@@ -208,8 +210,11 @@ def sort_link(context: Mapping[str, Any], field: str, label: str, default: str =
     query.pop("page", None)
     arrow = {field: "↑", f"-{field}": "↓"}.get(now, "")
     order = {field: "ascending", f"-{field}": "descending"}.get(now)
-    head = format_html('<th scope="col" aria-sort="{}">', order) if order else SafeString('<th scope="col">')
-    return format_html('{}<a href="?{}">{} {}</a></th>', head, query.urlencode(), label, arrow)
+    sorted_by = format_html(' aria-sort="{}"', order) if order else ""
+    aligned = SafeString(' class="rw-number"') if number else ""
+    return format_html(
+        '<th scope="col"{}{}><a href="?{}">{} {}</a></th>', sorted_by, aligned, query.urlencode(), label, arrow
+    )
 
 
 @register.inclusion_tag("routerweb/chart.html")

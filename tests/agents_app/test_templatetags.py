@@ -98,6 +98,7 @@ def test_a_head_sorts_and_turns_round() -> None:
     shown = draw('{% sort_link "name" "Name" "name" %}')
     assert 'aria-sort="ascending"' in shown
     assert "sort=-name" in shown
+    assert '<th scope="col" class="rw-number"><a' in draw('{% sort_link "cost" "Cost" number=True %}')
 
 
 def test_a_chart_has_its_table_and_harmless_json() -> None:

@@ -116,6 +116,16 @@ def test_what_was_not_asked_is_told(labeled: Pool) -> None:
     assert "25 % of the pairs of query and agent were never asked about" in texts(taken)
 
 
+def test_what_an_llm_says_of_an_agent_counts_where_it_is_taken_in(labeled: Pool) -> None:
+    new = pools.add_agent(labeled, "Sales").number
+    for number in range(9):
+        add(labeled, f"the machine sends it to sales {number}", [new], "train", source="llm", asked=[0, 1, 2, new])
+    assert "Sales (0)" in texts(previews.preview(labeled))
+    live = previews.of_gold(labeled, include_llm=True)
+    assert live.needed[new] == 9
+    assert live == previews.of_snapshot(snapshots.take(labeled, include_llm=True).pk)
+
+
 def test_unreviewed_llm_labels_are_told_where_they_are_used(labeled: Pool) -> None:
     for number in range(5):
         add(labeled, f"the machine thinks so {number}", [1], "train", source="llm")

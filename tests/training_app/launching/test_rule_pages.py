@@ -113,6 +113,7 @@ def test_the_list_says_when_and_why(rule: LaunchRule, browser: Client) -> None:
 def test_pausing_and_deleting(rule: LaunchRule, browser: Client) -> None:
     page = browser.post(address("run_rule_switch", rule.pk), {"on": "0"}, follow=True).content.decode()
     assert "is paused" in page
+    assert '<span class="rw-state">Paused</span>' in page
     assert "Go on" in page
     browser.post(address("run_rule_switch", rule.pk), {"on": "1"})
     rule.refresh_from_db()
