@@ -3,11 +3,24 @@
 from collections.abc import Callable
 
 import pytest
+from django.contrib.auth.models import User
 
 from agents_app.models import Pool
 from datasets_app import queue
 from datasets_app.labeling import Choice
 from datasets_app.models import Query, QueueSettings
+
+
+@pytest.fixture
+def ana(person: Callable[..., User]) -> User:
+    """A labeler."""
+    return person("ana")
+
+
+@pytest.fixture
+def rita(person: Callable[..., User]) -> User:
+    """A reviewer."""
+    return person("rita", "reviewer")
 
 
 @pytest.fixture

@@ -15,11 +15,6 @@ JSON = {"HTTP_ACCEPT": "application/json"}
 
 
 @pytest.fixture
-def ana(person):
-    return person("ana")
-
-
-@pytest.fixture
 def client(ana):
     client = Client()
     client.force_login(ana)

@@ -16,11 +16,6 @@ def url(name, pool, *args):
 
 
 @pytest.fixture
-def ana(person):
-    return person("ana")
-
-
-@pytest.fixture
 def client(ana):
     client = Client()
     client.force_login(ana)

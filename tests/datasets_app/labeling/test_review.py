@@ -18,11 +18,6 @@ def url(name, pool, *args):
 
 
 @pytest.fixture
-def rita(person):
-    return person("rita", "reviewer")
-
-
-@pytest.fixture
 def client(rita):
     client = Client()
     client.force_login(rita)
