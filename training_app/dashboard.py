@@ -1,9 +1,10 @@
 """What the home page shows ops and their managers: traffic, latency, agents chosen, quality, queue and processes of one pool.
 
 Figures of single answers come from at most SAMPLED of each hour, the newest, weighed by how many that hour had: the page costs as much
-for a million answers as for ten thousand, but for counting them.
+for a million answers as for ten thousand, but for counting them. Up to FEW answers are read all, at once.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from training_app.models import Decision, Outcome, ProcessSign, RouterModel, Run
 #: Hours that are shown → hours in one column.
 PERIODS = {24: 1, 168: 6}
 SAMPLED = 200
+FEW = 1_000
 OUTCOMES = timedelta(days=7)
 BARS = 10
 
@@ -73,14 +75,15 @@ def traffic(pool: Pool, hours: int = 24) -> Traffic:
     step = timedelta(hours=PERIODS[hours])
     now = timezone.localtime()
     end = now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
-    columns = [_column(pool, end - step * i, step) for i in range(hours // PERIODS[hours], 0, -1)]
-    begin = columns[0].start
+    starts = [end - step * i for i in range(hours // PERIODS[hours], 0, -1)]
+    begin = starts[0]
     found = Decision.objects.filter(pool=pool)
     counts = found.filter(at__gte=begin - timedelta(hours=hours)).aggregate(
         count=Count("pk", filter=Q(at__gte=begin)),
         before=Count("pk", filter=Q(at__lt=begin)),
         abstained=Count("pk", filter=Q(at__gte=begin, abstained=True)),
     )
+    columns = _few(pool, starts) if counts["count"] <= FEW else [_column(pool, start, step) for start in starts]
     values = np.array([m for column in columns for m in column.microseconds], float) / 1000
     weights = np.array([column.count / len(column.microseconds) for column in columns for _m in column.microseconds])
     chosen: Counter[int] = Counter()
@@ -103,6 +106,18 @@ def traffic(pool: Pool, hours: int = 24) -> Traffic:
         volume=_volume(columns, hours) if counts["count"] else None,
         latency=_latency(columns, hours) if counts["count"] else None,
     )
+
+
+def _few(pool: Pool, starts: Sequence[datetime]) -> list[Column]:
+    """The columns of so few answers that one query reads them all."""
+    rows: list[list[Any]] = [[] for _start in starts]
+    found = Decision.objects.filter(pool=pool, at__gte=starts[0]).order_by()
+    for at, *row in found.values_list("at", "microseconds", "agents"):
+        rows[bisect_right(starts, at) - 1].append(row)
+    return [
+        Column(start, len(inside), [row[0] for row in inside], [row[1] for row in inside])
+        for start, inside in zip(starts, rows, strict=True)
+    ]
 
 
 def _column(pool: Pool, start: datetime, step: timedelta) -> Column:
@@ -149,8 +164,8 @@ def success(pool: Pool) -> tuple[int, float | None]:
     return counts["count"], counts["good"] / counts["count"] if counts["count"] else None
 
 
-def work(pool: Pool) -> dict[str, Any]:
-    """What waits to be done, and who is there to do it."""
+def work(pool: Pool, labeling: int | None = None) -> dict[str, Any]:
+    """What waits to be done, and who is there to do it; `labeling` where somebody has counted the queue already."""
     states = dict(
         Run.objects.filter(pool=pool, status__in=(Run.Status.QUEUED, Run.Status.RUNNING))
         .values_list("status")
@@ -159,7 +174,7 @@ def work(pool: Pool) -> dict[str, Any]:
     )
     alive = Counter(sign.part for sign in watch.alive())
     return {
-        "labeling": queue.left(pool),
+        "labeling": queue.left(pool) if labeling is None else labeling,
         "queued": states.get("queued", 0),
         "running": states.get("running", 0),
         "processes": [(label, alive[value]) for value, label in ProcessSign.Part.choices],
@@ -174,8 +189,10 @@ def in_words(pool: Pool, model: RouterModel | None, seen: Traffic, outcomes: tup
     if not seen.count:
         return _("%(model)s is ready, and was asked nothing in %(period)s.") % {"model": model.name, "period": period}
     words = ngettext(
-        "%(model)s answered %(count)s query in %(period)s.", "%(model)s answered %(count)s queries in %(period)s.", seen.count
-    ) % {"model": model.name, "count": f"{seen.count:,}", "period": period}  # fmt: skip
+        "%(pool)s answered %(count)s query in %(period)s, now by %(model)s.",
+        "%(pool)s answered %(count)s queries in %(period)s, now by %(model)s.",
+        seen.count,
+    ) % {"pool": pool.name, "model": model.name, "count": f"{seen.count:,}", "period": period}
     if seen.p95 is not None:
         words += " " + _("95 in 100 took less than %(ms)s ms.") % {"ms": _ms(seen.p95)}
     if seen.abstaining >= 0.005:

@@ -37,7 +37,8 @@ def home(request: HttpRequest) -> HttpResponse:
             context["states"] = states(pool)
         if Role.OPS in roles:
             asked = request.GET.get("hours", "")
-            context |= operations(pool, 168 if asked == "168" else 24)
+            left = context["labeling"]["left"] if "labeling" in context else None
+            context |= operations(pool, 168 if asked == "168" else 24, labeling=left)
     return page(request, "training_app/home.html", context, title=pool.name if pool else _("Home"))
 
 
@@ -58,8 +59,9 @@ def states(pool: Pool) -> list[tuple[str, int]]:
     return [(state, counts.get(state, 0)) for state in Query.State.values]
 
 
-def operations(pool: Pool, hours: int = 24) -> dict[str, Any]:
-    """What ops see: how the pool does in words and pictures, alarms, the active model, the last runs, and what wants attention."""
+def operations(pool: Pool, hours: int = 24, labeling: int | None = None) -> dict[str, Any]:
+    """What ops see: how the pool does in words and pictures, alarms, the active model, the last runs, and what wants attention.
+    `labeling` is what is left to label, where it is known."""
     model = registry.active(pool)
     last_runs = list(Run.objects.filter(pool=pool).select_related("pool", "author").order_by("-pk")[:5])
     traffic, outcomes = dashboard.traffic(pool, hours), dashboard.success(pool)
@@ -71,7 +73,7 @@ def operations(pool: Pool, hours: int = 24) -> dict[str, Any]:
         "traffic": traffic,
         "periods": [(24, _("24 hours")), (168, _("7 days"))],
         "outcomes": outcomes,
-        "work": dashboard.work(pool),
+        "work": dashboard.work(pool, labeling),
         "alarms": [alarm for alarm in alarms.open_alarms(pool) if alarm.muted_until is None],  # type: ignore[attr-defined]
         "runs": last_runs,
         "attention": attention(pool, has_model=model is not None, last_runs=last_runs),

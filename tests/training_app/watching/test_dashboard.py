@@ -56,6 +56,7 @@ def test_times_and_agents_are_those_of_the_answers(model: RouterModel) -> None:
 
 def test_an_hour_that_is_sampled_weighs_as_much_as_it_had(model: RouterModel, monkeypatch: Any) -> None:
     monkeypatch.setattr(dashboard, "SAMPLED", 5)
+    monkeypatch.setattr(dashboard, "FEW", 99)
     for number in range(90):
         answer(model, hours=0, agents=(0,), ms=number % 2)
     for _ in range(10):
@@ -63,6 +64,31 @@ def test_an_hour_that_is_sampled_weighs_as_much_as_it_had(model: RouterModel, mo
     seen = dashboard.traffic(model.pool)
     assert seen.count == 100
     assert {agent.number: round(share, 6) for agent, share in seen.agents} == {0: 0.9, 1: 0.1}
+
+
+@pytest.mark.parametrize("hours", [24, 168])
+def test_few_answers_are_read_at_once_and_give_the_same_picture(
+    model: RouterModel, monkeypatch: Any, hours: int, django_assert_num_queries: Any
+) -> None:
+    for number in range(12):
+        answer(model, hours=number * hours / 12, ms=number, agents=(number % 3,))
+    with django_assert_num_queries(3):  # the counts, the answers, the agents
+        few = dashboard.traffic(model.pool, hours)
+    monkeypatch.setattr(dashboard, "FEW", 0)
+    assert dashboard.traffic(model.pool, hours) == few
+    assert few.count == 12
+
+
+def test_the_page_counts_the_labeling_queue_once(model: RouterModel, person: Any, monkeypatch: Any) -> None:
+    from datasets_app import queue
+
+    asked = []
+    monkeypatch.setattr(queue, "left", lambda pool: asked.append(pool) or 7)
+    browser = Client()
+    browser.force_login(person("admin"))
+    page = browser.get("/")
+    assert page.context["work"]["labeling"] == 7
+    assert len(asked) == 1
 
 
 def test_quantiles_follow_the_weights() -> None:
@@ -88,7 +114,7 @@ def test_it_is_said_in_words(model: RouterModel, browser: Client) -> None:
         if number < 10:
             Outcome.objects.create(decision_id=made.pk, pool=model.pool, success=number < 8)
     page = browser.get("/").text
-    assert "support-1 answered 20 queries in the last 24 hours." in page
+    assert "Support answered 20 queries in the last 24 hours, now by support-1." in page
     assert "95 in 100 took less than 0.20 ms." in page
     assert "In 20 of 100 it did not know." in page
     assert "Of 10 outcomes that applications reported in a week, 80 in 100 were a success." in page
