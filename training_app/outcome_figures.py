@@ -16,7 +16,7 @@ from training_app.models import Decision, Outcome
 #: Newest outcomes that are read.
 MOST = 20_000
 DAYS = 30
-#: Model versions that one chart draws, the newest.
+#: Lines that one chart draws: the newest model versions, the agents with the most outcomes.
 LINES = 5
 AT_ONCE = 500
 
@@ -42,6 +42,7 @@ class Figures:
     by_model: list[Row]
     by_agent: list[Row]
     chart: dict[str, Any] | None
+    agent_chart: dict[str, Any] | None
 
 
 @dataclass(slots=True)
@@ -75,6 +76,7 @@ def read(pool: Pool, days: int = DAYS) -> Figures:
     models: dict[int, _Sum] = defaultdict(_Sum)
     agents: dict[int, _Sum] = defaultdict(_Sum)
     daily: dict[tuple[int, date], _Sum] = defaultdict(_Sum)
+    daily_of_agents: dict[tuple[int, date], _Sum] = defaultdict(_Sum)
     for key, success, rating in found:
         if key not in made:
             continue
@@ -83,7 +85,9 @@ def read(pool: Pool, days: int = DAYS) -> Figures:
         daily[version, day].add(success, rating)
         for number in chosen:
             agents[number].add(success, rating)
+            daily_of_agents[number, day].add(success, rating)
     listed = {agent.number: agent for agent in pool.agents.all()}
+    busiest = sorted((n for n in agents if n in listed), key=lambda number: (-agents[number].count, number))
     return Figures(
         days=days,
         count=len(found),
@@ -92,7 +96,8 @@ def read(pool: Pool, days: int = DAYS) -> Figures:
         by_agent=[
             agents[number].row(listed[number].name, listed[number]) for number in sorted(agents) if number in listed
         ],
-        chart=_chart(pool, daily),
+        chart=_chart(daily, {version: f"{pool.slug}-{version}" for version in sorted(models, reverse=True)[:LINES]}),
+        agent_chart=_chart(daily_of_agents, {number: listed[number].name for number in busiest[:LINES]}),
     )
 
 
@@ -106,25 +111,24 @@ def _decisions(ids: list[UUID]) -> dict[UUID, tuple[int, list[int], date]]:
     return found
 
 
-def _chart(pool: Pool, daily: dict[tuple[int, date], _Sum]) -> dict[str, Any] | None:
-    """A line a version over the days; None where there are fewer than two days."""
-    days = sorted({day for _version, day in daily})
+def _chart(daily: dict[tuple[int, date], _Sum], lines: dict[int, str]) -> dict[str, Any] | None:
+    """A line over the days for each of `lines`, by the name that it gets; None where there are fewer than two days."""
+    days = sorted({day for _one, day in daily})
     if len(days) < 2:
         return None
     drawn = [days[0] + timedelta(days=n) for n in range((days[-1] - days[0]).days + 1)]
-    versions = sorted({version for version, _day in daily}, reverse=True)[:LINES]
     return {
         "labels": [day.isoformat() for day in drawn],
         "datasets": [
             {
-                "label": f"{pool.slug}-{version}",
+                "label": name,
                 "pointRadius": 3,
                 "data": [
-                    round(daily[version, day].good / daily[version, day].count, 4) if (version, day) in daily else None
+                    round(daily[one, day].good / daily[one, day].count, 4) if (one, day) in daily else None
                     for day in drawn
                 ],
             }
-            for version in versions
+            for one, name in lines.items()
         ],
         "x": _("day of the decision"),
         "y": _("share of successes"),

@@ -1,6 +1,7 @@
 """Pages of routes: the playground, the list of decisions, one decision replayed."""
 
 import json
+import re
 import shlex
 from collections.abc import Iterator
 from typing import Any
@@ -25,6 +26,8 @@ from training_app.models import Decision, Outcome
 from training_app.replies import Refused
 
 ROWS = 50
+#: A decision's id as the API gives it.
+ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 REASONS = {
     "stop": gettext_lazy("Stopped when no further agent was worth it"),
     "none": gettext_lazy("None of the agents is needed"),
@@ -90,12 +93,14 @@ def playground(request: HttpRequest, slug: str) -> HttpResponse:
 @require_GET
 @require_role(Role.OPS)
 def decision_list(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """The pool's decisions, newest first; `?q=`, `?agent=`, `?model=`, `?reason=`, `?made=` and `?outcome=` filter, `?format=jsonl`
-    exports what is left."""
+    """The pool's decisions, newest first; `?q=` (words, or a decision's id), `?agent=`, `?model=`, `?reason=`, `?made=` and
+    `?outcome=` filter, `?format=jsonl` exports what is left."""
     pool = get_pool(slug)
     chosen = {name: request.GET.get(name, "").strip() for name in ("q", "agent", "model", "reason", "made", "outcome")}
     found = Decision.objects.filter(pool=pool)
-    if chosen["q"]:
+    if ID.fullmatch(chosen["q"]):
+        found = found.filter(pk=UUID(chosen["q"]))
+    elif chosen["q"]:
         found = found.filter(text__icontains=chosen["q"].replace("\0", ""))
     if chosen["agent"].isdecimal():
         found = found.choosing(int(chosen["agent"][:9]))
@@ -146,12 +151,14 @@ def decision_detail(request: HttpRequest, slug: str, decision_id: UUID) -> HttpR
         Decision.objects.select_related("model__pool", "pool", "api_key"), pool__slug=slug, pk=decision_id
     )
     agents = {agent.number: agent for agent in found.pool.agents.all()}
+    outcome = Outcome.objects.filter(decision_id=found.pk, pool=found.pool).first()
     context: dict[str, Any] = {
         "pool": found.pool,
         "decision": found,
         "chosen": [agents[number] for number in found.agents if number in agents],
         "reason": REASONS.get(found.stop_reason, found.stop_reason),
-        "outcome": Outcome.objects.filter(decision_id=found.pk, pool=found.pool).first(),
+        "outcome": outcome,
+        "used": [agents[number] for number in (outcome.agents_used or () if outcome else ()) if number in agents],
         "explored": agents.get((found.detail or {}).get("explored", -1)),
         "left_out": (found.detail or {}).get("explored") not in found.agents,
         "cold": [

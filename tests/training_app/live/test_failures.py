@@ -100,6 +100,8 @@ def test_success_by_model_agent_and_day(app, model) -> None:
     lines = {line["label"]: line["data"] for line in found.chart["datasets"]}
     assert lines == {"support-2": [None, None, 0.0], "support-1": [0.6667, None, None]}
     assert len(found.chart["labels"]) == 3
+    lines = {line["label"]: line["data"] for line in found.agent_chart["datasets"]}
+    assert lines == {"Billing": [0.5, None, 0.0], "Shipping": [0.0, None, None]}
 
 
 def test_one_day_draws_no_curve_and_old_outcomes_are_left_out(app, model) -> None:

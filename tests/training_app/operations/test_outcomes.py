@@ -112,7 +112,7 @@ def test_a_decision_is_sent_to_labeling_once(app: Application, model: RouterMode
     decisions.buffer.write()
     report(app, decision, success=False, comment="<b>sent twice</b>")
     page = browser.get(reverse("decision", args=["support", decision])).content.decode()
-    assert "reported a failure. &lt;b&gt;sent twice&lt;/b&gt;" in page
+    assert '<q dir="auto">&lt;b&gt;sent twice&lt;/b&gt;</q>' in page
     assert "Outcomes that applications reported" in browser.get(reverse("decisions", args=["support"])).content.decode()
     path = reverse("decision_label", args=["support", decision])
     assert browser.get(path).status_code == 405

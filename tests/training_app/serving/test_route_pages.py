@@ -12,7 +12,7 @@ from django.utils import timezone
 from agents_app import pools
 from agents_app.models import Agent
 from tests.training_app.serving.served import promoted
-from training_app import decisions, serving
+from training_app import decisions, outcomes, serving
 from training_app.models import Artifact, Decision
 
 pytestmark = pytest.mark.django_db
@@ -146,6 +146,27 @@ def test_decisions_are_filtered(ops, kept, query, texts):
     assert [row.text for row, _ended, _agents in page.context["rows"]] == texts
     lines = b"".join(ops.get(f"{DECISIONS}?{query}&format=jsonl").streaming_content).splitlines()
     assert [json.loads(line)["text"] for line in lines] == texts
+
+
+def test_a_decision_is_found_by_its_id(ops, kept):
+    page = ops.get(DECISIONS, {"q": f" {str(kept[1].pk).upper()} "})
+    assert [row.pk for row, _ended, _agents in page.context["rows"]] == [kept[1].pk]
+    assert ops.get(DECISIONS, {"q": str(UNKNOWN)}).context["rows"] == []
+
+
+def test_a_decision_shows_all_that_was_reported(ops, kept, model):
+    report = outcomes.Report(kept[0].pk, False, agents_used=[2], rating=4, comment="billing <b>only</b>")
+    outcomes.record(model.pool, None, report)
+    page = ops.get(f"{DECISIONS}{kept[0].pk}/").content.decode()
+    note = page[page.index("reported a failure") :].split("</p>")[0]
+    assert "Rating: 4." in note
+    assert "billing &lt;b&gt;only&lt;/b&gt;" in note
+    assert Agent.objects.get(number=2).name in note
+    outcomes.record(model.pool, None, outcomes.Report(kept[0].pk, True, agents_used=[]))
+    page = ops.get(f"{DECISIONS}{kept[0].pk}/").content.decode()
+    note = page[page.index("reported a success") :].split("</p>")[0]
+    assert "none of the agents" in note
+    assert "Rating" not in note
 
 
 def test_decisions_of_another_pool_stay_there(ops, kept):
