@@ -16,6 +16,8 @@ from training_app.models import LaunchRule, Sweep
 
 #: The settings that stand open on the form; the others are folded, by group.
 COMMON = ("encoder", "total_steps", "goal", "abstain_alpha", "seed", "baselines")
+#: Words of a setting's name that are written otherwise on screen.
+WRITTEN = {"llm": "LLM", "svm": "SVM", "tfidf": "TF-IDF", "c": "C"}
 GROUPS = {
     "run": _("Run"),
     "scorer": _("What reads the text"),
@@ -196,7 +198,7 @@ def form_field(setting: "Field[Any]") -> forms.Field:
     """The form field of one setting: its type from the default, its bounds, choices and help from the metadata."""
     low, high, choices = (setting.metadata[key] for key in ("low", "high", "choices"))
     shared: dict[str, Any] = {
-        "label": setting.name.replace("_", " ").capitalize(),
+        "label": title_of(setting.name),
         "help_text": gettext(setting.metadata["doc"]),
         "initial": _shown(setting.default),
     }
@@ -210,6 +212,12 @@ def form_field(setting: "Field[Any]") -> forms.Field:
         bounds = {"min_value": low, "max_value": high}
         return forms.FloatField(widget=forms.NumberInput(attrs={"step": "any"}), **bounds, **shared)
     return forms.CharField(required=isinstance(setting.default, tuple), **shared)
+
+
+def title_of(name: str) -> str:
+    """A setting's name in words, for a form."""
+    words = " ".join(WRITTEN.get(word, word) for word in name.split("_"))
+    return words[:1].upper() + words[1:]
 
 
 def initial_of(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from agents_app.access import Role, get_pool, person, require_role
 from agents_app.models import Pool
 from routerweb.http import page
 from training_app import previews, rules
-from training_app.launch_form import RuleForm
+from training_app.launch_form import RuleForm, title_of
 from training_app.models import LaunchRule, Run
 
 
@@ -46,7 +46,7 @@ def rule_edit(request: HttpRequest, slug: str, rule_id: int | None = None) -> Ht
         if not asked.get("name", "").strip():
             asked["name"] = "…"  # to be given yet, and no reason not to check the rest
         wrong = RuleForm(rule, asked).errors if "seed" in asked else {}
-        errors = [(name.replace("_", " ").capitalize(), said[0]) for name, said in wrong.items()]
+        errors = [(title_of(name), said[0]) for name, said in wrong.items()]
         return render(request, "training_app/_preview.html", _preview(pool, request.GET) | {"errors": errors})
     form = RuleForm(rule, request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():

@@ -19,9 +19,9 @@ from datasets_app.models import Snapshot
 from routerweb.http import page
 from training_app import curves, gate, near, previews, registry, runs, scorecard_tables, scorecards, sorting
 from training_app.engine.config import Config, ConfigError
-from training_app.launch_form import LaunchForm, initial_of
+from training_app.launch_form import LaunchForm, initial_of, title_of
 from training_app.model_views import gate_context
-from training_app.models import RouterModel, Run
+from training_app.models import Checkpoint, RouterModel, Run
 
 ROWS = 25
 #: What the list sorts by, `?sort=` to the database's column; the first is the default, newest first.
@@ -107,7 +107,7 @@ def _preview(request: HttpRequest, pool: Pool) -> HttpResponse:
     wrong = LaunchForm(pool, request.GET).errors if "seed" in request.GET else {}
     context = {
         "preview": found,
-        "errors": [(name.replace("_", " ").capitalize(), errors[0]) for name, errors in wrong.items()],
+        "errors": [(title_of(name), errors[0]) for name, errors in wrong.items()],
         "near_at": _near_address(pool, chosen),
     }
     return render(request, "training_app/_preview.html", context)
@@ -143,7 +143,10 @@ def run_detail(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
         "run": run,
         "picture": curves.read(run),
         "changed": changed_settings(run),
+        "again": run.status in (Run.Status.FAILED, Run.Status.CANCELLED),
     }
+    if context["again"]:
+        context["kept_at"] = Checkpoint.objects.filter(run=run).values_list("step", flat=True).first()
     if request.headers.get("HX-Request"):
         response = render(request, "training_app/_run_live.html", context)
         if run.ended:

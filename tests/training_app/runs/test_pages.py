@@ -12,13 +12,13 @@ from datasets_app import snapshots
 from datasets_app.models import Snapshot, SplitGroup
 from tests.training_app.runs.conftest import artifact
 from training_app import registry, runs
-from training_app.models import Promotion, RouterModel, Run, RunEvent
+from training_app.models import Checkpoint, Promotion, RouterModel, Run, RunEvent
 
 Make = Callable[..., RouterModel]
 INTERVAL = {"mean": 0.9, "low": 0.88, "high": 0.92}
 RUNS_QUERIES = 14
 MODELS_QUERIES = 14
-HOME_QUERIES = 43
+HOME_QUERIES = 20
 POLL_QUERIES = 6
 MEASURES = ("jaccard", "precision", "recall", "f1", "exact", "success", "set_size", "over", "under")
 
@@ -157,6 +157,7 @@ def test_the_form_holds_every_setting_with_its_default_and_help(labeled: Pool, b
         assert f'name="{name}"' in page
     assert 'value="3000"' in page
     assert "Inverse strength of the regularisation" in page
+    assert "LLM queries" in page
     assert "72" in page
 
 
@@ -248,6 +249,10 @@ def test_cancel_and_launch_again_from_the_page(run: Run, browser: Client) -> Non
     assert run.status == "cancelled"
     page = browser.post(reverse("run_cancel", args=["support", run.pk]), follow=True).content.decode()
     assert "ended already" in page
+    assert "launched again, it begins anew" in page
+    Checkpoint.objects.create(run=run, step=12_500, content=b"x")
+    page = browser.get(reverse("run", args=["support", run.pk])).content.decode()
+    assert "goes on from its checkpoint of step 12,500." in page
     browser.post(reverse("run_relaunch", args=["support", run.pk]))
     run.refresh_from_db()
     assert run.status == "queued"
@@ -341,8 +346,11 @@ def test_promote_and_roll_back_from_the_page(make_model: Make, browser: Client, 
     )
     browser.post(reverse("model_rollback", args=["support"]))
     assert registry.active(pool) == first
+    page = browser.get(reverse("models", args=["support"])).content.decode()
+    assert "support-1 answers this pool" in page
+    assert "Roll back" not in page
     page = browser.post(reverse("model_rollback", args=["support"]), follow=True).content.decode()
-    assert "no earlier model" in page
+    assert "has no earlier model" in page
 
 
 # ---------------------------------------------------------------------------------------------------- home

@@ -11,7 +11,16 @@ from django.utils import timezone
 from agents_app.models import AuditEntry
 from training_app import alarms, deliveries, registry
 from training_app.alarm_urls import urlpatterns
-from training_app.models import Alarm, AlarmReceiver, DriftPoint, DriftReference, ProcessSign, RouterModel, Run
+from training_app.models import (
+    Alarm,
+    AlarmReceiver,
+    Decision,
+    DriftPoint,
+    DriftReference,
+    ProcessSign,
+    RouterModel,
+    Run,
+)
 
 
 @pytest.mark.parametrize("name", [pattern.name for pattern in urlpatterns])  # type: ignore[union-attr]
@@ -111,6 +120,21 @@ def test_drift_says_what_is_missing(pool: Any, browser: Client, run: Run, make_m
     assert "Not enough queries yet" in browser.get(path).text
     assert "not enough different queries" in browser.post(reverse("drift_look", args=["support"]), follow=True).text
     assert "too few" in browser.post(reverse("drift_accept", args=["support"]), follow=True).text
+
+
+def test_drift_that_was_not_looked_at_says_so(pool: Any, browser: Client, make_model: Any) -> None:
+    model = make_model()
+    registry.promote(model, actor=None)
+    Decision.objects.bulk_create(
+        Decision(
+            pool=pool, model=model, text=f"query {number}", agents=[], scores={}, confidence=1, steps=1, stop_reason="none",
+            microseconds=1,
+        )
+        for number in range(50)
+    )  # fmt: skip
+    page = browser.get(reverse("drift", args=["support"])).text
+    assert "Not looked at yet" in page
+    assert "50 different queries were routed by support-1" in page
 
 
 def drifting(model: RouterModel) -> DriftPoint:
