@@ -13,6 +13,8 @@ from training_app.models import Comparison, RouterModel
 #: Errors on one page, and agents that the confusion table shows at most, those with the most errors first.
 ERRORS, CONFUSED = 25, 12
 HEATS = 4
+#: How the chosen operating point is drawn: a ring, so that a baseline beneath it stays in sight.
+RING = {"pointRadius": 8, "pointStyle": "circle", "pointBackgroundColor": "transparent"}
 ACTIVE = "active"
 
 
@@ -153,7 +155,7 @@ def operating(card: Mapping[str, Any]) -> dict[str, Any] | None:
     baselines = [(name, one["point"]) for name, one in card.get("baselines", {}).items() if one.get("point")]
     sets: list[dict[str, Any]] = [
         {"label": _("this model at other margins"), "data": at(*found["curve"]), "showLine": True, "pointRadius": 1.5},
-        {"label": _("this model as it answers"), "data": at(found["chosen"]), "pointRadius": 8, "pointStyle": "circle"},
+        {"label": _("this model as it answers"), "data": at(found["chosen"]), **RING},
     ]
     sets += [
         {

@@ -149,6 +149,8 @@ def test_the_page_of_a_pruned_model_cannot_promote_it(old: list[RouterModel], br
     page = browser.get(reverse("model", args=["support", 1])).content.decode()
     assert "Its artifact was pruned" in page
     assert "Promote support-1" not in page
+    assert "It answers the pool" not in page
+    assert "It answers the pool" in browser.get(reverse("model", args=["support", 6])).content.decode()
 
 
 def test_only_ops_pin(old: list[RouterModel], person: Callable[..., User]) -> None:
