@@ -16,7 +16,9 @@
     const colours = [token("--rw-accent"), token("--rw-warn"), token("--rw-busy"), token("--rw-good"), token("--rw-bad")];
     // Where points differ by their shape, the legend shows the shapes.
     const shapes = (content.datasets || []).some((set) => set.pointStyle);
-    const axis = (title) => ({ title: { display: Boolean(title), text: title, color: ink }, ticks: { color: ink }, grid: { color: line }, border: { color: line } });
+    const lines = (content.type || "line") === "line";
+    const flat = (content.datasets || []).every((set) => set.data.every((point) => !(point?.y ?? point)));
+    const axis = (title) => ({ title: { display: Boolean(title), text: title, color: ink }, ticks: { color: ink, maxRotation: 0, autoSkipPadding: 12 }, grid: { color: line }, border: { color: line } });
     const chart = new Chart(canvas, {
       type: content.type || "line",
       data: {
@@ -28,8 +30,9 @@
       },
       options: {
         animation: false, responsive: true, maintainAspectRatio: false, interaction: { mode: "index", intersect: false },
-        plugins: { legend: { display: (content.datasets || []).length > 1, position: "bottom", labels: { color: ink, usePointStyle: shapes, boxHeight: shapes ? 7 : 1 } } },
-        scales: { x: axis(content.x), y: axis(content.y) },
+        plugins: { legend: { display: (content.datasets || []).length > 1, position: "bottom", labels: { color: ink, usePointStyle: shapes || lines, boxHeight: 7, ...(lines && !shapes ? { pointStyle: "line", pointStyleWidth: 28 } : {}) } } },
+        // Nothing but zeros lies on the axis, not in the middle of minus one to one.
+        scales: { x: axis(content.x), y: flat ? { ...axis(content.y), min: 0, max: 1 } : axis(content.y) },
         ...(content.options || {}),
       },
     });
