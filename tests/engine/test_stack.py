@@ -27,6 +27,19 @@ def test_a_stack_is_the_weighted_sum_of_its_scorers(fits: list[CrossFit]) -> Non
     assert len(merged.explain(texts[0])) == 4
 
 
+def test_what_several_scorers_name_is_told_once_with_the_sum(fits: list[CrossFit]) -> None:
+    merged, text = stack(fits, ROWS).fitted, ROWS.texts[0]
+    assert isinstance(merged, StackedMargins)
+    everything = [dict(fit.fitted.explain(text, 1_000)[0]) for fit in fits]
+    shared = everything[0].keys() & everything[1].keys()
+    scales = [float(w * platt.scale[0]) for w, platt in zip(merged.weights, merged.platts, strict=True)]
+    told = merged.explain(text, 1_000)[0]
+    assert shared
+    assert len(dict(told)) == len(told)
+    for part in shared:
+        assert dict(told)[part] == pytest.approx(sum(s * e[part] for s, e in zip(scales, everything, strict=True)))
+
+
 def test_it_loads_as_it_was_saved(fits: list[CrossFit]) -> None:
     merged = stack(fits, ROWS).fitted
     again = load_scorer("stack", merged.config(), merged.tensors())

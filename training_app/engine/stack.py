@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 from training_app.engine.calibration import logistic
 from training_app.engine.scorers import BoolArray, FittedScorer, FloatArray, Platt, load_scorer
 
+#: A scorer is asked for so many times the parts that are shown, as what is small in one may be much in the sum.
+SUMMED = 4
+
 
 @dataclass(frozen=True)
 class StackedMargins:
@@ -76,13 +79,15 @@ class StackedMargins:
             raise ValueError(f"the stack lacks {error}") from None
 
     def explain(self, text: str, top: int = 8) -> list[list[tuple[str, float]]]:
-        """The parts that the scorers name, each weight multiplied by its scorer's, strongest first."""
+        """The parts that the scorers name, each weight multiplied by its scorer's, strongest first; what several of them name, as a
+        word on its own and one in its place, is told once with the sum."""
         agents = len(self.platts[0].scale)
-        found: list[list[tuple[str, float]]] = [[] for _ in range(agents)]
+        found: list[dict[str, float]] = [{} for _ in range(agents)]
         for weight, platt, child in zip(self.weights.tolist(), self.platts, self.children, strict=True):
-            for a, parts in enumerate(child.explain(text, top)[:agents]):
-                found[a] += [(part, value * weight * float(platt.scale[a])) for part, value in parts]
-        return [sorted(parts, key=lambda part: -abs(part[1]))[:top] for parts in found]
+            for a, parts in enumerate(child.explain(text, SUMMED * top)[:agents]):
+                for part, value in parts:
+                    found[a][part] = found[a].get(part, 0.0) + value * weight * float(platt.scale[a])
+        return [sorted(parts.items(), key=lambda part: -abs(part[1]))[:top] for parts in found]
 
 
 def fit_weights(log_odds: Sequence[FloatArray], Y: BoolArray, asked: BoolArray) -> tuple[FloatArray, float]:
