@@ -5,6 +5,12 @@
 (() => {
   const drawn = new Map();
   const dashes = [[], [6, 3], [2, 2], [8, 3, 2, 3]]; // lines differ by their dashes too, not by colour alone
+  // In the legend of a line chart each line is drawn as it is, with its dashes.
+  const asLines = {
+    pointStyle: "line", pointStyleWidth: 28,
+    generateLabels: (chart) => Chart.defaults.plugins.legend.labels.generateLabels(chart).map((item) => (
+      { ...item, lineWidth: 2, lineDash: chart.data.datasets[item.datasetIndex].borderDash })),
+  };
   const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
   function draw(canvas) {
@@ -30,7 +36,7 @@
       },
       options: {
         animation: false, responsive: true, maintainAspectRatio: false, interaction: { mode: "index", intersect: false },
-        plugins: { legend: { display: (content.datasets || []).length > 1, position: "bottom", labels: { color: ink, usePointStyle: shapes || lines, boxHeight: 7, ...(lines && !shapes ? { pointStyle: "line", pointStyleWidth: 28 } : {}) } } },
+        plugins: { legend: { display: (content.datasets || []).length > 1, position: "bottom", labels: { color: ink, usePointStyle: shapes || lines, boxHeight: 7, ...(lines && !shapes ? asLines : {}) } } },
         // Nothing but zeros lies on the axis, not in the middle of minus one to one.
         scales: { x: axis(content.x), y: flat ? { ...axis(content.y), min: 0, max: 1 } : axis(content.y) },
         ...(content.options || {}),

@@ -1,8 +1,11 @@
 """Pages of runs and models, and home: what each role sees, and what each answers to wrong methods and bad input."""
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
@@ -448,3 +451,18 @@ def test_admin_actions_cancel_relaunch_and_promote(run: Run, make_model: Make, d
     assert "is active now" in act("routermodel", "make_active", second.pk)
     assert "does not pass the gate" in act("routermodel", "make_active", first.pk)
     assert registry.active(run.pool) == second
+
+
+def test_every_page_loads_the_stylesheet_of_the_classes_that_it_uses() -> None:
+    folder = Path(settings.BASE_DIR) / "templates"
+
+    def whole(path: Path) -> str:
+        text = path.read_text() if path.exists() else ""  # unfold's own parts
+        return text + "".join(whole(folder / name) for name in re.findall(r'{% include "([^"]+)"', text))
+
+    pages = {path: whole(path) for path in folder.glob("*/*.html") if "{% extends" in path.read_text()}
+    styled = {path.name for path, text in pages.items() if re.search(r'class="(?:[^"]* )?run-', text)}
+    assert "run_new.html" in styled
+    assert {
+        path.name for path, text in pages.items() if path.name in styled and "routerweb/runs.css" not in text
+    } == set()
