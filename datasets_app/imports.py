@@ -22,7 +22,7 @@ from django.utils.translation import gettext as _
 from django_q.brokers import get_broker
 from django_q.tasks import async_task
 
-from agents_app import pools
+from agents_app import audit, pools
 from agents_app.models import Pool
 from datasets_app import disagreement, labels, queries
 from datasets_app.models import Dataset, Import, ImportProblem, Label, Query
@@ -76,27 +76,34 @@ def read_file(
     author: User | None = None,
     progress: Progress | None = None,
     file_name: str = "",
+    actor_name: str = "",
 ) -> Import:
     """Read a file into a dataset here and now; returns the import with its counts, its problems stored beside it.
 
-    `split` is for rows that name none. `progress` is called after every batch of at most 1,000 rows. A bad row becomes an
-    `ImportProblem` and the good ones go in. Raises what reading the stream or the database raises; the import is then marked
-    failed, and what was stored stays.
+    `split` is for rows that name none; `actor_name` is the command that reads, for the audit trail. `progress` is called after
+    every batch of at most 1,000 rows. A bad row becomes an `ImportProblem` and the good ones go in. Raises what reading the stream
+    or the database raises; the import is then marked failed, and what was stored stays.
     """
     if format not in FORMATS:
         raise ValueError(f"unknown format {format!r}: one of {', '.join(FORMATS)}")
-    upload = Import.objects.create(
-        dataset=dataset,
-        file_name=(file_name or Path(str(getattr(stream, "name", "") or "stream")).name)[-255:],
-        format=format,
-        split=split,
-        author=author,
-        status=Import.Status.RUNNING,
-        attempt=uuid.uuid4(),
-        attempts=1,
-        heartbeat_at=timezone.now(),
-        bytes_total=_size(stream),
-    )
+    name = (file_name or Path(str(getattr(stream, "name", "") or "stream")).name)[-255:]
+    with transaction.atomic():
+        upload = Import.objects.create(
+            dataset=dataset,
+            file_name=name,
+            format=format,
+            split=split,
+            author=author,
+            status=Import.Status.RUNNING,
+            attempt=uuid.uuid4(),
+            attempts=1,
+            heartbeat_at=timezone.now(),
+            bytes_total=_size(stream),
+        )
+        detail = {"import": upload.pk}
+        audit.record(
+            "import.started", actor=author, target=name, pool=dataset.pool, detail=detail, actor_name=actor_name
+        )
     return run(upload, stream, progress)
 
 
@@ -107,6 +114,7 @@ def load_folder(
     dataset: Dataset | None = None,
     author: User | None = None,
     progress: Progress | None = None,
+    actor_name: str = "",
 ) -> list[Import]:
     """Read the `train.jsonl`, `val.jsonl`, `test.jsonl` of a folder, each into its split, and `unassigned.jsonl` into none.
 
@@ -120,7 +128,11 @@ def load_folder(
         path = directory / f"{name}.jsonl"
         if path.is_file():
             with path.open("rb") as stream:
-                done.append(read_file(target, stream, "jsonl", split=split, author=author, progress=progress))
+                done.append(
+                    read_file(
+                        target, stream, "jsonl", split=split, author=author, progress=progress, actor_name=actor_name
+                    )
+                )
     if not done:
         raise UnreadableFile(_("%(folder)s holds no train.jsonl, val.jsonl or test.jsonl.") % {"folder": directory})
     return done

@@ -288,7 +288,7 @@ def test_a_batch_takes_the_same_number_of_database_queries(
 ) -> None:
     content = jsonl(*({"text": f"row {n}", "required_agents": [1], "split": "val"} for n in range(count)))
     read(dataset, content)
-    with django_assert_num_queries(15):
+    with django_assert_num_queries(18):
         read(dataset, content)
 
 

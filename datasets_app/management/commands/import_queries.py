@@ -38,6 +38,7 @@ class Command(BaseCommand):
                     options["format"] or imports.guess_format(path.name, head),
                     split=options["split"],
                     progress=progress,
+                    actor_name="import_queries",
                 )
         except OSError as error:
             raise CommandError(f"{path}: {error.strerror or error}") from None

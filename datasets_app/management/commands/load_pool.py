@@ -62,7 +62,7 @@ class Command(BaseCommand):
         progress = ImportBar()
         try:
             dataset = queries.dataset_of(pool, options["dataset"])
-            uploads = imports.load_folder(pool, directory, dataset=dataset, progress=progress)
+            uploads = imports.load_folder(pool, directory, dataset=dataset, progress=progress, actor_name="load_pool")
         except OSError as error:
             raise CommandError(f"{directory}: {error.strerror or error}") from None
         finally:
