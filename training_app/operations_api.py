@@ -204,6 +204,9 @@ def report_outcome(call: Call, caller: Caller) -> Reply:
         comment=_comment(body),
     )  # fmt: skip
     pool = pool_named(_pool_of_outcome(body, report.decision, caller), caller)
+    if strange := set(report.agents_used or ()) - set(pool.agents.values_list("number", flat=True)):
+        words = f"agents_used names {min(strange)}, which is no agent of {pool.slug}."
+        raise Refused(400, "invalid", words, field="agents_used")
     try:
         outcome, new = outcomes.record(pool, caller.pk, report)
     except outcomes.OtherPool:

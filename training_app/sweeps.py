@@ -9,6 +9,7 @@ import random
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from typing import Any
 
 from django.conf import settings
@@ -123,7 +124,9 @@ def plan(
 
 def _check_axis(name: str, axis: Axis, method: str, seeds: int) -> None:
     if name not in _FIELDS:
-        raise SweepError("space", _("%(name)s is no setting.") % {"name": name})
+        near = get_close_matches(name, _FIELDS, 1)
+        text = _("%(name)s is no setting; did you mean %(near)s?") if near else _("%(name)s is no setting.")
+        raise SweepError("space", text % {"name": name, "near": near[0] if near else ""})
     if name == "seed" and seeds > 1:
         raise SweepError("space", _("The seeds are asked for twice: as a setting and as a number of seeds."))
     if not axis:

@@ -237,7 +237,7 @@ def test_the_form_counts_the_runs_before_the_button(snapshot: Snapshot, browser:
     assert "6 runs" in page
     assert "<html" not in page
     page = browser.get(address("run_sweep_new"), form(space="gama: 1"), headers=HTMX).content.decode()
-    assert "gama is no setting" in page
+    assert "gama is no setting; did you mean gamma?" in page
     assert not Sweep.objects.exists()
 
 

@@ -62,6 +62,7 @@ def test_success_is_counted_for_each_version(app: Application, model: RouterMode
         ({"decision_id": SOME, "success": 1}, "invalid", "success"),
         ({"decision_id": SOME, "success": True, "agents_used": "0"}, "invalid", "agents_used"),
         ({"decision_id": SOME, "success": True, "agents_used": [True]}, "invalid", "agents_used"),
+        ({"decision_id": SOME, "success": True, "agents_used": [0, 77]}, "invalid", "agents_used"),
         ({"decision_id": SOME, "success": True, "rating": "good"}, "invalid", "rating"),
         ({"decision_id": SOME, "success": True, "rating": True}, "invalid", "rating"),
         ({"decision_id": SOME, "success": True, "comment": "a\0"}, "invalid", "comment"),

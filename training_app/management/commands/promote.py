@@ -23,6 +23,8 @@ class Command(BaseCommand):
             promotion = gate.promote(
                 model, actor=None, actor_name="promote", reason=options["reason"], override=options["override"]
             )
+        except gate.GateRefused as error:
+            raise CommandError(f'{error} Like this: promote {options["model"]} --override "why"') from None
         except registry.RegistryError as error:
             raise CommandError(str(error)) from None
         instead = f" instead of {promotion.previous.name}" if promotion.previous else ", the first of its pool"
