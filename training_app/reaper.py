@@ -33,6 +33,8 @@ ROUNDS: tuple[Callable[[], int], ...] = (
     imports.enqueue_lost_imports,
     prelabel.enqueue_lost_jobs,
 )
+#: Those of them that hand on what waits while every worker is busy: nothing is wrong then.
+HANDED_ON = frozenset({runs.deliver_unclaimed, imports.enqueue_lost_imports, prelabel.enqueue_lost_jobs})
 
 _started_in: int | None = None
 _start = threading.Lock()
@@ -77,13 +79,17 @@ class Reaper:
             return self._reachable()
         try:
             close_old_connections()
-            found = sum(put_right() for put_right in ROUNDS)
+            found = {put_right: put_right() for put_right in ROUNDS}
         except Exception as error:  # the thread outlives the database
             self._outage(error)
             return 0
-        if found:
-            log.warning("%d jobs without a living worker were ended or handed on", found)
-        return found
+        handed_on = sum(count for put_right, count in found.items() if put_right in HANDED_ON)
+        dead = sum(found.values()) - handed_on
+        if dead:
+            log.warning("jobs whose worker died, ended or put back into the queue: %d", dead)
+        if handed_on:
+            log.info("waiting jobs handed to the queue again: %d", handed_on)
+        return dead + handed_on
 
     def _reachable(self) -> int:
         try:

@@ -63,3 +63,10 @@ def test_the_peers_file_is_read() -> None:
     settings = {k: v for k, v in PUBLISHED.items() if k not in ("recipe", "tau")}
     config = Config.from_mapping({"training": settings, "recipe": "tfidf", "tau": 0})
     assert config == Config.from_mapping(PUBLISHED)
+
+
+def test_an_embedding_model_that_is_not_there_is_a_wrong_setting() -> None:
+    from training_app.engine.embedding import embed
+
+    with pytest.raises(ConfigError, match=r"^(encoder|embedding_path): "):
+        embed("/nowhere", ["a query"])

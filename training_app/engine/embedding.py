@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from training_app.engine.config import ConfigError
 from training_app.engine.scorers import FloatArray
 
 
@@ -23,14 +24,14 @@ def _model(path: str) -> Any:
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError as error:
-        raise ValueError("encoder: embedding needs the package sentence-transformers: install it first") from error
+        raise ConfigError("encoder", "embedding needs the package sentence-transformers: install it first") from error
     if not Path(path).is_dir():
-        raise ValueError(f"embedding_path: {path} is not a folder with a sentence-embedding model")
+        raise ConfigError("embedding_path", f"{path} is not a folder with a sentence-embedding model")
     return SentenceTransformer(path, device="cpu", local_files_only=True)
 
 
 def embed(path: str, texts: Sequence[str]) -> FloatArray:
-    """Embeddings of length one, float32[N, D]. Raises ValueError where the package or the folder is missing."""
+    """Embeddings of length one, float32[N, D]. Raises ConfigError where the package or the folder is missing."""
     if not texts:
         return np.zeros((0, 0), np.float32)
     found = _model(path).encode(list(texts), normalize_embeddings=True, show_progress_bar=False)

@@ -37,6 +37,25 @@ def test_each_round_does_everything(clock: Clock, rounds: list) -> None:
     assert reaper.Reaper(clock).look() == 3
 
 
+def test_waiting_runs_that_are_handed_on_are_no_warning(
+    clock: Clock, rounds: list, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def wait() -> int:
+        return 2
+
+    monkeypatch.setattr(reaper, "HANDED_ON", {wait})
+    rounds.append(wait)
+    with caplog.at_level("INFO", "training_app.reaper"):
+        assert reaper.Reaper(clock).look() == 2
+        rounds.append(lambda: 1)
+        assert reaper.Reaper(clock).look() == 3
+    said = [(record.levelname, record.getMessage()) for record in caplog.records]
+    waiting = ("INFO", "waiting jobs handed to the queue again: 2")
+    assert said == [
+        waiting, ("WARNING", "jobs whose worker died, ended or put back into the queue: 1"), waiting,
+    ]  # fmt: skip
+
+
 def test_after_an_outage_it_waits_until_the_living_could_say_so(clock: Clock, rounds: list, settings) -> None:
     settings.DEAD_AFTER_SECONDS, settings.HEARTBEAT_SECONDS = 30, 5
     away = True
