@@ -105,6 +105,8 @@ def test_a_chart_has_its_table_and_harmless_json() -> None:
     content = {"type": "line", "x": "step", "labels": [1, 2], "datasets": [{"label": "</script>", "data": [0.5, None]}]}
     shown = draw('{% chart "curve" content "Loss" %}', content=content)
     assert shown.count("</script>") == 1
+    assert '<th scope="col">step</th>' in shown
+    assert '<th scope="col"></th>' not in draw('{% chart "c" content %}', content={**content, "x": ""})
     assert '<canvas data-rw-chart="curve"' in shown
     assert '<td class="rw-number">0.5000</td>' in shown
     assert '<td class="rw-number">–</td>' in shown

@@ -1,5 +1,6 @@
 """Pages of live traffic: who enters, what they do and say, empty, refused and full."""
 
+import re
 from random import Random
 
 import pytest
@@ -160,6 +161,13 @@ def test_outcomes_by_model_and_agent(browser, app, model) -> None:
     assert "support-1" in page
     assert 'href="?days=7" aria-current="true"' in page
     assert browser.get(OUTCOMES + "?days=x").status_code == 200
+
+
+def test_every_hint_of_the_settings_is_there_for_its_field(browser, pool) -> None:
+    page = text(browser.get(SETTINGS))
+    told = [one for ids in re.findall(r'aria-describedby="([^"]+)"', page) for one in ids.split()]
+    assert "id_cold_helptext" in told
+    assert [one for one in told if f'id="{one}"' not in page] == []
 
 
 def test_settings_are_saved_and_bad_ones_named(browser, pool) -> None:
