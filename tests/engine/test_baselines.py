@@ -11,7 +11,7 @@ from training_app.engine.benchmark import BenchmarkError, benchmark, combine, le
 from training_app.engine.data import Agent, Row
 from training_app.engine.env import jaccard
 from training_app.engine.files import write_rows
-from training_app.engine.linear import fit_tfidf
+from training_app.engine.linear import best_jaccards, fit_tfidf
 from training_app.engine.scorers import Rows, rows_of
 
 SPLITS = {s: rows_of([e for e in examples() if e.split == s], AGENTS) for s in ("train", "val", "test")}
@@ -82,6 +82,17 @@ def test_the_threshold_is_the_middle_of_the_best_stretch() -> None:
     rows = Rows(["a", "b"], np.array([[True], [False]]), np.ones((2, 1), bool))
     threshold = best_threshold(np.array([[2.0], [-2.0]]), rows)
     assert -1 < threshold < 1
+
+
+def test_one_agent_of_three_hundred_has_its_threshold_too() -> None:
+    rng = np.random.default_rng(0)
+    required = np.zeros((200, 300), bool)
+    required[np.arange(200), rng.integers(300, size=200)] = True
+    asked = np.ones_like(required)
+    scores = np.where(required, 1.0, rng.uniform(-1, 0.9, required.shape)).astype(np.float32)
+    assert best_jaccards(scores, required, asked).mean() > 0.9
+    threshold = best_threshold(scores, Rows(["a"] * 200, required, asked))
+    assert jaccard(scores > threshold, required).mean() > 0.9
 
 
 @pytest.fixture

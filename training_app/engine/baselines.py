@@ -19,7 +19,7 @@ from training_app.engine.env import jaccard
 from training_app.engine.linear import LinearScorer, fit_tfidf
 from training_app.engine.scorers import BoolArray, CrossFit, FloatArray, Platt, Rows
 from training_app.engine.text import TfIdf
-from training_app.engine.threshold import ThresholdPolicy
+from training_app.engine.threshold import ThresholdPolicy, candidates
 
 LEAST_SLOPE = 0.05  # of a classifier's map from margins to log-odds
 
@@ -44,7 +44,7 @@ def best_threshold(scores: FloatArray, rows: Rows) -> float:
     equally good, the middle of the widest stretch of them. Without rows it is 0."""
     if not len(rows):
         return 0.0
-    grid = np.quantile(scores, np.linspace(0, 1, 401))
+    grid = candidates(scores, np.linspace(0, 1, 401))
     grid = np.unique(np.concatenate([grid, [grid[0] - 1]]))
     required = rows.required & rows.asked
     found = np.array([jaccard((scores > t) & rows.asked, required).mean() for t in grid])

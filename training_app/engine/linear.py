@@ -26,6 +26,7 @@ from training_app.engine.scorers import (
     prior_log_odds,
 )
 from training_app.engine.text import LinearMargins, TfIdf, characters_of, words_of
+from training_app.engine.threshold import candidates
 
 Matrix = Any  # a scipy.sparse.csr_matrix; scipy has no types
 
@@ -277,7 +278,7 @@ def best_jaccards(
     """Jaccard of every row, float32[N], at the one threshold for all agents that has the best mean. With `weights`
     float64[N] each row's Jaccard is multiplied by its own, of mean one."""
     required = Y & asked
-    grid = np.quantile(margins, np.linspace(0.02, 0.98, 97))
+    grid = candidates(margins, np.linspace(0.02, 0.98, 97))
     scale = 1.0 if weights is None else weights / weights.mean()
     found = [np.asarray(scale * jaccard((margins > t) & asked, required), np.float32) for t in grid]
     return max(found, key=lambda values: float(values.mean()))
