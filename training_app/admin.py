@@ -22,7 +22,7 @@ from agents_app.templatetags.routerweb import ago, state
 from datasets_app.models import Snapshot
 from training_app import gate, registry, runs
 from training_app.engine.config import Config
-from training_app.models import Decision, Promotion, RouterModel, Run
+from training_app.models import Decision, Promotion, RouterModel, Run, unread
 
 
 class ReadOnlyAdmin(ReadOnly, ModelAdmin):
@@ -147,6 +147,10 @@ class PromotionAdmin(ReadOnlyAdmin):
     search_fields = ("reason",)
     date_hierarchy = "at"
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Promotion]:
+        found: QuerySet[Promotion] = super().get_queryset(request)
+        return found.defer(*unread("model", "previous"))
+
 
 @admin.register(Decision)
 class DecisionAdmin(ReadOnlyAdmin):
@@ -154,6 +158,10 @@ class DecisionAdmin(ReadOnlyAdmin):
     list_filter = ("pool", "stop_reason", "abstained")
     list_select_related = ("pool", "model__pool")
     search_fields = ("=id", "text")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Decision]:
+        found: QuerySet[Decision] = super().get_queryset(request)
+        return found.defer(*unread("model"))
 
     @admin.display(description=_("query"))
     def short_text(self, decision: Decision) -> str:

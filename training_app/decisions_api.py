@@ -7,7 +7,7 @@ from training_app import explanations, nearest, registry, replays, serving
 from training_app.addresses import Table
 from training_app.calls import Call
 from training_app.engine.router import ArtifactError
-from training_app.models import Decision
+from training_app.models import Decision, unread
 from training_app.replies import Refused, Reply, reply
 from training_app.serving import Caller
 
@@ -67,7 +67,11 @@ def _answer(
 
 
 def _decision(caller: Caller, decision_id: str) -> Decision:
-    known = Decision.objects.select_related("pool", "model__pool").filter(pool__slug__in=caller.pools)
+    known = (
+        Decision.objects.select_related("pool", "model__pool")
+        .defer(*unread("model"))
+        .filter(pool__slug__in=caller.pools)
+    )
     found = known.filter(pk=UUID(decision_id)).first()
     if found is None:
         raise Refused(

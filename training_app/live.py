@@ -21,7 +21,7 @@ from training_app import shadowing
 from training_app.engine import exploring
 from training_app.engine.cold import ColdScorer
 from training_app.engine.router import Route, StopReason
-from training_app.models import Canary, LiveSettings, LiveTally, RouterModel
+from training_app.models import Canary, LiveSettings, LiveTally, RouterModel, unread
 
 if TYPE_CHECKING:
     from training_app.serving import LoadedModel, LoadedPool
@@ -143,7 +143,8 @@ class Plan:
 def plans() -> dict[int, Plan]:
     """What is on, by pool id; pools where nothing ever was are not in it. Three database queries."""
     settings = {row.pool_id: row for row in LiveSettings.objects.all()}
-    canaries = {row.pool_id: row for row in Canary.objects.filter(ended_at=None).select_related("model__pool")}
+    running = Canary.objects.filter(ended_at=None).select_related("model__pool").defer(*unread("model"))
+    canaries = {row.pool_id: row for row in running}
     shadows: dict[int, list[RouterModel]] = {}
     for model in RouterModel.objects.filter(state="shadow").select_related("pool").defer("scorecard").order_by("pk"):
         shadows.setdefault(model.pool_id, []).append(model)

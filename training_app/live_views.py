@@ -17,7 +17,7 @@ from routerweb.http import page
 from training_app import gate, live_figures, off_policy_figures, outcome_figures, registry, trials
 from training_app.engine.artifact import ArtifactError
 from training_app.live_forms import LiveSettingsForm
-from training_app.models import Canary, LiveTally, RouterModel
+from training_app.models import Canary, LiveTally, RouterModel, unread
 
 HISTORY = 5
 DAYS = (7, 30, 90)
@@ -54,7 +54,8 @@ def live(request: HttpRequest, slug: str) -> HttpResponse:
         "asked": request.POST if refused else request.GET,
         "history": Canary.objects.filter(pool=pool)
         .exclude(ended_at=None)
-        .select_related("model__pool", "author")[:HISTORY],
+        .select_related("model__pool", "author")
+        .defer(*unread("model"))[:HISTORY],
     }
     if canary is not None:
         context |= {

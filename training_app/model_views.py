@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET, require_POST
 from agents_app.access import Role, get_pool, require_role
 from routerweb.http import page
 from training_app import gate, keeping, registry, scorecard_tables, scorecards, sorting
-from training_app.models import Promotion, RouterModel
+from training_app.models import Promotion, RouterModel, unread
 
 ROWS = 25
 FIGURES = ("jaccard", "f1", "exact")
@@ -49,9 +49,9 @@ def model_list(request: HttpRequest, slug: str) -> HttpResponse:
         "active": registry.active(pool),
         "back": registry.rollback_target(pool),
         "announced": keeping.announced(pool),
-        "promotions": Promotion.objects.filter(pool=pool).select_related(
-            "model__pool", "previous__pool", "author", "judgement"
-        )[:10],
+        "promotions": Promotion.objects.filter(pool=pool)
+        .select_related("model__pool", "previous__pool", "author", "judgement")
+        .defer(*unread("model", "previous"))[:10],
     }
     return page(request, "training_app/models.html", context, title=_("Models"), crumbs=[(pool.name, reverse("home"))])
 
@@ -65,7 +65,9 @@ def model_detail(request: HttpRequest, slug: str, version: int) -> HttpResponse:
         "pool": model.pool,
         "model": model,
         "active": registry.active(model.pool),
-        "promotions": model.promotions.select_related("previous__pool", "model__pool", "author", "judgement"),
+        "promotions": model.promotions.select_related("previous__pool", "model__pool", "author", "judgement").defer(
+            *unread("model", "previous")
+        ),
         "roster": scorecards.agents(model).values(),
         **scorecards.context(model),
         **gate_context(model),

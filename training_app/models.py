@@ -109,6 +109,12 @@ class Checkpoint(models.Model):
     saved_at = models.DateTimeField(auto_now=True)
 
 
+def unread(*paths: str) -> tuple[str, ...]:
+    """What `defer` leaves in the database of the models that these relations lead to: a scorecard holds every error, so that reading
+    one for each row of a list takes longer than all the rest of it."""
+    return tuple(f"{path}__{name}" for path in paths for name in ("scorecard", "roster"))
+
+
 class RouterModel(models.Model):
     """The artifact that a run made, or that was imported: one version of a pool's router."""
 
@@ -281,4 +287,5 @@ __all__ = (
     "ShadowScore",
     "Sweep",
     "WatchTurn",
+    "unread",
 )

@@ -15,7 +15,7 @@ from training_app import gate, keeping, outcomes, registry, runs, scorecards, se
 from training_app.addresses import Table
 from training_app.calls import Call, asked_of, body_of, check_text, pool_of
 from training_app.engine.config import Config, ConfigError
-from training_app.models import Decision, Promotion, RouterModel, Run
+from training_app.models import Decision, Promotion, RouterModel, Run, unread
 from training_app.replies import Refused, Reply, reply
 from training_app.serving import Caller
 
@@ -30,7 +30,8 @@ def list_runs(call: Call, caller: Caller) -> Reply:
     """GET /api/runs/?pool=&status=&limit=: the pool's runs, newest first."""
     asked = asked_of(call)
     pool = pool_named(asked.get("pool"), caller)
-    found = Run.objects.filter(pool=pool).select_related("pool", "snapshot__pool", "model__pool").defer("model__roster")
+    found = Run.objects.filter(pool=pool).select_related("pool", "snapshot__pool", "model__pool")
+    found = found.defer(*unread("model"))
     status = asked.get("status", "")
     if status:
         if status not in Run.Status.values:
@@ -309,7 +310,7 @@ def snapshot_of(body: Mapping[str, Any], pool: Pool) -> Snapshot | None:
 
 
 def _run(caller: Caller, run_id: str) -> Run:
-    known = Run.objects.select_related("pool", "snapshot__pool", "model__pool")
+    known = Run.objects.select_related("pool", "snapshot__pool", "model__pool").defer(*unread("model"))
     # Longer numbers than the database has would be an error there.
     run = known.filter(pk=int(run_id), pool__slug__in=caller.pools).first() if len(run_id) < 18 else None
     if run is None:

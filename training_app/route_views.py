@@ -22,7 +22,7 @@ from agents_app.models import Pool
 from routerweb.http import page
 from training_app import api, explanations, nearest, outcomes, registry, replays, serving
 from training_app.engine.router import ArtifactError
-from training_app.models import Decision, Outcome
+from training_app.models import Decision, Outcome, unread
 from training_app.replies import Refused
 
 ROWS = 50
@@ -119,7 +119,9 @@ def decision_list(request: HttpRequest, slug: str) -> HttpResponseBase:
             content_type="application/x-ndjson",
             headers={"Content-Disposition": f'attachment; filename="{pool.slug}-decisions.jsonl"'},
         )
-    rows = Paginator(found.select_related("model__pool"), ROWS).get_page(request.GET.get("page"))
+    rows = Paginator(found.select_related("model__pool").defer(*unread("model")), ROWS).get_page(
+        request.GET.get("page")
+    )
     agents = {agent.number: agent for agent in pool.agents.all()}
     address = request.GET.copy()
     address["format"] = "jsonl"
@@ -148,7 +150,9 @@ def decision_list(request: HttpRequest, slug: str) -> HttpResponseBase:
 def decision_detail(request: HttpRequest, slug: str, decision_id: UUID) -> HttpResponse:
     """One decision, and the same picture by replaying it on the model version that made it."""
     found = get_object_or_404(
-        Decision.objects.select_related("model__pool", "pool", "api_key"), pool__slug=slug, pk=decision_id
+        Decision.objects.select_related("model__pool", "pool", "api_key").defer(*unread("model")),
+        pool__slug=slug,
+        pk=decision_id,
     )
     agents = {agent.number: agent for agent in found.pool.agents.all()}
     outcome = Outcome.objects.filter(decision_id=found.pk, pool=found.pool).first()
@@ -202,7 +206,7 @@ def _crumbs(pool: Pool) -> list[tuple[str, str]]:
 
 
 def _lines(found: Any) -> Iterator[str]:
-    for row in found.select_related("model__pool").iterator(chunk_size=500):
+    for row in found.select_related("model__pool").defer(*unread("model")).iterator(chunk_size=500):
         line = {
             "decision_id": str(row.pk),
             "at": row.at.isoformat(),

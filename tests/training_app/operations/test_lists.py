@@ -3,8 +3,11 @@
 from collections.abc import Callable
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import call_command
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django_q.models import Schedule
 
@@ -13,7 +16,7 @@ from datasets_app.models import Snapshot
 from tests.training_app.runs.conftest import artifact
 from tests.training_app.runs.test_pages import scorecard
 from training_app import registry, runs, schedules
-from training_app.models import RouterModel
+from training_app.models import Decision, RouterModel
 
 Make = Callable[..., RouterModel]
 
@@ -84,3 +87,31 @@ def test_what_is_scheduled_is_there_and_runs(db: None, func: str) -> None:
     from django.utils.module_loading import import_string
 
     import_string(func)()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/p/support/decisions/",
+        "/p/support/decisions/?format=jsonl",
+        "/admin/training_app/decision/",
+        "/admin/training_app/promotion/",
+    ],
+)
+def test_lists_leave_scorecards_in_the_database(
+    make_model: Make, pool: Pool, django_user_model: type[User], path: str
+) -> None:
+    first, second = make_model(scorecard()), make_model(scorecard())
+    for model in (first, second):
+        registry.promote(model, actor=None)
+        Decision.objects.create(
+            pool=pool, model=model, text="a", agents=[], scores={}, confidence=1, steps=1, stop_reason="none", microseconds=1,
+        )  # fmt: skip
+    browser = Client()
+    browser.force_login(django_user_model.objects.create_superuser("root"))
+    browser.get(path)
+    with CaptureQueriesContext(connection) as asked:
+        answer = browser.get(path)
+        body = b"".join(answer.streaming_content) if answer.streaming else answer.content
+    assert b"support-2" in body
+    assert [query["sql"] for query in asked if '"scorecard"' in query["sql"]] == []
