@@ -255,7 +255,9 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def _load(stamp: int, before: Served | None) -> Served:
-    models = {model.pool_id: model for model in RouterModel.objects.filter(state="active").select_related("pool")}
+    # Without their scorecards: this runs beside requests, and parsing those would hold them up.
+    active = RouterModel.objects.filter(state="active").select_related("pool").defer("scorecard", "roster")
+    models = {model.pool_id: model for model in active}
     agents: dict[int, list[Agent]] = {}
     for agent in Agent.objects.order_by("number"):
         agents.setdefault(agent.pool_id, []).append(agent)

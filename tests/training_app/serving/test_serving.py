@@ -4,7 +4,8 @@ import threading
 from datetime import timedelta
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents_app import pools
@@ -49,6 +50,15 @@ def test_a_moved_stamp_keeps_the_router_that_is_still_active(model, in_memory):
     after = serving.current("support")
     assert after.model.router is before
     assert after.not_covered == (3,)
+
+
+def test_a_moved_stamp_reads_no_scorecard(model, in_memory):
+    in_memory()
+    promoted(model.pool, (0, "Billing"))
+    with CaptureQueriesContext(connection) as asked:
+        serving.watch_once()
+    assert serving.current("support").model.name == "support-2"
+    assert [query["sql"] for query in asked if '"scorecard"' in query["sql"]] == []
 
 
 def test_a_retired_agent_is_masked_at_the_next_look(app, model, in_memory):
