@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -34,35 +35,47 @@ print(keys.create_key("test", [pool], ["route"])[1])
 KEPT = "import django; django.setup(); from training_app.models import Decision; print(Decision.objects.count())"
 
 
-class Server:
-    """A started server: its process group, address, key and what it printed."""
+def environment(folder: Path, **more: str) -> dict[str, str]:
+    """That of an installation whose data lie in `folder`."""
+    return {
+        **os.environ, "DJANGO_SETTINGS_MODULE": "routerweb.settings", "DATA_DIR": str(folder), "SECRET_KEY": "test",
+        "PLAIN_HTTP": "1", "DATABASE_URL": f"sqlite:///{folder / 'web.sqlite3'}", "PYTHONPATH": str(ROOT), **more,
+    }  # fmt: skip
 
-    def __init__(self, folder: Path) -> None:
+
+def python(folder: Path, *words: str) -> str:
+    """What Python prints there."""
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", *words],
+        env=environment(folder), cwd=folder, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder of an installation with an active model, and a key: to be copied, since its migrations take seconds."""
+    folder = tmp_path_factory.mktemp("prepared")
+    (folder / "model.zip").write_bytes(trained.result().artifact)
+    return folder, python(folder, "-c", PREPARE)
+
+
+class Server:
+    """A server started in `folder`: its process group, address, key and what it printed."""
+
+    def __init__(self, folder: Path, key: str) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = str(probe.getsockname()[1])
-        self.environment = {
-            **os.environ, "DJANGO_SETTINGS_MODULE": "routerweb.settings", "DATA_DIR": str(folder), "SECRET_KEY": "test",
-            "PLAIN_HTTP": "1", "DATABASE_URL": f"sqlite:///{folder / 'web.sqlite3'}", "PYTHONPATH": str(ROOT), "PORT": port,
-        }  # fmt: skip
-        self.folder, self.address = folder, f"http://127.0.0.1:{port}"
-        (folder / "model.zip").write_bytes(trained.result().artifact)
-        self.key = self.python("-c", PREPARE)
+        self.folder, self.key, self.address = folder, key, f"http://127.0.0.1:{port}"
         self.log = folder / "log"
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-W", "ignore", "-m", "routerweb.server"],
-                env=self.environment, cwd=ROOT, stdout=log, stderr=log, start_new_session=True,
+                env=environment(folder, PORT=port), cwd=ROOT, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         self.await_answer()
-
-    def python(self, *words: str) -> str:
-        ended = subprocess.run(
-            [sys.executable, "-W", "ignore", *words],
-            env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
-        assert ended.returncode == 0, ended.stderr
-        return ended.stdout.strip()
 
     def await_answer(self) -> dict:
         for _ in range(600):
@@ -89,8 +102,9 @@ class Server:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    started = Server(tmp_path)
+def server(tmp_path: Path, prepared: tuple[Path, str]) -> Iterator[Server]:
+    folder, key = prepared
+    started = Server(Path(shutil.copytree(folder, tmp_path / "installation")), key)
     yield started
     if started.process.poll() is None:
         os.killpg(started.process.pid, signal.SIGKILL)
@@ -122,7 +136,7 @@ def test_serves_until_it_is_ended_and_keeps_every_decision(server: Server, end: 
     end(server)
     assert server.process.wait(30) == 0
     assert server.log.read_text() == ""
-    assert server.python("-c", KEPT) == "5"
+    assert python(server.folder, "-c", KEPT) == "5"
 
 
 @pytest.mark.process
