@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.training_app.serving import trained
-from tests.training_app.serving.test_server import Server, server  # noqa: F401
+from tests.training_app.serving.test_server import Server, prepared, python, server  # noqa: F401
 
 BEGIN = """
 import django; django.setup()
@@ -38,7 +38,7 @@ QUERIES = [f"the parcel is late {number}" for number in range(16)]
 def told(server: Server) -> Callable[[str], str]:  # noqa: F811
     """Does something in another process that shares the server's database."""
     (server.folder / "scorecard.json").write_text(json.dumps(trained.result().scorecard))
-    return lambda words: server.python("-c", BEGIN + words)
+    return lambda words: python(server.folder, "-c", BEGIN + words)
 
 
 def until(found: Callable[[], bool]) -> None:
