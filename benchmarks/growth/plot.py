@@ -55,13 +55,14 @@ def series(points: Sequence[Point]) -> list[tuple[str, str, list[Point]]]:
 def table(points: Sequence[Point]) -> str:
     """All points as a table in Markdown, by agents and queries."""
     head = (
-        "agents", "queries", "scorer", "test Jaccard", "train CPU s", "of these scorer", "policy", "baselines", "peak MB",
-        "model MB", "route µs p50", "p99",
+        "agents", "queries", "scorer", "test Jaccard", "best baseline", "train CPU s", "of these scorer", "policy", "baselines",
+        "peak MB", "model MB", "route µs p50", "p99",
     )  # fmt: skip
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     for p in sorted(points, key=lambda p: (p["agents"], p["queries"])):
         cells = (
-            f"{p['agents']}", f"{p['queries']:,}", p["encoder"], f"{p['jaccard']:.3f}", f"{p['cpu_seconds']:.0f}",
+            f"{p['agents']}", f"{p['queries']:,}", p["encoder"], f"{p['jaccard']:.3f}",
+            f"{max(p['baselines'].values()):.3f}" if p["baselines"] else "–", f"{p['cpu_seconds']:.0f}",
             f"{p['phases']['scorer']:.0f}", f"{p['phases']['policy']:.0f}", f"{p['phases'].get('baselines', 0):.0f}",
             f"{p['peak_mb']:,.0f}", f"{p['artifact_mb']:,.0f}", f"{p['route_us_p50']:.0f}", f"{p['route_us_p99']:.0f}",
         )  # fmt: skip

@@ -43,6 +43,7 @@ def point(queries: int, agents: int) -> dict:
         "settings": {},
         "encoder": "linear",
         "jaccard": 0.9,
+        "baselines": {"random": 0.1, "svm": 0.85} if agents < 200 else {},
         "cpu_seconds": queries / 50,
         "phases": {"scorer": 3.0, "policy": 4.0},
         "peak_mb": 1234.5,
@@ -58,8 +59,8 @@ POINTS = [point(q, a) for q, a in run.grid()]
 def test_the_table_has_every_point() -> None:
     lines = plot.table(POINTS).splitlines()
     assert len(lines) == 2 + len(POINTS)
-    assert lines[2].startswith("| 5 | 10,000 | linear | 0.900 | 200 |")
-    assert lines[-1].startswith("| 200 | 100,000 |")
+    assert lines[2].startswith("| 5 | 10,000 | linear | 0.900 | 0.850 | 200 |")
+    assert lines[-1].startswith("| 200 | 100,000 | linear | 0.900 | – |")
 
 
 def test_the_plot_draws_both_ways_to_grow_and_says_every_value() -> None:
