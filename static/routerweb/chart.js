@@ -24,7 +24,9 @@
     const shapes = (content.datasets || []).some((set) => set.pointStyle);
     const lines = (content.type || "line") === "line";
     const flat = (content.datasets || []).every((set) => set.data.every((point) => !(point?.y ?? point)));
-    const axis = (title) => ({ title: { display: Boolean(title), text: title, color: ink }, ticks: { color: ink, maxRotation: 0, autoSkipPadding: 12 }, grid: { color: line }, border: { color: line } });
+    // Bars of counts have no halves.
+    const counts = content.type === "bar" && content.datasets.every((set) => set.data.every((value) => Number.isInteger(value ?? 0)));
+    const axis = (title) => ({ title: { display: Boolean(title), text: title, color: ink }, ticks: { color: ink, maxRotation: 0, autoSkipPadding: 12, ...(counts ? { precision: 0 } : {}) }, grid: { color: line }, border: { color: line } });
     const chart = new Chart(canvas, {
       type: content.type || "line",
       data: {
