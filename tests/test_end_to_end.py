@@ -12,13 +12,14 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 import pytest
+
+from tests.waiting import until
 
 ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.process
@@ -127,15 +128,6 @@ def start(environment: dict[str, str], tmp_path: Path) -> Iterator[Callable[...,
         child.wait()
 
 
-def wait_for(condition: Callable[[], object], what: str, seconds: float = 120) -> object:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := condition():
-            return found
-        time.sleep(0.25)
-    raise AssertionError(f"{what} did not happen within {seconds:.0f} seconds")
-
-
 def healthy(address: str) -> bool:
     try:
         return httpx.get(f"{address}/api/health/", timeout=2).status_code == 200
@@ -160,7 +152,7 @@ def test_a_folder_becomes_a_route(
 
     address = f"http://127.0.0.1:{environment['PORT']}"
     start("-m", "routerweb.server")
-    wait_for(lambda: healthy(address), "the web server's first answer", 60)
+    until(lambda: healthy(address), "the web server's first answer")
     client = httpx.Client(base_url=address, headers={"Authorization": f"Bearer {key[0]}"}, timeout=10)
 
     untrained = client.post("/api/route/", json={"query": "where is my parcel"})
@@ -169,15 +161,15 @@ def test_a_folder_becomes_a_route(
 
     start("manage.py", "qcluster", Q_CLUSTER_NAME="train")
     manage(environment, "train", "--pool", "shop", "--queue", "--promote", "--set", "encoder=linear")
-    wait_for(lambda: run_status(environment) in ("done", "failed"), "the end of the run")
+    until(lambda: run_status(environment) in ("done", "failed"), "the end of the run")
     assert run_status(environment) == "done"
 
     def answered() -> dict | None:
         answer = client.post("/api/route/", json={"query": "hello, the parcel is late and also error 500 on login"})
         return answer.json() if answer.status_code == 200 else None
 
-    route = wait_for(answered, "an answer by the promoted model", 10)
-    assert isinstance(route, dict)
+    route = until(answered, "an answer by the promoted model")
+    assert route is not None
     assert route["agents"] == [1, 2]
     assert route["agent_names"] == ["Shipping", "Technical"]
     assert route["model"] == "shop-1"
@@ -195,12 +187,12 @@ def test_a_killed_worker_is_noticed_and_its_run_goes_on_with_another(
     start("-m", "routerweb.server")
     worker = start("manage.py", "qcluster", Q_CLUSTER_NAME="train")
     manage(environment, "train", "--pool", "shop", "--queue", "--set", "encoder=linear", "--set", "total_steps=2000000")
-    wait_for(lambda: run_status(environment) == "running", "the start of the run", 60)
+    until(lambda: run_status(environment) == "running", "the start of the run")
     os.killpg(worker.pid, signal.SIGKILL)
-    wait_for(lambda: run_status(environment) == "queued", "the run's return to the queue", 60)
+    until(lambda: run_status(environment) == "queued", "the run's return to the queue")
 
     start("manage.py", "qcluster", Q_CLUSTER_NAME="train")
-    wait_for(lambda: run_status(environment) == "running", "the run with another worker", 60)
+    until(lambda: run_status(environment) == "running", "the run with another worker")
     cancel = (
         "from training_app import runs; from training_app.models import Run; runs.cancel(Run.objects.get(), actor=None)"
     )

@@ -3,8 +3,6 @@
 import os
 import signal
 import threading
-import time
-from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
 
@@ -17,6 +15,7 @@ from django_q.models import OrmQ
 
 from datasets_app.models import Snapshot
 from tests.training_app.runs.conftest import TrainError, progress, result
+from tests.waiting import until
 from training_app import runs, tasks
 from training_app.models import Checkpoint, RouterModel, Run, RunEvent
 
@@ -30,14 +29,6 @@ def quick(settings, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.HEARTBEAT_SECONDS = 0.02
     monkeypatch.setattr(tasks, "REPORT_SECONDS", 0.0)
     monkeypatch.setattr(tasks, "CHECKPOINT_SECONDS", 0.0)
-
-
-def until(condition: Callable[[], object]) -> None:
-    for _ in range(1000):
-        if condition():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it did not happen within ten seconds")
 
 
 def test_a_run_becomes_a_model(run: Run, training: SimpleNamespace) -> None:
