@@ -228,8 +228,10 @@ class Router:
         if abstained:
             reason = "abstained"
         ids = self._ids
-        every = range(len(ids)) if mask is self._every else np.flatnonzero(mask).tolist()
-        scores = {ids[a]: p[a] for a in every}
+        if mask is self._every:
+            scores = dict(zip(ids, p, strict=True))
+        else:
+            scores = {ids[a]: p[a] for a in np.flatnonzero(mask).tolist()}
         return Route(tuple([ids[a] for a in order]), scores, confidence, steps, reason, abstained)
 
     # --------------------------------------------------------------------------------------------------- explaining
