@@ -62,9 +62,17 @@ class Grams:
     def __init__(self, grams: Sequence[str]) -> None:
         self._text = "".join(grams)
         self._ends = np.cumsum(np.fromiter(map(len, grams), np.int32, len(grams)), dtype=np.int32)
-        hashes = np.fromiter(map(hash, grams), np.int64, len(grams))
-        self._places = hashes.argsort(kind="stable").astype(np.int32)
-        self._hashes = hashes[self._places]
+        hashes = np.fromiter(map(hash, grams), np.int64, len(grams)).view(np.uint64)
+        places = hashes.argsort(kind="stable")
+        # As many buckets as there are hashes, or fewer by less than half: a bucket of the highest bits holds about one.
+        self._shift = np.uint64(64 - max(1, len(grams).bit_length() - 1))
+        buckets = hashes[places] >> self._shift
+        self._first = buckets.searchsorted(np.arange(2 ** (64 - int(self._shift)))).astype(np.int32)
+        longest = int(np.bincount(buckets.astype(np.intp)).max()) if len(grams) else 1
+        self._within = np.arange(longest, dtype=np.int32)
+        # Past the last hash stand some that belong to no text, so that every bucket can be read to the longest one's end.
+        self._places = np.concatenate([places.astype(np.int32), np.full(longest, -1, np.int32)])
+        self._hashes = np.concatenate([hashes[places], np.zeros(longest, np.uint64)])
 
     def __iter__(self) -> Iterator[str]:
         start = 0
@@ -73,13 +81,12 @@ class Grams:
             start = end
 
     def places(self, grams: Sequence[str]) -> IntArray:
-        """Of those that are known, their places, int32[...], in their order."""
-        if not len(self._hashes):
-            return _NONE
-        wanted = np.fromiter(map(hash, grams), np.int64, len(grams))
-        at = self._hashes.searchsorted(wanted)
-        at[at == len(self._hashes)] = 0
-        return self._places[at[self._hashes[at] == wanted]]
+        """The place of each, int32[len(grams)]; -1 of an unknown one."""
+        wanted = np.fromiter(map(hash, grams), np.int64, len(grams)).view(np.uint64)
+        at = self._first.take((wanted >> self._shift).view(np.intp))[:, None] + self._within
+        same = self._hashes.take(at) == wanted[:, None]
+        at = at[np.arange(len(at)), same.argmax(axis=1)]
+        return np.where(same.any(axis=1), self._places.take(at), np.int32(-1))
 
 
 class TfIdf:
@@ -117,18 +124,24 @@ class TfIdf:
     def characters(self) -> list[str]:
         return list(self._characters)
 
-    def _token(self, token: str) -> bytes:
-        """Feature indices of a token's character n-grams and single words, with repeats, as the bytes of int32[...]: they
-        are joined faster than arrays, and take a third of the memory."""
-        indices = (
-            self._characters.places(characters_of(token, *self.character_range)) + np.int32(self.border)
-        ).tobytes()
-        if self.word_range[0] == 1:
-            found = [i for i in map(self._words.get, _WORD.findall(token)) if i is not None]
-            indices += np.array(found, np.int32).tobytes()
-        if len(self._kept) < _KEPT_TOKENS and len(token) <= 40:
-            self._kept[token] = indices
-        return indices
+    def _new(self, tokens: Sequence[str]) -> dict[str, bytes]:
+        """By token the feature indices of its character n-grams and single words, with repeats, as the bytes of int32[...]:
+        they are joined faster than arrays, and take a third of the memory. All are looked up at once, and kept."""
+        grams = [characters_of(token, *self.character_range) for token in tokens]
+        places = self._characters.places([gram for found in grams for gram in found])
+        known = places >= 0
+        indices = (places[known] + np.int32(self.border)).tobytes()
+        ends = (4 * known.cumsum())[np.cumsum([len(found) for found in grams]) - 1].tolist()
+        pieces = {}
+        for token, start, end in zip(tokens, [0, *ends], ends, strict=False):
+            piece = indices[start:end]
+            if self.word_range[0] == 1:
+                words = [i for i in map(self._words.get, _WORD.findall(token)) if i is not None]
+                piece += np.array(words, np.int32).tobytes()
+            pieces[token] = piece
+            if len(self._kept) < _KEPT_TOKENS and len(token) <= 40:
+                self._kept[token] = piece
+        return pieces
 
     def _pieces(self, text: str) -> bytes:
         """Indices of all known n-grams of a text, with repeats, as the bytes of int32[...]."""
@@ -137,7 +150,8 @@ class TfIdf:
         try:
             pieces = b"".join([kept[token] for token in tokens])
         except KeyError:
-            pieces = b"".join([kept[token] if token in kept else self._token(token) for token in tokens])
+            new = self._new([token for token in dict.fromkeys(tokens) if token not in kept])
+            pieces = b"".join([new[token] if token in new else kept[token] for token in tokens])
         low, high = self.word_range
         if self.border and high >= 2:
             find = self._words.get
@@ -218,7 +232,7 @@ class TfIdf:
     def known_share(self, text: str) -> float:
         """The share of a text's character n-grams that training has seen, 0 to 1; 0 for a text without any."""
         grams = [g for token in text.lower().split() for g in characters_of(token, *self.character_range)]
-        return len(self._characters.places(grams)) / len(grams) if grams else 0.0
+        return float((self._characters.places(grams) >= 0).mean()) if grams else 0.0
 
     def name(self, index: int) -> str:
         """The n-gram of a feature, for people; a character n-gram is shown between dots, spaces as ␣."""
