@@ -243,7 +243,7 @@ def test_odd_texts_get_finite_margins(toy, text):
     np.testing.assert_allclose(margins[:1], fitted.logits([text]), atol=1e-5)
 
 
-def test_a_word_kept_from_another_text_scores_as_if_new(toy, monkeypatch):
+def test_a_word_kept_from_another_text_scores_as_if_new(toy):
     """Words of earlier texts, and a cache that starts again in the middle of one, change no margin."""
     fitted, texts, _ = toy
     fresh = SequenceMargins.from_tensors(fitted.config(), fitted.tensors())
@@ -251,18 +251,18 @@ def test_a_word_kept_from_another_text_scores_as_if_new(toy, monkeypatch):
     assert not fresh._products.of_word
     longest = max(len(set(split_words(text))) for text in texts[:40])
     for kept in (longest, longest - 1):  # with one less, the longest text finds no room at all
-        monkeypatch.setattr(sequence, "PROJECTIONS", kept)
+        fresh._room = kept
         for _ in range(2):
             alone = np.concatenate([fresh.logits([text]) for text in texts[:40]])
             np.testing.assert_allclose(alone, expected, atol=1e-5)
         assert 0 < len(fresh._products.of_word) <= kept
 
 
-def test_threads_that_learn_words_and_forget_them_score_as_one_does(toy, monkeypatch):
+def test_threads_that_learn_words_and_forget_them_score_as_one_does(toy):
     fitted, texts, _ = toy
     expected = fitted.logits(texts[:60])
-    monkeypatch.setattr(sequence, "PROJECTIONS", 16)
     fresh = SequenceMargins.from_tensors(fitted.config(), fitted.tensors())
+    fresh._room = 16
     rounds = [text for seed in range(8) for text in np.random.default_rng(seed).permutation(60).tolist()]
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(lambda row: fresh.logits([texts[row]])[0], rounds))

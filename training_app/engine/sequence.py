@@ -29,7 +29,7 @@ import unicodedata
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import accumulate, chain
 from math import log
 from typing import Any, ClassVar
 
@@ -50,8 +50,9 @@ NGRAM_SIZES = (3, 4, 5)
 MAX_NGRAMS = 32
 #: Vectors of unknown words kept for the next time. When full it starts again: no book-keeping on the hot path.
 CACHE = 20_000
-#: Words whose share of the first layer's product is kept, about 10 kB each: 20 MB at most.
-PROJECTIONS = 2_000
+#: Words whose share of the first layer's product is kept, about 10 kB each: 20 MB at most, or more in a pool of many agents, whose
+#: queries have more words and whose model is large beside them.
+PROJECTIONS, PROJECTIONS_PER_AGENT = 2_000, 40
 #: A longer run of characters without white space is taken apart each time.
 LONGEST_TOKEN = 40
 
@@ -78,10 +79,14 @@ def ngram_buckets(word: str, buckets: int) -> list[int]:
     is hashed like any other character.
     """
     marked = f"<{word}>"
+    data = marked.encode("utf-8", "surrogatepass")
+    ends: Sequence[int] = range(len(data) + 1)  # of each character
+    if len(data) > len(marked):
+        ends = list(accumulate((len(c.encode("utf-8", "surrogatepass")) for c in marked), initial=0))
     found = [
-        zlib.crc32(marked[start : start + size].encode("utf-8", "surrogatepass")) % buckets
+        zlib.crc32(data[start:end]) % buckets
         for size in NGRAM_SIZES
-        for start in range(len(marked) - size + 1)
+        for start, end in zip(ends, ends[size:], strict=False)
     ]
     return found[:MAX_NGRAMS]
 
@@ -144,15 +149,14 @@ class Products:
 
     `of_word` and `of_token` (what stands between white space) tell where a word's rows begin in `table` float32[rows,
     columns]: as many as `blank` has, forward places of the window, then backward ones; at row 0 stands no word. Rows are
-    written before they are told. The table has room for `PROJECTIONS` words from the start: what is not written yet takes
-    no memory.
+    written before they are told. The table has its room from the start: what is not written yet takes no memory.
     """
 
-    def __init__(self, blank: FloatArray) -> None:
-        """blank float32[2 * window, columns]: what no word adds."""
+    def __init__(self, blank: FloatArray, room: int) -> None:
+        """blank float32[2 * window, columns]: what no word adds; room for so many words."""
         self.of_word: dict[str, int] = {}
         self.of_token: dict[str, tuple[int, ...]] = {}
-        self.table = np.empty(((PROJECTIONS + 1) * len(blank), blank.shape[1]), np.float32)
+        self.table = np.empty(((room + 1) * len(blank), blank.shape[1]), np.float32)
         self.table[: len(blank)] = blank
 
     def add(self, words: Sequence[str], products: FloatArray) -> None:
@@ -207,7 +211,8 @@ class SequenceMargins:
         self._window = first.window
         self._no_word = [0] * (first.window // 2 + 1)
         self._parts = np.arange(2 * first.window)
-        self._products = Products(self._blank)
+        self._room = max(PROJECTIONS, PROJECTIONS_PER_AGENT * self.agents)
+        self._products = Products(self._blank, self._room)
         self._learning = threading.Lock()
 
     @property
@@ -250,10 +255,11 @@ class SequenceMargins:
     def _alone(self, text: str) -> tuple[FloatArray, None]:
         """The states of one text's words, float32[T, 1, states], from what earlier texts left."""
         products, end = self._products, self._no_word
+        tokens = _normal(text).split()
         try:
-            rows = list(chain(end, *map(products.of_token.__getitem__, _normal(text).split())))
+            rows = list(chain(end, *map(products.of_token.__getitem__, tokens)))
         except KeyError:
-            found = self._learn(text)
+            found = self._learn(tokens[:MAX_WORDS])
             if found is None:
                 return self._together([split_words(text)])[0], None
             products, rows = found
@@ -264,26 +270,28 @@ class SequenceMargins:
         rows += end
         return self._states(np.array(rows), products.table, order), None
 
-    def _learn(self, text: str) -> tuple[Products, list[int]] | None:
+    def _learn(self, tokens: Sequence[str]) -> tuple[Products, list[int]] | None:
         """The rows of a text's words in the kept products, with those words that were not there; None where there are
-        more than `PROJECTIONS` different ones."""
-        tokens = _normal(text).split()[:MAX_WORDS]
-        words_of = {token: _WORD.findall(token) for token in tokens}
-        words = list(dict.fromkeys(word for found in words_of.values() for word in found))
-        if len(words) > PROJECTIONS:
-            return None
+        more different ones than there is room for."""
         with self._learning:
             products = self._products
-            new = [word for word in words if word not in products.of_word]
-            if len(products.of_word) + len(new) > PROJECTIONS or len(products.of_token) > CACHE:
+            words_of = {token: _WORD.findall(token) for token in tokens if token not in products.of_token}
+            new = list({word: None for found in words_of.values() for word in found if word not in products.of_word})
+            if len(products.of_word) + len(new) > self._room or len(products.of_token) > CACHE:
                 # All is forgotten: no book-keeping on the hot path. Who still reads the old ones has them.
-                products, new = Products(self._blank), words
+                products = Products(self._blank, self._room)
+                words_of = {token: _WORD.findall(token) for token in tokens}
+                new = list(dict.fromkeys(chain.from_iterable(words_of.values())))
+                if len(new) > self._room:
+                    return None
             if new:
                 products.add(new, self._products_of(new))
-            rows_of = {token: tuple([products.of_word[word] for word in found]) for token, found in words_of.items()}
-            products.of_token |= {token: rows for token, rows in rows_of.items() if len(token) <= LONGEST_TOKEN}
+            of_word, of_token = products.of_word, products.of_token
+            rows_of = {token: tuple([of_word[word] for word in found]) for token, found in words_of.items()}
+            rows = list(chain(self._no_word, *[rows_of[t] if t in rows_of else of_token[t] for t in tokens]))
+            of_token.update([(token, own) for token, own in rows_of.items() if len(token) <= LONGEST_TOKEN])
             self._products = products
-        return products, [*self._no_word, *(row for token in tokens for row in rows_of[token])]
+        return products, rows
 
     def _together(self, texts: Sequence[Sequence[str]]) -> tuple[FloatArray, FloatArray | None]:
         """The states of the words of B texts, float32[T, B, states], and which words are true, float32[T, B, 1]."""
@@ -302,10 +310,7 @@ class SequenceMargins:
     def _products_of(self, words: Sequence[str]) -> FloatArray:
         """What each word adds to the first layer's product, float32[W * 2 * window, columns]: to each direction, from each
         place of the window, the bias with the word itself."""
-        vectors = np.empty((len(words), len(self._first)), np.float32)
-        for row, word in enumerate(words):
-            vectors[row] = self._vector(word)
-        products: FloatArray = (vectors @ self._first).reshape(-1, *self._blank.shape)
+        products: FloatArray = (self._vectors_of(words) @ self._first).reshape(-1, *self._blank.shape)
         products += self._blank
         return products.reshape(-1, self._blank.shape[1])
 
@@ -326,20 +331,36 @@ class SequenceMargins:
             states = recur(gates, states if len(gates) == 3 else None)
         return states.reshape(-1, half).take(order.back, axis=0).reshape(total, batch, -1)
 
-    def _vector(self, word: str) -> NDArray[Any]:
-        """The vector [D] of a word, known or not."""
-        row = self._row.get(word)
-        if row is not None:
-            vector: NDArray[Any] = self._vectors[row]
-            return vector
-        seen = self._seen.get(word)
-        if seen is None:
-            buckets = ngram_buckets(word, self._ngrams.shape[0])
-            seen = self._unknown + self._ngrams[buckets].astype(np.float32).mean(axis=0)
+    def _vectors_of(self, words: Sequence[str]) -> FloatArray:
+        """The vectors float32[W, D] of W words, known or not."""
+        vectors = np.empty((len(words), len(self._first)), np.float32)
+        strange = []
+        for place, word in enumerate(words):
+            row = self._row.get(word)
+            vector = self._seen.get(word) if row is None else self._vectors[row]
+            if vector is None:
+                strange.append(place)
+            else:
+                vectors[place] = vector
+        if strange:
+            found = self._from_ngrams([words[place] for place in strange])
+            vectors[strange] = found
             if len(self._seen) >= CACHE:
                 self._seen = {}
-            self._seen[word] = seen
-        return seen
+            self._seen |= {words[place]: vector for place, vector in zip(strange, found, strict=True)}
+        return vectors
+
+    def _from_ngrams(self, words: Sequence[str]) -> FloatArray:
+        """The vectors float32[W, D] of W words that are not known."""
+        buckets = [ngram_buckets(word, len(self._ngrams)) for word in words]
+        sizes = np.fromiter(map(len, buckets), np.intp, len(buckets))
+        parts = self._ngrams.take(np.fromiter(chain.from_iterable(buckets), np.intp, sizes.sum()), axis=0)
+        starts = np.zeros_like(sizes)
+        sizes[:-1].cumsum(out=starts[1:])
+        found: FloatArray = np.add.reduceat(parts.astype(np.float32), starts, axis=0)
+        found /= sizes[:, None]
+        found += self._unknown
+        return found
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """All arrays, by name, C-contiguous: float16 vectors, float32 for the rest."""
