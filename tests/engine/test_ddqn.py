@@ -10,7 +10,7 @@ import torch
 from training_app.engine.config import Config
 from training_app.engine.ddqn import Queries, SharedNetwork, Values, _prefixes, double_dqn_targets, learn
 from training_app.engine.env import RoutingEnv, jaccard
-from training_app.engine.policy import PlainPolicy, SharedPolicy, greedy, load_policy
+from training_app.engine.policy import SHORTLIST, PlainPolicy, SharedPolicy, greedy, load_policy
 
 QUICK = {"total_steps": 300, "epsilon_decay_steps": 150, "val_eval_freq": 100, "learning_rate": 0.01}
 
@@ -185,22 +185,40 @@ def random_policy(seed: int, agents: int, stop: bool, extra: int = 0, hidden: tu
 
 @pytest.mark.parametrize("stop", [False, True])
 @pytest.mark.parametrize("limits", [(0, 0), (2, 0), (0, 2), (1, 3), (0, 9)])
-@pytest.mark.parametrize("hidden", [(), (8,), (8, 8)])
-def test_one_query_walks_as_a_batch_does(stop: bool, limits: tuple[int, int], hidden: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    ("agents", "hidden"), [(6, ()), (6, (8,)), (6, (8, 8)), (SHORTLIST, (8,)), (SHORTLIST + 9, (8, 8))]
+)
+def test_one_query_walks_as_a_batch_does(
+    stop: bool, limits: tuple[int, int], agents: int, hidden: tuple[int, ...]
+) -> None:
     rng = np.random.default_rng(0)
     low, high = limits
     for seed in range(10):
-        policy = random_policy(seed, 6, stop, hidden=hidden)
-        x = (4 * rng.normal(size=(20, 6))).astype(np.float32)
-        available = rng.random((20, 6)) < 0.8
+        policy = random_policy(seed, agents, stop, hidden=hidden)
+        x = (4 * rng.normal(size=(20, agents))).astype(np.float32)
+        available = rng.random((20, agents)) < 0.8
         none = np.zeros((20, 0), np.float32)
         chosen, order, steps = greedy(policy, x, none, available, min_agents=low, max_agents=high, margin=0.1)
         for i in range(20):
             walk, count, full = policy.walk(x[i], available[i], min_agents=low, max_agents=high, margin=0.1)
             assert walk == [a for a in order[i].tolist() if a >= 0]
+            assert sorted(walk) == np.flatnonzero(chosen[i]).tolist()
             assert count == steps[i]
-            assert full == (high != 0 and high <= 6 and len(walk) == high)
+            assert full == (high != 0 and high <= agents and len(walk) == high)
         assert not (chosen & ~available).any()
+
+
+def test_in_a_large_pool_each_agent_is_one_of_the_likeliest_left() -> None:
+    agents = SHORTLIST + 20
+    # f = -x_a: the least likely agent is worth most, and all are worth more than STOP.
+    first = np.zeros((9, 1), np.float32)
+    first[0] = -1
+    policy = SharedPolicy(((first, np.full(1, 2, np.float32)),))
+    x = np.linspace(3, -3, agents, dtype=np.float32)[::-1].copy()  # the last agent is the likeliest
+    walk, _, _ = policy.walk(x, np.ones(agents, np.bool_))
+    first_taken, *others = walk
+    assert first_taken == agents - SHORTLIST
+    assert others == [*range(agents - SHORTLIST - 1, -1, -1), *range(agents - SHORTLIST + 1, agents)]
 
 
 def test_policies_load_as_they_were_saved() -> None:

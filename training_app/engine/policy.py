@@ -18,19 +18,26 @@ from training_app.engine.scorers import BoolArray, FloatArray
 from training_app.engine.threshold import ThresholdPolicy
 
 #: Action values of some rows of fixed queries, see `SharedPolicy.fixed`.
-FixedQueries = Callable[[NDArray[np.int64], BoolArray], tuple[FloatArray, FloatArray]]
+FixedQueries = Callable[[NDArray[np.int64], BoolArray, int], tuple[FloatArray, FloatArray]]
 
 CONTEXT = 7  # numbers that describe a state as a whole, see `context`
 PER_AGENT = 2  # numbers that describe one agent in it
 GRAIN = np.float32(4096)  # values are compared in steps of 1/4096, so that ties fall alike in a batch and alone
 LIMIT = 8.0  # log-odds beyond this say nothing more
 BARRED = -1e9  # the value of an agent that may not be taken
+#: In a larger pool a shared policy chooses each agent among so many of those that are left, the likeliest. It sees all.
+SHORTLIST = 32
 _ZERO = np.zeros((), np.float32)
 
 
 def probabilities(x: FloatArray, available: BoolArray) -> FloatArray:
     """p(agent needed) from log-odds, 0 for agents that are not available. float32[B, A]."""
     return np.where(available, 1 / (1 + np.exp(-np.clip(x, -LIMIT, LIMIT))), 0).astype(np.float32)
+
+
+def likeliest_first(x: FloatArray, available: BoolArray) -> NDArray[np.int64]:
+    """The places of agents by falling log-odds, int64[..., A], those that are not available at the end."""
+    return np.where(available, -x, np.inf).argsort(axis=-1, kind="stable")
 
 
 def context(p: FloatArray, none: FloatArray, selected: BoolArray) -> FloatArray:
@@ -120,6 +127,15 @@ class SharedPolicy:
         the limit ended it). x float32[A], available bool[A]. The same answer as `greedy`, without a batch's cost: the
         context is kept as seven numbers that each step updates, and all arrays are made once.
         """
+        if len(x) > SHORTLIST:
+            ranked = likeliest_first(x, available)
+            order, steps, full = self._walk(x[ranked], available[ranked], min_agents, max_agents, margin)
+            return ranked[order].tolist() if order else [], steps, full
+        return self._walk(x, available, min_agents, max_agents, margin)
+
+    def _walk(
+        self, x: FloatArray, available: BoolArray, min_agents: int, max_agents: int, margin: float
+    ) -> tuple[list[int], int, bool]:
         by_agent, by_state, rest = self._single
         clipped = x.clip(-LIMIT, LIMIT)
         p = np.exp(-clipped)
@@ -135,23 +151,26 @@ class SharedPolicy:
         layers = [(weights, np.empty((len(x), *weights.shape[1:]), np.float32)) for weights in rest]
         first, state = np.empty_like(projected), np.empty(CONTEXT, np.float32)
         p_of: list[float] = p.tolist()
-        by_p: list[int] = (-p).argsort(kind="stable").tolist()
+        by_p = range(len(x)) if len(x) > SHORTLIST else (-p).argsort(kind="stable").tolist()
         taken = bytearray(len(x))
         total, none = sum(p_of), float(np.exp(np.log1p(-p).sum()))
         hits, count, top, grain = 0.0, 0, 0, float(GRAIN)
         limit = min(len(x), max_agents) if max_agents else len(x)
         order: list[int] = []
         while count < limit:
+            short = (
+                count + SHORTLIST
+            )  # of a larger pool, whose agents stand in order here, those taken are among so many
             while taken[by_p[top]]:
                 top += 1
             left = max(total - hits, 0.0)
             state[:] = (
                 log1p(hits), log1p(left), log1p(count), hits / (count + left + 1e-3), p_of[by_p[top]], none, count > 0,
             )  # fmt: skip
-            hidden = np.add(projected, state.dot(by_state), out=first)
+            hidden = np.add(projected[:short], state.dot(by_state), out=first[:short])
             for weights, values in layers:
                 np.maximum(hidden, _ZERO, out=hidden)
-                hidden = np.dot(hidden, weights, out=values)
+                hidden = np.dot(hidden, weights, out=values[:short])
             np.rint(hidden, out=hidden)
             best = int(hidden.argmax())
             value = float(hidden[best]) / grain
@@ -173,15 +192,15 @@ class SharedPolicy:
 
     def fixed(self, x: FloatArray, extra: FloatArray, available: BoolArray) -> FixedQueries:
         """`values` of B queries for a whole walk: what does not change from step to step is computed once. The result
-        is called with (the rows still walking int64[b], their selected agents bool[b, A])."""
+        is called with (the rows still walking int64[b], their selected agents bool[b, A], how many agents to value)."""
         p = probabilities(x, available)
         none = np.exp(np.log1p(-p).sum(axis=-1))
         own = np.stack([np.clip(x, -LIMIT, LIMIT) / LIMIT, p], axis=-1).astype(np.float32)
         projected = own @ self.layers[0][0][:PER_AGENT]
 
-        def values(rows: NDArray[np.int64], selected: BoolArray) -> tuple[FloatArray, FloatArray]:
+        def values(rows: NDArray[np.int64], selected: BoolArray, first: int) -> tuple[FloatArray, FloatArray]:
             shared = np.concatenate([context(p[rows], none[rows], selected), extra[rows]], axis=-1)
-            return self._rest(projected[rows], shared)
+            return self._rest(projected[rows, :first], shared)
 
         return values
 
@@ -228,7 +247,7 @@ class PlainPolicy:
 
     def fixed(self, x: FloatArray, extra: FloatArray, available: BoolArray) -> FixedQueries:
         """As `SharedPolicy.fixed`."""
-        return lambda rows, selected: self.values(x[rows], extra[rows], selected, available[rows])
+        return lambda rows, selected, first: self.values(x[rows], extra[rows], selected, available[rows])
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         return _named(self.layers, "q")
@@ -299,8 +318,17 @@ def greedy(
     size = max(1, 4096 // agents)
     for at in range(0, count, size):
         here = slice(at, at + size)
-        parts = (selected[here], order[here], steps[here])
-        _walk_slice(policy, x[here], extra[here], available[here], min_agents, limit, margin, parts)
+        if not (isinstance(policy, SharedPolicy) and agents > SHORTLIST):
+            parts = (selected[here], order[here], steps[here])
+            _walk_slice(policy, x[here], extra[here], available[here], min_agents, limit, margin, parts)
+            continue
+        ranked = likeliest_first(x[here], available[here])
+        parts = (selected[here].copy(), order[here], steps[here])
+        ranked_x: FloatArray = np.take_along_axis(x[here], ranked, axis=1)
+        ranked_available: BoolArray = np.take_along_axis(available[here], ranked, axis=1)
+        _walk_slice(policy, ranked_x, extra[here], ranked_available, min_agents, limit, margin, parts)
+        np.put_along_axis(selected[here], ranked, parts[0], axis=1)
+        order[here] = np.where(order[here] < 0, -1, np.take_along_axis(ranked, order[here].clip(0), axis=1))
     return selected, order, steps
 
 
@@ -314,16 +342,20 @@ def _walk_slice(
     margin: float,
     out: tuple[BoolArray, NDArray[np.int64], NDArray[np.int64]],
 ) -> None:
+    """Write one slice's part of what `greedy` returns; x and available of a shared policy with more agents than SHORTLIST stand
+    in order of their log-odds."""
     selected, order, steps = out
     active = np.arange(len(x))
     values = policy.fixed(x, extra, available)
+    agents = available.shape[1]
     for step in range(limit + 1):
         if step == limit:
             steps[active] = step
             return
+        first = min(agents, step + SHORTLIST) if isinstance(policy, SharedPolicy) else agents
         chosen = selected[active]
-        q, stop = values(active, chosen)
-        q = np.where(available[active] & ~chosen, np.rint(q * GRAIN), -np.inf)
+        q, stop = values(active, chosen, first)
+        q = np.where(available[active, :first] & ~chosen[:, :first], np.rint(q * GRAIN), -np.inf)
         best = q.argmax(axis=1)
         value = q[np.arange(len(active)), best] / GRAIN
         go = (value > stop + margin) if step >= min_agents else np.isfinite(value)

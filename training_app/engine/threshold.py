@@ -45,10 +45,10 @@ class ThresholdPolicy:
 
     def fixed(
         self, x: FloatArray, extra: FloatArray, available: BoolArray
-    ) -> Callable[[NDArray[np.int64], BoolArray], tuple[FloatArray, FloatArray]]:
+    ) -> Callable[[NDArray[np.int64], BoolArray, int], tuple[FloatArray, FloatArray]]:
         """`values` for a whole walk, as of the other policies."""
         above = x - self.thresholds
-        return lambda rows, selected: (above[rows], np.zeros(len(rows), np.float32))
+        return lambda rows, selected, first: (above[rows, :first], np.zeros(len(rows), np.float32))
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         return {"thresholds": np.ascontiguousarray(self.thresholds, np.float32)}
