@@ -10,10 +10,14 @@ HERE = Path(__file__).parent
 NO_DATABASE = (HERE / "engine", HERE / "browser")
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(folder in item.path.parents for folder in NO_DATABASE):
             item.add_marker(pytest.mark.any_database)
+    # Files with the longest tests first: with one of them at the end, the other process would have nothing to do.
+    long = {item.path for item in items if any(item.get_closest_marker(name) for name in ("browser", "process"))}
+    items.sort(key=lambda item: item.path not in long)
 
 
 @pytest.fixture(scope="session")

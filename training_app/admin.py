@@ -101,12 +101,13 @@ class RouterModelAdmin(ReadOnlyAdmin):
     search_fields = ("pool__slug", "=version", "artifact_digest")
     actions = ("make_active",)
     ordering = ("pool", "-version")
+    # A scorecard holds every error; its page shows it, and is a link away.
+    exclude = ("scorecard",)
+    readonly_fields = ("page_link",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[RouterModel]:
         found: QuerySet[RouterModel] = super().get_queryset(request)
-        match = request.resolver_match
-        # A list shows no scorecard, and a scorecard holds every error.
-        return found.defer("scorecard", "roster") if match and (match.url_name or "").endswith("changelist") else found
+        return found.defer("scorecard", "roster")
 
     @admin.display(description=_("state"), ordering="state")
     def state_word(self, model: RouterModel) -> SafeString | str:

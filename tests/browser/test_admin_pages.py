@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from django.contrib import admin
 from django.contrib.auth.models import User
 from django.test import RequestFactory
@@ -17,12 +16,11 @@ from agents_app import keys
 from agents_app.models import Pool
 from datasets_app import bulk, imports
 from datasets_app.models import Dataset, Query
+from tests.browser.axe import COLOURS, findings
 from tests.browser.test_everybody import trained_pool  # noqa: F401
 from tests.browser.test_review import worked  # noqa: F401
 
-LIGHT = {"resultTypes": ["violations"]}
-#: What a colour decides; all else was found in light already. All lists are drawn by one template, and all forms by another.
-DARK = {"resultTypes": ["violations"], "runOnly": ["color-contrast", "link-in-text-block"]}
+#: All lists are drawn by one template, and all forms by another.
 IN_DARK = ("index", "Query list", "Query form", "User form", "RouterModel form")
 
 
@@ -72,16 +70,15 @@ def addresses(user: User) -> dict[str, str]:
 def test_every_list_and_form_of_the_admin_can_be_used_by_everybody(sign_in, filled):
     page = sign_in(filled).new_page()
     page.set_default_timeout(60_000)
-    axe = Axe()
     wrong: dict[str, list[str]] = {}
     for what, path in addresses(filled).items():
         answer = page.goto(path)
         assert answer is not None
         assert answer.status == 200, what
-        for scheme, options in (("light", LIGHT), ("dark", DARK))[: 1 + (what in IN_DARK)]:
-            page.evaluate("dark => document.documentElement.classList.toggle('dark', dark)", scheme == "dark")
-            for found in axe.run(page, options=options).response["violations"]:
-                if found["impact"] in ("serious", "critical"):
-                    shown = [node["html"][:200] for node in found["nodes"][:3]]
-                    wrong.setdefault(f"{what} ({scheme})", []).append(f"{found['id']}: {found['help']}: {shown}")
+        found = findings(page)
+        if what in IN_DARK:
+            page.evaluate("document.documentElement.classList.add('dark')")
+            found += [f"dark: {one}" for one in findings(page, COLOURS)]
+        if found:
+            wrong[what] = found
     assert wrong == {}

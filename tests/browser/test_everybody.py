@@ -14,8 +14,8 @@ from agents_app import keys
 from agents_app.models import Agent, Pool
 from datasets_app import labels, snapshots
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
+from tests.browser.axe import COLOURS, findings
 from tests.browser.conftest import overflow
-from tests.browser.test_labeling import findings
 from tests.browser.test_review import worked  # noqa: F401
 from tests.training_app.serving import trained
 from training_app import decisions, registry
@@ -114,7 +114,7 @@ def test_every_page_with_a_name_can_be_used_by_everybody(sign_in, everything):
         found = findings(page)
         page.set_viewport_size({"width": 320, "height": 640})
         page.evaluate("document.documentElement.classList.add('dark')")
-        found += [f"dark: {one}" for one in findings(page)]
+        found += [f"dark: {one}" for one in findings(page, COLOURS)]
         if overflow(page):
             found.append(f"{overflow(page)} px too wide at 320")
         if found:

@@ -4,12 +4,12 @@ import re
 from collections import Counter
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from agents_app.models import Agent, Pool
 from datasets_app import labels, queue
 from datasets_app.models import Assignment, Dataset, Label, Query, QueueSettings, SplitGroup, group_hash, text_hash
+from tests.browser.axe import findings
 from tests.browser.conftest import overflow
 
 LABEL = "/p/big/label/"
@@ -289,13 +289,3 @@ def test_it_can_be_used_by_everybody(sign_in, person, scheme):
     page.set_viewport_size({"width": 320, "height": 640})
     assert overflow(page) == 0
     assert findings(page) == []
-
-
-def findings(page) -> list[str]:
-    """What axe-core finds that is serious or critical, in words."""
-    page.wait_for_timeout(150)
-    return [
-        f"{found['id']}: {found['help']}: {[node['html'][:200] for node in found['nodes'][:3]]}"
-        for found in Axe().run(page).response["violations"]
-        if found["impact"] in ("serious", "critical")
-    ]

@@ -6,8 +6,9 @@ from playwright.sync_api import expect
 from agents_app import pools
 from datasets_app import disagreement, labels, prelabel, prompts, queue
 from datasets_app.models import Label, Query
+from tests.browser.axe import COLOURS, findings
 from tests.browser.conftest import overflow
-from tests.browser.test_labeling import LABEL, findings, make_pool, press, wait_saved
+from tests.browser.test_labeling import LABEL, make_pool, press, wait_saved
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_every_variant_of_a_page_can_be_used_by_everybody(sign_in, person, worke
     for path in VARIANTS:
         page.set_viewport_size({"width": 1280, "height": 800})
         page.goto(f"/p/big/{path}")
-        found = findings(page)
+        found = findings(page, COLOURS if scheme == "dark" else None)
         page.set_viewport_size({"width": 320, "height": 640})
         if overflow(page):
             found.append(f"{overflow(page)} px too wide at 320")

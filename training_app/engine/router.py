@@ -228,10 +228,10 @@ class Router:
         if abstained:
             reason = "abstained"
         ids = self._ids
-        if mask is self._every:
-            scores = dict(zip(ids, p, strict=True))
-        else:
-            scores = {ids[a]: p[a] for a in np.flatnonzero(mask).tolist()}
+        taken = (
+            zip(ids, p, strict=True) if mask is self._every else [(ids[a], p[a]) for a in np.flatnonzero(mask).tolist()]
+        )
+        scores = dict(taken)
         return Route(tuple([ids[a] for a in order]), scores, confidence, steps, reason, abstained)
 
     # --------------------------------------------------------------------------------------------------- explaining
