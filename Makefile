@@ -39,8 +39,8 @@ worker: setup ## The two job clusters alone: training, and everything else
 	@exec $(MANAGE) up worker
 
 test: $(VENV)/.installed-dev ## The whole test suite: on SQLite, then on a PostgreSQL server of its own
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
-	@$(BIN)/python -m tests.on_postgresql -n 3 --dist loadfile --no-loadscope-reorder -m "not any_database"
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m tests.on_postgresql -n 2 --dist loadfile --no-loadscope-reorder -m "not any_database"
 
 lint: $(VENV)/.installed-dev ## Formatting, lint, types, and the one-way imports
 	@$(BIN)/ruff format --check .

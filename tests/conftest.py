@@ -5,19 +5,46 @@ import shutil
 from pathlib import Path
 
 import pytest
+from django.conf import settings
+
+from tests import migrated
 
 HERE = Path(__file__).parent
 NO_DATABASE = (HERE / "engine", HERE / "browser")
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if any(folder in item.path.parents for folder in NO_DATABASE):
+        item.add_marker(pytest.mark.any_database)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if any(folder in item.path.parents for folder in NO_DATABASE):
-            item.add_marker(pytest.mark.any_database)
     # Files with the longest tests first: with one of them at the end, the other process would have nothing to do.
     long = {item.path for item in items if any(item.get_closest_marker(name) for name in ("browser", "process"))}
     items.sort(key=lambda item: item.path not in long)
+
+
+@pytest.fixture(scope="session")
+def migrated_sqlite(request: pytest.FixtureRequest) -> Path:
+    """An SQLite file with all migrations applied: to be copied."""
+    return migrated.sqlite(request.config.cache.mkdir("migrated"))
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix: None, request: pytest.FixtureRequest
+) -> None:
+    """The tests' own database on SQLite is a copy of it; on PostgreSQL the settings name a template."""
+    test = settings.DATABASES["default"].get("TEST", {})
+    if settings.DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+        migrated.copy(request.getfixturevalue("migrated_sqlite"), Path(test["NAME"]))
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """What has been copied is migrated further, not made anew."""
+    return bool(settings.DATABASES["default"]["ENGINE"].endswith("sqlite3"))
 
 
 @pytest.fixture(scope="session")

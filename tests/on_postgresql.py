@@ -18,6 +18,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from tests import migrated
 
 
 def binary(name: str) -> str | None:
@@ -119,9 +122,15 @@ def _await_port(port: int, process: subprocess.Popen, log: Path) -> None:
 
 
 def main(arguments: list[str]) -> int:
+    import psycopg
+
     try:
         with server() as url:
-            environment = {**os.environ, "DATABASE_URL": url}
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute("CREATE DATABASE migrated")
+            with tempfile.TemporaryDirectory() as data:
+                migrated.migrate(urlunsplit(urlsplit(url)._replace(path="/migrated")), Path(data))
+            environment = {**os.environ, "DATABASE_URL": url, "MIGRATED_DATABASE": "migrated"}
             return subprocess.run([sys.executable, "-m", "pytest", *arguments], env=environment).returncode
     except FileNotFoundError as error:
         print(f"SKIPPED the tests on PostgreSQL: {error}")

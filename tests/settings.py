@@ -24,3 +24,5 @@ EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     # A file, not memory: threads and processes of a test share it, with WAL and immediate transactions as in real use.
     DATABASES["default"]["TEST"] = {"NAME": str(DATA_DIR / "test.sqlite3")}
+elif "MIGRATED_DATABASE" in os.environ:
+    DATABASES["default"]["TEST"] = {"TEMPLATE": os.environ["MIGRATED_DATABASE"]}

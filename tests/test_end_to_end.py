@@ -19,6 +19,7 @@ from urllib.parse import urlsplit, urlunsplit
 import httpx
 import pytest
 
+from tests import migrated
 from tests.waiting import until
 
 ROOT = Path(__file__).parent.parent
@@ -63,7 +64,7 @@ def free_port() -> int:
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
+def environment(tmp_path: Path, request: pytest.FixtureRequest) -> dict[str, str]:
     """The environment of a fresh installation, its database migrated."""
     values = {
         **{name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ},
@@ -77,17 +78,12 @@ def environment(tmp_path: Path) -> dict[str, str]:
     }
     (tmp_path / "data").mkdir()
     if os.environ.get("DATABASE_URL", "").startswith("postgres"):
-        values["DATABASE_URL"] = fresh_postgresql(os.environ["DATABASE_URL"], f"e2e_{values['PORT']}")
-    manage(values, "migrate", "--verbosity", "0")
+        server, name = os.environ["DATABASE_URL"], f"e2e_{values['PORT']}"
+        migrated.postgresql(server, name)
+        values["DATABASE_URL"] = urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
+    else:
+        migrated.copy(request.getfixturevalue("migrated_sqlite"), tmp_path / "data" / "routerweb.sqlite3")
     return values
-
-
-def fresh_postgresql(url: str, name: str) -> str:
-    import psycopg
-
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
 
 
 def manage(environment: dict[str, str], *arguments: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -228,10 +229,8 @@ class Router:
         if abstained:
             reason = "abstained"
         ids = self._ids
-        taken = (
-            zip(ids, p, strict=True) if mask is self._every else [(ids[a], p[a]) for a in np.flatnonzero(mask).tolist()]
-        )
-        scores = dict(taken)
+        found = zip(ids, p, strict=True)
+        scores = dict(found if mask is self._every else compress(found, mask.tolist()))
         return Route(tuple([ids[a] for a in order]), scores, confidence, steps, reason, abstained)
 
     # --------------------------------------------------------------------------------------------------- explaining

@@ -6,7 +6,6 @@ import threading
 from collections import Counter
 from datetime import timedelta
 
-import pytest
 from django.contrib.auth.models import Group, User
 from django.db import OperationalError, connections
 from django.utils import timezone
@@ -172,13 +171,12 @@ def test_the_evaluation_sample_is_drawn_at_random_whatever_the_order(pool, plain
 # ------------------------------------------------------------------------------------------------- twenty people at once
 
 
-@pytest.fixture
-def busy(transactional_db: None) -> tuple[Pool, list[User]]:
-    """A pool of 200 queries that two people each are to answer, and twenty labelers."""
+def busy(count: int, items: int) -> tuple[Pool, list[User]]:
+    """A pool of queries that two people each are to answer, and its labelers."""
     pool = Pool.objects.create(slug="busy", name="Busy", next_agent_number=3)
     Agent.objects.bulk_create([Agent(pool=pool, number=n, code=f"A{n}", name=f"Agent {n}") for n in range(3)])
     dataset = Dataset.objects.create(pool=pool, name="Queries")
-    for n in range(200):
+    for n in range(items):
         text = f"query {n}"
         group = SplitGroup.objects.create(pool=pool, key=group_hash(text))
         Query.objects.create(dataset=dataset, text=text, text_hash=text_hash(text), group=group)
@@ -186,7 +184,7 @@ def busy(transactional_db: None) -> tuple[Pool, list[User]]:
     settings.overlap, settings.overlap_share = 2, 1.0
     settings.save()
     queue.fill(pool)
-    people = [User.objects.create(username=f"p{n}") for n in range(20)]
+    people = [User.objects.create(username=f"p{n}") for n in range(count)]
     Group.objects.get_or_create(name="labeler")[0].user_set.set(people)
     return pool, people
 
@@ -226,20 +224,20 @@ def work_off(pool: Pool, user: User, number: int) -> None:
                 )
 
 
-def check_every_item_has_its_two_labels() -> None:
+def check_every_item_has_its_two_labels(items: int) -> None:
     current = Label.objects.filter(superseded_at__isnull=True)
     per_query = Counter(current.values_list("query_id", flat=True))
-    assert len(per_query) == 200, "none lost"
+    assert len(per_query) == items, "none lost"
     assert set(per_query.values()) == {2}, "none twice"
-    assert len(set(current.values_list("query_id", "author_id"))) == 400
-    assert Label.objects.count() == 400, "a submit that arrives twice is one label"
+    assert len(set(current.values_list("query_id", "author_id"))) == 2 * items
+    assert Label.objects.count() == 2 * items, "a submit that arrives twice is one label"
     assert set(QueueItem.objects.values_list("needed", "taken")) == {(2, 2)}
     assert set(Assignment.objects.values_list("state", flat=True)) == {"done"}
 
 
-def test_twenty_people_two_hundred_items_overlap_two(busy):
+def test_people_in_threads_of_one_process_overlap_two(transactional_db):
     """Every item gets exactly two labels, of two different people, whoever skips, dawdles or sends a submit twice."""
-    pool, people = busy
+    pool, people = busy(8, 40)
     barrier = threading.Barrier(len(people))
     errors: list[BaseException] = []
 
@@ -258,7 +256,7 @@ def test_twenty_people_two_hundred_items_overlap_two(busy):
     for thread in threads:
         thread.join()
     assert errors == []
-    check_every_item_has_its_two_labels()
+    check_every_item_has_its_two_labels(40)
 
 
 def _work_alone(pool: Pool, user: User, number: int, barrier) -> None:
@@ -267,9 +265,9 @@ def _work_alone(pool: Pool, user: User, number: int, barrier) -> None:
     work_off(pool, user, number)
 
 
-def test_twenty_processes_two_hundred_items_overlap_two(busy):
+def test_twenty_people_two_hundred_items_overlap_two(transactional_db):
     """The same with a process for each person, as behind several web servers."""
-    pool, people = busy
+    pool, people = busy(20, 200)
     context = multiprocessing.get_context("fork")
     barrier = context.Barrier(len(people))
     connections.close_all()  # a child must not speak over the parent's connection
@@ -279,4 +277,4 @@ def test_twenty_processes_two_hundred_items_overlap_two(busy):
     for worker in workers:
         worker.join(300)
     assert [worker.exitcode for worker in workers] == [0] * 20
-    check_every_item_has_its_two_labels()
+    check_every_item_has_its_two_labels(200)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import migrated
 from tests.training_app.serving import trained
 
 ROOT = Path(__file__).parents[3]
@@ -22,8 +23,6 @@ ROOT = Path(__file__).parents[3]
 PREPARE = """
 import django
 django.setup()
-from django.core.management import call_command
-call_command("migrate", verbosity=0)
 from agents_app import keys, pools
 from training_app import registry
 pool = pools.create_pool("Support", "support")
@@ -54,9 +53,10 @@ def python(folder: Path, *words: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The folder of an installation with an active model, and a key: to be copied, since its migrations take seconds."""
+def prepared(tmp_path_factory: pytest.TempPathFactory, migrated_sqlite: Path) -> tuple[Path, str]:
+    """The folder of an installation with an active model, and a key: to be copied, since making it takes seconds."""
     folder = tmp_path_factory.mktemp("prepared")
+    migrated.copy(migrated_sqlite, folder / "web.sqlite3")
     (folder / "model.zip").write_bytes(trained.result().artifact)
     return folder, python(folder, "-c", PREPARE)
 

@@ -10,6 +10,7 @@ import pytest
 
 from agents_app import pools
 from agents_app.models import Agent, Pool
+from tests import migrated
 from tests.training_app.serving import trained
 from tests.training_app.serving.served import application
 from training_app import decisions, registry, serving
@@ -24,8 +25,6 @@ import django
 django.setup()
 from django.conf import settings
 settings.ALLOWED_HOSTS.append("testserver")
-from django.core.management import call_command
-call_command("migrate", verbosity=0)
 from django.contrib.auth.models import User
 from django.test import Client
 from agents_app import keys, pools
@@ -60,7 +59,8 @@ print(json.dumps({"answer": answer.json(), "batch": batch.json(), "pages": seen,
 
 @pytest.mark.process
 @pytest.mark.any_database
-def test_a_web_process_imports_neither_torch_nor_scikit_learn(tmp_path):
+def test_a_web_process_imports_neither_torch_nor_scikit_learn(tmp_path, migrated_sqlite):
+    migrated.copy(migrated_sqlite, tmp_path / "web.sqlite3")
     (tmp_path / "model.zip").write_bytes(trained.result().artifact)
     (tmp_path / "scorecard.json").write_text(json.dumps(trained.result().scorecard))
     environment = {
@@ -83,8 +83,6 @@ LEAN = """
 import json, sys
 import django
 django.setup()
-from django.core.management import call_command
-call_command("migrate", verbosity=0)
 import routerweb.wsgi as wsgi
 def call(path):
     environ = {"REQUEST_METHOD": "GET", "PATH_INFO": path, "HTTP_HOST": "127.0.0.1", "SERVER_NAME": "127.0.0.1", "SERVER_PORT": "80"}
@@ -101,7 +99,8 @@ print(json.dumps({"health": health, "lean": lean, "login": call("/login/"), "ful
 
 @pytest.mark.process
 @pytest.mark.any_database
-def test_a_web_process_loads_the_pages_when_the_first_is_asked_for(tmp_path):
+def test_a_web_process_loads_the_pages_when_the_first_is_asked_for(tmp_path, migrated_sqlite):
+    migrated.copy(migrated_sqlite, tmp_path / "web.sqlite3")
     environment = {
         **os.environ, "DJANGO_SETTINGS_MODULE": "routerweb.settings", "DATA_DIR": str(tmp_path), "SECRET_KEY": "test",
         "PLAIN_HTTP": "1", "DATABASE_URL": f"sqlite:///{tmp_path / 'web.sqlite3'}", "PYTHONPATH": str(ROOT),
