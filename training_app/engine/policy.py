@@ -158,9 +158,7 @@ class SharedPolicy:
         limit = min(len(x), max_agents) if max_agents else len(x)
         order: list[int] = []
         while count < limit:
-            short = (
-                count + SHORTLIST
-            )  # of a larger pool, whose agents stand in order here, those taken are among so many
+            short = count + SHORTLIST  # in a larger pool agents stand in order here: of so many, `count` are taken
             while taken[by_p[top]]:
                 top += 1
             left = max(total - hits, 0.0)
