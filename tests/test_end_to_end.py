@@ -131,37 +131,51 @@ def healthy(address: str) -> bool:
         return False
 
 
-def run_status(environment: dict[str, str]) -> str:
-    code = "from training_app.models import Run; print('status', Run.objects.order_by('pk').last().status)"
-    match = re.search(r"status (\w+)", manage(environment, "shell", "-c", code))
-    assert match
-    return match[1]
+class Site:
+    """An installation with a pool "shop", its web server and a key that may do all, spoken to over HTTP."""
+
+    def __init__(self, environment: dict[str, str], start: Callable[..., subprocess.Popen], folder: Path) -> None:
+        write_folder(folder)
+        manage(environment, "load_pool", str(folder), "--slug", "shop", "--name", "Shop")
+        scopes = ("--scope", "route", "--scope", "ops")
+        key = re.search(r"rw_\S+", manage(environment, "create_api_key", "app", "--pool", "shop", *scopes))
+        assert key
+        address = f"http://127.0.0.1:{environment['PORT']}"
+        start("-m", "routerweb.server")
+        until(lambda: healthy(address), "the web server's first answer")
+        self.client = httpx.Client(base_url=address, headers={"Authorization": f"Bearer {key[0]}"}, timeout=10)
+
+    def route(self, query: str) -> httpx.Response:
+        return self.client.post("/api/route/", json={"query": query})
+
+    def run(self) -> dict:
+        """The newest run."""
+        found: dict = self.client.get("/api/runs/", params={"pool": "shop", "limit": "1"}).json()["runs"][0]
+        return found
+
+    def await_status(self, *wanted: str) -> None:
+        until(lambda: self.run()["status"] in wanted, f"a run that is {' or '.join(wanted)}")
+
+
+@pytest.fixture
+def site(environment: dict[str, str], start: Callable[..., subprocess.Popen], tmp_path: Path) -> Site:
+    return Site(environment, start, tmp_path)
 
 
 def test_a_folder_becomes_a_route(
-    environment: dict[str, str], start: Callable[..., subprocess.Popen], tmp_path: Path
+    site: Site, environment: dict[str, str], start: Callable[..., subprocess.Popen]
 ) -> None:
-    write_folder(tmp_path)
-    manage(environment, "load_pool", str(tmp_path), "--slug", "shop", "--name", "Shop")
-    key = re.search(r"rw_\S+", manage(environment, "create_api_key", "app", "--pool", "shop", "--scope", "route"))
-    assert key
-
-    address = f"http://127.0.0.1:{environment['PORT']}"
-    start("-m", "routerweb.server")
-    until(lambda: healthy(address), "the web server's first answer")
-    client = httpx.Client(base_url=address, headers={"Authorization": f"Bearer {key[0]}"}, timeout=10)
-
-    untrained = client.post("/api/route/", json={"query": "where is my parcel"})
+    untrained = site.route("where is my parcel")
     assert untrained.status_code == 503
     assert "train" in untrained.text
 
     start("manage.py", "qcluster", Q_CLUSTER_NAME="train")
     manage(environment, "train", "--pool", "shop", "--queue", "--promote", "--set", "encoder=linear")
-    until(lambda: run_status(environment) in ("done", "failed"), "the end of the run")
-    assert run_status(environment) == "done"
+    site.await_status("done", "failed")
+    assert site.run()["status"] == "done"
 
     def answered() -> dict | None:
-        answer = client.post("/api/route/", json={"query": "hello, the parcel is late and also error 500 on login"})
+        answer = site.route("hello, the parcel is late and also error 500 on login")
         return answer.json() if answer.status_code == 200 else None
 
     route = until(answered, "an answer by the promoted model")
@@ -170,27 +184,21 @@ def test_a_folder_becomes_a_route(
     assert route["agent_names"] == ["Shipping", "Technical"]
     assert route["model"] == "shop-1"
     assert set(route["scores"]) == {"0", "1", "2"}
-    none = client.post("/api/route/", json={"query": "good morning, tell me a joke"}).json()
+    none = site.route("good morning, tell me a joke").json()
     assert none["agents"] == []
     assert none["stop_reason"] in ("none", "abstained")
 
 
 def test_a_killed_worker_is_noticed_and_its_run_goes_on_with_another(
-    environment: dict[str, str], start: Callable[..., subprocess.Popen], tmp_path: Path
+    site: Site, environment: dict[str, str], start: Callable[..., subprocess.Popen]
 ) -> None:
-    write_folder(tmp_path)
-    manage(environment, "load_pool", str(tmp_path), "--slug", "shop")
-    start("-m", "routerweb.server")
     worker = start("manage.py", "qcluster", Q_CLUSTER_NAME="train")
     manage(environment, "train", "--pool", "shop", "--queue", "--set", "encoder=linear", "--set", "total_steps=2000000")
-    until(lambda: run_status(environment) == "running", "the start of the run")
+    site.await_status("running")
     os.killpg(worker.pid, signal.SIGKILL)
-    until(lambda: run_status(environment) == "queued", "the run's return to the queue")
+    site.await_status("queued")
 
     start("manage.py", "qcluster", Q_CLUSTER_NAME="train")
-    until(lambda: run_status(environment) == "running", "the run with another worker")
-    cancel = (
-        "from training_app import runs; from training_app.models import Run; runs.cancel(Run.objects.get(), actor=None)"
-    )
-    manage(environment, "shell", "-c", cancel)
-    assert run_status(environment) == "cancelled"
+    site.await_status("running")
+    assert site.client.post(f"/api/runs/{site.run()['id']}/cancel/").json()["status"] == "cancelled"
+    assert site.run()["status"] == "cancelled"
