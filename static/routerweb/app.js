@@ -1,4 +1,4 @@
-// What every page shares: the CSRF token on HTMX requests, copy buttons, and a note in the corner that can undo.
+// What every page shares: the CSRF token on HTMX requests, copy buttons, a key that sends, and a note in the corner that can undo.
 "use strict";
 
 (() => {
@@ -39,6 +39,13 @@
     const close = () => (toast.matches(":hover, :focus-within") ? setTimeout(close, 10000) : toast.remove());
     setTimeout(close, 10000);
   }
+
+  // In a text of several lines Enter begins a new one: with Ctrl or ⌘ it sends the form.
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || !event.target.matches("textarea[data-rw-sends]")) return;
+    event.preventDefault();
+    event.target.form.requestSubmit();
+  });
 
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-rw-copy]");
