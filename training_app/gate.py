@@ -170,7 +170,7 @@ def _beats_constant(model: RouterModel) -> Finding:
     text = _("Better than the best constant set by %(mean).3f (%(low).3f to %(high).3f) Jaccard.")
     if difference["low"] <= 0:
         text = _("Not shown to beat the best constant set: %(mean)+.3f (%(low).3f to %(high).3f) Jaccard.")
-    return Finding("constant", difference["low"] > 0, text % difference)
+    return Finding("constant", difference["low"] > 0, scorecards.minus(text % difference))
 
 
 def _holds_baseline(model: RouterModel) -> Finding:
@@ -209,7 +209,7 @@ def _no_worse(check: str, whom: str, difference: dict[str, float]) -> Finding:
             "Not shown to be as good as %(whom)s: %(mean)+.3f (%(low).3f to %(high).3f) Jaccard, and the lower end must lie "
             "above %(least).3f. More test queries would tell."
         )
-    return Finding(check, passed, text % {**difference, "whom": whom, "least": -margin})
+    return Finding(check, passed, scorecards.minus(text % {**difference, "whom": whom, "least": -margin}))
 
 
 def _difference(model: RouterModel, baseline: str) -> dict[str, Any] | None:

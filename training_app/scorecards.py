@@ -1,5 +1,6 @@
 """A model's scorecard in the words and rows of a page. What the engine measured stands in `RouterModel.scorecard`."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -97,7 +98,12 @@ def verdict(model: RouterModel) -> str:
             "Not shown to be as good as the best baseline, %(name)s: the difference is %(more)+.3f (%(low).3f to "
             "%(high).3f) Jaccard on %(where)s. More test queries would tell."
         )
-    return text % places
+    return minus(text % places)
+
+
+def minus(text: str) -> str:
+    """A sentence with the sign that its numbers have in tables."""
+    return re.sub(r"(?<=[ (])-(?=\d)", "−", text)
 
 
 def context(model: RouterModel) -> dict[str, Any]:

@@ -324,7 +324,9 @@ def test_a_scorecard_of_a_pool_without_such_queries_says_what_to_do(make_model: 
 def test_the_verdict_follows_the_paired_interval(make_model: Make, low: float, high: float, begins: str) -> None:
     from training_app import scorecards
 
-    assert scorecards.verdict(make_model(scorecard(low, high))).startswith(begins)
+    said = scorecards.verdict(make_model(scorecard(low, high)))
+    assert said.startswith(begins)
+    assert (f"−{-low:.3f} to" in said) == (low < 0)
 
 
 def test_a_model_without_a_scorecard_is_shown_all_the_same(make_model: Make, browser: Client) -> None:
