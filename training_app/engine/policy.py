@@ -37,7 +37,7 @@ def probabilities(x: FloatArray, available: BoolArray) -> FloatArray:
 
 def likeliest_first(x: FloatArray, available: BoolArray) -> NDArray[np.int64]:
     """The places of agents by falling log-odds, int64[..., A], those that are not available at the end."""
-    return np.where(available, -x, np.inf).argsort(axis=-1, kind="stable")
+    return (-x if available.all() else np.where(available, -x, np.inf)).argsort(axis=-1, kind="stable")
 
 
 def context(p: FloatArray, none: FloatArray, selected: BoolArray) -> FloatArray:

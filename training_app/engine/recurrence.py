@@ -61,7 +61,7 @@ class Order:
 
     words int[window, L, K, 2, B] tells for each step where the word itself and those around it stand in int[T + 2 * pad, B, 2,
     window]: the texts' words with `pad` of no word at either end, and what each adds to a direction from a place. steps int[L,
-    K, 2, B] points into [T, B, 2], back int[T, B, 2] from the words' own order into [L, K, 2, B].
+    K, 2, B] points into [2, T, B], back int[T, B, 2] from the words' own order into [L, K, 2, B].
     """
 
     words: NDArray[np.intp]
@@ -81,7 +81,7 @@ class Order:
         column = np.arange(batch)
         words = ((word + away[:, None, None, :, None] + reach + 1) * batch + column) * 2 + np.arange(2)[:, None]
         words = words * window + np.arange(window)[:, None, None, None, None]
-        steps = (word.clip(0, total - 1) * batch + column) * 2 + np.arange(2)[:, None]
+        steps = (np.arange(2)[:, None] * total + word.clip(0, total - 1)) * batch + column
         t = np.arange(total)[:, None]
         own = np.stack([np.broadcast_to(t, (total, batch)), np.maximum(n - 1 - t, 0)], axis=2)  # [T, B, 2]
         back = ((own % short * blocks + own // short) * 2 + np.arange(2)) * batch + column[:, None]

@@ -207,7 +207,11 @@ class SequenceMargins:
         self._first = np.ascontiguousarray(weight.transpose(1, 2, 0, 3).reshape(width, -1))  # [D, 2 * window * columns]
         self._blank = np.zeros((2 * first.window, bias.shape[1]), np.float32)
         self._blank[first.window // 2 :: first.window] = bias
-        self._later = [(np.ascontiguousarray(w[0].reshape(w.shape[1], -1)), b) for w, b in (x.turned() for x in later)]
+        # Of each layer's product the two directions are taken apart: small products cost less than their size.
+        self._later = [
+            ([np.ascontiguousarray(weight[0, :, direction]) for direction in range(2)], bias)
+            for weight, bias in (layer.turned() for layer in later)
+        ]
         self._window = first.window
         self._no_word = [0] * (first.window // 2 + 1)
         self._parts = np.arange(2 * first.window)
@@ -323,10 +327,13 @@ class SequenceMargins:
             projected += other
         half = self._layers[0].states // 2
         states = recur(by_gate(projected, others[0] if others else np.zeros_like(projected), half), None)
-        for (weight, bias), layer in zip(self._later, self._layers[1:], strict=True):
+        for (weights, bias), layer in zip(self._later, self._layers[1:], strict=True):
             x = states.reshape(-1, half).take(order.back, axis=0).reshape(total * batch, -1)
             half = layer.states // 2
-            projected = (x @ weight).reshape(-1, bias.shape[1]).take(order.steps, axis=0)
+            products = np.empty((2, total * batch, bias.shape[1]), np.float32)
+            for weight, product in zip(weights, products, strict=True):
+                x.dot(weight, out=product)
+            projected = products.reshape(-1, bias.shape[1]).take(order.steps, axis=0)
             gates = by_gate(projected, np.broadcast_to(bias[:, None], projected.shape), half)
             states = recur(gates, states if len(gates) == 3 else None)
         return states.reshape(-1, half).take(order.back, axis=0).reshape(total, batch, -1)
