@@ -157,18 +157,22 @@ class SharedPolicy:
         hits, count, top, grain = 0.0, 0, 0, float(GRAIN)
         limit = min(len(x), max_agents) if max_agents else len(x)
         order: list[int] = []
+        shared, hidden_of, layers_of = projected, first, layers
         while count < limit:
-            short = count + SHORTLIST  # in a larger pool agents stand in order here: of so many, `count` are taken
+            if len(x) > SHORTLIST:  # agents stand in order here: of the first so many, `count` are taken
+                short = count + SHORTLIST
+                shared, hidden_of = projected[:short], first[:short]
+                layers_of = [(weights, values[:short]) for weights, values in layers]
             while taken[by_p[top]]:
                 top += 1
             left = max(total - hits, 0.0)
             state[:] = (
                 log1p(hits), log1p(left), log1p(count), hits / (count + left + 1e-3), p_of[by_p[top]], none, count > 0,
             )  # fmt: skip
-            hidden = np.add(projected[:short], state.dot(by_state), out=first[:short])
-            for weights, values in layers:
+            hidden = np.add(shared, state.dot(by_state), out=hidden_of)
+            for weights, values in layers_of:
                 np.maximum(hidden, _ZERO, out=hidden)
-                hidden = np.dot(hidden, weights, out=values[:short])
+                hidden = np.dot(hidden, weights, out=values)
             np.rint(hidden, out=hidden)
             best = int(hidden.argmax())
             value = float(hidden[best]) / grain
