@@ -2,9 +2,10 @@
 
     python -m benchmarks.turns before=CHECKOUT,model.zip,texts.jsonl after=.,model.zip,texts.jsonl
 
-Each router lives in a process of its own on one thread: of the code in a checkout, run by this Python, or of `ddqn-router` where its
-folder is a virtual environment. All texts ({"text"} a line) are routed once; then each router in turn routes BLOCK of them. It prints the
-medians in microseconds and, against the first router, the median over the rounds of the blocks' ratio.
+Each router lives in a process of its own on one thread: of the code in a checkout, run by this Python, or of
+`ddqn-router` where its folder is a virtual environment. All texts ({"text"} a line) are routed once; then each router
+in turn routes BLOCK of them. It prints the medians in microseconds and, against the first router, the median over the
+rounds of the blocks' ratio.
 """
 
 from __future__ import annotations
