@@ -143,7 +143,7 @@ class Site:
         address = f"http://127.0.0.1:{environment['PORT']}"
         start("-m", "routerweb.server")
         until(lambda: healthy(address), "the web server's first answer")
-        self.client = httpx.Client(base_url=address, headers={"Authorization": f"Bearer {key[0]}"}, timeout=10)
+        self.client = httpx.Client(base_url=address, headers={"Authorization": f"Bearer {key[0]}"}, timeout=60)
 
     def route(self, query: str) -> httpx.Response:
         return self.client.post("/api/route/", json={"query": query})
