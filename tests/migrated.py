@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("routerweb", "agents_app", "datasets_app", "training_app")
@@ -60,9 +61,16 @@ def copy(source: Path, target: Path) -> None:
         read.backup(written)
 
 
-def postgresql(url: str, name: str) -> None:
-    """A new database on the server at `url`, from the one that `python -m tests.on_postgresql` has migrated."""
+def postgresql(url: str, name: str) -> str:
+    """The address of a new database on the server at `url`: a copy of the one that `python -m tests.on_postgresql` has
+    migrated, or migrated here."""
     import psycopg
 
+    template = os.environ.get("MIGRATED_DATABASE")
+    made = urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {os.environ['MIGRATED_DATABASE']}")
+        connection.execute(f"CREATE DATABASE {name}" + (f" TEMPLATE {template}" if template else ""))
+    if not template:
+        with tempfile.TemporaryDirectory() as data:
+            migrate(made, Path(data))
+    return made

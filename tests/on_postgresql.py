@@ -18,7 +18,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 from tests import migrated
 
@@ -122,14 +121,9 @@ def _await_port(port: int, process: subprocess.Popen, log: Path) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    import psycopg
-
     try:
         with server() as url:
-            with psycopg.connect(url, autocommit=True) as connection:
-                connection.execute("CREATE DATABASE migrated")
-            with tempfile.TemporaryDirectory() as data:
-                migrated.migrate(urlunsplit(urlsplit(url)._replace(path="/migrated")), Path(data))
+            migrated.postgresql(url, "migrated")
             environment = {**os.environ, "DATABASE_URL": url, "MIGRATED_DATABASE": "migrated"}
             return subprocess.run([sys.executable, "-m", "pytest", *arguments], env=environment).returncode
     except FileNotFoundError as error:

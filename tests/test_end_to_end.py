@@ -14,7 +14,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 import pytest
@@ -78,9 +77,7 @@ def environment(tmp_path: Path, request: pytest.FixtureRequest) -> dict[str, str
     }
     (tmp_path / "data").mkdir()
     if os.environ.get("DATABASE_URL", "").startswith("postgres"):
-        server, name = os.environ["DATABASE_URL"], f"e2e_{values['PORT']}"
-        migrated.postgresql(server, name)
-        values["DATABASE_URL"] = urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
+        values["DATABASE_URL"] = migrated.postgresql(os.environ["DATABASE_URL"], f"e2e_{values['PORT']}")
     else:
         migrated.copy(request.getfixturevalue("migrated_sqlite"), tmp_path / "data" / "routerweb.sqlite3")
     return values
