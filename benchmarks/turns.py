@@ -32,7 +32,7 @@ def load(folder: str, artifact: str) -> Any:
 
         return DDQNRouter.load(artifact)
     sys.path.insert(0, folder)
-    from training_app.engine.router import Router
+    from training_app.engine.routing.router import Router
 
     return Router.load(artifact)
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from training_app.engine import drift
 from training_app.engine.config import Config
-from training_app.engine.files import read_folder
-from training_app.engine.router import Route, Router
+from training_app.engine.data.folders import read_folder
+from training_app.engine.judging import drift
+from training_app.engine.routing.router import Route, Router
 from training_app.engine.train import train
 
 TRAFFIC = (60, 220)

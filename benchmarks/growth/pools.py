@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterator
 from itertools import accumulate
 
-from training_app.engine.data import Agent, Example
+from training_app.engine.data.examples import Agent, Example
 
 OWN_WORDS = 40  # words of one agent; every tenth is another agent's too
 COMMON_WORDS = 20_000

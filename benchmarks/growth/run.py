@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks.growth.plot import FIXED_AGENTS, FIXED_QUERIES, svg, table
 from benchmarks.growth.pools import pool
 from training_app.engine.config import Config
-from training_app.engine.router import Router
+from training_app.engine.routing.router import Router
 
 QUERIES = (1_000, 3_000, 10_000, 30_000, 100_000)
 AGENTS = (5, 20, 50, 100, 200)

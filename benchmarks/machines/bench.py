@@ -77,7 +77,7 @@ class Bench:
         return str(self.one(f"SELECT status FROM {table} WHERE id = %s", job))
 
     def health(self) -> list[dict]:
-        return [machine.get("/api/health/")[1] for machine in self.web]
+        return [machine.get("/api/health/", self.key)[1] for machine in self.web]
 
     def first_model(self) -> None:
         """See that the pool answers."""

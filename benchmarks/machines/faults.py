@@ -11,7 +11,7 @@ import psycopg
 
 from benchmarks.machines.bench import SMALL, Bench, say, settle
 from benchmarks.machines.site import Load, fill, wait_for
-from training_app.engine import artifact as engine
+from training_app.engine.data import artifact as engine
 
 #: Long enough for the worker to be taken for dead, were it judged by a row that it cannot write, and for training to end meanwhile.
 FULL_SECONDS = 100
@@ -118,7 +118,7 @@ def artifacts(bench: Bench) -> None:
         time.sleep(2.5)
         told = bench.health()
         third = bench.site.start("web")
-        fresh = third.get("/api/health/")[1]
+        fresh = third.get("/api/health/", bench.key)[1]
         third.process.terminate()
     say(
         active_in_the_database_but_unusable=told[0]["problems"]["shop"],

@@ -23,7 +23,7 @@ def runs(bench: Bench) -> None:
     with ThreadPoolExecutor(RUNS) as pool:
         ids = list(pool.map(lambda i: bench.launch(SMALL | {"seed": i}, i % 2), range(RUNS)))
     launched = time.monotonic() - began
-    again = "from django_q.tasks import async_task; [async_task('training_app.tasks.execute', i, cluster='train') for i in %s]"
+    again = "from django_q.tasks import async_task as a; [a('training_app.training.tasks.execute', i, cluster='train') for i in %s]"
     bench.site.manage("shell", "-c", again % (ids + ids))
     ended = lambda: bench.one(  # noqa: E731
         "SELECT count(*) FROM training_app_run WHERE id > %s AND status IN ('done', 'failed', 'cancelled')", before
@@ -41,7 +41,7 @@ def runs(bench: Bench) -> None:
         before,
     )
     results = bench.query(
-        "SELECT count(*) FROM django_q_task WHERE func = 'training_app.tasks.execute' AND args IS NOT NULL"
+        "SELECT count(*) FROM django_q_task WHERE func = 'training_app.training.tasks.execute' AND args IS NOT NULL"
     )
     say(
         launched=f"{len(ids)} runs by 30 threads over 2 web servers in {launched:.1f} s, then each handed over twice more",
@@ -208,7 +208,8 @@ def _kill_labeling(bench: Bench, honours: bool) -> None:
     with LlmServer(delay=0.15) as llm:
         llm.honours_keys = honours
         make = (
-            "from datasets_app import prelabel; from agents_app.models import Pool; p = Pool.objects.get(slug='shop'); "
+            "from datasets_app.prelabeling import jobs as prelabel; from agents_app.models import Pool; "
+            "p = Pool.objects.get(slug='shop'); "
             f"j = prelabel.create(p, prelabel.unlabeled(p), base_url='{llm.url}', model='x', concurrency=4); prelabel.enqueue(j); "
             "print('job', j.pk)"
         )
@@ -224,7 +225,7 @@ def _kill_labeling(bench: Bench, honours: bool) -> None:
         kept = bench.one("SELECT count(*) FROM datasets_app_llmanswer") - before
         charged = sum(llm.charged.values())
         again = (
-            "from datasets_app.models import PrelabelJob; from datasets_app import prelabel; "
+            "from datasets_app.models import PrelabelJob; from datasets_app.prelabeling import jobs as prelabel; "
             f"prelabel.resume(PrelabelJob.objects.get(pk={job}))"
         )
         bench.site.manage("shell", "-c", again)

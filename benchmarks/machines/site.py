@@ -105,7 +105,7 @@ class Site:
         self.folder = folder
         outer = {name: value for name, value in os.environ.items() if name not in ("DATA_DIR", "DATABASE_URL", "PORT")}
         self.environment = {
-            **outer, "DATABASE_URL": database, "SECRET_KEY": "only-for-this-site", "PLAIN_HTTP": "1",
+            **outer, "DATABASE_URL": database, "SECRET_KEY": "only-for-this-site-of-a-benchmark", "PLAIN_HTTP": "1",
             "DATA_DIR": str(self._data("here")), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), **settings,
         }  # fmt: skip
         self.machines: list[Machine] = []

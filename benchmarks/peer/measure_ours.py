@@ -11,7 +11,7 @@ from timing import measure
 
 
 def load() -> Any:
-    from training_app.engine.router import Router
+    from training_app.engine.routing.router import Router
 
     return Router.load(sys.argv[1])
 

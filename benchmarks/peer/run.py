@@ -107,7 +107,8 @@ def prepare_ours(out: Path, data: Path, port: int) -> tuple[dict[str, str], str]
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     environment = {
-        **os.environ, **ONE_THREAD, "DATA_DIR": str(folder), "SECRET_KEY": "benchmark", "PLAIN_HTTP": "1", "PORT": str(port),
+        **os.environ, **ONE_THREAD, "DATA_DIR": str(folder), "SECRET_KEY": "only-for-a-benchmarks-site-on-this-machine",
+        "PLAIN_HTTP": "1", "PORT": str(port),
         "LOG_LEVEL": "warning", "DATABASE_URL": "",
     }  # fmt: skip
 

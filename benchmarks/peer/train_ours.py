@@ -10,7 +10,7 @@ sys.path.insert(1, str(Path(__file__).resolve().parent.parent.parent))
 
 def main(folder: str, artifact: str, seed: int) -> None:
     from training_app.engine.config import Config
-    from training_app.engine.files import read_folder
+    from training_app.engine.data.folders import read_folder
     from training_app.engine.train import train
 
     data = read_folder(Path(folder))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from training_app.engine.data import Agent, Example
+from training_app.engine.data.examples import Agent, Example
 
 AGENTS = (
     Agent(0, "Billing", "invoices, payments and refunds", ("invoice", "refund"), "BI"),

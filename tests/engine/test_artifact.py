@@ -7,8 +7,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from training_app.engine import artifact
-from training_app.engine.artifact import Artifact, ArtifactError
+from training_app.engine.data import artifact
+from training_app.engine.data.artifact import Artifact, ArtifactError
 
 PARTS = Artifact(
     {"agents": [{"id": 1}], "n": float("nan")},

@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 
 from tests.engine.synthetic import AGENTS, examples
-from training_app.engine.baselines import BASELINES, best_threshold
 from training_app.engine.benchmark import BenchmarkError, benchmark, combine, leaderboard
-from training_app.engine.data import Agent, Row
-from training_app.engine.env import jaccard
-from training_app.engine.files import write_rows
-from training_app.engine.linear import best_jaccards, fit_tfidf
-from training_app.engine.scorers import Rows, rows_of
+from training_app.engine.data import metrics
+from training_app.engine.data.examples import Agent, Row
+from training_app.engine.data.files import write_rows
+from training_app.engine.data.metrics import jaccard
+from training_app.engine.data.rows import Rows, rows_of
+from training_app.engine.judging.baselines import BASELINES
+from training_app.engine.reading.linear import best_jaccards, fit_tfidf
+from training_app.engine.routing.threshold import best_threshold
 
 SPLITS = {s: rows_of([e for e in examples() if e.split == s], AGENTS) for s in ("train", "val", "test")}
 
@@ -80,7 +82,7 @@ def test_neighbours_are_those_of_all_similarities_at_once() -> None:
 
 def test_the_threshold_is_the_middle_of_the_best_stretch() -> None:
     rows = Rows(["a", "b"], np.array([[True], [False]]), np.ones((2, 1), bool))
-    threshold = best_threshold(np.array([[2.0], [-2.0]]), rows)
+    threshold = best_threshold(np.array([[2.0], [-2.0]]), rows.required, rows.asked)
     assert -1 < threshold < 1
 
 
@@ -91,7 +93,7 @@ def test_one_agent_of_three_hundred_has_its_threshold_too() -> None:
     asked = np.ones_like(required)
     scores = np.where(required, 1.0, rng.uniform(-1, 0.9, required.shape)).astype(np.float32)
     assert best_jaccards(scores, required, asked).mean() > 0.9
-    threshold = best_threshold(scores, Rows(["a"] * 200, required, asked))
+    threshold = best_threshold(scores, required, asked)
     assert jaccard(scores > threshold, required).mean() > 0.9
 
 
@@ -145,5 +147,5 @@ def test_seeds_are_averaged_before_queries_are_drawn() -> None:
     }
     runs = [{**base, "selected": np.array([[True], [False]])}, {**base, "selected": np.array([[False], [True]])}]
     found = combine(runs, required, np.array([True, True]))
-    assert found["jaccard"] == {"mean": 0.5, "low": 0.5, "high": 0.5}
+    assert found["jaccard"] == metrics.interval(np.array([0.5, 0.5]))
     assert [seed["jaccard"] for seed in found["seeds"]] == [0.5, 0.5]

@@ -1,7 +1,7 @@
 """Likeness to descriptions: who is alike, who is not, and what a score may depend on."""
 
-from training_app.engine.cold import THRESHOLD, ColdScorer
-from training_app.engine.data import Agent
+from training_app.engine.data.examples import Agent
+from training_app.engine.reading.cold import THRESHOLD, ColdScorer
 
 WEATHER = Agent(0, "Weather", "Answers questions about the forecast: rain, snow, temperature")
 MUSIC = Agent(1, "Music", "Answers questions about songs and plays them", keywords=("playlist", "album"))

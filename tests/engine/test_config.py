@@ -66,7 +66,7 @@ def test_the_peers_file_is_read() -> None:
 
 
 def test_an_embedding_model_that_is_not_there_is_a_wrong_setting() -> None:
-    from training_app.engine.embedding import embed
+    from training_app.engine.reading.embedding import embed
 
     with pytest.raises(ConfigError, match=r"^(encoder|embedding_path): "):
         embed("/nowhere", ["a query"])

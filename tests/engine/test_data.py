@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from training_app.engine.data import assign_splits, group_key, normalise
+from training_app.engine.data.examples import assign_splits, group_key, normalise
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,13 @@ class TestSplits:
     def test_many_small_strata_do_not_all_go_to_train(self) -> None:
         splits = assign_splits(self.groups[:40], list(range(40)), [""] * 40)
         assert [splits.count(s) for s in ("train", "val", "test")] == [28, 6, 6]
+
+    def test_which_split_a_stratum_of_one_falls_into_is_drawn(self) -> None:
+        """Not by its place among the strata: over many seeds each goes everywhere, about as often as the ratios say."""
+        drawn = [assign_splits(self.groups[:10], list(range(10)), [""] * 10, seed=seed) for seed in range(200)]
+        for place in range(10):
+            train = sum(splits[place] == "train" for splits in drawn)
+            assert 110 <= train <= 170, place
 
     def test_order_of_rows_does_not_matter_and_the_seed_does(self) -> None:
         splits = dict(zip(self.groups, assign_splits(self.groups, self.sizes, [""] * 200), strict=True))

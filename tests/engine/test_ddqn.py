@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from training_app.engine.config import Config
-from training_app.engine.ddqn import Queries, SharedNetwork, Values, _prefixes, double_dqn_targets, learn
-from training_app.engine.env import RoutingEnv, jaccard
-from training_app.engine.policy import SHORTLIST, PlainPolicy, SharedPolicy, greedy, load_policy
+from training_app.engine.data.metrics import jaccard
+from training_app.engine.routing.ddqn import Queries, SharedNetwork, Values, _prefixes, double_dqn_targets, learn
+from training_app.engine.routing.env import RoutingEnv
+from training_app.engine.routing.policy import SHORTLIST, PlainPolicy, SharedPolicy, greedy, load_policy
 
 QUICK = {"total_steps": 300, "epsilon_decay_steps": 150, "val_eval_freq": 100, "learning_rate": 0.01}
 
@@ -45,6 +46,13 @@ def test_targets_of_a_hand_worked_example() -> None:
     rewards = np.array([0.1, -0.2, 0.05], np.float32)
     found = double_dqn_targets(online, target, rewards, selectable, stoppable, 0.9)
     assert found.tolist() == pytest.approx([0.37, -0.2, -0.4])
+
+
+def test_without_double_targets_the_target_network_chooses_for_itself() -> None:
+    online, target = (np.array([[0.2, 0.5]]), np.zeros(1)), (np.array([[0.8, 0.3]]), np.zeros(1))
+    open_, rewards = np.ones((1, 2), np.bool_), np.array([0.1], np.float32)
+    found = double_dqn_targets(online, target, rewards, open_, np.array([True]), 0.9, double=False)
+    assert found.tolist() == pytest.approx([0.1 + 0.9 * 0.8])
 
 
 def test_targets_take_a_learnt_value_of_stop() -> None:
@@ -169,6 +177,54 @@ def test_rare_rows_are_drawn_as_often_as_their_weight_says() -> None:
     data = dataclasses.replace(known(10, 3, 0), weight=np.array([9.0] + [1.0] * 9))
     drawn = data.draw(np.random.Generator(np.random.PCG64(0)), 4000)
     assert (drawn == 0).mean() == pytest.approx(0.5, abs=0.04)
+
+
+def test_a_run_says_what_it_expects_and_what_it_gets() -> None:
+    env, data, val = RoutingEnv(3), known(60, 3, 0, noise=2.0), known(20, 3, 1)
+    last = run(Config.from_mapping({**QUICK, "total_steps": 200}), env, data, val)[-1]
+    entry = last.meta["log"][-1]
+    start = np.zeros_like(val.required)
+    q, _ = last.policy.values(val.x, val.extra, start, val.asked)
+    expects = np.maximum(q.max(axis=1), 0).mean()
+    gets = solved(last.policy, env, val) - jaccard(start, val.required).mean()
+    kept = next(e for e in last.meta["log"] if e["step"] == last.meta["kept_step"])
+    assert kept["q_start"] == pytest.approx(float(expects), abs=1e-5)
+    assert kept["overestimation"] == pytest.approx(float(expects - gets), abs=1e-5)
+    assert entry["td_error"] > 0
+
+
+def test_of_equally_good_networks_the_last_is_kept_and_named() -> None:
+    env, data, val = RoutingEnv(3), known(200, 3, 0), known(30, 3, 1)
+    config = Config.from_mapping({**QUICK, "total_steps": 400, "val_eval_freq": 50})
+    meta = run(config, env, data, val)[-1].meta
+    goals = [entry["val_goal"] for entry in meta["log"]]
+    assert goals.count(max(goals)) > 1
+    assert meta["kept_step"] == max(e["step"] for e in meta["log"] if e["val_goal"] == max(goals))
+
+
+def test_a_run_ends_where_validation_has_stopped_to_rise() -> None:
+    env, data, val = RoutingEnv(3), known(200, 3, 0), known(30, 3, 1)
+    config = Config.from_mapping({**QUICK, "total_steps": 2000, "patience": 2})
+    assert run(config, env, data, val)[-1].step == 1000
+    assert run(dataclasses.replace(config, patience=0, total_steps=1200), env, data, val)[-1].step == 1200
+
+
+@pytest.mark.parametrize("margin", [-0.3, 0.0, 0.2])
+def test_pairs_move_the_log_odds_alike_in_torch_and_in_numpy(margin: float) -> None:
+    rng = np.random.default_rng(0)
+    pairs = rng.normal(size=(2, 6, 6)).astype(np.float32)
+    network = SharedNetwork(0, (8, 8), False, torch.Generator().manual_seed(0), pairs[-1])
+    data = known(40, 6, 0, noise=3.0)
+    selected, available = rng.random((40, 6)) < 0.3, rng.random((40, 6)) < 0.9
+    data = dataclasses.replace(data, asked=available, pairs=pairs, fold=np.ones(40, np.int64))
+    with torch.no_grad():
+        q, _ = Values(network)(data, selected)
+    policy = load_policy(network.policy().config(), network.policy().tensors())
+    served, _ = policy.values(data.x, data.extra, selected, available)
+    assert served == pytest.approx(q.numpy(), abs=1e-5)
+    order = greedy(policy, data.x, data.extra, available, margin=margin)[1]
+    walks = [policy.walk(data.x[i], available[i], margin=margin)[0] for i in range(40)]
+    assert walks == [[a for a in row.tolist() if a >= 0] for row in order]
 
 
 def random_policy(seed: int, agents: int, stop: bool, extra: int = 0, hidden: tuple[int, ...] = (8, 8)) -> SharedPolicy:

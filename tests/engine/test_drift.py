@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from training_app.engine import drift
-from training_app.engine.drift import MEASURES, Sketch, Vocabulary
+from training_app.engine.judging import drift
+from training_app.engine.judging.drift import MEASURES, Sketch, Vocabulary
 
 TRAINING = ["the parcel is late", "refund my invoice", "the app crashes at start"]
 
@@ -126,3 +126,24 @@ def test_less_of_what_is_bad_is_no_drift(measure: str, worries: bool) -> None:
 
 def test_a_histogram_without_a_count_says_nothing() -> None:
     assert drift.compare({"novelty": [0] * 20}, {"novelty": [0] * 20}) == []
+
+
+def test_bursts_of_like_queries_are_no_drift() -> None:
+    """Queries that come by the twenty, all of one kind: taken as independent they look like drift far more often."""
+    with_order = without = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        usual = rng.integers(20, size=400)
+        bursts = np.repeat(rng.integers(20, size=30), 20)
+        left, right = (np.bincount(one, minlength=20).tolist() for one in (usual, bursts))
+        places = {"confidence": bursts.tolist()}
+        without += any(f.drifts for f in drift.compare({"confidence": left}, {"confidence": right}))
+        with_order += any(f.drifts for f in drift.compare({"confidence": left}, {"confidence": right}, places))
+    assert without >= 15
+    assert with_order <= without / 3
+
+
+def test_queries_that_come_independently_keep_their_limit() -> None:
+    rng = np.random.default_rng(0)
+    factors = [drift.burst_factor(rng.random(600) < 0.3) for _ in range(200)]
+    assert sum(factor > 1 for factor in factors) <= 25

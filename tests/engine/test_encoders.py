@@ -11,11 +11,13 @@ import pytest
 
 from tests.engine.synthetic import AGENTS, examples
 from tests.engine.test_train import quick, run
-from training_app.engine import encoders
-from training_app.engine.data import group_key
-from training_app.engine.encoders import drawn_platt, faded, fit_encoder, hold_out, served, stack
-from training_app.engine.router import Router
-from training_app.engine.scorers import BoolArray, FloatArray, no_progress, rows_of
+from training_app.engine.data.arrays import BoolArray, FloatArray
+from training_app.engine.data.examples import group_key
+from training_app.engine.data.rows import rows_of
+from training_app.engine.progress import no_progress
+from training_app.engine.reading import encoders
+from training_app.engine.reading.encoders import drawn_platt, faded, fit_encoder, hold_out, served, stack
+from training_app.engine.routing.router import Router
 
 POOL = examples(300)
 ROWS = rows_of([e for e in POOL if e.split == "train"], AGENTS)
@@ -160,6 +162,6 @@ def test_auto_tries_what_reads_the_sentence_where_there_are_rows_to_judge_it_by(
     monkeypatch.setattr(encoders.SequenceScorer, "for_rows", lambda rows: Remembers(truth()))
     groups = [group_key(text) for text in ROWS.texts]
     _, report = fit_encoder(quick(encoder="auto"), ROWS, groups, VALIDATION, progress=no_progress)
-    assert ("comparison" in report) == (not missing)
+    assert ("sequence" in report["comparison"]) == (not missing)
     if missing:
         assert report["encoder"] == "linear"

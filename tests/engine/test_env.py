@@ -3,7 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from training_app.engine.env import RoutingEnv, jaccard, jaccard_after
+from training_app.engine.data.examples import Agent
+from training_app.engine.data.metrics import jaccard
+from training_app.engine.routing.env import RoutingEnv
+from training_app.engine.routing.goals import JACCARD, LEARNT, Goal, goal_of
 
 
 def bits(*rows: str) -> np.ndarray:
@@ -15,14 +18,30 @@ def test_jaccard_and_its_edges() -> None:
     assert jaccard(selected, required).tolist() == pytest.approx([1 / 3, 1, 0, 0])
 
 
-def test_jaccard_after_is_the_jaccard_of_each_larger_set() -> None:
+@pytest.mark.parametrize("name", LEARNT)
+def test_what_one_agent_more_is_worth_is_the_worth_of_the_larger_set(name: str) -> None:
     rng = np.random.default_rng(0)
-    selected, required = rng.random((30, 5)) < 0.3, rng.random((30, 5)) < 0.4
-    found = jaccard_after(selected, required)
+    selected, required = rng.random((60, 5)) < 0.3, rng.random((60, 5)) < 0.4
+    goal = Goal(name, rng.random(5).astype(np.float32) if name == "value" else None)
+    found = goal.after(selected, required)
     for a in range(5):
         larger = selected.copy()
         larger[:, a] = True
-        np.testing.assert_allclose(found[:, a], jaccard(larger, required))
+        np.testing.assert_allclose(found[:, a], goal.utility(larger, required), atol=1e-6)
+
+
+def test_goals_of_a_hand_worked_example() -> None:
+    selected, required = bits("1100", "0110", "0000", "1110"), bits("0110", "0110", "0000", "0110")
+    assert Goal("f1").utility(selected, required).tolist() == pytest.approx([0.5, 1, 1, 0.8])
+    assert Goal("exact").utility(selected, required).tolist() == [0, 1, 1, 0]
+    costs = np.array([0.5, 0.2, 0.1, 0], np.float32)
+    assert Goal("value", costs).utility(selected, required).tolist() == pytest.approx([-0.7, 0.7, 1, 0.2])
+
+
+def test_the_policy_of_a_goal_that_moves_the_operating_point_learns_jaccard() -> None:
+    agents = [Agent(1, "a", cost=0.5), Agent(2, "b", cost=2.0)]
+    assert goal_of("recall", agents, 4.0) == goal_of("size", agents, 4.0) == JACCARD
+    assert goal_of("value", agents, 4.0).costs.tolist() == [0.125, 0.5]
 
 
 def test_shaped_rewards_add_up_to_the_change_of_jaccard() -> None:
@@ -37,9 +56,19 @@ def test_shaped_rewards_add_up_to_the_change_of_jaccard() -> None:
 
 
 def test_shaping_discounts_the_later_potential() -> None:
-    env = RoutingEnv(2, gamma=0.5)
-    assert env.selection_rewards(bits("00"), bits("10"))[0].tolist() == pytest.approx([0.5, 0.0])
-    assert env.selection_rewards(bits("10"), bits("10"))[0, 1] == pytest.approx(0.5 * 0.5 - 1)
+    env = RoutingEnv(3, gamma=0.5)
+    assert env.selection_rewards(bits("000"), bits("100"))[0].tolist() == pytest.approx([0.5, 0.0, 0.0])
+    assert env.selection_rewards(bits("100"), bits("100"))[0, 1] == pytest.approx(0.5 * 0.5 - 1)
+
+
+@pytest.mark.parametrize("most", [0, 2])
+def test_the_selection_that_ends_an_episode_pays_the_final_jaccard_undiscounted(most: int) -> None:
+    env = RoutingEnv(2 if not most else 4, gamma=0.5, max_agents=most)
+    state, required = bits("10" + "00" * (most > 0)), bits("11" + "00" * (most > 0))
+    assert env.selection_rewards(state, required)[0, 1] == pytest.approx(1 - 0.5)
+    # A third agent that was not asked about cannot follow either.
+    asked = bits("110")
+    assert RoutingEnv(3, gamma=0.5).selection_rewards(bits("100"), bits("110"), asked)[0, 1] == pytest.approx(1 - 0.5)
 
 
 def test_flat_and_logarithmic_costs() -> None:

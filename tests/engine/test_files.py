@@ -6,8 +6,9 @@ import tracemalloc
 
 import pytest
 
-from training_app.engine.data import Agent, DataError, Row, RowError
-from training_app.engine.files import MAX_LINE, read_folder, read_rows, write_rows
+from training_app.engine.data.examples import Agent, DataError, Row, RowError
+from training_app.engine.data.files import MAX_LINE, holds_json, read_rows, write_rows
+from training_app.engine.data.folders import read_folder
 
 AGENTS = (Agent(0, "Billing", code="BI"), Agent(2, "Tech, Support", code="TE"), Agent(5, "Ünïcode", code="UN"))
 
@@ -115,7 +116,65 @@ class TestJsonl:
         assert peak < 8 * MAX_LINE
 
 
+BAD_VALUES = {
+    "NUL": '"a\\u0000b"',
+    "half a surrogate pair": '"\\ud800"',
+    "too large for a double": "1e999",
+    "minus that": "-1e999",
+    "not a number": "NaN",
+    "long": "9" * 400,
+    "longer than Python reads": "9" * 5_000,
+    "deep": "[" * 70 + "]" * 70,
+    "deeper than Python reads": "[" * 5_000 + "]" * 5_000,
+    "NUL in a list": '["\\u0000"]',
+    "half a pair in a key": '{"\\udfff": 1}',
+    "NUL in a key's value": '{"k": {"l": "\\u0000"}}',
+}
+
+
+@pytest.mark.parametrize(
+    "key", ["id", "text", "required_agents", "asked_agents", "split", "note", "x\\u0000", "\\ud83d"]
+)
+@pytest.mark.parametrize("value", BAD_VALUES.values(), ids=BAD_VALUES.keys())
+def test_a_row_that_cannot_be_stored_is_named_and_takes_no_other_with_it(key: str, value: str) -> None:
+    text = "" if key == "text" else '"text": "x", '
+    first, bad, last = read(f'{{"text": "before"}}\n{{{text}"{key}": {value}}}\n{{"text": "after"}}\n')
+    assert (first.text, last.text) == ("before", "after")
+    assert isinstance(bad, RowError)
+    assert bad.line == 2
+    assert f"{bad.reason}{bad.field}{bad.excerpt}".isprintable()
+    str(bad).encode()
+
+
+def test_the_key_at_fault_is_named_down_to_its_place() -> None:
+    (bad,) = read('{"text": "x", "meta": {"notes": ["fine", "\\ud800"]}}')
+    assert (bad.field, bad.reason) == ("meta.notes[1]", "holds half of a surrogate pair (\\ud800)")
+
+
+def test_whole_surrogate_pairs_are_text() -> None:
+    (row,) = read('{"text": "\\ud83d\\ude00", "note": "\\ud83d\\ude00"}')
+    assert (row.text, row.extra) == ("😀", {"note": "😀"})
+
+
 class TestCsv:
+    @pytest.mark.parametrize("cell", ["=1+1", "+1", "-1", "@x", "\t=1", "'=1", "''+", "'quoted", "plain"])
+    def test_a_formula_is_written_as_text_and_read_back_as_it_was(self, cell: str) -> None:
+        stream = io.BytesIO()
+        write_rows([Row(1, cell.strip(), cell)], "csv", stream)
+        line = stream.getvalue().decode().split("\r\n")[1]
+        assert line[0] not in "=+-@"
+        stream.seek(0)
+        (row,) = read_rows(stream, "csv", AGENTS)
+        assert (row.id, row.text) == (cell.strip(), cell)
+
+    def test_an_apostrophe_of_another_programs_file_stays(self) -> None:
+        assert [row.text for row in read("id,text\n1,'=x\n", "csv")] == ["'=x"]
+
+    def test_a_cell_that_cannot_be_stored_leaves_out_its_row(self) -> None:
+        found = read('text,note,extra\na,\0,\nb,,"{""deep"": 1e999}"\nc,fine,\n', "csv")
+        assert [(f.line, f.field) for f in found[:2]] == [(2, "note"), (3, "deep")]
+        assert found[2].extra == {"note": "fine"}
+
     def test_lists_blank_and_none(self) -> None:
         found = read(
             'id,text,required_agents\n1,a,0;BI|un\n2,b,[]\n3,c,\n4,d,"[0, ""un""]"\n5,e,"Tech, Support"\n', "csv"
@@ -158,6 +217,22 @@ def test_text_files_hold_one_query_a_line() -> None:
     found = read("first\r\n\n  second \n\0\n", "txt")
     assert [f.text for f in found[:2]] == ["first", "  second "]
     assert "NUL" in found[2].reason
+
+
+@pytest.mark.parametrize(
+    ("head", "json"),
+    [
+        (b'{"text": "a", "required_agents": []}\n', True),
+        (b'\xef\xbb\xbf\n\n  {"text": "a"}\nrest', True),
+        (b'{"query": "a"}\n', False),
+        (b"{not JSON}\n", False),
+        (b"\xff\n", False),
+        (b"plain\n", False),
+        (b"", False),
+    ],
+)
+def test_a_file_of_json_objects_is_known_by_its_first_line(head: bytes, json: bool) -> None:
+    assert holds_json(head) is json
 
 
 def test_unknown_formats_are_refused() -> None:
@@ -233,6 +308,12 @@ class TestFolder:
             ('{"id": -1, "name": "A"}', "whole number"),
             ('{"id": true, "name": "A"}', "whole number"),
             ('{"id": 1}', "name"),
+            ('{"id": 1, "name": "A\\u0000"}', "line 1, name: holds a NUL"),
+            ('{"id": 1, "name": "A", "keywords": ["\\ud800"]}', r"line 1, keywords\[0\]: holds half"),
+            ('{"id": 1, "name": "A", "cost": 1e999}', "line 1, cost: is a number that JSON cannot hold"),
+            ('{"id": 1, "name": "A", "cost": ' + "9" * 400 + "}", "line 1, cost: is a whole number of more"),
+            ('{"id": 1, "name": "A", "cost": -1}', "line 1, cost: must be a number from 0"),
+            ('{"id": 1, "name": "A", "note": "\\u0000"}', "line 1, note: holds a NUL"),
             ("", "holds no agent"),
         ],
     )

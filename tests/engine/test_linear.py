@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from training_app.engine import linear
+from training_app.engine.reading import linear
 
 
 class TestManyRows:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -224,3 +226,42 @@ def test_whether_an_answer_came_is_told_apart(last, error) -> None:
     with pytest.raises(LLMError) as raised:
         Server(httpx.Response(500), last).client(tries=2).complete([])
     assert type(raised.value) is error
+
+
+def test_a_call_with_a_deadline_waits_for_no_retry_that_comes_after_it() -> None:
+    server = Server(httpx.Response(429, headers={"Retry-After": "100"}))
+    with server.client(total=20.0) as client, pytest.raises(LLMError, match=r"429.*no time left"):
+        client.complete([])
+    assert server.slept == []
+    assert len(server.requests) == 1
+
+
+def test_a_call_with_a_deadline_reads_no_answer_that_drips() -> None:
+    over = threading.Event()
+
+    def drops() -> Iterator[bytes]:
+        while not over.is_set():
+            yield b" "
+            over.wait(0.01)
+        raise AssertionError("it was listened to for as long as it went on")
+
+    def drip(_request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=drops())
+
+    stop = threading.Timer(30, over.set)
+    stop.start()
+    client = Client("http://llm.test/v1", "m", transport=httpx.MockTransport(drip), total=0.2)
+    with client, pytest.raises(LLMError, match="no time left"):
+        client.complete([])
+    stop.cancel()
+
+
+@pytest.mark.parametrize("status", [401, 404, 500])
+def test_what_a_server_replies_is_told_only_where_that_is_wanted(status: int) -> None:
+    words = httpx.Response(status, text="root:x:0:0")
+    with Server(words).client(tries=1) as client, pytest.raises(LLMError, match="root:x"):
+        client.complete([])
+    with Server(words).client(tries=1, tell=False) as client, pytest.raises(LLMError) as neutral:
+        client.complete([])
+    assert "root" not in str(neutral.value)
+    assert str(status) in str(neutral.value)

@@ -9,12 +9,14 @@ import pytest
 from tests.engine.synthetic import AGENTS, examples
 from tests.engine.test_train import quick, run
 from tests.llm_server import Server
-from training_app.engine import artifact, llm, llm_baseline
+from training_app.engine import llm
 from training_app.engine.benchmark import BenchmarkError, benchmark, leaderboard
-from training_app.engine.data import Row
-from training_app.engine.files import write_rows
+from training_app.engine.data import artifact
+from training_app.engine.data.examples import Row
+from training_app.engine.data.files import write_rows
+from training_app.engine.judging import llm_baseline
+from training_app.engine.judging.llm_baseline import LanguageModel, ask, figures
 from training_app.engine.llm import BadKey, LLMError
-from training_app.engine.llm_baseline import LanguageModel, ask, figures
 from training_app.engine.progress import Cancelled
 from training_app.engine.train import train
 

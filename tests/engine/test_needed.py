@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 
 from tests.engine.synthetic import AGENTS, examples
-from training_app.engine import artifact, calibration, nearness, needed
-from training_app.engine.artifact import tensor_bytes, tensors_from
 from training_app.engine.config import Config
-from training_app.engine.metrics import auroc
-from training_app.engine.nearness import Nearness
-from training_app.engine.router import Router
-from training_app.engine.scorers import Rows, rows_of
+from training_app.engine.data import artifact
+from training_app.engine.data.artifact import tensor_bytes, tensors_from
+from training_app.engine.data.metrics import auroc
+from training_app.engine.data.rows import Rows, rows_of
+from training_app.engine.reading import nearness, needed
+from training_app.engine.reading.nearness import Nearness
+from training_app.engine.routing import calibration
+from training_app.engine.routing.router import Router
 from training_app.engine.train import train
 
 TEXTS = [

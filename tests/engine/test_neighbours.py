@@ -2,7 +2,7 @@
 
 import pytest
 
-from training_app.engine.neighbours import Neighbours
+from training_app.engine.reading.neighbours import Neighbours
 
 TEXTS = ["the parcel is late again", "refund my last invoice", "the app crashes on start", "refund the parcel", "…"]
 

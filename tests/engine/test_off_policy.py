@@ -6,8 +6,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from training_app.engine import off_policy
-from training_app.engine.exploring import Explored, chances, explore
+from training_app.engine.judging import off_policy
+from training_app.engine.routing.exploring import Explored, chances, explore
 
 SCORES = {0: 0.99, 1: 0.5, 2: 0.2, 3: 0.01}
 

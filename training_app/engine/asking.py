@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from training_app.engine.data import Agent
+from training_app.engine.data.examples import Agent
 
 DEFAULT_PROMPT = (
     "You route queries to agents. For every query decide which of these agents are needed to serve it completely. "

@@ -15,24 +15,28 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from training_app.engine import llm_baseline, metrics
 from training_app.engine.config import Config, ConfigError
-from training_app.engine.data import DataError, Example, Folder, group_key
-from training_app.engine.files import read_folder
+from training_app.engine.data import metrics
+from training_app.engine.data.examples import DataError, Example, Folder, group_key
+from training_app.engine.data.folders import read_folder
+from training_app.engine.data.rows import rows_of
+from training_app.engine.judging import learning_curve, llm_baseline
+from training_app.engine.judging.leaderboard import leaderboard
+from training_app.engine.judging.llm_baseline import LanguageModel
 from training_app.engine.llm import LLMError
-from training_app.engine.llm_baseline import LanguageModel
-from training_app.engine.scorers import rows_of
 
-#: Routers that can be measured, the product's own first.
-ROUTERS = ("ddqn", "svm", "logreg", "neighbours", "constant", "keyword", "random", "llm")
+#: Routers that can be measured, the product's own first; `bayes` and `threshold` are its scorer with that decision rule.
+ROUTERS = ("ddqn", "bayes", "threshold", "svm", "logreg", "neighbours", "constant", "keyword", "random", "llm")
 #: Those of a plain `benchmark DIR`. The LLM has to be named: it costs money.
-DEFAULT = ("ddqn", "svm", "logreg", "constant", "keyword", "random")
+DEFAULT = ("ddqn", "bayes", "threshold", "svm", "logreg", "constant", "keyword", "random")
+
+__all__ = ["BenchmarkError", "benchmark", "combine", "curve", "leaderboard", "measure"]
 
 TIMED = 1000  # test queries whose route time is measured
 LLM_QUERIES = 100  # test queries that the LLM is asked about where llm_queries says nothing
@@ -106,6 +110,36 @@ def benchmark(
     return {"data": describe(folder), "routers": found}
 
 
+def sizes_of(numbers: str) -> list[int]:
+    """The sizes of a learning curve, from text such as "50,100". Raises BenchmarkError."""
+    try:
+        return sorted({int(number) for number in numbers.split(",") if number.strip()})
+    except ValueError:
+        raise BenchmarkError(f"--curve {numbers}: numbers of labels with commas between, such as 50,100,200") from None
+
+
+def curve(
+    path: str | Path,
+    sizes: Sequence[int],
+    subsets: int,
+    routers: Sequence[str],
+    settings: dict[str, Any],
+    unlabeled: bool = False,
+    report: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
+    """The learning curve of `routers`: see `learning_curve`. Raises as `benchmark`."""
+    if not sizes or subsets < 1:
+        raise BenchmarkError("a learning curve needs numbers of labels, and at least one subset")
+
+    def measured(place: Path) -> dict[str, Any]:
+        return benchmark(place, routers, 1, settings)
+
+    try:
+        return learning_curve.learning_curve(path, sizes, subsets, measured, unlabeled=unlabeled, report=report)
+    except (OSError, ValueError) as error:
+        raise BenchmarkError(f"{path}: {error}") from None
+
+
 def language_model() -> LanguageModel:
     """The LLM of the environment. Raises BenchmarkError where it names none."""
     name = os.environ.get("LLM_MODEL", "")
@@ -148,7 +182,7 @@ def combine(runs: Sequence[dict[str, Any]], required: Any, whole: Any) -> dict[s
     needs = required.any(axis=1)
     scored = [run["answerable"][whole] for run in runs if run["answerable"] is not None]
     return {
-        **{m: metrics.interval(v) for m, v in stacked.items()},
+        **{m: metrics.interval(v, m) for m, v in stacked.items()},
         "empty": {k: mean([e[k] for e in empties]) for k in ("precision", "recall")},
         "out_of_scope": {
             "auroc": mean([metrics.auroc(s, needs) for s in scored]),
@@ -200,8 +234,9 @@ def measure(path: str | Path, name: str, seed: int, settings: dict[str, Any]) ->
     texts = [e.text for e in folder.test]
     if name == "llm":
         return _measure_llm(folder, Config.from_mapping({**settings, "seed": seed}))
-    if name == "ddqn":
-        fitted = _fit_router(folder, Config.from_mapping({**settings, "seed": seed, "baselines": False}))
+    if name in ("ddqn", "bayes", "threshold"):
+        rule = {} if name == "ddqn" else {"decision": name}
+        fitted = _fit_router(folder, Config.from_mapping({**settings, **rule, "seed": seed, "baselines": False}))
     else:
         fitted = _fit_baseline(folder, name, seed)
     select, answerable, route, batch, cpu = fitted
@@ -261,13 +296,13 @@ Fitted = tuple[Callable[[Any], Any], Callable[[Any], Any] | None, Callable[[str]
 
 
 def _fit_router(folder: Folder, config: Config) -> Fitted:
-    from training_app.engine.router import Router
+    from training_app.engine.routing.router import Router
     from training_app.engine.train import train
 
     began = time.process_time()
     result = None
     # The test rows stay outside: what is measured is read once, here, and not by training.
-    for progress in train(config, folder.agents, folder.train + folder.val):
+    for progress in train(config, folder.agents, folder.train + folder.val, unlabeled=folder.texts):
         result = progress.result or result
     cpu = time.process_time() - began
     assert result is not None
@@ -284,70 +319,13 @@ def _fit_router(folder: Folder, config: Config) -> Fitted:
 
 
 def _fit_baseline(folder: Folder, name: str, seed: int) -> Fitted:
-    from training_app.engine.baselines import BASELINES
+    from training_app.engine.judging.baselines import BASELINES
 
     train, val = rows_of(folder.train, folder.agents), rows_of(folder.val, folder.agents)
     began = time.process_time()
     fitted = BASELINES[name](folder.agents, train, val, seed)
     cpu = time.process_time() - began
     return fitted.select, fitted.answerable, lambda text: fitted.select([text]), fitted.select, cpu
-
-
-def leaderboard(found: dict[str, Any]) -> Iterator[str]:
-    """The figures as lines of text, best Jaccard first."""
-    data = found["data"]
-    yield (
-        f"{data['agents']} agents; {data['train']:,} train, {data['val']:,} val, {data['test']:,} test queries; "
-        f"{data['test_in_train']:,} test texts also stand in train"
-    )
-    yield ""
-    head = ("router", "Jaccard", "95% interval", "F1", "exact", "success", "size", "none P", "none R", "CPU s", "MB")
-    yield _line((*head, "p50 µs", "p99 µs", "batch/s"))
-
-    def share(value: float | None) -> str:
-        return "-" if value is None else f"{value:.3f}"
-
-    ranked = sorted(found["routers"].items(), key=lambda item: -item[1]["jaccard"]["mean"])
-    for name, r in ranked:
-        jaccard = r["jaccard"]
-        yield _line(
-            (
-                name,
-                f"{jaccard['mean']:.4f}",
-                f"{jaccard['low']:.3f}-{jaccard['high']:.3f}",
-                f"{r['f1']['mean']:.4f}",
-                f"{r['exact']['mean']:.4f}",
-                f"{r['success']['mean']:.4f}",
-                f"{r['set_size']['mean']:.2f}",
-                share(r["empty"]["precision"]),
-                share(r["empty"]["recall"]),
-                f"{r['train_cpu_seconds']:.1f}",
-                f"{r['peak_mb']:.0f}",
-                f"{r['route_us_p50']:.0f}",
-                f"{r['route_us_p99']:.0f}",
-                f"{r['batch_routes_per_second']:,.0f}",
-            )
-        )
-    if "llm" in found["routers"]:
-        yield ""
-        yield _about_llm(found["routers"]["llm"]["llm"], data["test"])
-
-
-def _about_llm(row: dict[str, Any], test: int) -> str:
-    cost = "of unknown cost (LLM_PRICE_IN, LLM_PRICE_OUT)" if row["cost"] is None else f"for {row['cost']:.4f}"
-    said = (
-        f"llm: {row['model']} on {row['queries']:,} of {test:,} test queries, {row['unanswered']:,} without a usable answer; "
-        f"{row['prompt_tokens']:,} tokens in, {row['completion_tokens']:,} out, {cost}"
-    )
-    if "lead" not in row:
-        return said
-    ahead = row["lead"]["jaccard"]
-    return f"{said}; on these ddqn has {ahead['mean']:+.4f} Jaccard ({ahead['low']:+.4f} to {ahead['high']:+.4f})"
-
-
-def _line(cells: Sequence[str]) -> str:
-    widths = (11, 8, 13, 7, 7, 8, 6, 7, 7, 7, 6, 7, 7, 9)
-    return " ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths, strict=True)))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -362,6 +340,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--json", help="file for the figures")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the router")
+    parser.add_argument("--curve", help="numbers of labels, such as 50,100,200,500: a learning curve instead")
+    parser.add_argument("--subsets", type=int, default=5, help="random subsets of each size of the curve")
+    parser.add_argument("--unlabeled", action="store_true", help="in a curve, keep the other training texts, unlabeled")
+    parser.add_argument("--plot", help="file for the curve as a picture (.svg)")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--settings", default="{}", help=argparse.SUPPRESS)
@@ -376,9 +358,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         settings = dict(pair.split("=", 1) for pair in options.set if "=" in pair)
         names = [name for name in options.routers.split(",") if name]
-        found = benchmark(
-            options.dir, names, options.seeds, settings, lambda line: print(line, file=sys.stderr, flush=True)
-        )
+
+        def report(line: str) -> None:
+            print(line, file=sys.stderr, flush=True)
+
+        if options.curve:
+            sizes = sizes_of(options.curve)
+            found = curve(options.dir, sizes, options.subsets, names, settings, options.unlabeled, report)
+        else:
+            found = benchmark(options.dir, names, options.seeds, settings, report)
     except (DataError, ConfigError, BenchmarkError, LLMError) as error:
         print(f"benchmark: {error}", file=sys.stderr)
         return 1
@@ -388,7 +376,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{type(error).__name__}: {error}", file=sys.stderr)
             return 1
         raise
-    print("\n".join(leaderboard(found)))
+    print("\n".join(learning_curve.table(found) if options.curve else leaderboard(found)))
+    if options.curve and options.plot:
+        Path(options.plot).write_text(learning_curve.svg(found), "utf-8")
     if options.json:
         Path(options.json).write_text(json.dumps(found, indent=2) + "\n")
     return 0

@@ -49,9 +49,22 @@ class Config:
         "auto",
         "What reads the text. linear: word and character n-grams with a linear model; sequence: an encoder that reads "
         "the words in order, with attention per agent; stack: both, weighed on cross-fitted scores; embedding: a local "
-        "sentence-embedding model; auto: linear below 200 training queries, from there on the best of linear, sequence and "
-        "stack by cross-validation, or, in a pool that is not cross-fitted (see folds), on the validation queries.",
+        "sentence-embedding model; auto: the best of these by cross-validation and on the validation queries, of linear with the "
+        "agents' descriptions as training rows, and of what the sentence encoder adds (see sentences); sequence and stack are "
+        "tried from 60 training queries on.",
         choices=("auto", "linear", "sequence", "stack", "embedding"),
+        group="scorer",
+    )
+    sentences: bool = _setting(
+        True,
+        "Let encoder: auto try the multilingual sentence encoder that is installed with Routerweb, in pools below 20,000 training "
+        "queries. A model that uses it takes 150 MB more in each process that serves it, and 0.5 to 4 ms more a route.",
+        group="scorer",
+    )
+    unlabeled: bool = _setting(
+        True,
+        "Let encoder: auto learn from texts without labels too: a fast scorer learns what a slow one, fitted on the labels, makes of "
+        "them. They are never counted as gold, and the model says what they brought.",
         group="scorer",
     )
     embedding_path: str = _setting(
@@ -165,6 +178,13 @@ class Config:
         True, "Selected agents cannot be selected again. Off is possible in recipe tfidf only."
     )
     val_eval_freq: int = _setting(200, "Steps between measurements on the validation split.", low=1, high=1_000_000)
+    patience: int = _setting(
+        3,
+        "Recipe scores stops after so many measurements on the validation split without a new best, from 1,000 steps on; 0 goes on "
+        "to total_steps.",
+        low=0,
+        high=1_000_000,
+    )
     save_best: bool = _setting(True, "Keep the network that was best on validation, not the last one.")
     max_steps_per_episode: int = _setting(20, "Most steps in one episode of recipe tfidf.", low=1, high=10_000)
     min_agents: int = _setting(
@@ -175,11 +195,27 @@ class Config:
         group="answer",
     )
     max_agents: int = _setting(0, "Most agents in an answer; 0 is no limit.", low=0, high=10_000, group="answer")
+    decision: str = _setting(
+        "auto",
+        "What turns the scores into a set, in recipe scores. ddqn: the Double DQN; bayes: the set of highest expected worth, were "
+        "agents independent; threshold: one threshold for all agents; auto: bayes, unless the Double DQN is ahead on validation, or "
+        "not behind where there are enough rows to tell.",
+        choices=("auto", "ddqn", "bayes", "threshold"),
+        group="answer",
+    )
     goal: str = _setting(
         "jaccard",
-        "Operating point, chosen on validation. jaccard: the policy as it learnt; recall: reach recall_floor with as "
-        "few agents as possible; size: at most average_agents a query.",
-        choices=("jaccard", "recall", "size"),
+        "What the policy learns to do well, and where it works. jaccard, f1, exact: the mean of that measure; value: queries whose "
+        "agents are all there, each worth query_value, less what the agents cost; recall: learn jaccard, then reach recall_floor on "
+        "validation with as few agents as possible; size: learn jaccard, then at most average_agents a query on validation.",
+        choices=("jaccard", "f1", "exact", "value", "recall", "size"),
+        group="answer",
+    )
+    query_value: float = _setting(
+        1.0,
+        "What a query is worth whose required agents are all in the set, in the money of the agents' costs, for goal: value.",
+        low=1e-9,
+        high=1e12,
         group="answer",
     )
     recall_floor: float = _setting(
@@ -190,10 +226,21 @@ class Config:
     )
     abstain_alpha: float = _setting(
         0.0,
-        "Conformal abstention: the share of answerable queries that may be abstained from; 0 never abstains.",
+        "Conformal abstention: the share of answerable queries that may be abstained from, held with a sureness of 95 %; 0 "
+        "never abstains.",
         low=0,
         high=0.5,
         group="answer",
+    )
+    double_targets: bool = _setting(
+        True,
+        "Ablation: the target network judges what the online network chooses. Off takes the target network's own maximum.",
+        group="ablation",
+    )
+    pairs: bool = _setting(
+        True,
+        "Ablation: show the network which agents go together or instead of each other, where out-of-fold rows say so.",
+        group="ablation",
     )
     all_actions: bool = _setting(
         True, "Ablation: learn every agent's value in each state, not only the taken one's.", group="ablation"
@@ -332,3 +379,54 @@ def _checked(f: Any, value: Any) -> Any:
     if (low is not None and number < low) or (high is not None and number > high):
         raise ConfigError(name, f"must be from {low:g} to {high:g}, not {number:g}")
     return number
+
+
+# ---------------------------------------------------------------------------------------------------- the reference
+
+GROUPS = {
+    "run": "The run",
+    "scorer": "How text becomes scores",
+    "policy": "What the policy learns",
+    "answer": "The answer",
+    "ablation": "To switch parts off, for comparison",
+}
+
+
+def reference() -> str:
+    """The page of the documentation that lists every setting, in Markdown."""
+    page = [
+        "# The settings of a run",
+        "",
+        "Every setting of a training run: in the form under *Runs → Launch a run*, as `--set NAME=VALUE` of `manage.py train`,",
+        "in a YAML file for `--config`, and as `config` of `POST /api/runs/`. What is left out has its default.",
+        "",
+        "This page is made from the code: `python -m training_app.engine.config > docs/run-settings.md`.",
+    ]
+    groups = list(dict.fromkeys(f.metadata["group"] for f in fields(Config)))
+    for group in groups:
+        page += ["", f"## {GROUPS[group]}", "", "| setting | default | values | meaning |"]
+        page.append("| --- | --- | --- | --- |")
+        for f in fields(Config):
+            if f.metadata["group"] == group:
+                default = str(f.default).lower() if isinstance(f.default, bool) else f.default
+                shown = f"`{default}`" if default != "" else "none"
+                page.append(f"| `{f.name}` | {shown} | {_values(f)} | {f.metadata['doc'].replace('|', '/')} |")
+    return "\n".join(page) + "\n"
+
+
+def _values(f: Any) -> str:
+    """What a setting may be, in words."""
+    low, high, choices = (f.metadata[name] for name in ("low", "high", "choices"))
+    if choices:
+        return ", ".join(f"`{choice}`" for choice in choices)
+    if isinstance(f.default, bool):
+        return "true, false"
+    if low is None and high is None:
+        return "text" if isinstance(f.default, str) else "numbers"
+    if high is None:
+        return f"from {low:,}"
+    return f"{low:,} to {high:,}" if low is not None else f"up to {high:,}"
+
+
+if __name__ == "__main__":
+    print(reference(), end="")

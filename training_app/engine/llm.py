@@ -22,7 +22,7 @@ from typing import Any
 import httpx
 
 from training_app.engine.asking import DEFAULT_PROMPT, routing_messages
-from training_app.engine.data import Agent
+from training_app.engine.data.examples import Agent
 
 MAX_WAIT = 120.0  # seconds between two tries at most, whatever Retry-After says
 MAX_ANSWER = 4 << 20  # bytes of one response
@@ -91,8 +91,9 @@ class Suggestions:
 class Client:
     """A client of one server and model. Close it, or use it in a `with` statement. One thread at a time.
 
-    `stop` is asked before each try and during waits; when it says true, `Stopped` is raised. `sleep` and `rng` are
-    for tests.
+    `total` are the seconds that one call may take with all its tries, waits and slow answers; none: as long as it takes. `tell`:
+    whether errors quote what the server replied. `stop` is asked before each try and during waits; when it says true, `Stopped` is
+    raised. `sleep` and `rng` are for tests.
     """
 
     def __init__(
@@ -104,6 +105,8 @@ class Client:
         temperature: float | None = 0.0,
         timeout: float = 60.0,
         tries: int = 6,
+        total: float | None = None,
+        tell: bool = True,
         structured: bool = True,
         max_tokens: int | None = None,
         transport: httpx.BaseTransport | None = None,
@@ -116,6 +119,7 @@ class Client:
         #: Whether a JSON schema is sent; a server that refuses it turns this off for the calls that follow.
         self.structured = structured
         self._stop, self._sleep = stop, sleep
+        self._total, self._tell, self._until = total, tell, float("inf")
         self._rng = rng or random.Random()  # noqa: S311 - jitter needs no secret
         self._http = httpx.Client(
             base_url=base_url.rstrip("/") + "/", headers=headers, timeout=timeout, transport=transport
@@ -147,6 +151,7 @@ class Client:
         if self.max_tokens:
             body["max_tokens"] = self.max_tokens
         reason, answered, spoilt = "no try was made", True, 0
+        self._until = time.monotonic() + self._total if self._total else float("inf")
         for attempt in range(self.tries):
             if self._stop():
                 raise Stopped("stopped")
@@ -169,7 +174,7 @@ class Client:
             else:
                 status, answered = response.status_code, True
                 if status in (401, 403):
-                    raise BadKey(f"the server refused the key ({status}): {_message(response)}")
+                    raise BadKey(f"the server refused the key ({status}){self._quoted(response)}")
                 if status in (400, 422) and with_schema:
                     # Servers that know no schema say so with a 400; any other fault will show again without it.
                     self.structured = False
@@ -180,18 +185,26 @@ class Client:
                         return found
                     spoilt += 1
                 elif status in (408, 409, 425, 429) or status >= 500:
-                    reason = f"the server answered {status}: {_message(response)}"
+                    reason = f"the server answered {status}{self._quoted(response)}"
                     wait = _retry_after(response)
                 else:
-                    raise LLMError(f"the server answered {status}: {_message(response)}")
+                    raise LLMError(f"the server answered {status}{self._quoted(response)}")
             if attempt + 1 < self.tries:
-                self._wait(attempt, wait)
+                self._wait(attempt, wait, reason)
         raise (LLMError if answered else NoAnswer)(f"gave up after {self.tries} tries: {reason}")
 
     def _post(self, body: dict[str, Any], headers: dict[str, str]) -> httpx.Response:
-        with self._http.stream("POST", "chat/completions", json=body, headers=headers) as response:
+        extensions: dict[str, Any] = {"until": self._until} if self._total else {}
+        if self._total:
+            left = max(0.01, self._until - time.monotonic())
+            extensions["timeout"] = httpx.Timeout(min(left, self._http.timeout.read or left)).as_dict()
+        with self._http.stream(
+            "POST", "chat/completions", json=body, headers=headers, extensions=extensions
+        ) as response:
             size, parts = 0, []
             for part in response.iter_bytes():
+                if time.monotonic() > self._until:
+                    raise httpx.ReadTimeout("the answer came too slowly")
                 size += len(part)
                 if size > MAX_ANSWER:
                     raise LLMError(f"the server sent more than {MAX_ANSWER:,} bytes")
@@ -200,14 +213,19 @@ class Client:
             kept = {k: v for k, v in response.headers.items() if k not in ("content-encoding", "content-length")}
             return httpx.Response(response.status_code, headers=kept, content=b"".join(parts))
 
-    def _wait(self, attempt: int, asked: float | None) -> None:
+    def _quoted(self, response: httpx.Response) -> str:
+        return f": {_message(response)}" if self._tell else ""
+
+    def _wait(self, attempt: int, asked: float | None, reason: str) -> None:
         """Wait before the next try: as long as the server asked, else 1, 2, 4, … seconds, half of it drawn at random
-        so that many workers do not come back together."""
+        so that many workers do not come back together. Raises LLMError where the call's time would be over by then."""
         backoff = min(30.0, 2.0**attempt)
         seconds = backoff * (0.5 + 0.5 * self._rng.random())
         if asked is not None:
             seconds = asked + 0.25 * self._rng.random()
         left = min(seconds, MAX_WAIT)
+        if time.monotonic() + left >= self._until:
+            raise LLMError(f"{reason}; there is no time left for another try")
         while left > 0:
             if self._stop():
                 raise Stopped("stopped")

@@ -8,9 +8,14 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from training_app.engine.scorers import ScorerProgress
-
 T = TypeVar("T")
+
+#: Called as `progress(done, total, message)` while a scorer is fitted. It may raise to cancel the fit.
+ScorerProgress = Callable[[int, int, str], None]
+
+
+def no_progress(done: int, total: int, message: str) -> None:
+    """A `ScorerProgress` that tells nobody."""
 
 
 class Cancelled(Exception):

@@ -8,110 +8,73 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from training_app.engine import artifact, calibration, checkpoints, llm_baseline, needed
-from training_app.engine.artifact import Artifact
-from training_app.engine.baselines import BASELINES, CLASSIFIERS, classifier_policy
-from training_app.engine.calibration import Calibration
-from training_app.engine.checkpoints import CheckpointError, Learning, Scores, fingerprint
 from training_app.engine.config import Config
-from training_app.engine.data import Agent, Example, group_key
-from training_app.engine.ddqn import Queries, learn
-from training_app.engine.encoders import MANY_ROWS, fit_encoder
-from training_app.engine.env import RoutingEnv, jaccard
-from training_app.engine.judging import REACH
-from training_app.engine.linear import fit_tfidf
+from training_app.engine.data import artifact
+from training_app.engine.data.arrays import BoolArray, FloatArray
+from training_app.engine.data.artifact import Artifact
+from training_app.engine.data.examples import Agent, Example, group_key
+from training_app.engine.data.metrics import jaccard
+from training_app.engine.data.prepared import Matrices, Prepared, TrainError, prepared
+from training_app.engine.data.rows import Rows, draw_weights
+from training_app.engine.judging import llm_baseline
+from training_app.engine.judging.baselines import BASELINES, CLASSIFIERS, classifier_policy
+from training_app.engine.judging.llm_baseline import Asked, LanguageModel
+from training_app.engine.judging.operating import operating_margin
+from training_app.engine.judging.scorecard import scorecard
 from training_app.engine.llm import LLMError
-from training_app.engine.llm_baseline import Asked, LanguageModel
-from training_app.engine.needed import Needed
-from training_app.engine.policy import Policy, greedy
-from training_app.engine.progress import Progress, Result, streamed
-from training_app.engine.published import learn_published
-from training_app.engine.router import Router, scorer_parts
-from training_app.engine.scorecard import scorecard
-from training_app.engine.scorers import (
-    BoolArray,
-    FloatArray,
-    Rows,
-    ScorerProgress,
-    cross_fit,
-    draw_weights,
-    rows_of,
-)
-from training_app.engine.text import TfIdfVectors
+from training_app.engine.progress import Progress, Result, ScorerProgress, streamed
+from training_app.engine.reading import needed, sentences
+from training_app.engine.reading.encoders import MANY_ROWS, fit_encoder
+from training_app.engine.reading.linear import fit_tfidf
+from training_app.engine.reading.needed import Needed
+from training_app.engine.reading.scorers import cross_fit
+from training_app.engine.reading.text import TfIdfVectors
+from training_app.engine.routing import calibration, checkpoints
+from training_app.engine.routing.calibration import Calibration
+from training_app.engine.routing.checkpoints import CheckpointError, Learning, Scores, fingerprint
+from training_app.engine.routing.ddqn import Queries
+from training_app.engine.routing.decision import Decision, decide, environment
+from training_app.engine.routing.decision import selected as selected_by
+from training_app.engine.routing.env import RoutingEnv
+from training_app.engine.routing.policy import Policy
+from training_app.engine.routing.router import Router, scorer_parts
 
 PHASES = ("features", "scorer", "policy", "baselines", "measure")
-LEAST_TRAIN, LEAST_VAL = 8, 2
-CHECKPOINT_EVERY = 5  # measurements between two checkpoints of the policy
-
-
-class TrainError(Exception):
-    """Data that no router can be trained on; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
-class Matrices:
-    """Examples of one split as matrices: rows.required and rows.asked bool[N, A]."""
+class Learnt:
+    """What the scorer and the policy have learnt, with the validation rows that judge it: `served` float[V, A] are their
+    log-odds as the router will serve them, `whole` int[W] the rows in which every agent was asked, all where there is none."""
 
-    examples: list[Example]
-    rows: Rows
-
-    @property
-    def whole(self) -> BoolArray:
-        """Rows in which every agent was asked: only those enter set metrics. bool[N]."""
-        return np.asarray(self.rows.asked.all(axis=1))
-
-
-def _matrices(examples: Sequence[Example], agents: Sequence[Agent]) -> Matrices:
-    return Matrices(list(examples), rows_of(examples, agents))
+    env: RoutingEnv
+    scores: Scores
+    decision: Decision
+    validation: Queries
+    served: FloatArray
+    whole: NDArray[np.intp]
 
 
-def _checked(agents: Sequence[Agent], examples: Sequence[Example]) -> tuple[list[Agent], list[str]]:
-    """The agents that can be learnt, and warnings. Raises TrainError."""
-    if not agents:
-        raise TrainError("The pool has no agent: describe at least one.")
-    known = {agent.id for agent in agents}
-    for example in examples:
-        unknown = example.required - known
-        if unknown:
-            raise TrainError(f"Query {example.id} requires agent {min(unknown)}, which is not in the pool: add it.")
-    train = [e for e in examples if e.split == "train"]
-    val = [e for e in examples if e.split == "val"]
-    if len(train) < LEAST_TRAIN:
-        raise TrainError(
-            f"{len(train)} labeled queries are in the train split; at least {LEAST_TRAIN} are needed. Label more "
-            "queries, or split the dataset (dataset_split) if they have no split yet."
-        )
-    if len({group_key(e.text) for e in train}) < 2:
-        raise TrainError("All queries of the train split have the same text: label different ones.")
-    if len(val) < LEAST_VAL:
-        raise TrainError(
-            f"{len(val)} labeled queries are in the val split; at least {LEAST_VAL} are needed to tell when to stop. "
-            "Split the dataset (dataset_split), or label more queries."
-        )
-    warnings = []
-    covered = []
-    for agent in agents:
-        asked = [e for e in train if e.asked is None or agent.id in e.asked]
-        if not asked:
-            warnings.append(f"No label speaks about {agent.name}: it is left out until it has been asked about.")
-            continue
-        covered.append(agent)
-        positives = sum(agent.id in e.required for e in asked)
-        if positives == 0:
-            warnings.append(f"No query of the train split requires {agent.name}: it will hardly ever be selected.")
-        elif positives < 5:
-            warnings.append(f"Only {positives} queries of the train split require {agent.name}: label more of them.")
-    if not covered:
-        raise TrainError("No label of the train split speaks about any agent: label queries first.")
-    if not any(e.split == "test" for e in examples):
-        warnings.append("There is no test split: the figures are measured on the validation split and flatter.")
-    return covered, warnings
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """The router, and what was chosen on validation for it. `selected` bool[V, A]; `anyone` float[W] are
+    log-odds that somebody is needed."""
+
+    parts: Artifact
+    router: Router
+    margin: float
+    selected: BoolArray
+    anyone: NDArray[np.float64] | None
+    needed_report: dict[str, Any]
 
 
 def train(
@@ -121,150 +84,74 @@ def train(
     *,
     checkpoint: bytes | None = None,
     llm: LanguageModel | None = None,
+    unlabeled: Sequence[str] = (),
 ) -> Iterator[Progress]:
     """Train a router on `examples` (each with split train, val or test) and measure it.
 
-    `llm` is the model that `llm_queries` asks. Yields Progress; the last one holds the Result. The same settings, data
+    `llm` is the model that `llm_queries` asks; `unlabeled` are texts of the pool that nobody has labeled.
+    Yields Progress; the last one holds the Result. The same settings, data
     and machine give the same artifact, byte for byte, with or without a stop in between; but for what an LLM says,
     where one is asked. Raises TrainError before the first step where the data cannot be
     used or the checkpoint belongs to something else.
     """
+    with sentences.remembering():
+        yield from _trained(config, agents, examples, checkpoint, llm, unlabeled if config.unlabeled else ())
+
+
+def _trained(
+    config: Config,
+    agents: Sequence[Agent],
+    examples: Sequence[Example],
+    checkpoint: bytes | None,
+    llm: LanguageModel | None,
+    unlabeled: Sequence[str],
+) -> Iterator[Progress]:
     examples = [e for e in examples if e.split in ("train", "val", "test")]
-    covered, warnings = _checked(agents, examples)
+    data = prepared(agents, examples)
     belongs = fingerprint(config, agents, examples)
     try:
         saved = checkpoints.read(checkpoint, belongs) if checkpoint is not None else None
     except CheckpointError as error:
         raise TrainError(str(error)) from error
-    splits = {s: _matrices([e for e in examples if e.split == s], covered) for s in ("train", "val", "test")}
-    rows = splits["train"].rows
     timing: dict[str, float] = {}
-    began = time.process_time()
 
-    if saved is None:
-        groups = [group_key(text) for text in rows.texts]
-        scores = yield from _scorer_phase(config, rows, groups, splits["val"].rows)
-        yield Progress("scorer", 1, 1, "scorer fitted", checkpoint=checkpoints.write(belongs, scores, None))
-    else:
-        scores = saved[0]
-    timing["scorer"] = time.process_time() - began
-
-    began = time.process_time()
-    policy: Policy | None = None
-    val_rows = splits["val"].rows
-    if config.recipe == "classifier":
-        fit, policy = classifier_policy(scores.fit, val_rows)
-        scores = dataclasses.replace(scores, fit=fit)
-    served = scores.fit.platt(scores.fit.fitted.logits(val_rows.texts))
-    env = RoutingEnv(
-        len(covered),
-        config.reward_mode,
-        config.gamma,
-        config.step_cost,
-        min(config.min_agents, len(covered)),
-        config.max_agents,
-        config.action_masking,
-        config.max_steps_per_episode if config.recipe == "tfidf" else 0,
-    )
-    whole = np.flatnonzero(splits["val"].whole)
-    whole = whole if whole.size else np.arange(len(val_rows))
-    validation = _validation(scores, served, val_rows)
-    if policy is None:
-        resume = saved[1] if saved is not None else None
-        keep = partial(checkpoints.write, belongs, scores)
-        policy, log = yield from _policy_phase(config, env, scores, rows, validation.take(whole), resume, keep)
-    else:
-        sets = _select(env, policy, validation.take(whole), 0.0)
-        log = [{"step": 1, "val_jaccard": float(jaccard(sets, val_rows.required[whole]).mean())}]
-        yield Progress("policy", 1, 1, "one threshold", {"val_jaccard": log[0]["val_jaccard"]})
-    best = max(log, key=lambda entry: entry.get("val_jaccard", 0.0), default={})
-    timing["policy"] = time.process_time() - began
-
-    began = time.process_time()
-    margin = _operating_margin(config, env, policy, validation)
-    selected = _select(env, policy, validation, margin)
-    wanted, wanted_report = needed.fit(
-        scores.fit.log_odds,
-        rows,
-        served,
-        val_rows,
-        scored=scores.fit.held_out,
-        none_share=config.none_share,
-        seed=config.seed,
-    )
-    anyone = None if wanted is None else wanted.logits(val_rows.texts, served, val_rows.asked)[whole]
-    found = calibration.fit(
-        served[whole],
-        selected[whole],
-        val_rows.required[whole],
-        val_rows.asked[whole],
-        margin=margin,
-        abstain_alpha=config.abstain_alpha,
-        needed=anyone,
-    )
-    parts = _artifact(config, covered, scores, policy, found, wanted)
-    router = Router.from_artifact(parts)
-    timing["calibration"] = time.process_time() - began
-
-    measured_on = "test" if len(splits["test"].rows) else "val"
-    baselines = {}
+    with _timed(timing, "scorer"):
+        if saved is None:
+            scores = yield from _scorer_phase(config, data, unlabeled)
+            yield Progress("scorer", 1, 1, "scorer fitted", checkpoint=checkpoints.write(belongs, scores, None))
+        else:
+            scores = saved[0]
+    with _timed(timing, "policy"):
+        learnt = yield from _policy_phase(config, data, scores, belongs, None if saved is None else saved[1])
+    with _timed(timing, "calibration"):
+        calibrated = _calibrated(config, data, learnt)
+    baselines: dict[str, BoolArray] = {}
     if config.baselines:
-        began = time.process_time()
-        baselines = yield from _baseline_phase(covered, rows, val_rows, splits[measured_on].rows, config.seed)
-        timing["baselines"] = time.process_time() - began
+        with _timed(timing, "baselines"):
+            baselines = yield from _baseline_phase(data, config.seed)
+        if config.recipe == "scores":
+            baselines |= _rules_as_baselines(data, learnt, calibrated.router)
+    answered = yield from _llm_phase(config, llm, data)
+    yield Progress("measure", 0, 1, f"measuring on {data.measured_on}")
+    with _timed(timing, "measure"):
+        card = _measured(config, data, learnt, calibrated, baselines, answered)
+        parts = calibrated.parts
+        made = Artifact(parts.config, parts.vocabulary, parts.tensors, card).to_bytes()
+    yield Progress("measure", 1, 1, "done", {}, None, Result(made, {**card, "timing": timing}))
 
-    answered: Asked | None = None
-    if config.llm_queries and llm is None:
-        warnings.append("llm_queries is set, and no LLM is configured: name it in LLM_MODEL. None was asked.")
-    elif config.llm_queries and llm is not None:
-        try:
-            answered = yield from _llm_phase(config, llm, covered, splits[measured_on])
-        except LLMError as error:
-            warnings.append(f"The LLM was not measured: {error}.")
 
-    yield Progress("measure", 0, 1, f"measuring on {measured_on}")
+@contextmanager
+def _timed(timing: dict[str, float], phase: str) -> Iterator[None]:
+    """Note the seconds of processor time that a phase took."""
     began = time.process_time()
-    card = scorecard(
-        router,
-        covered,
-        splits["train"].examples,
-        splits[measured_on].examples,
-        splits[measured_on].rows,
-        baselines,
-        levels=calibration.levels(
-            found.confidences(served[whole], selected[whole], val_rows.asked[whole], anyone),
-            np.asarray(val_rows.required[whole].any(axis=1)),
-        ),
-        seed=config.seed,
-    )
-    card |= {
-        "measured_on": measured_on,
-        "warnings": warnings,
-        "encoder": scores.report,
-        "best_validation": best,
-        "log": log,
-        "config": config.to_mapping(),
-        "data": {s: len(m.rows) for s, m in splits.items()},
-        "operating_point": {"goal": config.goal, "margin": margin},
-        "calibration_validation": calibration.cross_validated(
-            served[whole],
-            selected[whole],
-            val_rows.required[whole],
-            val_rows.asked[whole],
-            needed=anyone,
-            seed=config.seed,
-        ),
-        "needed": wanted_report,
-    }
-    if answered is not None:
-        required = splits[measured_on].rows.required
-        card["llm"] = llm_baseline.figures(answered, required, router.selections(splits[measured_on].rows.texts))
-    data = Artifact(parts.config, parts.vocabulary, parts.tensors, card).to_bytes()
-    timing["measure"] = time.process_time() - began
-    yield Progress("measure", 1, 1, "done", {}, None, Result(data, {**card, "timing": timing}))
+    yield
+    timing[phase] = time.process_time() - began
 
 
-def _scorer_phase(config: Config, rows: Rows, groups: list[str], validation: Rows) -> Generator[Progress, None, Scores]:
+def _scorer_phase(config: Config, data: Prepared, unlabeled: Sequence[str]) -> Generator[Progress, None, Scores]:
+    rows = data.train.rows
+    groups = [group_key(text) for text in rows.texts]
+
     def work(progress: ScorerProgress) -> Scores:
         if config.recipe == "classifier":
             scorer = CLASSIFIERS[config.classifier]
@@ -282,7 +169,9 @@ def _scorer_phase(config: Config, rows: Rows, groups: list[str], validation: Row
                 ),
                 {"encoder": config.classifier},
             )
-        fit, report = fit_encoder(config, rows, groups, validation, progress=progress)
+        fit, report = fit_encoder(
+            config, rows, groups, data.val.rows, agents=data.agents, unlabeled=unlabeled, progress=progress
+        )
         features = None
         if config.recipe == "tfidf":
             tfidf, _ = fit_tfidf(
@@ -295,22 +184,41 @@ def _scorer_phase(config: Config, rows: Rows, groups: list[str], validation: Row
     return (yield from streamed(work, "scorer"))
 
 
+def _policy_phase(
+    config: Config, data: Prepared, scores: Scores, belongs: str, resume: Learning | None
+) -> Generator[Progress, None, Learnt]:
+    """The policy that decides on the scores; the recipe of a classifier brings one threshold of its own."""
+    policy: Policy | None = None
+    val = data.val.rows
+    if config.recipe == "classifier":
+        fit, policy = classifier_policy(scores.fit, val)
+        scores = dataclasses.replace(scores, fit=fit)
+    served = scores.fit.platt(scores.fit.fitted.logits(val.texts))
+    env = environment(config, data.agents)
+    whole = np.flatnonzero(data.val.whole)
+    whole = whole if whole.size else np.arange(len(val))
+    validation = _validation(scores, served, val)
+    if policy is None:
+        keep = partial(checkpoints.write, belongs, scores)
+        training = _training(config, scores, data.train.rows)
+        weights = draw_weights(val.required[whole], config.none_share, val.asked[whole])
+        decision = yield from decide(config, env, training, validation.take(whole), weights, resume, keep)
+    else:
+        sets = selected_by(env, policy, validation.take(whole))
+        entry = {"step": 1, "val_jaccard": float(jaccard(sets, val.required[whole]).mean())}
+        decision = Decision(policy, {}, [entry], entry, {"rule": "threshold", "why": "recipe", "goal": config.goal})
+        yield Progress("policy", 1, 1, "one threshold", {"val_jaccard": entry["val_jaccard"]})
+    return Learnt(env, scores, decision, validation, served, whole)
+
+
 def _validation(scores: Scores, served: FloatArray, rows: Rows) -> Queries:
     """The validation rows as the policy sees them: by their served log-odds, or by `features` where the recipe has its own."""
     seen = served if scores.features is None else scores.features.logits(rows.texts)
     return Queries(seen, np.zeros((len(rows), 0), np.float32), rows.required, rows.asked)
 
 
-def _policy_phase(
-    config: Config,
-    env: RoutingEnv,
-    scores: Scores,
-    rows: Rows,
-    validation: Queries,
-    resume: Learning | None,
-    keep: Callable[[Learning], bytes],
-) -> Generator[Progress, None, tuple[Policy, list[dict[str, float]]]]:
-    """The policy that was best on validation, and the log; `keep` packs a checkpoint now and then."""
+def _training(config: Config, scores: Scores, rows: Rows) -> Queries:
+    """The training rows as the policy learns from them."""
     shown = rows if scores.fit.held_out is None else rows.take(scores.fit.held_out)
     if scores.features is not None:
         seen = scores.features.logits(shown.texts)
@@ -318,41 +226,77 @@ def _policy_phase(
         seen = scores.fit.log_odds
     else:
         seen = scores.fit.platt(scores.fit.fitted.logits(shown.texts))
-    weight = draw_weights(shown.required, config.none_share)
-    training = Queries(seen, np.zeros((len(shown), 0), np.float32), shown.required, shown.asked, weight)
-    method = learn if scores.features is None else learn_published
-    policy: Policy | None = None
-    log: list[dict[str, float]] = []
-    for count, tick in enumerate(method(config, env, training, validation, resume), start=1):
-        kept = None
-        if tick.policy is None and count % CHECKPOINT_EVERY == 0:
-            kept = keep((tick.state or {}, tick.meta or {}))
-        yield Progress("policy", tick.step, config.total_steps, "Double DQN", tick.metrics, kept)
-        policy = tick.policy
-        log = (tick.meta or {}).get("log", [])
-    assert policy is not None
-    return policy, log
+    weight = draw_weights(shown.required, config.none_share, shown.asked)
+    return Queries(seen, np.zeros((len(shown), 0), np.float32), shown.required, shown.asked, weight)
 
 
-def _baseline_phase(
-    agents: Sequence[Agent], rows: Rows, val: Rows, test: Rows, seed: int
-) -> Generator[Progress, None, dict[str, BoolArray]]:
+def _calibrated(config: Config, data: Prepared, learnt: Learnt) -> Calibrated:
+    """Choose on validation how far a value must exceed STOP's, what confidence means, and whether nearness helps to abstain."""
+    val, served, whole = data.val.rows, learnt.served, learnt.whole
+    scores, policy = learnt.scores, learnt.decision.policy
+    margin = operating_margin(config, learnt.env, policy, learnt.validation)
+    selected = selected_by(learnt.env, policy, learnt.validation, margin)
+    wanted, wanted_report = needed.fit(
+        scores.fit.log_odds,
+        data.train.rows,
+        served,
+        val,
+        scored=scores.fit.held_out,
+        none_share=config.none_share,
+        seed=config.seed,
+    )
+    anyone = None if wanted is None else wanted.logits(val.texts, served, val.asked)[whole]
+    found = calibration.fit(
+        served[whole],
+        selected[whole],
+        val.required[whole],
+        val.asked[whole],
+        margin=margin,
+        abstain_alpha=config.abstain_alpha,
+        needed=anyone,
+    )
+    parts = _artifact(config, data.agents, scores, policy, found, wanted)
+    return Calibrated(parts, Router.from_artifact(parts), margin, selected, anyone, wanted_report)
+
+
+def _baseline_phase(data: Prepared, seed: int) -> Generator[Progress, None, dict[str, BoolArray]]:
     """The sets that each baseline selects for the measured rows."""
 
     def work(progress: ScorerProgress) -> dict[str, BoolArray]:
         found = {}
         for i, (name, fit) in enumerate(BASELINES.items()):
             progress(i, len(BASELINES), name)
-            found[name] = fit(agents, rows, val, seed).select(test.texts)
+            found[name] = fit(data.agents, data.train.rows, data.val.rows, seed).select(data.measured.rows.texts)
         return found
 
     return (yield from streamed(work, "baselines"))
 
 
-def _llm_phase(
+def _rules_as_baselines(data: Prepared, learnt: Learnt, router: Router) -> dict[str, BoolArray]:
+    """The sets that one threshold and Bayes' best set, on the same scores, select for the measured rows."""
+    rows = data.measured.rows
+    seen = _validation(learnt.scores, router.log_odds(rows.texts), rows)
+    everyone = dataclasses.replace(seen, asked=np.ones_like(seen.asked))
+    return {name: selected_by(learnt.env, learnt.decision.rules[name], everyone) for name in ("threshold", "bayes")}
+
+
+def _llm_phase(config: Config, llm: LanguageModel | None, data: Prepared) -> Generator[Progress, None, Asked | None]:
+    """What the LLM says of some of the rows in which every agent was asked; None, and a warning, where it cannot be asked."""
+    if not config.llm_queries:
+        return None
+    if llm is None:
+        data.warnings.append("llm_queries is set, and no LLM is configured: name it in LLM_MODEL. None was asked.")
+        return None
+    try:
+        return (yield from _asked(config, llm, data.agents, data.measured))
+    except LLMError as error:
+        data.warnings.append(f"The LLM was not measured: {error}.")
+        return None
+
+
+def _asked(
     config: Config, llm: LanguageModel, agents: Sequence[Agent], measured: Matrices
 ) -> Generator[Progress, None, Asked]:
-    """What the LLM says of some of the rows in which every agent was asked."""
     rows = measured.rows
     whole = np.flatnonzero(measured.whole)
 
@@ -372,41 +316,48 @@ def _llm_phase(
     return (yield from streamed(work, "baselines"))
 
 
-def _select(env: RoutingEnv, policy: Policy, queries: Queries, margin: float) -> BoolArray:
-    return greedy(
-        policy,
-        queries.x,
-        queries.extra,
-        queries.asked,
-        min_agents=env.min_agents,
-        max_agents=env.max_agents,
-        margin=margin,
-    )[0]
-
-
-def _operating_margin(config: Config, env: RoutingEnv, policy: Policy, val: Queries) -> float:
-    """What an agent's value must exceed STOP's by, so that the goal is met on validation; 0 for the goal jaccard."""
-    if config.goal == "jaccard" or not len(val):
-        return 0.0
-    required = val.required & val.asked
-
-    def meets(margin: float) -> bool:
-        selected = _select(env, policy, val, margin)
-        if config.goal == "size":
-            return float(selected.sum(axis=1).mean()) <= config.average_agents
-        needed = required.any(axis=1)
-        if not needed.any():
-            return True
-        hits = (selected & required).sum(axis=1)[needed] / required.sum(axis=1)[needed]
-        return float(hits.mean()) >= config.recall_floor
-
-    # Recall falls and size falls as the margin grows: the largest margin that keeps recall, the smallest that keeps
-    # size. Learnt values of actions lie within -1 and 1.
-    grid = (np.linspace(-1, 1, 201) * REACH.get(policy.kind, 1.0)).tolist()
-    fitting = [margin for margin in grid if meets(margin)]
-    if config.goal == "recall":
-        return max(fitting, default=grid[0])
-    return min(fitting, default=grid[-1])
+def _measured(
+    config: Config,
+    data: Prepared,
+    learnt: Learnt,
+    calibrated: Calibrated,
+    baselines: dict[str, BoolArray],
+    answered: Asked | None,
+) -> dict[str, Any]:
+    """The scorecard of the router on the measured rows."""
+    val, whole, measured = data.val.rows, learnt.whole, data.measured
+    judged = (learnt.served[whole], calibrated.selected[whole], val.required[whole], val.asked[whole])
+    anyone = calibrated.anyone
+    card = scorecard(
+        calibrated.router,
+        data.agents,
+        data.train.examples,
+        measured.examples,
+        measured.rows,
+        baselines,
+        levels=calibration.levels(
+            calibration.held_out_confidences(*judged, needed=anyone), np.asarray(val.required[whole].any(axis=1))
+        ),
+        seed=config.seed,
+    )
+    card |= {
+        "measured_on": data.measured_on,
+        "warnings": data.warnings,
+        "encoder": learnt.scores.report,
+        "best_validation": learnt.decision.best,
+        "log": learnt.decision.log,
+        "decision": learnt.decision.report,
+        "config": config.to_mapping(),
+        "data": {s: len(m.rows) for s, m in data.splits.items()},
+        "operating_point": {"goal": config.goal, "margin": calibrated.margin},
+        "calibration_validation": calibration.cross_validated(*judged, needed=anyone, seed=config.seed),
+        "needed": calibrated.needed_report,
+    }
+    if answered is not None:
+        card["llm"] = llm_baseline.figures(
+            answered, measured.rows.required, calibrated.router.selections(measured.rows.texts)
+        )
+    return card
 
 
 def _artifact(

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from training_app.engine.routing.bayes import BayesPolicy, utilities
+from training_app.engine.routing.goals import LEARNT, Goal
+from training_app.engine.routing.policy import greedy, load_policy
+
+
+@pytest.mark.parametrize("goal", LEARNT)
+@pytest.mark.parametrize("agents", [1, 2, 3, 6])
+def test_expected_utilities_are_those_of_all_required_sets(goal: str, agents: int) -> None:
+    rng = np.random.default_rng(agents)
+    p = np.sort(rng.random((4, agents)), axis=1)[:, ::-1]
+    costs = 0.3 * rng.random((4, agents))
+    every = np.array(list(itertools.product([False, True], repeat=agents)))
+    found = utilities(p, goal, costs)
+    for row in range(4):
+        chances = np.where(every, p[row], 1 - p[row]).prod(axis=1)
+        worth = Goal(goal, costs[row].astype(np.float32) if goal == "value" else None)
+        for size in range(agents + 1):
+            prefix = np.broadcast_to(np.arange(agents) < size, every.shape)
+            assert found[row, size] == pytest.approx(float(chances @ worth.utility(prefix, every)), abs=1e-6)
+
+
+def test_no_set_at_all_is_worth_more_where_agents_are_independent() -> None:
+    rng = np.random.default_rng(0)
+    every = np.array(list(itertools.product([False, True], repeat=5)))
+    for _ in range(20):
+        x = rng.normal(scale=2, size=5).astype(np.float32)
+        p = 1 / (1 + np.exp(-x.astype(np.float64)))
+        chances = np.where(every, p, 1 - p).prod(axis=1)
+        worth = [chances @ Goal().utility(np.broadcast_to(sets, every.shape), every) for sets in every]
+        walk, _, _ = BayesPolicy(1.0, 0.0).walk(x, np.ones(5, np.bool_))
+        mine = worth[every.tolist().index([a in walk for a in range(5)])]
+        assert mine == pytest.approx(max(worth), abs=1 / 4096)
+
+
+@pytest.mark.parametrize("goal", LEARNT)
+@pytest.mark.parametrize("limits", [(0, 0), (2, 0), (0, 2), (1, 3)])
+def test_one_query_is_answered_as_in_a_batch_and_within_the_limits(goal: str, limits: tuple[int, int]) -> None:
+    rng = np.random.default_rng(1)
+    costs = (0.2 * rng.random(7)).astype(np.float32) if goal == "value" else None
+    policy = load_policy(*(lambda one: (one.config(), one.tensors()))(BayesPolicy(1.2, -0.1, goal, costs)))
+    x = rng.normal(scale=3, size=(900, 7)).astype(np.float32)
+    available = rng.random(x.shape) < 0.8
+    low, high = limits
+    chosen, order, steps = greedy(policy, x, x[:, :0], available, min_agents=low, max_agents=high, margin=0.01)
+    assert not (chosen & ~available).any()
+    sizes = chosen.sum(axis=1)
+    assert (sizes >= np.minimum(low, available.sum(axis=1))).all()
+    assert not high or sizes.max() <= high
+    for i in range(0, 900, 9):
+        walk, count, full = policy.walk(x[i], available[i], min_agents=low, max_agents=high, margin=0.01)
+        assert walk == [a for a in order[i].tolist() if a >= 0]
+        assert (count, full) == (steps[i], bool(high) and len(walk) == high)
+
+
+def test_the_values_of_agents_are_positive_for_those_that_are_taken() -> None:
+    x = np.random.default_rng(2).normal(scale=2, size=(50, 6)).astype(np.float32)
+    policy, every = BayesPolicy(1.0, 0.0), np.ones(x.shape, np.bool_)
+    values, stop = policy.values(x, x[:, :0], ~every, every)
+    assert np.array_equal(values > 0, greedy(policy, x, x[:, :0], every)[0])
+    assert not stop.any()
+
+
+@pytest.mark.parametrize("damage", [{"goal": "other"}, {"goal": "value"}, {"scale": "much"}])
+def test_a_damaged_rule_is_refused(damage: dict) -> None:
+    with pytest.raises(ValueError, match=r"policy|much"):
+        load_policy({**BayesPolicy(1.0, 0.0).config(), **damage}, {})

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.engine.synthetic import AGENTS, examples
+from training_app.engine.config import Config
+from training_app.engine.routing.ddqn import Queries
+from training_app.engine.routing.decision import choose, crossed, fit_bayes, fit_threshold
+from training_app.engine.routing.goals import Goal
+from training_app.engine.routing.pairs import fit_pairs
+from training_app.engine.routing.policy import greedy
+from training_app.engine.routing.router import Router
+from training_app.engine.train import train
+
+
+def worth(mean: float, rows: int, spread: float = 0.1, seed: int = 0) -> np.ndarray:
+    return (mean + spread * np.random.default_rng(seed).normal(size=rows)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("ddqn", "rows", "rule", "why"),
+    [
+        (0.80, 400, "ddqn", "ahead"),
+        (0.70, 400, "ddqn", "level"),
+        (0.60, 400, "bayes", "behind"),
+        (0.80, 100, "ddqn", "ahead"),
+        (0.70, 100, "bayes", "unsure"),
+        (0.80, 40, "bayes", "few"),
+    ],
+)
+def test_the_network_has_to_show_that_it_is_not_behind(ddqn: float, rows: int, rule: str, why: str) -> None:
+    bayes = worth(0.7, rows)
+    values = {"bayes": bayes, "threshold": bayes - 0.05, "ddqn": bayes + worth(ddqn - 0.7, rows, 0.02, seed=1)}
+    if why == "level":
+        values["ddqn"] = bayes.copy()
+        values["ddqn"][:4] += np.array([0.2, -0.2, 0.3, -0.3], np.float32)
+    found = choose(values)
+    assert (found["rule"], found["why"], found["rows"]) == (rule, why, rows)
+
+
+def test_one_threshold_answers_where_it_is_surely_better_than_bayes() -> None:
+    bayes = worth(0.6, 400)
+    values = {"bayes": bayes, "threshold": bayes + worth(0.1, 400, seed=1), "ddqn": bayes + worth(0.0, 400, seed=2)}
+    assert choose(values)["rule"] == "threshold"
+
+
+def test_rows_count_as_often_as_they_will_be_met() -> None:
+    bayes = np.full(400, 0.5, np.float32)
+    ddqn = np.where(np.arange(400) < 40, 1.0, 0.4).astype(np.float32)
+    weights = np.where(np.arange(400) < 40, 50.0, 1.0)
+    values = {"bayes": bayes, "threshold": bayes, "ddqn": ddqn}
+    assert choose(values)["rule"] == "bayes"
+    assert choose(values, weights)["rule"] == "ddqn"
+
+
+def test_no_row_is_judged_by_a_network_that_was_chosen_on_it() -> None:
+    # One measurement a row that is right there and nowhere else: chosen on all rows, each would look better than it is.
+    judged = np.eye(20, dtype=np.float32)
+    assert crossed(judged, 0).sum() == 0
+    # On ties the last measurement counts, as it does where the network is kept.
+    same = np.stack([np.zeros(6, np.float32) + 0.5, np.zeros(6, np.float32) + 0.5])
+    assert crossed(same, 0).tolist() == [0.5] * 6
+
+
+def hanging_together(count: int, seed: int) -> Queries:
+    """Agent 0 comes with either 1 or 2, whom the text hardly tells apart, and 3 with 2: {0, 1} or {0, 2, 3}."""
+    rng = np.random.default_rng(seed)
+    second = rng.random(count) < 0.5
+    required = np.stack([np.ones(count, np.bool_), ~second, second, second], axis=1)
+    unsure = rng.normal(scale=0.3, size=(count, 4))
+    x = np.where([True, False, False, False], 4.0, unsure + 0.2 * np.where(required, 1, -1))
+    return Queries(x.astype(np.float32), np.zeros((count, 0), np.float32), required, np.ones_like(required))
+
+
+def test_evidence_of_pairs_says_who_comes_with_whom_and_who_instead() -> None:
+    data = hanging_together(600, 0)
+    found = fit_pairs(data.x, data.required, data.asked, 0)
+    assert found is not None
+    assert found.kept
+    w = found.weights[-1]
+    assert w[1, 2] < -2
+    assert w[2, 1] < -2
+    assert w[2, 3] > 2
+    assert not np.diag(w).any()
+
+
+def test_a_row_is_shown_evidence_that_it_did_not_teach() -> None:
+    data = hanging_together(300, 0)
+    before = fit_pairs(data.x, data.required, data.asked, 0)
+    turned = data.required.copy()
+    turned[7] = ~turned[7]
+    after = fit_pairs(data.x, turned, data.asked, 0)
+    assert before is not None
+    assert after is not None
+    same = [np.array_equal(one, two) for one, two in zip(before.weights, after.weights, strict=True)]
+    assert same == [k == before.fold[7] for k in range(len(same))]
+
+
+def test_independent_agents_have_no_evidence_of_pairs() -> None:
+    rng = np.random.default_rng(0)
+    required = rng.random((400, 5)) < 0.4
+    x = (np.where(required, 1.0, -1.0) + rng.normal(size=required.shape)).astype(np.float32)
+    found = fit_pairs(x, required, np.ones_like(required), 0)
+    assert found is not None
+    assert not found.kept
+    assert fit_pairs(x[:50], required[:50], np.ones((50, 5), np.bool_), 0) is None
+
+
+def test_the_threshold_is_the_best_for_its_goal() -> None:
+    data = hanging_together(400, 0)
+    every = np.ones_like(data.required)
+    free, dear = Goal("value", np.zeros(4, np.float32)), Goal("value", np.full(4, 2, np.float32))
+    shares = [greedy(fit_threshold(data, goal), data.x, data.extra, every)[0].mean() for goal in (free, Goal(), dear)]
+    assert shares[0] > shares[1] > shares[2] == 0
+
+
+def test_bayes_rule_reads_log_odds_that_are_too_sure_as_what_they_mean() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(2000, 4))
+    required = rng.random(z.shape) < 1 / (1 + np.exp(-z))
+    sure = Queries((3 * z + 1).astype(np.float32), np.zeros((2000, 0), np.float32), required, np.ones_like(required))
+    rule = fit_bayes(sure)
+    assert rule.scale == pytest.approx(1 / 3, abs=0.05)
+    assert rule.shift == pytest.approx(-1 / 3, abs=0.1)
+
+
+@pytest.mark.parametrize("rule", ["bayes", "threshold", "ddqn"])
+def test_the_rule_that_the_settings_name_answers(rule: str) -> None:
+    settings = {"encoder": "linear", "svm_c": 1.0, "folds": 2, "total_steps": 40, "val_eval_freq": 20, "goal": "exact"}
+    config = Config.from_mapping({**settings, "decision": rule, "baselines": True})
+    result = list(train(config, AGENTS, examples()))[-1].result
+    assert result is not None
+    card = result.scorecard
+    assert (card["decision"]["rule"], card["decision"]["why"], card["decision"]["goal"]) == (rule, "asked", "exact")
+    router = Router.load(result.artifact)
+    assert router.policy.kind == {"ddqn": "shared"}.get(rule, rule)
+    texts = [e.text for e in examples()]
+    one = [sorted(router.route(text).agents) for text in texts]
+    assert one == [sorted(route.agents) for route in router.route_batch(texts)]
+    if rule != "ddqn":
+        assert card["baselines"][rule]["difference"]["jaccard"]["mean"] == 0
+    assert router.explain(texts[0]).steps

@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+
+from training_app.engine.judging import sequential
+
+
+def traffic(
+    rng: np.random.Generator,
+    *,
+    users: int,
+    each: int,
+    shares: tuple[float, float],
+    base: tuple[float, float],
+    gain: float,
+) -> tuple[np.ndarray, ...]:
+    """(success, new, unit, period) of a canary whose share changes half-way, beside a base rate that changes as well. Users differ."""
+    count = users * each
+    lot, ease = rng.random(users), rng.normal(0, 0.1, users)
+    unit, period = rng.integers(users, size=count), (np.arange(count) >= count // 2).astype(int)
+    new = lot[unit] < np.array(shares)[period]
+    chance = np.clip(np.array(base)[period] + ease[unit] + gain * new, 0, 1)
+    return rng.random(count) < chance, new, unit, period
+
+
+def test_a_change_of_the_share_while_the_base_falls_is_no_difference() -> None:
+    said = 0
+    for seed in range(40):
+        rows = traffic(np.random.default_rng(seed), users=400, each=20, shares=(0.05, 0.5), base=(0.8, 0.7), gain=0.0)
+        pooled_new, pooled_old = rows[0][rows[1]].mean(), rows[0][~rows[1]].mean()
+        assert pooled_new < pooled_old - 0.01  # what a comparison without periods would see
+        for end in np.linspace(800, 8_000, 10).astype(int):
+            found = sequential.difference(*(row[:end] for row in rows))
+            if found.units >= sequential.FEWEST_UNITS and (found.low > 0 or found.high < 0):
+                said += 1
+                break
+    assert said <= 3
+
+
+def test_a_real_difference_is_found_and_lies_inside() -> None:
+    rows = traffic(np.random.default_rng(0), users=4_000, each=5, shares=(0.2, 0.5), base=(0.8, 0.75), gain=-0.06)
+    found = sequential.difference(*rows)
+    assert found.low < -0.06 < found.high < 0
+    assert found.periods == 2
+
+
+def test_many_requests_of_few_users_say_less_than_those_of_many() -> None:
+    rng = np.random.default_rng(3)
+    few = sequential.difference(*traffic(rng, users=40, each=100, shares=(0.5, 0.5), base=(0.8, 0.8), gain=0))
+    many = sequential.difference(*traffic(rng, users=4_000, each=1, shares=(0.5, 0.5), base=(0.8, 0.8), gain=0))
+    assert few.high - few.low > 1.3 * (many.high - many.low)
+
+
+def test_a_period_with_one_side_only_says_nothing() -> None:
+    yes = np.ones(10, bool)
+    assert sequential.difference(yes, yes, np.arange(10), np.zeros(10, int)) is sequential.NOTHING
+    mixed = sequential.difference(
+        np.r_[yes, yes], np.r_[yes, ~yes], np.arange(20), np.r_[np.zeros(10, int), np.ones(10, int)]
+    )
+    assert mixed is sequential.NOTHING
+
+
+def test_no_failure_at_all_is_not_certainty() -> None:
+    new = np.arange(200) % 2 == 0
+    found = sequential.difference(np.ones(200, bool), new, np.arange(200), np.zeros(200, int))
+    assert found.low < -0.02 < 0.02 < found.high
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2, 0.5])
+def test_a_split_as_set_is_not_called_one_that_is_not(share: float) -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        met = np.cumsum(rng.random(2_000) < share)
+        assert max(sequential.mismatch(int(met[n - 1]), n, share) for n in range(20, 2_001, 20)) < sequential.MISMATCH
+    half_as_many = int(0.5 * share * 2_000)
+    assert sequential.mismatch(half_as_many, 2_000, share) > sequential.MISMATCH

@@ -1,0 +1,71 @@
+"""Maps, weights and counts say what the labels say: of those who were asked, and on rows that they did not learn from."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.engine.synthetic import AGENTS, examples
+from training_app.engine.data.examples import group_key
+from training_app.engine.data.rows import Rows, draw_weights, rows_of
+from training_app.engine.reading.linear import LinearScorer
+from training_app.engine.reading.scorers import CrossFit, Platt, cross_fit
+from training_app.engine.reading.sequence_fit import SequenceScorer, _lexicon
+from training_app.engine.reading.stacking import corrected, crossed, served
+
+ROWS = {s: rows_of([e for e in examples() if e.split == s], AGENTS) for s in ("train", "val", "test")}
+
+
+def _fit(rows: Rows) -> CrossFit:
+    groups = [group_key(text) for text in rows.texts]
+    return cross_fit(LinearScorer(), rows.texts, rows.required, rows.asked, groups, seed=0, folds=3)
+
+
+def test_a_partly_asked_row_is_not_one_that_needs_nobody() -> None:
+    required = np.array([[True, False], [False, False], [True, True]])
+    asked = np.array([[True, True], [True, False], [True, True]])
+    assert draw_weights(required, 0.5, asked) is None
+    assert draw_weights(required, 0.5) is not None
+    whole = np.ones_like(asked)
+    assert np.array_equal(draw_weights(required, 0.5, whole), draw_weights(required, 0.5))
+
+
+def test_a_word_tells_of_an_agent_by_the_texts_that_were_asked_about_it() -> None:
+    texts = [["parcel"]] * 4 + [["other"]] * 4
+    required = np.array([[True, False]] * 4 + [[False, False]] * 4)
+    asked = np.ones_like(required)
+    asked[2:4] = False  # two of the texts with "parcel" were asked about nobody
+    required &= asked
+    lexicon = _lexicon(texts, required, asked, SequenceScorer(), np.random.default_rng(0))
+    kept = _lexicon(
+        texts[:2] + texts[4:], required[asked[:, 0]], asked[asked[:, 0]], SequenceScorer(), np.random.default_rng(0)
+    )
+    of_parcel = [float(made.telling[made.number["parcel"], 0]) for made in (lexicon, kept)]
+    assert of_parcel[0] == pytest.approx(of_parcel[1])
+
+
+def test_a_map_that_is_too_shy_on_validation_is_put_right() -> None:
+    rows, val = ROWS["train"], ROWS["val"]
+    fit = _fit(rows)
+    shy = replace(fit, platt=Platt(fit.platt.scale * 0.2, fit.platt.shift * 0.2))
+
+    def loss(one: CrossFit, of: Rows) -> float:
+        return float(np.logaddexp(0, np.where(of.required, -1, 1) * served(one, of)).mean())
+
+    right = corrected(shy, val)
+    assert loss(right, ROWS["test"]) < loss(shy, ROWS["test"])
+    assert np.array_equal(right.log_odds, fit.log_odds)
+
+
+def test_a_row_is_judged_by_maps_that_it_did_not_teach() -> None:
+    """Labels by the toss of a coin: a map that has seen them finds something in them, and one that has not finds nothing."""
+    rng = np.random.default_rng(0)
+    texts = [f"text {i}" for i in range(24)]
+    coin = Rows(texts, rng.random((24, 4)) < 0.5, np.ones((24, 4), np.bool_))
+    fit = _fit(ROWS["train"])
+    half = np.flatnonzero(np.arange(24) % 2)
+    changed = replace(coin, required=coin.required.copy())
+    changed.required[half] = ~changed.required[half]
+    before, after = crossed(fit, coin), crossed(fit, changed)
+    assert np.array_equal(before[half], after[half])
+    assert not np.array_equal(np.delete(before, half, axis=0), np.delete(after, half, axis=0))

@@ -1,0 +1,197 @@
+"""Agents, labeled examples, rows, when two texts are the same, and which split a query belongs to.
+
+`files.py` reads and writes them. Standard library only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+SPLITS = ("train", "val", "test")
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """One specialised agent. `id` is a small integer within its pool and never changes its meaning."""
+
+    id: int
+    name: str
+    description: str = ""
+    keywords: tuple[str, ...] = ()
+    code: str = ""
+    cost: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One labeled query. `asked` are the agents that the label speaks about; None means all of them.
+    An agent that was not asked is neither required nor a negative."""
+
+    id: str
+    text: str
+    required: frozenset[int]
+    asked: frozenset[int] | None = None
+    split: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a file. `required` None means unlabeled; `asked` None means that the file does not say.
+    `extra` holds every other key or column."""
+
+    line: int
+    id: str
+    text: str
+    required: frozenset[int] | None = None
+    asked: frozenset[int] | None = None
+    split: str = ""
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RowError:
+    """Why the row that begins at `line` was left out. `field` is the key or column at fault, "" for the whole row."""
+
+    line: int
+    reason: str
+    field: str = ""
+    excerpt: str = ""
+
+    def __str__(self) -> str:
+        where = f"line {self.line}" + (f", {self.field}" if self.field else "")
+        return f"{where}: {self.reason}" + (f" ({self.excerpt})" if self.excerpt else "")
+
+
+class DataError(Exception):
+    """Files that cannot be used as they are. `errors` holds (file name, RowError) pairs."""
+
+    def __init__(self, errors: Sequence[tuple[str, RowError]]) -> None:
+        self.errors = tuple(errors)
+        shown = [f"{name}, {error}" for name, error in self.errors[:5]]
+        more = len(self.errors) - len(shown)
+        super().__init__("; ".join(shown) + (f"; and {more} more" if more > 0 else ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder of labeled queries: agents and the three splits as they stand in the files. Of its `unlabeled` rows,
+    `texts` are those of train."""
+
+    agents: tuple[Agent, ...]
+    train: tuple[Example, ...]
+    val: tuple[Example, ...]
+    test: tuple[Example, ...]
+    unlabeled: int = 0
+    texts: tuple[str, ...] = ()
+
+    @property
+    def examples(self) -> tuple[Example, ...]:
+        return self.train + self.val + self.test
+
+
+# ---------------------------------------------------------------------------------------------------- normal forms
+
+
+def normalise(text: str) -> str:
+    """The form in which a text is unique within a dataset: NFKC, case folded, white space collapsed."""
+    if text.isascii():
+        return " ".join(text.lower().split())
+    # Case folding may leave NFKC (U+0345, for one), so it is normalised again.
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return " ".join(folded.split())
+
+
+#: Marks that choose how the sign before them is drawn, or that nobody sees: the combining grapheme joiner and variation selectors.
+UNSEEN = frozenset(map(chr, (0x034F, *range(0x180B, 0x180E), 0x180F, *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
+
+
+_NOT_SEEN_IN_ASCII = {code: None for code in range(128) if unicodedata.category(chr(code))[0] in "PSZC"}
+
+
+def group_key(text: str) -> str:
+    """The form in which two texts belong to one split group: `normalise` without punctuation, symbols, space, and what nobody sees.
+    A text of nothing else, as of emoji alone, keeps its punctuation and symbols."""
+    return keys_of(text)[1]
+
+
+def keys_of(text: str) -> tuple[str, str]:
+    """(`normalise`, `group_key`) of a text."""
+    normal = normalise(text)
+    if normal.isascii():
+        stripped = normal.translate(_NOT_SEEN_IN_ASCII)
+        return normal, stripped or normal
+    seen = [(c, unicodedata.category(c)) for c in normal if c not in UNSEEN]
+    stripped = "".join(c for c, kind in seen if kind[0] not in "PSZC")
+    return normal, stripped or "".join(c for c, kind in seen if kind != "Cf") or normal
+
+
+# ------------------------------------------------------------------------------------------------------------- splits
+
+
+def assign_splits(
+    groups: Sequence[str],
+    sizes: Sequence[int],
+    splits: Sequence[str],
+    *,
+    ratios: Mapping[str, float] | None = None,
+    seed: int = 0,
+) -> list[str]:
+    """A split for every row: rows that have one keep it, rows that have none ("") are filled in.
+
+    groups (N): each row's `group_key`; one group gets one split. sizes (N): how many agents each row requires, the
+    stratum. splits (N): "train", "val", "test" or "". A group with a split already gives it to its new rows. Every
+    other group goes where its stratum lacks most of its share; what does not divide evenly is drawn by lot and goes where
+    all strata together lack most. The lots are hashes of seed and group, so the answer does not depend on the order of the
+    rows. `ratios` defaults to 0.7, 0.15, 0.15.
+    """
+    shares = dict(ratios or {"train": 0.7, "val": 0.15, "test": 0.15})
+    total = sum(shares.values())
+    if set(shares) - set(SPLITS) or total <= 0 or min(shares.values()) < 0:
+        raise ValueError("ratios name train, val and test, are not negative, and do not sum to zero")
+    shares = {split: shares.get(split, 0.0) / total for split in SPLITS}
+
+    known: dict[str, str] = {}
+    stratum: dict[str, int] = {}
+    for group, size, split in zip(groups, sizes, splits, strict=True):
+        stratum[group] = min(size, stratum.get(group, size))
+        # Where an import put one text into two splits, its new rows join the earlier of train, val, test: a test row
+        # more would be one that training has seen.
+        if split and (group not in known or SPLITS.index(split) < SPLITS.index(known[group])):
+            known[group] = split
+
+    strata: dict[int, list[str]] = {}
+    for group, size in stratum.items():
+        strata.setdefault(size, []).append(group)
+
+    def rank(group: str) -> bytes:
+        return hashlib.sha256(f"{seed}\0{group}".encode(errors="surrogatepass")).digest()
+
+    owed = dict.fromkeys(SPLITS, 0.0)  # what all strata together lack of each split
+    left: list[str] = []  # what does not divide evenly
+    for members in strata.values():
+        lack = {split: int(share * len(members)) for split, share in shares.items()}
+        for split, share in shares.items():
+            owed[split] += share * len(members)
+        for group in members:
+            if group in known:
+                lack[known[group]] -= 1
+                owed[known[group]] -= 1
+        for group in sorted((g for g in members if g not in known), key=rank):
+            wanted = [split for split in SPLITS if lack[split] > 0]
+            if not wanted:
+                left.append(group)
+                continue
+            split = max(wanted, key=lambda s: (lack[s], -SPLITS.index(s)))
+            known[group] = split
+            lack[split] -= 1
+            owed[split] -= 1
+    # By lot and not by stratum, or the small strata that come first would always go to the same split.
+    for group in sorted(left, key=rank):
+        split = max((s for s in SPLITS if shares[s] > 0), key=lambda s: (owed[s], -SPLITS.index(s)))
+        known[group] = split
+        owed[split] -= 1
+    return [split or known[group] for group, split in zip(groups, splits, strict=True)]

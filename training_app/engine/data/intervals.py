@@ -1,0 +1,201 @@
+"""Intervals of means that hold at twenty observations as well as at two thousand. numpy only.
+
+Figures of routing are bounded (a Jaccard lies in 0 to 1, a difference of two in -1 to 1) and most queries tell the
+same: a bootstrap of twenty queries, of which nineteen are right, knows nothing of the failures that it has not seen,
+and of twenty that are all right it makes an interval without width. So a mean is tested by an empirical likelihood on
+the whole of its range (Owen 2001; Honda and Takemura 2010):
+
+    stat(m) = max over λ of Σ log(1 + λ (x_i - m)),    λ such that no x in [low, high] makes the logarithm's argument
+    negative
+
+twice which is χ² of one degree of freedom for the true mean m, and which for zeros and ones is the likelihood ratio of
+the binomial. The interval holds every m with stat(m) below half the square of Student's quantile. Where few
+observations differ from the rest, χ² is too hopeful: `careful` takes the threshold from the Poisson law of that few
+(Clopper and Pearson 1934), so that a bound is exact where losses are all or nothing and are all that differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from math import exp, inf, lgamma, log, sqrt
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating[Any]]
+
+LEVEL = 0.95
+GRID = 49  # values of h that are looked at together, and how often the search closes in on one of them
+ROUNDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A figure with the two ends between which it lies with the nominal certainty."""
+
+    mean: float
+    low: float
+    high: float
+
+    def plain(self) -> dict[str, float]:
+        """As scorecards keep it."""
+        return {"mean": self.mean, "low": self.low, "high": self.high}
+
+
+NOTHING = Interval(float("nan"), float("nan"), float("nan"))
+
+
+class Sample:
+    """Observations of a quantity that lies in [low, high], of which only their distinct values and counts matter.
+
+    The λ that is the largest for a mean m makes weights c / (n (1 + λ (x - m))) sum to 1. With h = 1 / λ - m that reads
+
+        λ = mean(1 / (x + h)),    m = 1 / λ - h,    stat = Σ log(λ (x + h)),    h > -low,
+
+    so that m and stat follow from h without a search, and one search over h finds an end. Where h reaches -low before
+    the threshold is met, which it does where no x is `low`, what is left is stat = Σ log((x - low) / (m - low)). The
+    upper end is the lower one of -x.
+    """
+
+    def __init__(self, values: Floats, low: float = 0.0, high: float = 1.0) -> None:
+        clipped = np.asarray(values, np.float64).ravel().clip(low, high)
+        self.values, self.counts = np.unique(clipped, return_counts=True)  # both [U]
+        self.low, self.high, self.size = low, high, int(clipped.size)
+        self.mean = float(clipped.mean()) if clipped.size else float("nan")
+
+    def end(self, side: int, threshold: float) -> float:
+        """The furthest mean below (side -1) or above (side 1) the observed one that `threshold` admits."""
+        if side > 0:
+            return -self._mirrored().end(-1, threshold)
+        last = self._at_the_floor()
+        if last is not None and last[1] < threshold:
+            return self.low + (last[0] - self.low) * exp((last[1] - threshold) / self.size)
+        return self._search(lambda _mean, stat: stat >= threshold)[0]
+
+    def stat(self, target: float) -> float:
+        """The log-likelihood ratio against a mean of `target`; infinite where the range does not admit it."""
+        if target > self.mean:
+            return self._mirrored().stat(-target)
+        if target == self.mean:
+            return 0.0
+        if target <= self.low:
+            return inf
+        last = self._at_the_floor()
+        if last is not None and target < last[0]:
+            return last[1] + self.size * log((last[0] - self.low) / (target - self.low))
+        return self._search(lambda mean, _stat: mean <= target)[1]
+
+    def differing(self) -> int:
+        """How many observations are not the commonest one."""
+        return self.size - int(self.counts.max())
+
+    def _mirrored(self) -> Sample:
+        return Sample(np.repeat(-self.values, self.counts), -self.high, -self.low)
+
+    def _at_the_floor(self) -> tuple[float, float] | None:
+        """(m, stat) where h reaches -low; None where an observation stands on `low`, so that m goes all the way."""
+        above = self.values - self.low
+        if not above[0] > 0:
+            return None
+        mean = self.size / float((self.counts / above).sum())
+        return self.low + mean, float((self.counts * np.log(above / mean)).sum())
+
+    def _search(self, beyond: Callable[[Floats, Floats], NDArray[np.bool_]]) -> tuple[float, float]:
+        """(m, stat) at the largest h for which `beyond` holds; both change one way as h falls from infinity to -low."""
+        least, most = -32.0, 16.0  # powers of two of (h + low) by the range
+        mean = stat = float("nan")
+        for _ in range(ROUNDS):
+            powers = np.linspace(most, least, GRID)
+            means, stats = self._curve(np.exp2(powers) * (self.high - self.low))
+            there = beyond(means, stats)
+            at = int(there.argmax()) if there.any() else GRID - 1
+            mean, stat = float(means[at]), float(stats[at])
+            least, most = float(powers[at]), float(powers[max(at - 1, 0)])
+        return mean, stat
+
+    def _curve(self, above: Floats) -> tuple[Floats, Floats]:
+        """m and stat, [G] each, of h = above - low."""
+        room = (self.values - self.low)[None, :] + above[:, None]  # [G, U]: x + h
+        rate = (self.counts / room).sum(axis=1) / self.size  # λ
+        return 1 / rate - above + self.low, (self.counts * np.log(rate[:, None] * room)).sum(axis=1)
+
+
+def bounded(values: Floats, low: float = 0.0, high: float = 1.0, *, level: float = LEVEL) -> Interval:
+    """The mean of `values` [N], all in [low, high], with its interval."""
+    sample = Sample(values, low, high)
+    if not sample.size:
+        return NOTHING
+    threshold = likely(sample.size, level)
+    return Interval(sample.mean, sample.end(-1, threshold), sample.end(1, threshold))
+
+
+def careful(values: Floats, low: float = -1.0, high: float = 1.0, *, level: float = LEVEL) -> Interval:
+    """As `bounded`, with ends that hold as well where few or none of the values [N] differ from the rest."""
+    sample = Sample(values, low, high)
+    if not sample.size:
+        return NOTHING
+    threshold = max(likely(sample.size, level), rare(sample.differing(), level))
+    return Interval(sample.mean, sample.end(-1, threshold), sample.end(1, threshold))
+
+
+def spread(values: Floats, *, level: float = LEVEL) -> Interval:
+    """The mean of values [N] without known bounds, by Student's t: sizes of sets, times."""
+    values = np.asarray(values, np.float64).ravel()
+    if not values.size:
+        return NOTHING
+    mean = float(values.mean())
+    # One value says nothing of its spread, and JSON has no infinity to say so with.
+    half = student(values.size - 1, level) * float(values.std(ddof=1)) / sqrt(values.size) if values.size > 1 else 0.0
+    return Interval(mean, mean - half, mean + half)
+
+
+@lru_cache(maxsize=4096)
+def likely(count: int, level: float = LEVEL) -> float:
+    """The threshold of `stat` for so many observations."""
+    return student(max(count - 1, 1), level) ** 2 / 2
+
+
+@lru_cache(maxsize=4096)
+def rare(events: int, level: float = LEVEL) -> float:
+    """The threshold at which the largest rate that so few events admit is that of Clopper and Pearson: λ - k + k log(k
+    / λ), with λ the rate at which k events or fewer have half the probability that `level` leaves."""
+    if events > 400:
+        return likely(10**6, level)
+    tail = (1 - level) / 2
+    least, most = float(events), events + 10 * sqrt(events + 1) + 20
+    for _ in range(60):
+        middle = (least + most) / 2
+        if _poisson(events, middle) > tail:
+            least = middle
+        else:
+            most = middle
+    return least - events + (events * log(events / least) if events else 0.0)
+
+
+def _poisson(events: int, rate: float) -> float:
+    """P(X <= events) of a Poisson law."""
+    return sum(exp(k * log(rate) - rate - lgamma(k + 1)) for k in range(events + 1)) if rate > 0 else 1.0
+
+
+@lru_cache(maxsize=4096)
+def student(freedom: int, level: float = LEVEL) -> float:
+    """Student's two-sided quantile, by the expansion about the normal one (Fisher and Cornish 1960), within 0.2 % from
+    3 degrees on."""
+    if freedom == 1:
+        return float(np.tan(np.pi * level / 2))
+    if freedom == 2:
+        return sqrt(2 / (1 - level**2)) * level
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    n = float(freedom)
+    return z + sum(
+        (
+            (z**3 + z) / (4 * n),
+            (5 * z**5 + 16 * z**3 + 3 * z) / (96 * n**2),
+            (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * n**3),
+            (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / (92160 * n**4),
+        )
+    )

@@ -1,0 +1,275 @@
+"""Whether recent queries and their answers look like those that a model was judged on. numpy only.
+
+Each measure is a histogram, so that traffic of any length is kept in a few hundred numbers. Queries of another kind stand at one end
+of it: their words are unknown, the router is unsure of them. So two histograms are compared by the share of the queries beyond a cut,
+at every cut between two bins, each difference in units of what chance makes of it there; the largest of these is the statistic
+(a Kolmogorov-Smirnov statistic weighted as Anderson and Darling's, Ann. Math. Stat. 23, 1952). What it comes to by mere chance is
+drawn, not assumed: the queries of both sides are dealt anew, again and again, which is exact at any number of queries and pays for the
+choice of the cut. A difference is drift where it is larger than chance gives in 1,999 of 2,000 deals and also large enough to matter.
+
+Deals suppose that queries come independently. Where like queries come in bursts, the answers of a stretch of traffic vary more than
+those of queries dealt at random: by batch means (Glynn and Whitt 1991) over stretches of n^(2/3) queries. Where that shows beyond
+chance, the limit grows by the root of the ratio, and by Student's quantile for the few stretches that it was estimated from.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training_app.engine.data.intervals import student
+from training_app.engine.reading.text import characters_of
+
+Hashes = NDArray[np.uint32]  # ascending, unique
+Counts = Sequence[int]
+
+#: Fewer texts than this on either side and nothing is said.
+FEWEST = 50
+DRAWS = 8_000
+LEVEL = 1 - 1 / 2_000
+GRAM = 4
+MOST_WORDS = 2_000
+
+_WORD = re.compile(r"\w{2,}")
+_NUMBER = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """`bins` equal parts of 0 to 1, or whole numbers where `whole`, the last one open; a difference below `least` of the queries does
+    not matter.
+    With `upward` only more of it is drift: fewer unknown words or abstentions worry nobody."""
+
+    name: str
+    bins: int
+    least: float
+    whole: bool = False
+    upward: bool = False
+
+    def bin(self, value: float) -> int:
+        """The bin of a value."""
+        return min(max(int(value if self.whole else value * self.bins), 0), self.bins - 1)
+
+
+MEASURES = (
+    Measure("novelty", 20, 0.05, upward=True),
+    Measure("confidence", 20, 0.10),
+    Measure("likeliest", 20, 0.10),
+    Measure("size", 8, 0.10, whole=True),
+    Measure("abstained", 2, 0.05, whole=True, upward=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """Hashes of the words and of the four-letter pieces of words that training texts held."""
+
+    words: Hashes
+    grams: Hashes
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Vocabulary:
+        words: set[int] = set()
+        grams: set[int] = set()
+        for text in texts:
+            lower = _plain(text)
+            words.update(map(_hash, _WORD.findall(lower)))
+            grams.update(map(_hash, _grams(lower)))
+        return cls(_sorted(words), _sorted(grams))
+
+    def novelty(self, text: str) -> float:
+        """The share of a text's pieces that training never held, 0 to 1; 0 for a text without any."""
+        pieces = np.fromiter((_hash(gram) for gram in set(_grams(_plain(text)))), np.uint32)
+        if not pieces.size or not self.grams.size:
+            return 0.0
+        return float(1 - _among(pieces, self.grams).mean())
+
+    def new_words(self, text: str) -> list[str]:
+        """The words of a text that training never held, each once."""
+        found = dict.fromkeys(_WORD.findall(_plain(text)))
+        hashes = np.fromiter(map(_hash, found), np.uint32, len(found))
+        known = _among(hashes, self.words)
+        return [word for word, there in zip(found, known.tolist(), strict=True) if not there and not word.isdecimal()]
+
+
+def words_of(text: str) -> set[str]:
+    """Every word of a text as `Vocabulary.new_words` writes them."""
+    return set(_WORD.findall(_plain(text)))
+
+
+def _among(wanted: Hashes, known: Hashes) -> NDArray[np.bool_]:
+    """Which of `wanted`, in any order, are in `known`, which is ascending; `np.isin` would sort all that is known each time."""
+    if not known.size:
+        return np.zeros(wanted.size, np.bool_)
+    places = np.minimum(known.searchsorted(wanted), known.size - 1)
+    return np.asarray(known[places] == wanted)
+
+
+def _plain(text: str) -> str:
+    """In small letters, each number as 0: an order's number is always new and says nothing."""
+    return _NUMBER.sub("0", text.lower())
+
+
+def _grams(lower: str) -> list[str]:
+    return [gram for token in lower.split() for gram in characters_of(token, GRAM, GRAM)]
+
+
+def _hash(text: str) -> int:
+    return zlib.crc32(text.encode("utf-8", "replace"))
+
+
+def _sorted(found: set[int]) -> Hashes:
+    return np.array(sorted(found), np.uint32)
+
+
+class Sketch:
+    """What is counted of a stream of answers: a histogram and a sum a measure, the newest words, and each answer's bins in their order
+    (`places`), by which bursts are told."""
+
+    def __init__(self, vocabulary: Vocabulary | None) -> None:
+        self.vocabulary = vocabulary
+        self.measures = [m for m in MEASURES if m.name != "novelty" or vocabulary is not None]
+        self.counts = {m.name: [0] * m.bins for m in self.measures}
+        self.sums = {m.name: 0.0 for m in self.measures}
+        self.places: dict[str, list[int]] = {m.name: [] for m in self.measures}
+        self.words: Counter[str] = Counter()
+        self.texts = 0
+
+    def add(self, text: str, *, confidence: float, likeliest: float, size: int, abstained: bool) -> None:
+        """Count one answer to one text."""
+        values = {"confidence": confidence, "likeliest": likeliest, "size": size, "abstained": float(abstained)}
+        if self.vocabulary is not None:
+            values["novelty"] = self.vocabulary.novelty(text)
+            self.words.update(self.vocabulary.new_words(text))
+            if len(self.words) > 2 * MOST_WORDS:
+                self.words = Counter(dict(self.words.most_common(MOST_WORDS)))
+        for measure in self.measures:
+            value = values[measure.name]
+            place = measure.bin(value)
+            self.counts[measure.name][place] += 1
+            self.places[measure.name].append(place)
+            self.sums[measure.name] += value
+        self.texts += 1
+
+    @property
+    def means(self) -> dict[str, float]:
+        return {name: total / self.texts if self.texts else 0.0 for name, total in self.sums.items()}
+
+
+class Difference(NamedTuple):
+    """Where two histograms differ most. `excess` is by how much the share of the right one's queries from bin `cut` on is larger than
+    the left one's, negative where it is smaller; `limit` is what chance may make of it at that cut."""
+
+    cut: int
+    excess: float
+    limit: float
+
+
+def difference(left: Counts, right: Counts, *, upward: bool = False, seed: int = 0, draws: int = DRAWS) -> Difference:
+    """The largest difference over all cuts, and the limit that chance stays below with probability LEVEL when nothing has changed.
+
+    With `upward` only more beyond a cut counts. Two empty or equal histograms differ by 0.
+    """
+    p, q = np.asarray(left, np.int64), np.asarray(right, np.int64)
+    n, m = int(p.sum()), int(q.sum())
+    pooled = p + q
+    filled = np.flatnonzero(pooled)  # (filled,): empty bins make no cut
+    if not n or not m:
+        return Difference(0, 0.0, 1.0)
+    if filled.size < 2:
+        return Difference(0, 0.0, 0.0)  # all stand in one bin
+    spread = _spread(pooled[filled], n, m)  # (filled - 1,): standard deviation of the excess at each cut
+    excess = _beyond(q[filled]) / m - _beyond(p[filled]) / n
+    dealt = np.random.default_rng(seed).multivariate_hypergeometric(
+        pooled[filled], m, draws, method="marginals"
+    )  # (draws, filled)
+    beyond = _beyond(dealt)
+    by_chance = (beyond / m - (_beyond(pooled[filled]) - beyond) / n) / spread
+    scaled = excess / spread
+    if not upward:
+        by_chance, size = np.abs(by_chance), np.abs(scaled)
+    else:
+        size = scaled
+    place = int(size.argmax())
+    chance = float(np.quantile(by_chance.max(axis=1), LEVEL, method="higher"))
+    return Difference(int(filled[place + 1]), float(excess[place]), chance * float(spread[place]))
+
+
+def beyond(counts: Counts, measure: Measure, cut: float) -> float:
+    """The share of a histogram's answers that stand from a `Finding`'s cut on."""
+    first = round(cut if measure.whole else cut * measure.bins)
+    return sum(counts[first:]) / sum(counts)
+
+
+def burst_factor(far: NDArray[np.bool_]) -> float:
+    """By how much the limit grows where queries come in bursts: `far` bool[n], in order of time, tells which stand beyond the cut.
+    1 where their stretches vary no more than those of queries dealt at random do in 19 of 20 cases."""
+    count = len(far)
+    length = max(int(count ** (2 / 3)), 1)
+    stretches = count // length
+    share = float(far.mean()) if count else 0.0
+    if stretches < 4 or not 0 < share < 1:
+        return 1.0
+    means = far[: stretches * length].reshape(stretches, length).mean(axis=1)
+    # By the median of squared successive differences (von Neumann 1941): a drift that sets in on the way is one step, not a burst.
+    steps = np.diff(means) ** 2 / 2
+    ratio = float(np.median(steps)) / 0.4549 / (share * (1 - share) / length)  # 0.4549: the median of χ² of one degree
+    if ratio <= 1 + 8.3 * len(steps) ** -0.62:  # its 95th percentile for independent queries, drawn for 3 to 25 steps
+        return 1.0
+    freedom = max(round(2 * len(steps) / 3), 1)
+    tail = 2 * LEVEL - 1
+    return ratio**0.5 * student(freedom, tail) / NormalDist().inv_cdf(LEVEL)
+
+
+def _beyond(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many stand in each bin but the first or a later one: (…, bins) → (…, bins - 1)."""
+    return np.asarray(counts[..., ::-1].cumsum(axis=-1)[..., ::-1][..., 1:])
+
+
+def _spread(pooled: NDArray[np.int64], n: int, m: int) -> NDArray[np.float64]:
+    # The hypergeometric variance of a share beyond a cut, of n and of m dealt from n + m.
+    share = _beyond(pooled) / (n + m)
+    return np.asarray(np.sqrt(share * (1 - share) * (n + m) / (n + m - 1) * (1 / n + 1 / m)))
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One measure: how much larger the share of live queries beyond the `cut` is (negative: smaller), how far chance alone may take
+    it there, and whether it drifts. `distance` is the amount of the excess; the cut is a bin's lower end."""
+
+    measure: Measure
+    distance: float
+    limit: float
+    drifts: bool
+    cut: float = 0.0
+    excess: float = 0.0
+
+
+def compare(
+    reference: dict[str, list[int]], live: dict[str, list[int]], places: Mapping[str, Sequence[int]] | None = None
+) -> list[Finding]:
+    """Every measure that both sides have. Below FEWEST texts on either side nothing drifts.
+
+    `places` are the live answers' bins in order of time, by which bursts of like queries are told; without them queries are
+    taken to come independently.
+    """
+    found = []
+    for place, measure in enumerate(MEASURES):
+        left, right = reference.get(measure.name), live.get(measure.name)
+        if not left or not right or len(left) != len(right) or not sum(left) or not sum(right):
+            continue
+        cut, excess, chance = difference(left, right, upward=measure.upward, seed=place)
+        if places is not None:
+            chance *= burst_factor(np.asarray(places[measure.name]) >= cut)
+        far = max(excess, 0.0) if measure.upward else abs(excess)
+        told = min(sum(left), sum(right)) >= FEWEST and far > chance and far >= measure.least
+        found.append(Finding(measure, far, chance, told, cut if measure.whole else cut / measure.bins, excess))
+    return found

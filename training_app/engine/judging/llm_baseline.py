@@ -1,0 +1,152 @@
+"""An LLM as a router to be measured against: asked about test queries as pre-labeling asks, one query a call.
+
+It costs money and sends the texts of queries to a server, so it is asked only where somebody said so, about a number of
+queries that they named. What it answers is compared with the router's answers to the same queries. numpy and httpx only.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training_app.engine.data import metrics
+from training_app.engine.data.arrays import BoolArray
+from training_app.engine.data.examples import Agent
+from training_app.engine.llm import BadKey, Client, LLMError, Stopped, Suggestion, Usage
+from training_app.engine.progress import ScorerProgress, no_progress
+
+THREADS = 4  # calls under way at once
+TRIES = 4  # of one call, with the client's waits between them
+FAILURES = 3  # calls in a row without any answer after which the server counts as gone
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageModel:
+    """Which model is asked where. Prices are those of a million tokens, 0 where they are not known."""
+
+    base_url: str
+    model: str
+    api_key: str = field(default="", repr=False)
+    price_in: float = 0.0
+    price_out: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What an LLM answered: rows int64[M] of the texts that it was asked about, selected bool[M, A] with the empty set
+    where it gave no usable answer, seconds float64[M] of each call with its retries, why queries went unanswered and
+    how often, the tokens, and the seconds that all of it took."""
+
+    model: LanguageModel
+    rows: NDArray[np.int64]
+    selected: BoolArray
+    seconds: NDArray[np.float64]
+    unanswered: Counter[str]
+    usage: Usage
+    wall_seconds: float
+
+    @property
+    def cost(self) -> float | None:
+        """In the currency of the prices; None where they are not known."""
+        if not (self.model.price_in or self.model.price_out):
+            return None
+        spent = self.usage.prompt_tokens * self.model.price_in + self.usage.completion_tokens * self.model.price_out
+        return spent / 1e6
+
+
+def ask(
+    model: LanguageModel,
+    agents: Sequence[Agent],
+    texts: Sequence[str],
+    limit: int,
+    *,
+    min_agents: int = 0,
+    max_agents: int = 0,
+    seed: int = 0,
+    progress: ScorerProgress = no_progress,
+) -> Asked:
+    """Ask about at most `limit` of `texts`, drawn at random.
+
+    Raises BadKey where the key is refused and LLMError where the server is not there; a query that gets no usable
+    answer is counted. `progress` may raise to cancel: no further call begins.
+    """
+    drawn = np.random.Generator(np.random.PCG64(seed)).permutation(len(texts))[:limit]
+    rows = np.sort(drawn)
+    place = {agent.id: a for a, agent in enumerate(agents)}
+    selected = np.zeros((len(rows), len(agents)), np.bool_)
+    seconds = np.zeros(len(rows))
+    unanswered: Counter[str] = Counter()
+    usage = Usage()
+    over = threading.Event()
+    own = threading.local()
+
+    def call(text: str) -> tuple[Suggestion, Usage, float]:
+        if not hasattr(own, "client"):
+            own.client = Client(model.base_url, model.model, model.api_key, tries=TRIES, stop=over.is_set)
+            opened.callback(own.client.close)
+        began = time.perf_counter()
+        found = own.client.suggest([text], agents, min_agents=min_agents, max_agents=max_agents or None)
+        return found.items[0], found.usage, time.perf_counter() - began
+
+    began = time.perf_counter()
+    failures = 0
+    with ExitStack() as opened, ThreadPoolExecutor(THREADS, "llm") as pool:
+        calls = {pool.submit(call, texts[row]): i for i, row in enumerate(rows.tolist())}
+        try:
+            for done, future in enumerate(as_completed(calls), start=1):
+                i = calls[future]
+                try:
+                    suggestion, spent, seconds[i] = future.result()
+                except (BadKey, Stopped):
+                    raise
+                except LLMError as error:
+                    failures += 1
+                    if failures >= min(FAILURES, len(rows)):
+                        raise
+                    unanswered[str(error)] += 1
+                    seconds[i] = np.nan
+                else:
+                    failures = 0
+                    usage += spent
+                    if suggestion.required is None:
+                        unanswered[suggestion.error] += 1
+                    else:
+                        selected[i, [place[a] for a in suggestion.required]] = True
+                progress(done, len(rows), f"asking {model.model}")
+        finally:
+            over.set()
+            for future in calls:
+                future.cancel()
+    return Asked(model, rows, selected, seconds, unanswered, usage, time.perf_counter() - began)
+
+
+def figures(asked: Asked, required: BoolArray, ours: BoolArray | None = None) -> dict[str, Any]:
+    """The row of a scorecard, JSON-able: required bool[N, A] of all texts, and the router's own sets bool[N, A] for the
+    interval of its lead on the same queries."""
+    needed = required[asked.rows]
+    theirs = metrics.per_query(asked.selected, needed)
+    row: dict[str, Any] = {
+        "model": asked.model.model,
+        "queries": len(asked.rows),
+        "unanswered": int(asked.unanswered.total()),
+        "reasons": dict(asked.unanswered.most_common(5)),
+        "metrics": {m: metrics.interval(v, m) for m, v in theirs.items()},
+        "empty": metrics.empty_sets(asked.selected, needed),
+        "prompt_tokens": asked.usage.prompt_tokens,
+        "completion_tokens": asked.usage.completion_tokens,
+        "cost": asked.cost,
+        "latency_ms": {f"p{q}": float(np.nanpercentile(asked.seconds, q) * 1000) for q in (50, 99)},
+    }
+    if ours is not None:
+        mine = metrics.per_query(ours[asked.rows], needed)
+        row["difference"] = {m: metrics.paired(mine[m], theirs[m], m) for m in ("jaccard", "f1", "exact", "success")}
+    return row

@@ -1,0 +1,250 @@
+"""The scorecard of a trained router: what it does on the measured split, beside every baseline.
+
+numpy only; the baselines' sets come in as arrays.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from training_app.engine.data import metrics
+from training_app.engine.data.arrays import BoolArray
+from training_app.engine.data.examples import Agent, Example, group_key
+from training_app.engine.data.rows import Rows
+from training_app.engine.judging import analysis as judging
+from training_app.engine.reading.logistic import sigmoid
+from training_app.engine.routing.router import Router
+
+MAX_ERRORS = 2_000  # errors listed in a scorecard
+NEIGHBOURS = 3  # nearest training queries beside each
+
+
+def scorecard(
+    router: Router,
+    agents: Sequence[Agent],
+    train: Sequence[Example],
+    test: Sequence[Example],
+    rows: Rows,
+    baselines: Mapping[str, BoolArray],
+    *,
+    levels: Mapping[float, float] | None = None,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Everything measured on `test`, whose matrices are `rows`; JSON-able. `levels` are what `calibration.levels` found on
+    validation: each is measured beside the one in force.
+
+    `baselines` maps names to sets bool[N, A]. Rows in which some agent was not asked enter the figures by agent and
+    the calibration of scores, and leave those of sets.
+    """
+    texts = rows.texts
+    log_odds = router.log_odds(texts)
+    selected = router.selections(texts)
+    p = router.calibration.probabilities(log_odds)
+    whole = np.asarray(rows.asked.all(axis=1))
+    chosen, required = selected[whole], rows.required[whole]
+    confidence = router.certainty(texts, log_odds, selected)[whole]
+    right = (chosen == required).all(axis=1)
+    ours = metrics.per_query(chosen, required)
+    train_keys = {group_key(e.text) for e in train}
+    ids = [agent.id for agent in agents]
+    answered = [texts[i] for i in np.flatnonzero(whole).tolist()]
+
+    card: dict[str, Any] = {
+        "queries": int(whole.sum()),
+        "partly_asked": int((~whole).sum()),
+        "overlap_with_train": sum(group_key(text) in train_keys for text in texts),
+        "metrics": metrics.summary(chosen, required),
+        "empty": metrics.empty_sets(chosen, required),
+        "by_size": metrics.by_size(chosen, required),
+        "by_agent": metrics.by_agent(selected, rows.required, rows.asked, agents),
+        "calibration": {
+            "ece_before": metrics.calibration_error(sigmoid(log_odds)[rows.asked], rows.required[rows.asked]),
+            "ece": metrics.calibration_error(p[rows.asked], rows.required[rows.asked]),
+            "ece_confidence": metrics.calibration_error(confidence, right),
+            "ece_before_floor": metrics.calibration_floor(sigmoid(log_odds)[rows.asked], seed=seed),
+            "ece_floor": metrics.calibration_floor(p[rows.asked], seed=seed),
+            "ece_confidence_floor": metrics.calibration_floor(confidence, seed=seed),
+            "reliability": metrics.reliability(p[rows.asked], rows.required[rows.asked]),
+            "reliability_confidence": metrics.reliability(confidence, right),
+        },
+        "out_of_scope": out_of_scope(router, texts, rows, whole),
+        "abstention": abstention(router, confidence, required, right, levels or {}),
+        "robustness": robustness(router, texts, seed=seed),
+        "robustness_jaccard": robustness_jaccard(router, answered, required, seed=seed),
+        "confusion": judging.confusion(selected, rows.required, rows.asked, ids),
+        "operating_points": judging.operating_points(router, answered, required, seed=seed),
+        "baselines": {},
+    }
+    for name, sets in baselines.items():
+        theirs = metrics.per_query(sets[whole], required)
+        card["baselines"][name] = {
+            "metrics": {m: metrics.interval(v, m) for m, v in theirs.items()},
+            "empty": metrics.empty_sets(sets[whole], required),
+            "difference": {m: metrics.paired(ours[m], theirs[m], m) for m in ("jaccard", "f1", "exact", "success")},
+            "point": judging.point(sets[whole], required),
+            **judging.beside(selected, sets, rows.required, rows.asked, ids),
+        }
+    # The rule that answers is no baseline of itself: on few queries no model could be shown to be no worse than it.
+    others = [name for name in baselines if name != router.policy.kind] or list(baselines)
+    if others and whole.any():
+        card["best_baseline"] = max(others, key=lambda name: card["baselines"][name]["metrics"]["jaccard"]["mean"])
+    wrong = np.flatnonzero(whole)[~right]
+    order = np.argsort(ours["jaccard"][~right], kind="stable")
+    card["errors"] = errors(router, agents, train, test, selected, p, wrong[order][:MAX_ERRORS])
+    card["error_count"] = int((~right).sum())
+    return card
+
+
+def out_of_scope(router: Router, texts: Sequence[str], rows: Rows, whole: BoolArray) -> dict[str, Any]:
+    """AUROC and the false positive rate at 95% recall of telling queries that need an agent from those that need
+    none, with their intervals; None where one of the two is missing."""
+    score = router.answerable(texts)[whole]
+    needs = np.asarray(rows.required[whole].any(axis=1))
+    return {
+        "auroc": metrics.auroc(score, needs),
+        "fpr95": metrics.fpr95(score, needs),
+        "auroc_interval": metrics.auroc_interval(score, needs),
+        "fpr95_interval": metrics.fpr95_interval(score, needs),
+    }
+
+
+def abstention(
+    router: Router, confidence: Any, required: BoolArray, right: BoolArray, levels: Mapping[float, float]
+) -> dict[str, Any]:
+    """What the abstention level does here, and under "at" what the level of each α would: the share of all queries abstained
+    from; that of answerable ones (false abstention, bounded by α on queries like the validation ones); that of queries
+    that need nobody and get an agent all the same; and the exact match of what is still answered."""
+
+    def at(level: float) -> dict[str, float | None]:
+        away = confidence < level
+        needs = required.any(axis=1)
+        wrong = ~needs & ~right
+        return {
+            "level": level,
+            "rate": float(away.mean()) if away.size else None,
+            "false_abstention": float(away[needs].mean()) if needs.any() else None,
+            "misrouted_caught": float(away[wrong].mean()) if wrong.any() else None,
+            "exact_answered": float(right[~away].mean()) if (~away).any() else None,
+        }
+
+    return {
+        **at(router.calibration.abstain_below),
+        "at": [{"alpha": alpha, **at(level)} for alpha, level in sorted(levels.items())],
+    }
+
+
+# --------------------------------------------------------------------------------------------------------- robustness
+
+
+def _typo(text: str, rng: random.Random) -> str:
+    """Two neighbouring letters change places in every tenth word, in one word at least."""
+    words = text.split(" ")
+    long = [i for i, word in enumerate(words) if len(word) > 3]
+    for i in rng.sample(long, min(len(long), max(1, len(words) // 10))):
+        at = rng.randrange(1, len(words[i]) - 2)
+        words[i] = words[i][:at] + words[i][at + 1] + words[i][at] + words[i][at + 2 :]
+    return " ".join(words)
+
+
+def _double(text: str, rng: random.Random) -> str:
+    words = text.split(" ")
+    at = rng.randrange(len(words))
+    return " ".join([*words[: at + 1], *words[at:]])
+
+
+#: Changes that should not change the answer, each text and a random generator to text.
+PERTURBATIONS: dict[str, Callable[[str, random.Random], str]] = {
+    "typos": _typo,
+    "upper_case": lambda text, rng: text.upper(),
+    "no_punctuation": lambda text, rng: " ".join(re.sub(r"[^\w\s]", " ", text).split()) or text,
+    "repeated_word": _double,
+    "prefix": lambda text, rng: "hi, quick question: " + text,
+}
+
+
+def robustness(router: Router, texts: Sequence[str], *, seed: int = 0, limit: int = 1000) -> dict[str, float]:
+    """The share of answers that change under each perturbation, over at most `limit` texts."""
+    texts = list(texts[:limit])
+    if not texts:
+        return {}
+    before = router.selections(texts)
+    return {name: metrics.flip_rate(before, sets) for name, sets in _perturbed(router, texts, seed)}
+
+
+def robustness_jaccard(
+    router: Router, texts: Sequence[str], required: BoolArray, *, seed: int = 0, limit: int = 1000
+) -> dict[str, float]:
+    """The mean Jaccard of the first `limit` texts as they are ("clean") and under each perturbation: an answer that flips
+    may have been wrong before. required bool[N, A]."""
+    texts, required = list(texts[:limit]), required[:limit]
+    if not texts:
+        return {}
+    answers = [("clean", router.selections(texts)), *_perturbed(router, texts, seed)]
+    return {name: float(metrics.per_query(sets, required)["jaccard"].mean()) for name, sets in answers}
+
+
+def _perturbed(router: Router, texts: Sequence[str], seed: int) -> Iterator[tuple[str, BoolArray]]:
+    for name, change in PERTURBATIONS.items():
+        rng = random.Random(seed)  # noqa: S311 - a typo needs no secret
+        yield name, router.selections([change(text, rng) for text in texts])
+
+
+# ------------------------------------------------------------------------------------------------------------- errors
+
+
+def errors(
+    router: Router,
+    agents: Sequence[Agent],
+    train: Sequence[Example],
+    test: Sequence[Example],
+    selected: BoolArray,
+    p: Any,
+    wrong: Any,
+) -> list[dict[str, Any]]:
+    """The wrong answers, worst first, each with its nearest training queries: what was learnt from looks like what.
+
+    Near means many words in common, each weighted by how few training queries hold it.
+    """
+    if not len(wrong):
+        return []
+    ids = [agent.id for agent in agents]
+    words = [frozenset(re.findall(r"\w+", e.text.lower())) for e in train]
+    index: dict[str, list[int]] = {}
+    for i, found in enumerate(words):
+        for word in found:
+            index.setdefault(word, []).append(i)
+    listed = []
+    for i in wrong.tolist():
+        example = test[i]
+        mine = frozenset(re.findall(r"\w+", example.text.lower()))
+        score: dict[int, float] = {}
+        for word in mine:
+            holders = index.get(word, ())
+            if len(holders) <= max(20, len(train) // 10):
+                for j in holders:
+                    score[j] = score.get(j, 0.0) + 1 / len(holders)
+        near = sorted(score, key=lambda j: (-score[j], j))[:NEIGHBOURS]
+        listed.append(
+            {
+                "id": example.id,
+                "text": example.text,
+                "required": sorted(example.required),
+                "selected": [ids[a] for a in np.flatnonzero(selected[i])],
+                "scores": {str(ids[a]): round(float(p[i, a]), 4) for a in range(len(ids))},
+                "nearest": [
+                    {
+                        "id": train[j].id,
+                        "text": train[j].text,
+                        "required": sorted(train[j].required),
+                        "words_in_common": len(mine & words[j]),
+                    }
+                    for j in near
+                ],
+            }
+        )
+    return listed

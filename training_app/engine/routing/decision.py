@@ -1,0 +1,220 @@
+"""Which decision rule turns log-odds into a set: the Double DQN, Bayes' best set, or one threshold.
+
+All three are learnt, and compared on validation rows that are new to them: the rules have learnt from training rows only, and the
+network of each half of the rows is the one that was best on the other half. Bayes' rule holds where nothing speaks against it, as it
+has two numbers to learn where the network has a thousand. The network answers where it is surely ahead, or where there are rows enough
+to show that it is not behind by more than TOLERANCE.
+
+Imported by workers only: it brings torch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training_app.engine.config import Config
+from training_app.engine.data.arrays import BoolArray, FloatArray
+from training_app.engine.data.examples import Agent
+from training_app.engine.data.intervals import spread
+from training_app.engine.progress import Progress
+from training_app.engine.reading.logistic import logistic
+from training_app.engine.routing.bayes import BayesPolicy
+from training_app.engine.routing.checkpoints import Learning
+from training_app.engine.routing.ddqn import Queries, learn
+from training_app.engine.routing.env import RoutingEnv
+from training_app.engine.routing.goals import JACCARD, Goal, goal_of
+from training_app.engine.routing.pairs import fit_pairs
+from training_app.engine.routing.policy import Policy, greedy
+from training_app.engine.routing.published import learn_published
+from training_app.engine.routing.threshold import ThresholdPolicy, best_threshold
+
+CHECKPOINT_EVERY = 5  # measurements between two checkpoints of the policy
+#: Fewer rows say nothing about which rule is better.
+FEW_ROWS = 50
+#: With fewer rows a rule that loses half a point may go unseen: none of them need differ (the rule of three).
+TELLING_ROWS = 200
+TOLERANCE = 0.005  # by so much of its goal the network may be behind Bayes' rule at most
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The `policy` that answers and every rule by name, all fitted; the `log` of the network's learning and the entry of the network
+    that was kept; and a `report` of the choice: {"rule", "why", "goal", "rows", "scores": {rule: mean}, "against": {rule: interval
+    of the network's lead}, "pairs": what evidence of pairs saves, where it was tried}. `why` is asked (the settings name it), recipe
+    (the recipe knows no other), ahead, level, behind, unsure or few."""
+
+    policy: Policy
+    rules: dict[str, Policy]
+    log: list[dict[str, float]]
+    best: dict[str, float]
+    report: dict[str, Any]
+
+
+def environment(config: Config, agents: Sequence[Agent]) -> RoutingEnv:
+    """What a run's settings make of the decision process over these agents."""
+    return RoutingEnv(
+        len(agents),
+        config.reward_mode,
+        config.gamma,
+        config.step_cost,
+        min(config.min_agents, len(agents)),
+        config.max_agents,
+        config.action_masking,
+        config.max_steps_per_episode if config.recipe == "tfidf" else 0,
+        goal_of(config.goal, agents, config.query_value),
+    )
+
+
+def decide(
+    config: Config,
+    env: RoutingEnv,
+    training: Queries,
+    validation: Queries,
+    weights: NDArray[np.float64] | None,
+    resume: Learning | None,
+    keep: Callable[[Learning], bytes],
+) -> Generator[Progress, None, Decision]:
+    """Learn the network and fit the rules on `training`, whose log-odds are out of fold, and choose on `validation`, a row counting as
+    `weights` float64[N] says. `keep` packs a checkpoint now and then."""
+    features = config.recipe == "tfidf"
+    if config.decision in ("bayes", "threshold") and not features:
+        return (yield from _without_network(config, env, training, validation))
+    learning = learn_published if features else learn
+    told: dict[str, Any] = {}
+    if config.pairs and config.shared_network and not features:
+        found = fit_pairs(training.x, training.required & training.asked, training.asked, config.seed)
+        if found is not None:
+            told["pairs"] = {**found.gain, "kept": found.kept}
+        if found is not None and found.kept:
+            training = dataclasses.replace(training, pairs=found.weights, fold=found.fold)
+    log: list[dict[str, float]] = []
+    judged: FloatArray | None = None
+    policy: Policy | None = None
+    for count, tick in enumerate(learning(config, env, training, validation, resume), start=1):
+        kept = None
+        if tick.policy is None and count % CHECKPOINT_EVERY == 0:
+            kept = keep((tick.state or {}, tick.meta or {}))
+        yield Progress("policy", tick.step, config.total_steps, "Double DQN", tick.metrics, kept)
+        policy = tick.policy
+        log, judged = (tick.meta or {}).get("log", []), (tick.state or {}).get("judged")
+    assert policy is not None
+    best: dict[str, float] = next((entry for entry in log if entry["step"] == (tick.meta or {}).get("kept_step")), {})
+    if features:
+        return Decision(policy, {"ddqn": policy}, log, best, {"rule": "ddqn", "why": "recipe", "goal": config.goal})
+
+    new: dict[str, Policy] = {"bayes": fit_bayes(training, env.goal), "threshold": fit_threshold(training, env.goal)}
+    required = validation.required & validation.asked
+    values = {name: env.goal.utility(selected(env, rule, validation), required) for name, rule in new.items()}
+    if judged is not None and len(validation):
+        values["ddqn"] = crossed(judged, config.seed)
+    report = {"goal": config.goal, **choose(values, weights), **told}
+    if config.decision != "auto":
+        report |= {"rule": config.decision, "why": "asked"}
+    every = together(training, validation)
+    rules: dict[str, Policy] = {
+        "ddqn": policy,
+        "bayes": fit_bayes(every, env.goal),
+        "threshold": fit_threshold(every, env.goal),
+    }
+    return Decision(rules[report["rule"]], rules, log, best, report)
+
+
+def _without_network(
+    config: Config, env: RoutingEnv, training: Queries, validation: Queries
+) -> Generator[Progress, None, Decision]:
+    """The decision where the settings name a rule that learns no network."""
+    every = together(training, validation)
+    rules: dict[str, Policy] = {"bayes": fit_bayes(every, env.goal), "threshold": fit_threshold(every, env.goal)}
+    policy = rules[config.decision]
+    required = validation.required & validation.asked
+    sets = selected(env, policy, validation)
+    entry = {
+        "step": 1,
+        "val_jaccard": float(JACCARD.utility(sets, required).mean()) if len(sets) else 0.0,
+        "val_goal": float(env.goal.utility(sets, required).mean()) if len(sets) else 0.0,
+    }
+    yield Progress("policy", 1, 1, config.decision, {k: v for k, v in entry.items() if k != "step"})
+    return Decision(policy, rules, [entry], entry, {"rule": config.decision, "why": "asked", "goal": config.goal})
+
+
+def selected(env: RoutingEnv, policy: Policy, queries: Queries, margin: float = 0.0) -> BoolArray:
+    """The sets that a policy answers with, bool[N, A]."""
+    return greedy(
+        policy,
+        queries.x,
+        queries.extra,
+        queries.asked,
+        min_agents=env.min_agents,
+        max_agents=env.max_agents,
+        margin=margin,
+    )[0]
+
+
+def together(one: Queries, two: Queries) -> Queries:
+    """The queries of both."""
+    return Queries(
+        np.concatenate([one.x, two.x]),
+        np.concatenate([one.extra, two.extra]),
+        np.concatenate([one.required, two.required]),
+        np.concatenate([one.asked, two.asked]),
+    )
+
+
+def fit_bayes(queries: Queries, goal: Goal = JACCARD) -> BayesPolicy:
+    """Bayes' rule for a goal, with the two numbers that make the log-odds of `queries` mean what they say."""
+    x, y = queries.x[queries.asked].astype(np.float64), queries.required[queries.asked]
+    scale, shift = logistic(np.stack([x, np.ones_like(x)], axis=1), y, np.array([1.0, 0.0]), ridge=2.0)
+    if scale <= 0.05:  # a falling map would reverse the scorer's order
+        scale, shift = 1.0, 0.0
+    return BayesPolicy(float(scale), float(shift), goal.name, goal.costs)
+
+
+def fit_threshold(queries: Queries, goal: Goal = JACCARD) -> ThresholdPolicy:
+    """One threshold for all agents, the best on `queries`."""
+    level = best_threshold(queries.x, queries.required, queries.asked, goal)
+    return ThresholdPolicy(np.full(queries.x.shape[1], level, np.float32))
+
+
+def crossed(judged: FloatArray, seed: int) -> FloatArray:
+    """What each row got from the network that was best on the other half of the rows: judged float32[E, N], of every measurement of
+    the network -> float32[N]. So the choice among the measurements does not flatter."""
+    half = np.random.Generator(np.random.PCG64(seed)).permutation(judged.shape[1]) % 2
+    found = np.empty(judged.shape[1], np.float32)
+    for side in (0, 1):
+        other = judged[:, half != side] if (half != side).any() else judged
+        means = other.mean(axis=1, dtype=np.float64)
+        last_best = len(means) - 1 - int(means[::-1].argmax())
+        found[half == side] = judged[last_best, half == side]
+    return found
+
+
+def choose(values: Mapping[str, FloatArray], weights: NDArray[np.float64] | None = None) -> dict[str, Any]:
+    """Which rule answers, by what each row is worth to each of them, float32[N]; rows count as `weights` float64[N] says.
+    See `Decision.report`."""
+    rows = len(values["bayes"])
+    scale = np.ones(rows) if weights is None else weights / weights.mean()
+    means = {name: float((scale * value).mean()) if rows else None for name, value in values.items()}
+
+    def lead(name: str, other: str) -> dict[str, float]:
+        return spread(scale * (values[name] - values[other])).plain()
+
+    if rows < FEW_ROWS or "ddqn" not in values:
+        return {"rule": "bayes", "why": "few", "rows": rows, "scores": means, "against": {}}
+    plain = "threshold" if lead("threshold", "bayes")["low"] > 0 else "bayes"
+    against = {name: lead("ddqn", name) for name in ("bayes", "threshold")}
+    ahead = against[plain]
+    if ahead["low"] > 0:
+        rule, why = "ddqn", "ahead"
+    elif ahead["high"] < 0:
+        rule, why = plain, "behind"
+    elif rows >= TELLING_ROWS and ahead["low"] > -TOLERANCE:
+        rule, why = "ddqn", "level"
+    else:
+        rule, why = plain, "unsure"
+    return {"rule": rule, "why": why, "rows": rows, "scores": means, "against": against}

@@ -1,0 +1,83 @@
+"""Which agents go together beyond what the text says of each: evidence of pairs, learnt out of fold. numpy only.
+
+With x_a the log-odds of agent a, and S some of the other agents that are required, the rest unknown,
+
+    logit P(a required | x, S) = s_a x_a + c_a + Σ_{b in S} W_ba
+
+is one logistic regression an agent, S drawn at random from the other required agents of each row (as in the pseudo-likelihood of
+Besag 1975, but for half of the others at a time), drawn to W = 0, s = 1, c = 0. W_ba > 0 says that a comes with b, W_ba < 0 that it
+comes instead. In a walk the selected agents stand for S: `policy.conditional` moves the log-odds that the network sees.
+
+The rows that a policy learns from have taught W, so each row is shown a W that was fitted without its fold; the one of all rows
+serves. W is kept where it saves at least LEAST_GAIN nats a query on rows that it has not seen, and surely more than nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training_app.engine.data.arrays import BoolArray, FloatArray
+from training_app.engine.data.intervals import spread
+from training_app.engine.reading.logistic import logistic
+
+MOST_AGENTS = 32  # in larger pools a policy looks at a short list of agents, and no pair is learnt
+LEAST_ROWS = 100
+FOLDS = 5
+RIDGE = 2.0  # observations that draw each number to where it begins
+LEAST_GAIN = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """`weights` float32[FOLDS + 1, A, A]: W without each fold, and at last of all rows; `fold` int64[N] of the rows; `gain`: what W
+    saves a row that it has not seen, in nats, {"mean", "low", "high"}."""
+
+    weights: FloatArray
+    fold: NDArray[np.int64]
+    gain: dict[str, float]
+
+    @property
+    def kept(self) -> bool:
+        """Whether the evidence is worth its cost."""
+        return self.gain["low"] > 0 and self.gain["mean"] >= LEAST_GAIN
+
+
+def fit_pairs(x: FloatArray, required: BoolArray, asked: BoolArray, seed: int) -> Pairs | None:
+    """Evidence of pairs from out-of-fold log-odds x float32[N, A], required and asked bool[N, A]; None where there are too few rows,
+    too many agents, or one agent only."""
+    rows, agents = x.shape
+    if rows < LEAST_ROWS or not 2 <= agents <= MOST_AGENTS:
+        return None
+    rng = np.random.Generator(np.random.PCG64(seed))
+    fold = rng.permutation(rows) % FOLDS
+    known = required & asked & (rng.random(required.shape) < 0.5)
+    weights = np.zeros((FOLDS + 1, agents, agents), np.float32)
+    gain = np.zeros(rows)
+    for a in range(agents):
+        alone = np.stack([x[:, a].astype(np.float64), np.ones(rows)], axis=1)  # (N, 2)
+        others = np.arange(agents) != a
+        with_pairs = np.concatenate([alone, known[:, others]], axis=1)  # (N, 1 + A)
+        y = required[:, a]
+        for k in range(FOLDS + 1):
+            told = (fold != k) & asked[:, a]
+            found = logistic(with_pairs[told], y[told], _prior(agents + 1), RIDGE)
+            weights[k, others, a] = found[2:]
+            if k < FOLDS:
+                unseen = (fold == k) & asked[:, a]
+                plain = logistic(alone[told], y[told], _prior(2), RIDGE)
+                gain[unseen] += _loss(alone[unseen] @ plain, y[unseen]) - _loss(with_pairs[unseen] @ found, y[unseen])
+    return Pairs(weights, fold, spread(gain).plain())
+
+
+def _prior(numbers: int) -> NDArray[np.float64]:
+    prior = np.zeros(numbers)
+    prior[0] = 1
+    return prior
+
+
+def _loss(z: NDArray[np.float64], y: BoolArray) -> NDArray[np.float64]:
+    """Cross-entropy in nats of log-odds."""
+    return np.logaddexp(0, np.where(y, -z, z))

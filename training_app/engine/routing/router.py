@@ -1,0 +1,293 @@
+"""The router that serves: an artifact in memory, from text to the set of agents. numpy only."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from itertools import compress
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from training_app.engine.data import artifact
+from training_app.engine.data.arrays import BoolArray, FloatArray
+from training_app.engine.data.artifact import Artifact, ArtifactError
+from training_app.engine.data.examples import Agent
+from training_app.engine.reading.needed import Needed, score
+from training_app.engine.reading.scorers import FittedScorer, Platt, load_scorer
+from training_app.engine.routing.bayes import BayesPolicy
+from training_app.engine.routing.calibration import Calibration
+from training_app.engine.routing.policy import Policy, SharedPolicy, greedy, load_policy
+
+StopReason = Literal["stop", "none", "max_agents", "abstained"]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One answer.
+
+    `agents` are ids in the order in which the policy took them. `scores` are calibrated probabilities that each
+    available agent is needed, `confidence` the calibrated probability that the whole set is right. `stop_reason` is
+    "stop" (the policy stopped), "none" (no agent is needed), "max_agents" (the limit was reached) or "abstained"
+    (the router does not know; `agents` is its best guess all the same and `abstained` is true).
+    """
+
+    agents: tuple[int, ...]
+    scores: dict[int, float]
+    confidence: float
+    steps: int
+    stop_reason: StopReason
+    abstained: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A route, step by step. Each of `steps` is `{"q": {agent id: value}, "stop": value, "masked": [agent ids],
+    "chosen": agent id or None for STOP}`; `features` gives per agent id the (part of the text, weight) pairs that
+    moved its score most."""
+
+    route: Route
+    steps: list[dict[str, Any]]
+    features: dict[int, list[tuple[str, float]]] = field(default_factory=dict)
+
+
+class Router:
+    """A trained router. Immutable and safe to share between threads; make one with `Router.load`."""
+
+    def __init__(
+        self,
+        agents: Sequence[Agent],
+        scorer: FittedScorer,
+        platt: Platt,
+        policy: Policy,
+        calibration: Calibration,
+        *,
+        features: FittedScorer | None = None,
+        needed: Needed | None = None,
+        min_agents: int = 0,
+        max_agents: int = 0,
+        version_info: dict[str, Any] | None = None,
+    ) -> None:
+        """`features`, where given, is what the policy sees instead of the scorer's log-odds (raw TF-IDF). `needed`, where
+        given, adds to the confidence how likely a text needs any agent."""
+        self.agents = tuple(agents)
+        self.version_info = dict(version_info or {})
+        self.calibration, self.policy, self.scorer = calibration, policy, scorer
+        self._platt, self._features, self._needed = platt, features, needed
+        self._min, self._max = min_agents, max_agents
+        self._ids = [agent.id for agent in self.agents]
+        self._place = {agent.id: i for i, agent in enumerate(self.agents)}
+        self._every = np.ones(len(self.agents), np.bool_)
+        self._nothing = np.zeros((1, 0), np.float32)
+
+    @classmethod
+    def load(cls, source: str | Path | bytes) -> Router:
+        """From the path of an artifact (directory or zip) or its bytes. Raises ArtifactError with the reason."""
+        return cls.from_artifact(artifact.read(source))
+
+    @classmethod
+    def from_artifact(cls, parts: Artifact) -> Router:
+        """From parts already read. Raises ArtifactError where they do not fit together."""
+        try:
+            config = parts.config
+            agents = tuple(
+                Agent(int(a["id"]), str(a["name"]), str(a.get("description", "")), code=str(a.get("code", "")))
+                for a in config["agents"]
+            )
+            scorer = _part("scorer", config["scorer"], parts)
+            features = _part("features", config["features"], parts) if config.get("features") else None
+            platt = Platt(parts.tensors["platt.scale"], parts.tensors["platt.shift"])
+            policy = load_policy(config["policy"], _under("policy", parts))
+            calibration = Calibration.from_config(config["calibration"])
+            router = cls(
+                agents,
+                scorer,
+                platt,
+                policy,
+                calibration,
+                features=features,
+                needed=Needed.from_parts(config["needed"], _under("needed", parts)) if config.get("needed") else None,
+                min_agents=int(config.get("min_agents", 0)),
+                max_agents=int(config.get("max_agents", 0)),
+                version_info=dict(config.get("version_info", {})),
+            )
+            if len(platt.scale) != len(agents) or len(platt.shift) != len(agents):
+                raise ValueError(f"{len(agents)} agents have {len(platt.scale)} scales")
+            # One query shows whether all shapes fit, before an application's first does.
+            router.route_batch(["a query"])
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            raise ArtifactError(f"the artifact's parts do not fit together: {error}") from error
+        return router
+
+    @property
+    def reads_meaning(self) -> bool:
+        """Whether a route asks the sentence encoder, so that a process which holds this router has it loaded."""
+        return "fused" in (self.scorer.kind, *(child.kind for child in getattr(self.scorer, "children", ())))
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The fewest and the most agents of a set; a most of 0 is no limit."""
+        return self._min, self._max
+
+    # ------------------------------------------------------------------------------------------------------ routing
+
+    def _available(self, available: Collection[int] | None) -> BoolArray:
+        if available is None:
+            return self._every
+        mask = np.zeros(len(self._ids), np.bool_)
+        for identifier in available:
+            place = self._place.get(identifier)
+            if place is not None:
+                mask[place] = True
+        return mask
+
+    def log_odds(self, texts: Sequence[str]) -> FloatArray:
+        """The log-odds that the policy acts on, float32[N, A]."""
+        return self._platt(self.scorer.logits(texts))
+
+    def route(self, text: str, available: Collection[int] | None = None) -> Route:
+        """The agents that `text` needs, out of those whose ids are `available` (all, where None; ids that this router
+        does not know are left out)."""
+        mask = self._available(available)
+        x = self._platt(self.scorer.logits((text,)))[0]
+        if isinstance(self.policy, SharedPolicy | BayesPolicy):
+            order, steps, full = self.policy.walk(
+                x, mask, min_agents=self._min, max_agents=self._max, margin=self.calibration.margin
+            )
+        else:
+            _, orders, counts = self._greedy([text], x[None], mask[None])
+            steps = int(counts[0])
+            order = [int(a) for a in orders[0] if a >= 0]
+            full = bool(self._max) and len(order) >= self._max
+        needed = self._needed.logit_of(text, x, mask) if self._needed else 0.0
+        p, confidence = self.calibration.of_one(x, order, mask, needed)
+        return self._answer(order, p, mask, confidence, steps, full)
+
+    def route_batch(self, texts: Sequence[str], available: Collection[int] | None = None) -> list[Route]:
+        """`route` of many texts at once, the same answers at a fraction of the time."""
+        if not texts:
+            return []
+        mask = self._available(available)
+        x = self.log_odds(texts)
+        masks = np.broadcast_to(mask, x.shape)
+        selected, orders, steps = self._greedy(texts, x, masks)
+        p = self.calibration.probabilities(x).tolist()
+        confidences = self.certainty(texts, x, selected, masks).tolist()
+        limit = self._max or len(mask) + 1
+        sizes = selected.sum(axis=1).tolist()
+        taken = orders.tolist()
+        return [
+            self._answer(taken[i][: sizes[i]], p[i], mask, confidences[i], count, sizes[i] >= limit)
+            for i, count in enumerate(steps.tolist())
+        ]
+
+    def selections(self, texts: Sequence[str]) -> BoolArray:
+        """The sets of many texts over all agents, bool[N, A], for measurements."""
+        x = self.log_odds(texts)
+        return self._greedy(texts, x, np.ones(x.shape, np.bool_))[0]
+
+    def confidences(
+        self, texts: Sequence[str], sets: Sequence[Collection[int]], available: Collection[int] | None = None
+    ) -> FloatArray:
+        """The calibrated probability that each text's set is right, float32[N]; ids that this router does not know are left out."""
+        x, mask = self.log_odds(texts), self._available(available)
+        selected = np.array([[agent in chosen for agent in self._ids] for chosen in sets], np.bool_)
+        return self.certainty(texts, x, selected.reshape(x.shape), np.broadcast_to(mask, x.shape))
+
+    def certainty(
+        self, texts: Sequence[str], log_odds: FloatArray, selected: BoolArray, available: BoolArray | None = None
+    ) -> FloatArray:
+        """The calibrated probability that each text's set is right, float32[N]: `log_odds` are this router's, float32[N, A],
+        selected and available (all, where None) bool[N, A]."""
+        masks = np.ones(log_odds.shape, np.bool_) if available is None else available
+        needed = self._needed.logits(texts, log_odds, masks) if self._needed else None
+        return self.calibration.confidences(log_odds, selected, masks, needed)
+
+    def answerable(self, texts: Sequence[str]) -> FloatArray:
+        """How likely any agent is needed at all, float32[N], larger for likelier: log-odds where the router has learnt
+        them (`needed.py`), else what the agents' log-odds say together."""
+        x = self.log_odds(texts)
+        found = self._needed.logits(texts, x) if self._needed else score(x)
+        return found.astype(np.float32)
+
+    def seen(self, texts: Sequence[str]) -> FloatArray:
+        """What the policy sees of each text: the log-odds float32[N, A], or features float32[N, D] where it was trained on those."""
+        return self.log_odds(texts) if self._features is None else self._features.logits(texts)
+
+    def _greedy(self, texts: Sequence[str], x: FloatArray, available: BoolArray) -> tuple[BoolArray, Any, Any]:
+        seen = x if self._features is None else self._features.logits(texts)
+        nothing = np.zeros((len(x), 0), np.float32)
+        return greedy(
+            self.policy,
+            seen,
+            nothing,
+            available,
+            min_agents=self._min,
+            max_agents=self._max,
+            margin=self.calibration.margin,
+        )
+
+    def _answer(
+        self, order: list[int], p: list[float], mask: BoolArray, confidence: float, steps: int, full: bool
+    ) -> Route:
+        reason: StopReason = "max_agents" if full else "stop" if order else "none"
+        abstained = confidence < self.calibration.abstain_below
+        if abstained:
+            reason = "abstained"
+        ids = self._ids
+        found = zip(ids, p, strict=True)
+        scores = dict(found if mask is self._every else compress(found, mask.tolist()))
+        return Route(tuple([ids[a] for a in order]), scores, confidence, steps, reason, abstained)
+
+    # --------------------------------------------------------------------------------------------------- explaining
+
+    def explain(self, text: str, available: Collection[int] | None = None) -> Explanation:
+        """The route of `text` with the values of every step and the parts of the text that weighed most."""
+        route = self.route(text, available)
+        mask = self._available(available)
+        x = self.log_odds([text])
+        seen = x if self._features is None else self._features.logits([text])
+        steps = []
+        selected = np.zeros(len(mask), np.bool_)
+        walk: list[int | None] = [self._place[a] for a in route.agents]
+        if len(walk) < route.steps:
+            walk.append(None)
+        for chosen in walk:
+            q, stop = self.policy.values(seen, self._nothing, selected[None], mask[None])
+            open_ = mask & ~selected
+            steps.append(
+                {
+                    "q": {self._ids[a]: float(q[0, a]) for a in np.flatnonzero(open_)},
+                    "stop": float(stop[0]) + self.calibration.margin,
+                    "masked": [self._ids[a] for a in np.flatnonzero(~open_)],
+                    "chosen": None if chosen is None else self._ids[chosen],
+                }
+            )
+            if chosen is not None:
+                selected[chosen] = True
+        parts = self.scorer.explain(text)
+        features = {self._ids[a]: found for a, found in enumerate(parts[: len(self._ids)]) if mask[a]}
+        return Explanation(route, steps, features)
+
+
+def _under(prefix: str, parts: Artifact) -> dict[str, Any]:
+    start = prefix + "."
+    return {name.removeprefix(start): t for name, t in parts.tensors.items() if name.startswith(start)}
+
+
+def _part(name: str, config: dict[str, Any], parts: Artifact) -> FittedScorer:
+    settings = {**config.get("settings", {}), **parts.vocabulary.get(name, {})}
+    return load_scorer(str(config["kind"]), settings, _under(name, parts))
+
+
+def scorer_parts(name: str, scorer: FittedScorer) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """(entry of config.json, entry of vocabulary.json, tensors) of a scorer that an artifact holds as `name`: long
+    lists of texts go to the vocabulary."""
+    settings: dict[str, Any] = {}
+    vocabulary: dict[str, Any] = {}
+    for key, value in scorer.config().items():
+        long = isinstance(value, list) and len(value) > 16 and isinstance(value[0], str)
+        (vocabulary if long or isinstance(value, dict) else settings)[key] = value
+    tensors = {f"{name}.{key}": tensor for key, tensor in scorer.tensors().items()}
+    return {"kind": scorer.kind, "settings": settings}, vocabulary, tensors
