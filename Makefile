@@ -19,7 +19,7 @@ MANAGE := $(BIN)/python manage.py
 # One line that moves on while pip works, instead of hundreds.
 PROGRESS := awk '/^Collecting/ { n++; name = $$2; sub(/[<>=!~;\[].*/, "", name); printf "\r\033[K  %d packages looked up, now %s", n, name; fflush() } /^Installing collected/ { printf "\r\033[K  installing %d packages …", NF - 3; fflush() } /^(ERROR|error)/ { print } END { printf "\r\033[K" }'
 
-.PHONY: help run setup web worker test lint litellm bench bench-peer bench-growth
+.PHONY: help run setup web worker test test-everything lint litellm bench bench-peer bench-growth
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -38,9 +38,15 @@ web: setup ## The web server alone, on PORT
 worker: setup ## The two job clusters alone: training, and everything else
 	@exec $(MANAGE) up worker
 
-test: $(VENV)/.installed-dev ## The whole test suite: on SQLite, then on a PostgreSQL server of its own
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
-	@$(BIN)/python -m tests.on_postgresql -n 2 --dist loadfile --no-loadscope-reorder -m "not any_database"
+PYTEST_WORDS := -n 2 --dist loadfile --no-loadscope-reorder
+
+test: $(VENV)/.installed-dev ## Every test on SQLite, then on a PostgreSQL server of its own those in which the two may differ
+	@$(BIN)/python -m pytest $(PYTEST_WORDS)
+	@$(BIN)/python -m tests.on_postgresql $(PYTEST_WORDS) -m "both_databases and not any_database"
+
+test-everything: $(VENV)/.installed-dev ## Every test on SQLite, then every one that uses a database on PostgreSQL, as CI does
+	@$(BIN)/python -m pytest $(PYTEST_WORDS)
+	@$(BIN)/python -m tests.on_postgresql $(PYTEST_WORDS) -m "not any_database"
 
 lint: $(VENV)/.installed-dev ## Formatting, lint, types, and the one-way imports
 	@$(BIN)/ruff format --check .

@@ -1,16 +1,104 @@
-"""The ASGI application that a server runs: `routerweb.asgi:application`."""
+"""The ASGI application that a server runs: `routerweb.asgi:application`.
 
-import os
+A request's body is read here, on the event loop; then a thread makes the answer: one of API_THREADS for the API, one of WEB_THREADS
+for the pages, and of two more for batches and long texts of the fast lane, so that none of them waits for another.
+"""
 
-from django.core.asgi import get_asgi_application
+import asyncio
+import json
+from importlib import import_module
+from typing import Any
+from weakref import WeakValueDictionary
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "routerweb.settings")
-application = get_asgi_application()
+from django.conf import settings
 
-from django.conf import settings  # noqa: E402  (the applications have to be loaded first)
+from routerweb import bodies, threads, wsgi
+from routerweb.bodies import Receive, Scope
+from routerweb.threads import Send, Threads
+from training_app.api import fast_lane
 
-from training_app import reaper, watch  # noqa: E402
+BATCH_THREADS = 2
 
-if settings.BACKGROUND_THREADS:
-    reaper.start_once()
-    watch.start_once("web")
+api_threads = Threads("api", settings.API_THREADS)
+batch_threads = Threads("batch", BATCH_THREADS)
+page_threads = Threads("page", settings.WEB_THREADS)
+_turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+
+async def application(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer one request."""
+    if scope["type"] == "lifespan":
+        await _lifespan(receive, send)
+    elif scope["type"] == "http":
+        await _answer(scope, receive, send)
+
+
+async def _answer(scope: Scope, receive: Receive, send: Send) -> None:
+    path = str(scope["path"])
+    is_api = path.startswith("/api/") and not path.startswith("/api/docs")
+    chosen = api_threads if is_api else page_threads
+    if chosen.full:
+        await _busy(send, is_api)
+        return
+    try:
+        body = await bodies.read(scope, receive, page_threads.executor)
+    except bodies.Disconnected:
+        return
+    with body.file:
+        if not body.whole and not is_api:
+            await _refuse(
+                send, 413, "This request is larger than its address takes from you.", (b"connection", b"close")
+            )
+            return
+        if body.whole and fast_lane.takes(scope["raw_path"]) and not scope["query_string"]:
+            raw = body.file.read()
+            body.file.seek(0)
+            async with _turn_of(bodies.header(scope, b"authorization")):
+                routed = await batch_threads.run(
+                    fast_lane.answer,
+                    scope["method"].encode(),
+                    scope["raw_path"],
+                    scope["headers"],
+                    raw,
+                    scope["scheme"],
+                )
+            if routed is not None:
+                await send({"type": "http.response.start", "status": 200, "headers": fast_lane.headers(len(routed))})
+                await send({"type": "http.response.body", "body": routed})
+                return
+        found = await chosen.run(threads.answer, wsgi.application, scope, body)
+    await threads.send_answer(found, send, receive, read_whole=body.whole)
+
+
+def _turn_of(key: str) -> asyncio.Lock:
+    """One batch of a key at a time, so that another key's need not wait for all that the first has sent."""
+    return _turns.setdefault(key, asyncio.Lock())
+
+
+async def _busy(send: Send, is_api: bool) -> None:
+    again = (b"retry-after", b"5")
+    if not is_api:
+        await _refuse(send, 503, "Too many requests are waiting here. Try again in a few seconds.", again)
+        return
+    errors = import_module(
+        "training_app.api.errors"
+    )  # with all of REST framework: loaded with the first call of the API
+    said = json.dumps(errors.overloaded().body)
+    await _refuse(send, 503, said, again, kind=b"application/json")
+
+
+async def _refuse(
+    send: Send, status: int, why: str, *more: tuple[bytes, bytes], kind: bytes = b"text/plain; charset=utf-8"
+) -> None:
+    text = why.encode()
+    headers = [(b"content-type", kind), (b"content-length", str(len(text)).encode()), *more]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": text})
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    while True:
+        message: dict[str, Any] = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return

@@ -18,6 +18,9 @@ T = TypeVar("T")
 TRUE = frozenset({"1", "true", "yes", "on"})
 FALSE = frozenset({"0", "false", "no", "off"})
 
+#: A random text of 32 letters and digits holds 190 bits, and fewer than 10 different ones once in millions of times.
+KEY_LENGTH, KEY_LETTERS = 32, 10
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -130,6 +133,16 @@ def words(name: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
         return tuple(part.strip() for part in raw.split(",") if part.strip())
 
     return _read(name, "a list, comma between", default, parse)
+
+
+def weakness(key: str) -> str:
+    """What is wrong with a secret key, in a sentence that says what to do; "" where it could not be guessed."""
+    if len(key) >= KEY_LENGTH and len(set(key)) >= KEY_LETTERS:
+        return ""
+    return (
+        f"can be guessed, and who guesses it signs in as anybody. It needs {KEY_LENGTH} characters, {KEY_LETTERS} of them "
+        "different; take the output of python -c 'import secrets; print(secrets.token_urlsafe(50))'."
+    )
 
 
 def choice(name: str, default: str, options: tuple[str, ...]) -> str:

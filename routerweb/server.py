@@ -1,8 +1,7 @@
-"""`python -m routerweb.server` runs the web server, Granian, until Ctrl-C or SIGTERM.
+"""`python -m routerweb.server` runs the web server until Ctrl-C or SIGTERM.
 
-It took fewer microseconds of processor time a request than gunicorn in `benchmarks/http`, which measures both. This process becomes
-`supervisor`, which keeps WEB_WORKERS processes of `routerweb.worker` alive and is otherwise as good as nothing; Granian's own parent
-process would hold all that it imports beside what each worker holds.
+This process becomes `supervisor`, which keeps WEB_WORKERS processes of `routerweb.worker` alive and is otherwise as good as nothing; a
+parent process that had imported the server would hold all of it beside what each worker holds.
 """
 
 import os

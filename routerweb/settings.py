@@ -4,6 +4,7 @@ With nothing set, the start is refused for want of a SECRET_KEY: the safe defaul
 local installation's own key and turns on PLAIN_HTTP, which is only accepted for this machine's own addresses.
 """
 
+from ipaddress import ip_network
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,11 +15,13 @@ from django.templatetags.static import static
 from django.urls import reverse_lazy
 
 from routerweb import env
-from routerweb.listening import BASE_DIR, DATA_DIR, DEBUG, PORT
+from routerweb.listening import BASE_DIR, DATA_DIR, DEBUG, LISTEN_HOST, PORT
 
 django_stubs_ext.monkeypatch()
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+#: Stands in this file for all to read, so it signs for nobody but this machine's own developer.
+PUBLISHED_KEY = "debug-only-key-never-used-outside-debug"
 
 # --- Who may talk to it -------------------------------------------------------------------------------------------
 
@@ -27,7 +30,7 @@ ALLOWED_HOSTS = list(env.words("ALLOWED_HOSTS", LOOPBACK if DEBUG or PLAIN_HTTP 
 CSRF_TRUSTED_ORIGINS = list(env.words("CSRF_TRUSTED_ORIGINS"))
 SITE_URL = env.text("SITE_URL", f"http://127.0.0.1:{PORT}").rstrip("/")
 
-SECRET_KEY = env.text("SECRET_KEY", "debug-only-key-never-used-outside-debug" if DEBUG else "")
+SECRET_KEY = env.text("SECRET_KEY", PUBLISHED_KEY if DEBUG else "")
 if not SECRET_KEY:
     raise ImproperlyConfigured(
         "SECRET_KEY: not set. Outside DEBUG it is required; a long random text will do, for example the output of "
@@ -37,6 +40,15 @@ if not DEBUG and not ALLOWED_HOSTS:
     raise ImproperlyConfigured(
         "ALLOWED_HOSTS: not set. Outside DEBUG, name the host names that this site answers to, comma between."
     )
+_only_here = set(ALLOWED_HOSTS) <= set(LOOPBACK) and LISTEN_HOST in (*LOOPBACK, "::1")
+if SECRET_KEY == PUBLISHED_KEY and not _only_here:
+    raise ImproperlyConfigured(
+        "SECRET_KEY: not set, and DEBUG would use the published one, with which anybody can sign in as anybody, but "
+        f"{'ALLOWED_HOSTS' if not set(ALLOWED_HOSTS) <= set(LOOPBACK) else 'LISTEN_HOST'} lets other machines in. "
+        "Set a SECRET_KEY of your own, or keep to this machine's addresses."
+    )
+if (SECRET_KEY_FLAW := env.weakness(SECRET_KEY)) and not (DEBUG or PLAIN_HTTP):
+    raise ImproperlyConfigured(f"SECRET_KEY: {SECRET_KEY_FLAW}")
 if PLAIN_HTTP and not DEBUG and not set(ALLOWED_HOSTS) <= set(LOOPBACK):
     raise ImproperlyConfigured(
         "PLAIN_HTTP: only for this machine's own addresses, but ALLOWED_HOSTS names others. "
@@ -54,6 +66,29 @@ SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
+# Scripts come from files of this site. Alpine, in which the admin site's shell is written, makes functions of the attributes in our
+# own templates, hence 'unsafe-eval'; styles stand in attributes too, as the width of a bar or the hue of an agent.
+CONTENT_SECURITY_POLICY: dict[str, Any] = {
+    "DIRECTIVES": {
+        "default-src": ["'none'"],
+        "script-src": ["'self'", "'unsafe-eval'"],
+        "style-src": ["'self'", "'unsafe-inline'"],
+        "img-src": ["'self'", "data:"],
+        "font-src": ["'self'"],
+        "connect-src": ["'self'"],
+        "manifest-src": ["'self'"],
+        "form-action": ["'self'"],
+        "base-uri": ["'none'"],
+        "frame-ancestors": ["'none'"],
+    }
+}
+PERMISSIONS_POLICY = ", ".join(
+    f"{feature}=()"
+    for feature in (
+        "accelerometer", "browsing-topics", "camera", "display-capture", "geolocation", "gyroscope", "magnetometer", "microphone",
+        "midi", "payment", "publickey-credentials-get", "screen-wake-lock", "serial", "usb", "xr-spatial-tracking",
+    )
+)  # fmt: skip
 if env.boolean("BEHIND_TLS_PROXY", False):
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     # The last address of X-Forwarded-For is the client's: sign-in attempts are counted by it.
@@ -77,6 +112,8 @@ INSTALLED_APPS = [
     "allauth.socialaccount",
     "django_htmx",
     "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
     "django_q",
     "agents_app",
     "datasets_app",
@@ -85,7 +122,10 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "routerweb.http.PermissionsPolicy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "routerweb.parameters.StorableText",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -184,7 +224,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 LOGIN_URL = reverse_lazy("account_login")
 LOGIN_REDIRECT_URL = reverse_lazy("home")
-AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+AUTHENTICATION_BACKENDS = ["agents_app.signin.PasswordBackend"]
 
 # People sign in by their address. An account that was made with a plain name, on the command line, signs in by that.
 ACCOUNT_ADAPTER = "agents_app.signin.AccountAdapter"
@@ -194,10 +234,13 @@ ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"  # the invitation went to the address
 ACCOUNT_LOGOUT_REDIRECT_URL = LOGIN_URL
 ACCOUNT_SESSION_REMEMBER = True
-# Ten failures a minute from one address, five in five minutes for one account; and posts to each page in all.
+# Failures are counted by network address: ten a minute, and five in five minutes for one account. So who guesses waits, and the
+# account's owner elsewhere does not. `account_failed` is over all addresses together; a browser that has been signed in to the
+# account before is not held up by it.
 ACCOUNT_RATE_LIMITS = {
     "login": "30/m/ip",
     "login_failed": "10/m/ip,5/300s/key",
+    "account_failed": "100/h/key",
     "reset_password": "20/m/ip,5/300s/key",
 }
 
@@ -214,22 +257,42 @@ if OIDC_ISSUER and not (
 ):
     raise ImproperlyConfigured("OIDC_ISSUER: must be an https:// address; plain http is for this machine's own alone.")
 if OIDC_ISSUER:
+    # The sign-in form's answer leads to the provider, at an address that only its configuration knows.
+    CONTENT_SECURITY_POLICY["DIRECTIVES"]["form-action"] += [
+        "https:",
+        f"{urlsplit(OIDC_ISSUER).scheme}://{urlsplit(OIDC_ISSUER).netloc}",
+    ]
     # Only then: it brings an HTTP client, which is 5 MB in every process.
     INSTALLED_APPS.append("allauth.socialaccount.providers.openid_connect")
 SOCIALACCOUNT_ADAPTER = "agents_app.signin.SocialAccountAdapter"
 PASSWORD_RESET_TIMEOUT = env.integer("INVITATION_DAYS", 7, low=1, high=365) * 86_400
 
+# Never printed: whoever reads the log would set the passwords of those who ask for a link.
 EMAIL_BACKEND = (
     "django.core.mail.backends.smtp.EmailBackend"
     if env.text("EMAIL_HOST")
-    else "django.core.mail.backends.console.EmailBackend"
+    else "django.core.mail.backends.dummy.EmailBackend"
 )
 EMAIL_HOST = env.text("EMAIL_HOST")
 EMAIL_PORT = env.integer("EMAIL_PORT", 587, low=1, high=65535)
 EMAIL_HOST_USER = env.text("EMAIL_HOST_USER")
 EMAIL_HOST_PASSWORD = env.text("EMAIL_HOST_PASSWORD")
 EMAIL_USE_TLS = env.boolean("EMAIL_USE_TLS", True)
+EMAIL_TIMEOUT = env.integer("EMAIL_TIMEOUT", 10, low=1, high=120)
 DEFAULT_FROM_EMAIL = env.text("DEFAULT_FROM_EMAIL", "routerweb@localhost")
+
+# --- The web server ------------------------------------------------------------------------------------------------
+# How many processes and where they listen is read in `listening`.
+
+FAST_LANE = env.boolean("FAST_LANE", True)
+API_THREADS = env.integer("API_THREADS", 4, low=1)
+WEB_THREADS = env.integer("WEB_THREADS", 4, low=1)
+WEB_CONNECTIONS = env.integer("WEB_CONNECTIONS", 4_000, low=10)
+HEAD_SECONDS = env.number("HEAD_SECONDS", 10.0, low=0.5)
+BODY_SECONDS = env.number("BODY_SECONDS", 30.0, low=0.5)
+ANSWER_SECONDS = env.number("ANSWER_SECONDS", 30.0, low=0.5)
+KEEP_ALIVE_SECONDS = env.number("KEEP_ALIVE_SECONDS", 75.0, low=0.5)
+ANONYMOUS_BODY_KB = env.integer("ANONYMOUS_BODY_KB", 64, low=1)
 
 # --- Jobs ---------------------------------------------------------------------------------------------------------
 # Two queues, so that an hour of training never blocks a label job. `timeout` stays below `retry`, or a long job would be
@@ -274,7 +337,9 @@ Q_CLUSTER |= {"redis": REDIS_URL} if REDIS_URL else {"orm": "default"}
 STAMP_SECONDS = env.number("STAMP_SECONDS", 1.0, low=0.1, high=2.0)
 MAX_QUERY_CHARACTERS = env.integer("MAX_QUERY_CHARACTERS", 20_000, low=100)
 MAX_BATCH_QUERIES = env.integer("MAX_BATCH_QUERIES", 1_000, low=1)
+ROUTE_REQUESTS_PER_MINUTE = env.integer("ROUTE_REQUESTS_PER_MINUTE", 0, low=0)
 ROUTE_RATE_PER_MINUTE = env.integer("ROUTE_RATE_PER_MINUTE", 0, low=0)
+ROUTE_CHARACTERS_PER_MINUTE = env.integer("ROUTE_CHARACTERS_PER_MINUTE", 0, low=0)
 SWEEP_RUNS = env.integer("SWEEP_RUNS", 30, low=1)
 KEEP_MODELS = env.integer("KEEP_MODELS", 10, low=1)
 PROMOTION_MARGIN = env.number("PROMOTION_MARGIN", 0.02, low=0.0, high=1.0)
@@ -283,20 +348,43 @@ UNSURE_CONFIDENCE = env.number("UNSURE_CONFIDENCE", 0.5, low=0.0, high=1.0)
 HEALTH_TIMEOUT = env.number("HEALTH_TIMEOUT", 5.0, low=0.1, high=30.0)
 HEALTH_FAILURES = env.integer("HEALTH_FAILURES", 3, low=1, high=100)
 DECISION_BUFFER = env.integer("DECISION_BUFFER", 10_000, low=0)
+DECISION_SECONDS = env.number("DECISION_SECONDS", 0.25, low=0.05, high=10.0)
 DECISION_SHARE = env.number("DECISION_SHARE", 1.0, low=0.0, high=1.0)
 DECISION_DAYS = env.integer("DECISION_DAYS", 90, low=1)
-WEBHOOK_INTERNAL_HOSTS = env.words("WEBHOOK_INTERNAL_HOSTS")
+# The second is the name that the first had while it was for webhooks alone.
+INTERNAL_HOSTS = env.words("INTERNAL_HOSTS") + env.words("WEBHOOK_INTERNAL_HOSTS")
+for _network in INTERNAL_HOSTS:
+    try:
+        "/" in _network and ip_network(_network, strict=False)
+    except ValueError:
+        raise ImproperlyConfigured(
+            f"INTERNAL_HOSTS: {_network!r} is no network. Expected names, names with a port, or networks such as 10.0.0.0/8."
+        ) from None
 # Off in the tests, where a thread's own connection would stand outside the test's transaction.
 BACKGROUND_THREADS = True
 MAX_UPLOAD_MB = env.integer("MAX_UPLOAD_MB", 256, low=1)
 DATA_UPLOAD_MAX_MEMORY_SIZE = env.integer("MAX_BODY_MB", 25, low=1) * 1024 * 1024
 
+# The API has a way of its own through Django, see training_app.api.handler.
+API_MIDDLEWARE = ["training_app.api.handler.Door"]
 REST_FRAMEWORK: dict[str, Any] = {
-    "DEFAULT_AUTHENTICATION_CLASSES": [],
-    "DEFAULT_PERMISSION_CLASSES": [],
-    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_AUTHENTICATION_CLASSES": ["training_app.api.keys.KeyAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["training_app.api.keys.OpensAddress"],
+    "DEFAULT_RENDERER_CLASSES": ["training_app.api.bodies.JSONText"],
+    "DEFAULT_PARSER_CLASSES": ["training_app.api.bodies.JSONBody"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "training_app.api.errors.respond",
     "UNAUTHENTICATED_USER": None,
+}
+SPECTACULAR_SETTINGS: dict[str, Any] = {
+    "TITLE": "Routerweb",
+    "DESCRIPTION": "Which of a pool's agents does a query need?",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "LICENSE": {"name": "MIT", "identifier": "MIT"},
+    "PREPROCESSING_HOOKS": ["training_app.api.schema.with_slash"],
+    "POSTPROCESSING_HOOKS": [],
+    "SERVERS": [{"url": "/"}],
 }
 
 # --- Pre-labeling by an LLM ---------------------------------------------------------------------------------------

@@ -15,8 +15,7 @@ YOUNG_SECONDS = 5.0
 END_SECONDS = 10.0
 #: Heard by `sigwait` alone: no handler comes between the start of a process and its book-keeping.
 HEARD = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD}
-#: What a terminal sends to all processes at once, and workers leave to this one. A worker of Granian 2.8 that hears Ctrl-C itself does
-#: not end until it is killed, and would lose the decisions that it still has in memory.
+#: What a terminal sends to all processes at once, and workers leave to this one, which ends them in order.
 NOT_FOR_WORKERS = {signal.SIGINT, signal.SIGHUP}
 
 

@@ -8,12 +8,12 @@ from agents_app.views import signin
 admin.autodiscover()
 
 urlpatterns = [
-    path("api/", include("training_app.api_urls")),
+    path("api/", include("training_app.api.urls")),
     # One door, not two: the admin's own sign-in and sign-out lead to the product's.
     path("admin/login/", signin.admin_sign_in),
     path("admin/logout/", signin.sign_out),
     path("admin/", admin.site.urls),
     path("", include("agents_app.urls")),
-    path("", include("datasets_app.urls")),
-    path("", include("training_app.urls")),
+    path("", include("datasets_app.pages.urls")),
+    path("", include("training_app.pages.urls")),
 ]

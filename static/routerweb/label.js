@@ -246,7 +246,8 @@ async function open(query) {
 function answered(entry, status, reply) {
   count(reply);
   const onScreen = form && form.dataset.query === entry.query;
-  if (status === 409) return conflict(entry, reply);
+  if (status === 409 && reply.theirs) return conflict(entry, reply);
+  if (status === 409 && entry.kind === "submit") return resend(entry); // another submit's key: this one gets its own
   if (status >= 400) {
     if (onScreen || entry.kind !== "draft") problem(status === 404 || status === 410 ? words.gone : reply.error || words.refused);
     if (entry.kind === "submit" && !onScreen && status === 400) bringBack(entry.query, reply.error);
@@ -262,6 +263,10 @@ function answered(entry, status, reply) {
     if (reply.query) open(reply.query).catch(() => location.assign(`${at}${reply.query}/`));
     else problem(words.nothingToUndo);
   }
+}
+
+function resend(entry) {
+  outbox.add({ ...entry, body: [...entry.body.filter(([name]) => name !== "key"), ["key", writer + "-" + (step += 1)]] });
 }
 
 function bringBack(query, why) {
@@ -348,6 +353,7 @@ function giveReason(button) {
 }
 
 async function history() {
+  if (!form) return;
   const dialog = byId("lb-history");
   dialog.showModal();
   const answer = await fetch(root.dataset.history.replace("/0/history/", `/${form.dataset.query}/history/`)).catch(() => null);

@@ -1,0 +1,138 @@
+"""A WSGI application answers in threads of its own, each held only while it computes.
+
+The request's body is there before a thread is taken, and the answer is made whole before its first byte goes out: no client can hold
+a thread by sending or reading slowly. A long answer, an export say, waits in the temporary folder.
+"""
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO, Any, NamedTuple
+from urllib.parse import unquote_to_bytes
+
+from routerweb.bodies import IN_MEMORY, Body, Scope, throw_away
+
+PIECE = 64 * 1024
+#: Requests that may wait for each thread; more are told to come again.
+WAITING_FOR_A_THREAD = 64
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+WSGI = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+class Answer(NamedTuple):
+    """An answer that is whole."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    file: IO[bytes]
+
+
+class Threads:
+    """So many threads, and who waits for them."""
+
+    def __init__(self, name: str, count: int) -> None:
+        self.executor = ThreadPoolExecutor(count, thread_name_prefix=name)
+        self._waiting, self._most = 0, count * (1 + WAITING_FOR_A_THREAD)
+
+    @property
+    def full(self) -> bool:
+        """Whether no more requests should wait for these threads."""
+        return self._waiting >= self._most
+
+    async def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """What `work` returns, computed in one of the threads."""
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self.executor, work, *arguments)
+        finally:
+            self._waiting -= 1
+
+
+def answer(application: WSGI, scope: Scope, body: Body) -> Answer:
+    """What the application answers to a request, made in this thread."""
+    started: list[Any] = []
+
+    def start_response(status: str, headers: list[tuple[str, str]], _error: Any = None) -> None:
+        started[:] = [int(status.split(" ", 1)[0]), headers]
+
+    file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - closed once it was sent
+    pieces = application(environ(scope, body), start_response)
+    try:
+        for piece in pieces:
+            file.write(piece)
+    except BaseException:
+        file.close()
+        raise
+    finally:
+        close = getattr(pieces, "close", None)
+        if close is not None:
+            close()
+    length = file.tell()
+    file.seek(0)
+    status, headers = started
+    sent = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+    if (
+        scope["method"] != "HEAD"
+        and status not in (204, 304)
+        and not any(name == b"content-length" for name, _ in sent)
+    ):
+        sent.append((b"content-length", str(length).encode()))
+    return Answer(status, sent, file)
+
+
+async def send_answer(found: Answer, send: Send, receive: Receive, *, read_whole: bool) -> None:
+    """Send an answer as fast as its client reads it; of a request that was not read whole it ends the connection."""
+    with found.file as file:
+        headers = found.headers if read_whole else [*found.headers, (b"connection", b"close")]
+        await send({"type": "http.response.start", "status": found.status, "headers": headers})
+        piece = file.read(PIECE)
+        while following := file.read(PIECE):
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            piece = following
+        if read_whole:
+            await send({"type": "http.response.body", "body": piece})
+        else:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await throw_away(receive)
+            await send({"type": "http.response.body", "body": b""})
+
+
+def environ(scope: Scope, body: Body) -> dict[str, Any]:
+    """The request's variables as PEP 3333 names them."""
+    host, port = scope["server"] or ("", None)
+    client = scope["client"] or ("", 0)
+    found: dict[str, Any] = {
+        "REQUEST_METHOD": scope["method"],
+        "SCRIPT_NAME": "",
+        "PATH_INFO": unquote_to_bytes(scope["raw_path"]).decode("latin-1"),
+        "QUERY_STRING": scope["query_string"].decode("latin-1"),
+        "SERVER_PROTOCOL": f"HTTP/{scope['http_version']}",
+        "SERVER_NAME": host,
+        "SERVER_PORT": str(port or 0),
+        "REMOTE_ADDR": client[0],
+        "REMOTE_PORT": str(client[1]),
+        "CONTENT_LENGTH": str(body.length),
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": scope["scheme"],
+        "wsgi.input": body.file,
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": True,
+        "wsgi.run_once": False,
+    }
+    for name, value in scope["headers"]:
+        # A name with an underscore would be read as the header with a hyphen, which a proxy may have vouched for.
+        if b"_" in name or name in (b"content-length", b"transfer-encoding"):
+            continue
+        text = value.decode("latin-1")
+        if name == b"content-type":
+            found["CONTENT_TYPE"] = text
+            continue
+        variable = "HTTP_" + name.decode("latin-1").upper().replace("-", "_")
+        joint = "; " if name == b"cookie" else ","
+        found[variable] = found[variable] + joint + text if variable in found else text
+    return found
