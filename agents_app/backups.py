@@ -5,6 +5,9 @@ and `manifest.json` with the format's number, the migrations that the database h
 SHA-256. Nothing is pickled, so reading a file runs nothing that came with it. Everything is read in one snapshot of the database
 while others go on writing, and is streamed both ways: memory holds one batch of rows.
 
+Every value in a file can be stored in either database: a character or number that only SQLite would take is written as
+`storable.mended` has it, and a file of an older version is mended the same way while it is restored.
+
 Left out are sessions (everybody signs in again), the counts of failed sign-ins (a cache's), the job queue and the results of its
 jobs (they are pickled, and belong to processes that are gone), processes' signs of life, and the admin's own short log of clicks.
 """
@@ -13,6 +16,7 @@ import base64
 import hashlib
 import io
 import json
+import logging
 import os
 import tempfile
 import zipfile
@@ -25,17 +29,19 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from django.apps import apps
+from django.core.exceptions import ValidationError
 from django.core.management.color import no_style
 from django.db import DatabaseError, connection, models, transaction
 from django.db.migrations.recorder import MigrationRecorder
 
 from agents_app.models import Stamp
+from training_app.engine.data import storable
 
 FORMAT = 1
 LEFT_OUT = frozenset(
     {
         "sessions.Session", "admin.LogEntry", "django_q.OrmQ", "django_q.Task", "training_app.ProcessSign",
-        "training_app.WatchTurn",
+        "training_app.WatchTurn", "training_app.KeyMinute",
     }
 )  # fmt: skip
 # What `migrate` itself fills: a database with rows in these alone is an empty one.
@@ -44,6 +50,9 @@ MADE_BY_MIGRATE = frozenset(
 )
 BATCH = 500
 BATCH_CHARACTERS = 8_000_000
+
+log = logging.getLogger(__name__)
+MAX_MANIFEST = 16 << 20  # bytes
 
 Tick = Callable[[str, int, int], None]  # table, rows done, rows in all
 
@@ -80,14 +89,16 @@ def tables() -> list[Table]:
 
 def _plain(field: "models.Field[Any, Any]", value: Any) -> Any:
     """A column's value as JSON can hold it."""
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if isinstance(value, str):
+        return storable.mended_text(value)
+    if isinstance(field, models.JSONField):
+        return storable.mended(value)[0]
+    if value is None or isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, (bytes, memoryview)):
         return base64.b64encode(bytes(value)).decode()
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
-    if isinstance(field, models.JSONField):
-        return value
     return str(value)  # UUID, Decimal, date
 
 
@@ -98,12 +109,25 @@ def _value(field: "models.Field[Any, Any]", plain: Any) -> Any:
         target = target.target_field
     if isinstance(target, models.JSONField):
         # A null in the file is SQL's where the column allows it, and JSON's where it does not.
-        return None if plain is None and target.null else target.get_db_prep_save(plain, connection)
+        return None if plain is None and target.null else target.get_db_prep_save(storable.mended(plain)[0], connection)
     if isinstance(target, models.BinaryField):
         value = None if plain is None else base64.b64decode(plain, validate=True)
     else:
-        value = target.to_python(plain)
+        value = _fitting(target, target.to_python(storable.mended_text(plain) if isinstance(plain, str) else plain))
     return target.get_db_prep_save(value, connection)
+
+
+def _fitting(field: "models.Field[Any, Any]", value: Any) -> Any:
+    """A value as PostgreSQL's column takes it: SQLite keeps longer texts and larger numbers than a column says."""
+    fits = value
+    if isinstance(value, str) and field.max_length is not None and isinstance(field, models.CharField):
+        fits = value[: field.max_length]
+    elif isinstance(value, int) and not isinstance(value, bool):
+        least, most = connection.ops.integer_field_range(field.get_internal_type())
+        fits = min(max(value, value if least is None else least), value if most is None else most)
+    if fits != value:
+        log.warning("%s.%s: %.60r does not fit its column and was cut", field.model._meta.db_table, field.column, value)
+    return fits
 
 
 # ---------------------------------------------------------------------------------------------------- writing
@@ -224,9 +248,15 @@ def restore(path: Path, *, replace: bool = False, tick: Tick | None = None) -> i
                     "the database is not empty. Restore into an empty one, or say --replace to give up what it holds."
                 )
             return _put_in_place(archive, manifest, tick)
-    except (OSError, zipfile.BadZipFile, EOFError) as error:
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError) as error:
         reason = getattr(error, "strerror", None) or "it is not a backup, or it is damaged"
         raise BackupError(f"{path} cannot be read: {reason}.") from None
+    except (RuntimeError, NotImplementedError) as error:  # `zipfile` has no class of its own for these
+        if "encrypted" in str(error) or "password" in str(error):
+            raise BackupError(f"{path} is encrypted. Decrypt it first, then restore the file that comes out.") from None
+        if isinstance(error, NotImplementedError):
+            raise BackupError(f"{path} is packed in a way that this version cannot read. Take another copy.") from None
+        raise
 
 
 def is_empty() -> bool:
@@ -241,13 +271,26 @@ def is_empty() -> bool:
 def _checked_manifest(path: Path, archive: zipfile.ZipFile, tick: Tick | None) -> dict[str, Any]:
     damaged = BackupError(f"{path} is damaged or not a backup of Routerweb. Take another copy.")
     try:
+        if archive.getinfo("manifest.json").file_size > MAX_MANIFEST:
+            raise damaged
         manifest = json.loads(archive.read("manifest.json"))
         number, described = manifest["format"], manifest["tables"]
-        theirs = {(app, name) for app, name in manifest["migrations"]}
+        theirs = {(str(app), str(name)) for app, name in manifest["migrations"]}
         sums = {str(name): (list(t["columns"]), int(t["rows"]), str(t["sha256"])) for name, t in described.items()}
-    except (KeyError, TypeError, ValueError, AttributeError, zipfile.BadZipFile, zlib.error):
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ):
         raise damaged from None
-    if not isinstance(number, int) or number > FORMAT:
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise damaged
+    if number > FORMAT:
         raise BackupError(f"{path} is of format {number}; this version reads up to {FORMAT}. Upgrade Routerweb first.")
     ours = set(MigrationRecorder(connection).applied_migrations())
     if newer := sorted(theirs - ours):
@@ -301,7 +344,7 @@ def _put_in_place(archive: zipfile.ZipFile, manifest: dict[str, Any], tick: Tick
             # Every running process must notice, whatever the stamp of the backup was.
             now = max(before, Stamp.current()) + 1
             Stamp.objects.update_or_create(pk=1, defaults={"value": now})
-    except (DatabaseError, ValueError, TypeError) as error:
+    except (DatabaseError, ValidationError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise BackupError(
             f"the table {name} could not be restored: {' '.join(str(error).split())[:300]}. Nothing was changed."
         ) from None

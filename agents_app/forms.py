@@ -1,18 +1,17 @@
 """The forms of the pages on pools, agents, keys, people and passwords."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from allauth.account.forms import LoginForm
 from django import forms
 from django.contrib.auth.forms import PasswordResetForm
-from django.contrib.auth.models import User
-from django.db.models import Q
+from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import BASE_INPUT_CLASSES
 
-from agents_app.access import IMPLIED, Role
-from agents_app.models import ApiKey, Pool
+from agents_app import mail
+from agents_app.access import Role
+from agents_app.models import Agent, ApiKey, Pool
 
 ROLE_CHOICES = [
     (Role.LABELER.value, _("Labeler")),
@@ -33,11 +32,6 @@ class SignInForm(LoginForm):
         login.widget.attrs = {**look, "autocomplete": "username", "autocapitalize": "none", "autofocus": ""}
         password.widget.attrs = {**look, "autocomplete": "current-password"}
 
-    def clean_login(self) -> str:
-        typed: str = self.cleaned_data["login"].strip()
-        # People's user names are addresses in small letters; an account made otherwise keeps its own spelling.
-        return typed.lower() if "@" in typed and not User.objects.filter(username=typed).exists() else typed
-
 
 class ResetForm(PasswordResetForm):
     """Asks for an address; people who have not yet set their first password get a link too."""
@@ -46,9 +40,10 @@ class ResetForm(PasswordResetForm):
         super().__init__(*args, **kwargs)
         self.fields["email"].widget.attrs |= {"class": " ".join(BASE_INPUT_CLASSES), "autofocus": ""}
 
-    def get_users(self, email: str) -> Iterator[User]:
-        # Django leaves out accounts without a password; an invited person who lost the invitation is one of those.
-        yield from User.objects.filter(email__iexact=email, is_active=True)
+    def save(self, *args: Any, request: HttpRequest | None = None, **kwargs: Any) -> None:
+        """Leave all of it to a worker, the question whether there is such an account too: the answer's time tells nothing."""
+        assert request is not None
+        mail.reset_link_later(self.cleaned_data["email"], request.build_absolute_uri("/"))
 
 
 def _keywords(value: str) -> list[str]:
@@ -91,6 +86,32 @@ class AgentForm(forms.Form):
 
     def clean_cost(self) -> float:
         return float(self.cleaned_data["cost"] or 0.0)
+
+
+class AgentLiveForm(forms.Form):
+    """An agent's health check, and whether it is routed before a model has learnt it."""
+
+    url = forms.CharField(
+        label=_("Health check"),
+        required=False,
+        max_length=500,
+        widget=forms.TextInput(attrs={"inputmode": "url", "autocomplete": "off", "placeholder": "https://"}),
+        help_text=_(
+            "An http or https address that is asked every minute. Failures in a row pause the agent, a success brings it back. "
+            "Blank: none."
+        ),
+    )
+    cold = forms.ChoiceField(
+        label=_("Before a model has learnt it"),
+        choices=Agent.Cold.choices,
+        help_text=_("Whether it is routed by its description until a model that knows it is promoted."),
+    )
+
+
+class PauseForm(forms.Form):
+    """Pausing an agent, with the reason that is shown beside it."""
+
+    why = forms.CharField(label=_("Reason"), required=False, max_length=200, help_text=_("Shown beside the agent."))
 
 
 class PoolForm(forms.Form):
@@ -157,16 +178,14 @@ class KeyForm(forms.Form):
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )
     scopes = forms.MultipleChoiceField(
-        label=_("May"), choices=ApiKey.Scope.choices, initial=[ApiKey.Scope.ROUTE], widget=forms.CheckboxSelectMultiple
+        label=_("May"),
+        choices=ApiKey.Scope.choices,
+        initial=[ApiKey.Scope.ROUTE],
+        widget=forms.CheckboxSelectMultiple,
+        help_text=_("What is labeled with a key counts as yours."),
     )
     pools = forms.ModelMultipleChoiceField(
         label=_("In the pools"), queryset=Pool.objects.none(), widget=forms.CheckboxSelectMultiple
-    )
-    labels_as = forms.ModelChoiceField(
-        label=_("Labels as"),
-        queryset=User.objects.none(),
-        required=False,
-        help_text=_("For keys that may label: whose labels they are."),
     )
     days = forms.IntegerField(
         label=_("Expires after days"), required=False, min_value=1, max_value=3650, help_text=_("Blank: never.")
@@ -177,16 +196,6 @@ class KeyForm(forms.Form):
         pools = self.fields["pools"]
         assert isinstance(pools, forms.ModelMultipleChoiceField)
         pools.queryset = Pool.objects.only("slug", "name")
-        labels_as = self.fields["labels_as"]
-        assert isinstance(labels_as, forms.ModelChoiceField)
-        may_label = Q(groups__name__in=[role for role in Role if Role.LABELER in IMPLIED[role]]) | Q(is_superuser=True)
-        labels_as.queryset = User.objects.filter(may_label, is_active=True).order_by("username").distinct()
-
-    def clean(self) -> dict[str, Any]:
-        cleaned = super().clean() or {}
-        if ApiKey.Scope.LABEL in cleaned.get("scopes", ()) and not cleaned.get("labels_as"):
-            self.add_error("labels_as", _("Choose whose labels they will be."))
-        return cleaned
 
 
 class InviteForm(forms.Form):

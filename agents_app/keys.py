@@ -31,8 +31,9 @@ def create_key(
 ) -> tuple[ApiKey, str]:
     """A new key for `pools` with `scopes`, and its secret, which exists nowhere but in this answer.
 
-    `labels_as`: whose labels they are that come with the scope `label`. Raises KeyRefused when the name is blank, no pool or scope
-    is given, a scope is unknown, the expiry has passed, or a key that labels is nobody's or that of somebody who may not label.
+    A key with the scope `label` labels for its maker; `labels_as` names that person where a command makes the key, which has no
+    maker. Raises KeyRefused when the name is blank, no pool or scope is given, a scope is unknown, the expiry has passed, or a key
+    that labels is nobody's, somebody else's, or that of somebody who may not label.
     """
     name, pools = name.strip(), list(pools)
     if not name:
@@ -49,14 +50,7 @@ def create_key(
         )
     if expires_at is not None and expires_at <= timezone.now():
         raise KeyRefused(_("The key would have expired already. Choose a later time."))
-    if ApiKey.Scope.LABEL not in scopes:
-        labels_as = None
-    elif labels_as is None:
-        raise KeyRefused(_("A key that may label needs a person: whose labels will they be?"))
-    elif Role.LABELER not in roles_of(labels_as):
-        raise KeyRefused(
-            _("%(person)s may not label. Give them the role first.") % {"person": labels_as.get_username()}
-        )
+    labels_as = _labels_as(created_by, labels_as) if ApiKey.Scope.LABEL in scopes else None
     secret = ApiKey.new_secret()
     with transaction.atomic():
         key = ApiKey.objects.create(
@@ -80,6 +74,18 @@ def create_key(
         )
         Stamp.bump()
     return key, secret
+
+
+def _labels_as(maker: User | None, named: User | None) -> User:
+    """Whose labels they are that come with a key. Raises KeyRefused."""
+    if maker is not None and named not in (None, maker):
+        raise KeyRefused(_("A key labels for the person who makes it, and for nobody else."))
+    whose = maker or named
+    if whose is None:
+        raise KeyRefused(_("A key that may label needs a person: whose labels will they be?"))
+    if Role.LABELER not in roles_of(whose):
+        raise KeyRefused(_("%(person)s may not label. Give them the role first.") % {"person": whose.get_username()})
+    return whose
 
 
 def revoke(key: ApiKey, actor: User | None, *, actor_name: str = "") -> bool:

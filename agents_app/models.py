@@ -35,7 +35,7 @@ class Pool(models.Model):
     def take_agent_number(self) -> int:
         """The next free agent id of this pool; an id is never handed out twice, whatever happens to its agent."""
         with transaction.atomic():
-            pool = Pool.objects.select_for_update().get(pk=self.pk)
+            pool = Pool.objects.select_for_update(no_key=True).get(pk=self.pk)
             number = pool.next_agent_number
             Pool.objects.filter(pk=self.pk).update(next_agent_number=number + 1)
         self.next_agent_number = number + 1
@@ -91,6 +91,7 @@ class Agent(models.Model):
         help_text=_("By its description, until a model that knows it is promoted."),
     )
     merged_into = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="merged_from")
+    merged_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
     retired_at = models.DateTimeField(null=True, blank=True, editable=False)
 
@@ -139,10 +140,12 @@ class HealthCheck(models.Model):
 
 class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
     def live(self) -> "ApiKeyQuerySet":
-        """Keys that are neither revoked nor expired."""
-        now = timezone.now()
-        return self.filter(revoked_at__isnull=True).filter(
-            models.Q(expires_at__isnull=True) | models.Q(expires_at__gt=now)
+        """Keys that are neither revoked nor expired, of people whose accounts are open."""
+        return (
+            self.filter(revoked_at__isnull=True)
+            .filter(models.Q(expires_at__isnull=True) | models.Q(expires_at__gt=timezone.now()))
+            .exclude(created_by__is_active=False)
+            .exclude(person__is_active=False)
         )
 
 
@@ -167,7 +170,7 @@ class ApiKey(models.Model):
         editable=False,
         related_name="+",
         verbose_name=_("labels as"),
-        help_text=_("Whose labels they are that are made with this key."),
+        help_text=_("Whose labels they are that are made with this key: its maker's."),
     )
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, editable=False, related_name="+"

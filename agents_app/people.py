@@ -1,24 +1,21 @@
 """People: invited by e-mail or link, given one role, deactivated without losing what they labeled."""
 
 from dataclasses import dataclass
-from smtplib import SMTPException
 
-from django.conf import settings
+from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
 from django.contrib.auth.models import Group, User
-from django.contrib.auth.tokens import default_token_generator
+from django.contrib.sessions.models import Session
 from django.core.exceptions import ValidationError
-from django.core.mail import send_mail
 from django.core.validators import validate_email
 from django.db import transaction
 from django.db.models import Q, QuerySet
-from django.urls import reverse
-from django.utils.encoding import force_bytes
-from django.utils.http import urlsafe_base64_encode
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from agents_app import audit
+from agents_app import audit, mail
 from agents_app.access import Role
+from agents_app.models import ApiKey, Stamp
 
 
 class PeopleError(Exception):
@@ -27,13 +24,11 @@ class PeopleError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """An account and the link by which its person sets a password, once. `mailed` says whether the link went out by e-mail;
-    `problem` says why not, where it should have."""
+    """An account and the link by which its person sets a password, once. `mailed` says whether a worker mails one too."""
 
     user: User
     link: str
     mailed: bool = False
-    problem: str = ""
 
 
 def username_of(email: str) -> str:
@@ -56,19 +51,12 @@ def role_of(user: User) -> Role | None:
     return next((role for role in reversed(Role) if role in names), None)
 
 
-def set_password_link(user: User, base_url: str = "") -> str:
-    """A link that lets its bearer set the user's password: once, and within INVITATION_DAYS."""
-    token = default_token_generator.make_token(user)
-    uid = urlsafe_base64_encode(force_bytes(user.pk))
-    return (base_url or settings.SITE_URL).rstrip("/") + reverse("password_reset_confirm", args=(uid, token))
-
-
 def invite(
     email: str, role: Role | str, inviter: User | None, *, base_url: str = "", actor_name: str = ""
 ) -> Invitation:
     """An account for that address, without a password yet, in that role's group, and its set-password link.
 
-    The link goes out by e-mail where EMAIL_HOST is set, and is returned in any case for delivery by hand. Raises PeopleError for
+    A worker mails it where EMAIL_HOST is set; it is returned in any case for delivery by hand. Raises PeopleError for
     a bad address, an unknown role, or an address that has an account.
     """
     username, role = username_of(email), _known_role(role)
@@ -87,37 +75,29 @@ def invite(
         audit.record(
             "person.invited", actor=inviter, actor_name=actor_name, target=username, detail={"role": role.value}
         )
-    return _delivered(user, base_url, _("You are invited to %(site)s"))
+    return _delivered(user, mail.Kind.INVITATION, base_url)
 
 
 def new_link(user: User, actor: User | None, *, base_url: str = "", actor_name: str = "") -> Invitation:
-    """Another set-password link for a person who lost the first one or the password. Raises PeopleError when deactivated."""
+    """Another set-password link for a person who lost the first one or the password. Raises PeopleError when they are
+    deactivated, or a superuser and the actor is none."""
     if not user.is_active:
         raise PeopleError(_("%(email)s is deactivated. Reactivate the account first.") % {"email": user.get_username()})
+    _keep_station(user, actor)
     audit.record("person.password_link", actor=actor, actor_name=actor_name, target=user.get_username())
-    return _delivered(user, base_url, _("Your password for %(site)s"))
+    return _delivered(user, mail.Kind.NEW_LINK, base_url)
 
 
-def _delivered(user: User, base_url: str, subject: str) -> Invitation:
-    link = set_password_link(user, base_url)
-    if not settings.EMAIL_HOST or not user.email:
-        return Invitation(user, link)
-    site = settings.UNFOLD["SITE_TITLE"]
-    days = settings.PASSWORD_RESET_TIMEOUT // 86_400
-    body = _(
-        "Hello,\n\nset your password for %(site)s here:\n%(link)s\n\nThe link works once, within %(days)d days. "
-        "You sign in with this e-mail address.\n"
-    ) % {"site": site, "link": link, "days": days}
-    try:
-        send_mail(subject % {"site": site}, body, settings.DEFAULT_FROM_EMAIL, [user.email])
-    except (OSError, SMTPException) as error:
-        return Invitation(user, link, problem=_("The e-mail could not be sent: %(why)s") % {"why": error})
-    return Invitation(user, link, mailed=True)
+def _delivered(user: User, kind: mail.Kind, base_url: str) -> Invitation:
+    link = mail.set_password_link(user, base_url)
+    return Invitation(user, link, mailed=mail.link_later(user, kind, base_url))
 
 
 def set_role(user: User, role: Role | str, actor: User | None, *, actor_name: str = "") -> User:
-    """Give a person another role. Raises PeopleError for an unknown one, or when the last active admin would go."""
+    """Give a person another role. Raises PeopleError for an unknown one, when the last active admin would go, or an admin would
+    lower a superuser."""
     role = _known_role(role)
+    _keep_station(user, actor)
     with transaction.atomic():
         before = role_of(user)
         if role == before:
@@ -138,22 +118,55 @@ def set_role(user: User, role: Role | str, actor: User | None, *, actor_name: st
 
 
 def deactivate(user: User, actor: User | None, *, actor_name: str = "") -> User:
-    """Close an account at once, its open sessions too; its labels and entries stay. Raises PeopleError for the last active admin."""
+    """Close an account at once: its sessions end for good, and the API keys that it made or that label as it stop working until it
+    is reactivated. Its labels and entries stay. Raises PeopleError for the last active admin, and where an admin would close a
+    superuser's account."""
+    _keep_station(user, actor)
     with transaction.atomic():
         _keep_an_admin(user)
         if User.objects.filter(pk=user.pk, is_active=True).update(is_active=False):
-            audit.record("person.deactivated", actor=actor, actor_name=actor_name, target=user.get_username())
+            stopped = [str(key) for key in keys_of(user)]
+            audit.record(
+                "person.deactivated", actor=actor, actor_name=actor_name, target=user.get_username(),
+                detail={"keys_stopped": stopped} if stopped else {},
+            )  # fmt: skip
+            _end_sessions(user)
+            Stamp.bump()
     user.is_active = False
     return user
 
 
 def reactivate(user: User, actor: User | None, *, actor_name: str = "") -> User:
-    """Open a deactivated account again, in the role that it had."""
+    """Open a deactivated account again, in the role that it had, with its keys. Nobody is signed in by that. Raises PeopleError
+    where an admin would open a superuser's."""
+    _keep_station(user, actor)
     with transaction.atomic():
         if User.objects.filter(pk=user.pk, is_active=False).update(is_active=True):
             audit.record("person.reactivated", actor=actor, actor_name=actor_name, target=user.get_username())
+            _end_sessions(user)
+            Stamp.bump()
     user.is_active = True
     return user
+
+
+def keys_of(user: User) -> QuerySet[ApiKey]:
+    """The keys that stop with this person: those that they made, and those whose labels are theirs."""
+    return ApiKey.objects.filter(Q(created_by=user) | Q(person=user), revoked_at__isnull=True).order_by("name")
+
+
+def _end_sessions(user: User) -> None:
+    # A session names its person only inside its signed text, so each one is opened: some twenty microseconds.
+    for session in Session.objects.filter(expire_date__gt=timezone.now()).iterator():
+        if session.get_decoded().get(SESSION_KEY) == str(user.pk):
+            session.delete()
+
+
+def _keep_station(user: User, actor: User | None) -> None:
+    """A superuser's account is a superuser's, or the command line's, to change. Raises PeopleError."""
+    if user.is_superuser and actor is not None and not actor.is_superuser:
+        raise PeopleError(
+            _("%(email)s is a superuser. Only a superuser may change that account.") % {"email": user.get_username()}
+        )
 
 
 def admins() -> QuerySet[User]:

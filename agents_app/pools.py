@@ -22,7 +22,8 @@ from django.utils.translation import gettext as _
 
 from agents_app import audit
 from agents_app.models import Agent, HealthCheck, Pool, Stamp
-from training_app.engine import data
+from training_app.engine.data import examples as data
+from training_app.engine.data import storable
 
 CODE_LETTERS = string.ascii_uppercase + string.digits
 
@@ -100,7 +101,8 @@ def free_code(name: str, taken: Iterable[str]) -> str:
 def _changing(pool: Pool) -> Any:
     """A transaction that holds the pool's row, so that two people who add or rename agents at once cannot collide."""
     with transaction.atomic():
-        Pool.objects.select_for_update().get(pk=pool.pk)
+        # Not FOR UPDATE: whoever writes a row that points at the pool holds it by its key, and would deadlock with a merge.
+        Pool.objects.select_for_update(no_key=True).get(pk=pool.pk)
         yield
 
 
@@ -114,6 +116,15 @@ def _tell(
 
 def _checked(row: Agent | Pool) -> None:
     """Raises PoolError with the first thing that is wrong with the row's values."""
+    for column in row._meta.concrete_fields:
+        value = getattr(row, column.attname)
+        fault = storable.fault(value) if isinstance(value, str | list) else None
+        if fault is not None:
+            raise PoolError(
+                _("The %(field)s cannot be stored: it %(reason)s.")
+                % {"field": column.verbose_name, "reason": fault.reason},
+                column.name,
+            )
     try:
         row.full_clean()
     except ValidationError as error:
@@ -292,7 +303,7 @@ def restore(agent: Agent, *, actor: User | None, actor_name: str = "") -> Agent:
     """Bring a retired agent back, under its old id; a merged one comes apart again."""
     with _changing(agent.pool):
         retired = Agent.objects.filter(pk=agent.pk, state=Agent.State.RETIRED)
-        if retired.update(state=Agent.State.ACTIVE, retired_at=None, merged_into=None):
+        if retired.update(state=Agent.State.ACTIVE, retired_at=None, merged_into=None, merged_at=None):
             _tell("agent.restored", agent.pool, agent, actor, actor_name)
             for told in on_merge:
                 told(agent.pool)
@@ -303,8 +314,9 @@ def restore(agent: Agent, *, actor: User | None, actor_name: str = "") -> Agent:
 def merge(agent: Agent, into: Agent, actor: User | None, *, actor_name: str = "") -> Agent:
     """Retire `agent` and let its labels count as `into`'s; labels themselves are not rewritten.
 
-    Agents that were merged into `agent` before follow it, so that a merge is never more than one step long. Raises PoolError
-    across pools, into itself, into a retired agent, or when it was merged before.
+    Agents that were merged into `agent` before follow it as long as it stays merged: each keeps the agent that it was merged into,
+    so that any step of a chain can be taken back alone. Raises PoolError across pools, into itself, into a retired agent, or when
+    it was merged before.
     """
     if agent.pool_id != into.pool_id:
         raise PoolError(_("Both agents must belong to one pool."), "into")
@@ -317,10 +329,9 @@ def merge(agent: Agent, into: Agent, actor: User | None, *, actor_name: str = ""
             raise PoolError(_("“%(name)s” is retired. Merge into an active agent.") % {"name": into.name}, "into")
         if agent.merged_into_id is not None:
             raise PoolError(_("“%(name)s” has been merged already.") % {"name": agent.name}, "into")
-        agent.state, agent.merged_into = Agent.State.RETIRED, into
-        agent.retired_at = agent.retired_at or timezone.now()
-        agent.save(update_fields=("state", "merged_into", "retired_at"))
-        Agent.objects.filter(merged_into=agent).update(merged_into=into)
+        agent.state, agent.merged_into, agent.merged_at = Agent.State.RETIRED, into, timezone.now()
+        agent.retired_at = agent.retired_at or agent.merged_at
+        agent.save(update_fields=("state", "merged_into", "merged_at", "retired_at"))
         detail = {"id": agent.number, "into": into.number}
         _tell("agent.merged", agent.pool, f"{agent} → {into}", actor, actor_name, detail)
         for told in on_merge:
@@ -334,7 +345,7 @@ def update_pool(pool: Pool, *, name: str, description: str, actor: User | None) 
     if not name:
         raise PoolError(_("The pool has no name."), "name")
     with transaction.atomic():
-        before = Pool.objects.select_for_update().get(pk=pool.pk)
+        before = Pool.objects.select_for_update(no_key=True).get(pk=pool.pk)
         if (before.name, before.description) != (name, description):
             pool.name, pool.description = name, description
             _checked(pool)
@@ -346,7 +357,7 @@ def update_pool(pool: Pool, *, name: str, description: str, actor: User | None) 
 def set_guidelines(pool: Pool, markdown: str, *, actor: User | None) -> Pool:
     """Replace the pool's labeling guidelines; the old text stays in the audit trail."""
     with transaction.atomic():
-        before = Pool.objects.select_for_update().get(pk=pool.pk).guidelines
+        before = Pool.objects.select_for_update(no_key=True).get(pk=pool.pk).guidelines
         pool.guidelines = markdown.replace("\r\n", "\n").strip()
         if pool.guidelines != before:
             pool.save(update_fields=("guidelines",))

@@ -12,7 +12,8 @@ from django.utils.translation import gettext as _
 
 from agents_app import pools
 from agents_app.models import Agent, Pool
-from training_app.engine import data, files
+from training_app.engine.data import examples as data
+from training_app.engine.data import folders
 
 MAX_PASTED = 1_000
 
@@ -57,7 +58,7 @@ def read_upload(upload: BinaryIO) -> tuple[data.Agent, ...]:
             while chunk := upload.read(1 << 16):
                 copy.write(chunk)
         try:
-            return files.read_agents(path)
+            return folders.read_agents(path)
         except data.DataError as error:
             raise pools.PoolError(str(error), "file") from None
 

@@ -5,11 +5,14 @@ token is signed with one of its published keys; and the person is found by the a
 every sign-in. So nothing about the provider is stored, and an invitation is the one way to an account.
 """
 
+import hashlib
 import logging
 from typing import Any
 
 import jwt
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.account.auth_backends import AuthenticationBackend
+from allauth.core import ratelimit
 from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from allauth.socialaccount.adapter import get_adapter as get_social_adapter
@@ -20,7 +23,10 @@ from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOA
 from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth.models import User
+from django.core import signing
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -40,6 +46,55 @@ def refusal(request: HttpRequest, title: str, reason: str, status: int = 403) ->
     return render(request, "account/refused.html", context, status=status)
 
 
+class PasswordBackend(AuthenticationBackend):
+    """One look-up and one password hash for every attempt, so that its time does not tell which addresses have accounts."""
+
+    def _authenticate(self, request: HttpRequest | None, **credentials: Any) -> User | None:
+        login = credentials.get("username") or credentials.get("email") or ""
+        found: User | None = self._check_password(account_of(login), credentials["password"])
+        return found
+
+
+def account_of(login: str) -> User | None:
+    """The account that somebody means: by its name in that spelling, in any, or by its address where only one has it."""
+    found = list(User.objects.filter(Q(username__iexact=login) | Q(email__iexact=login)).order_by("pk")[:10])
+    named = [user for user in found if user.username.casefold() == login.casefold()]
+    exact = [user for user in named if user.username == login]
+    for candidates in (exact, named, found):
+        if candidates:
+            return candidates[0] if len(candidates) == 1 else None
+    return None
+
+
+KNOWN_BROWSER = "routerweb_known"
+KNOWN_SECONDS = 365 * 86_400
+
+
+def remember_browser(response: HttpResponseBase, login: str) -> None:
+    """Let this browser in to the account later, while others guess at it. The cookie holds a signed hash of the login alone."""
+    value = signing.dumps(_login_hash(login), salt=KNOWN_BROWSER)
+    response.set_cookie(
+        KNOWN_BROWSER,
+        value,
+        max_age=KNOWN_SECONDS,
+        httponly=True,
+        samesite="Lax",
+        secure=settings.SESSION_COOKIE_SECURE,
+    )
+
+
+def _is_known_browser(request: HttpRequest, login: str) -> bool:
+    try:
+        known = signing.loads(request.COOKIES.get(KNOWN_BROWSER, ""), salt=KNOWN_BROWSER, max_age=KNOWN_SECONDS)
+    except signing.BadSignature:
+        return False
+    return bool(known == _login_hash(login))
+
+
+def _login_hash(login: str) -> str:
+    return hashlib.sha256(login.strip().lower().encode()).hexdigest()
+
+
 class AccountAdapter(DefaultAccountAdapter):
     """Sign-in by password: no sign-up, our words, and no messages where the page itself says it."""
 
@@ -50,7 +105,12 @@ class AccountAdapter(DefaultAccountAdapter):
             gettext_lazy("The e-mail address and the password do not belong together."),
         ),
         "too_many_login_attempts": gettext_lazy(
-            "Too many attempts that failed. Wait five minutes, or set a new password by “Forgotten your password?”."
+            "Too many failed attempts from your network address. Wait five minutes, or set a new password by “Forgotten your "
+            "password?”. Your account is not locked: you can sign in from elsewhere."
+        ),
+        "too_many_for_account": gettext_lazy(
+            "Too many failed attempts at this account, from many network addresses. Sign in from a browser that you have used "
+            "before, set a new password by “Forgotten your password?”, or wait an hour."
         ),
     }
 
@@ -60,6 +120,23 @@ class AccountAdapter(DefaultAccountAdapter):
     def forget_failures(self, request: HttpRequest, user: User) -> None:
         """Who has just set a new password need not wait for the old one's failures to lapse."""
         self._delete_login_attempts_cached_email(request, email=user.get_username())
+        ratelimit.clear(request, action="account_failed", key=user.get_username().lower())
+
+    def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
+        # By account and network address together: by the account alone, five wrong passwords of anybody lock the right person out.
+        return f"{super()._get_login_attempts_cache_key(request, **credentials)}:{self.get_client_ip(request)}"
+
+    def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
+        super().pre_authenticate(request, **credentials)
+        login = (credentials.get("email") or credentials.get("username") or "").lower()
+        known = _is_known_browser(request, login)
+        if not known and not ratelimit.consume(request, action="account_failed", key=login, dry_run=True):
+            self._rollback_login_failed_rl_usage()
+            raise self.validation_error("too_many_for_account")
+
+    def authentication_failed(self, request: HttpRequest, **credentials: Any) -> None:
+        login = (credentials.get("email") or credentials.get("username") or "").lower()
+        ratelimit.consume(request, action="account_failed", key=login)
 
     def add_message(self, *args: Any, **kwargs: Any) -> None:
         """None of allauth's: that one is signed in, or out, is what the next page shows."""
@@ -100,7 +177,7 @@ class SocialAccountAdapter(DefaultSocialAccountAdapter):
                 "%(provider)s does not say that your e-mail address is verified. Verify it there, or sign in by password."
             )
             raise self._refused(request, "its address is not verified", _("Your address is not verified"), reason)
-        user = User.objects.filter(username__iexact=address).first() or _by_email(address)
+        user = account_of(address)
         if user is None:
             reason = _("%(address)s has not been invited. Ask an admin of this site for an invitation.")
             raise self._refused(request, "it was not invited", _("You have no account here"), reason, address)
@@ -140,12 +217,6 @@ def failure(request: HttpRequest, exception: Exception | None, *, cancelled: boo
         "Try once more; if it stays so, tell an admin of this site."
     )
     return refusal(request, _("You are not signed in"), reason % {"provider": settings.OIDC_NAME}, status=401)
-
-
-def _by_email(address: str) -> User | None:
-    """The account with that address, where its name is another one; two such accounts are nobody's."""
-    found = list(User.objects.filter(email__iexact=address)[:2])
-    return found[0] if len(found) == 1 else None
 
 
 def verified_address(claims: dict[str, Any]) -> str:

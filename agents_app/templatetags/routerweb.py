@@ -43,6 +43,7 @@ STATES = {
     "cancelled": gettext_lazy("Cancelled"),
     "unavailable": gettext_lazy("Unavailable"),
     "revoked": gettext_lazy("Revoked"),
+    "stopped": gettext_lazy("Stopped"),
     "expired": gettext_lazy("Expired"),
     "invited": gettext_lazy("Invited"),
     "deactivated": gettext_lazy("Deactivated"),
@@ -117,7 +118,7 @@ def percent(value: float | None, digits: int = 0) -> str:
     """0.9134 as 91 %, with a narrow space that does not break."""
     if value is None or not math.isfinite(value):
         return NOTHING
-    return f"{formats.number_format(round(100 * value, digits), digits)}\u202f%"
+    return _minus(f"{formats.number_format(round(100 * value, digits), digits)}\u202f%")
 
 
 @register.filter
@@ -125,7 +126,7 @@ def number(value: float | None) -> str:
     """A whole number with its thousands apart."""
     if value is None:
         return NOTHING
-    return str(formats.number_format(round(value), 0, use_l10n=True, force_grouping=True))
+    return _minus(str(formats.number_format(round(value), 0, use_l10n=True, force_grouping=True)))
 
 
 @register.filter
@@ -133,7 +134,23 @@ def figure(value: float | None, digits: int = 3) -> str:
     """A measured figure with that many digits behind the point."""
     if not isinstance(value, int | float) or not math.isfinite(value):
         return NOTHING
-    return str(formats.number_format(round(value, digits), digits))
+    return _minus(str(formats.number_format(round(value, digits), digits)))
+
+
+@register.filter
+def amount(value: float | None) -> str:
+    """A number as people write it, of a cost or the like: at most four digits behind the point, and no zeros at their end."""
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return NOTHING
+    exact = f"{value:.4f}".rstrip("0")
+    return _minus(
+        str(formats.number_format(exact.rstrip("."), len(exact.partition(".")[2]), use_l10n=True, force_grouping=True))
+    )
+
+
+def _minus(shown: str) -> str:
+    """A number with the sign that people write: a minus, not a hyphen."""
+    return shown.replace("-", "−")
 
 
 @register.filter

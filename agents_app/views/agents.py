@@ -6,7 +6,7 @@ from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db.models import Q
 from django.forms import Form
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import FileResponse, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -17,7 +17,8 @@ from agents_app.access import Role, get_pool, person, require_role
 from agents_app.forms import AgentForm, PoolForm, SeveralAgentsForm
 from agents_app.models import Agent, Pool
 from agents_app.pools import PoolError
-from routerweb.http import Crumb, page
+from routerweb.downloads import download
+from routerweb.http import Crumb, page, takes_file, wants_fragment
 
 SORTS = ("number", "name", "cost", "state")
 PAGE = 50
@@ -36,6 +37,7 @@ def _tell(form: Form, error: PoolError) -> None:
     form.add_error(error.field if error.field in form.fields else None, str(error))
 
 
+@takes_file
 @require_role(Role.OPS)
 @require_http_methods(["GET", "POST"])
 def pool_new(request: HttpRequest) -> HttpResponse:
@@ -85,12 +87,10 @@ def agents(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_role(Role.OPS)
 @require_GET
-def agents_export(request: HttpRequest, slug: str) -> StreamingHttpResponse:
+def agents_export(request: HttpRequest, slug: str) -> FileResponse:
     """The active agents as agents.jsonl."""
     pool = get_pool(slug)
-    answer = StreamingHttpResponse(rosters.json_lines(pool), content_type="application/jsonl; charset=utf-8")
-    answer["Content-Disposition"] = f'attachment; filename="{pool.slug}-agents.jsonl"'
-    return answer
+    return download(rosters.json_lines(pool), "application/jsonl; charset=utf-8", f"{pool.slug}-agents.jsonl")
 
 
 @require_role(Role.OPS)
@@ -111,6 +111,7 @@ def agent_add(request: HttpRequest, slug: str) -> HttpResponse:
     return page(request, "agents_app/agent_form.html", context, title=_("Add an agent"), crumbs=_crumbs(pool))
 
 
+@takes_file
 @require_role(Role.OPS)
 @require_http_methods(["GET", "POST"])
 def agents_add_several(request: HttpRequest, slug: str) -> HttpResponse:
@@ -169,7 +170,7 @@ def agent_available(request: HttpRequest, slug: str, number: int) -> HttpRespons
     if wanted not in ("0", "1"):
         return HttpResponse(_("available: must be 0 or 1."), status=400, content_type="text/plain; charset=utf-8")
     pools.set_available(agent, wanted == "1", actor=person(request))
-    if request.htmx:  # type: ignore[attr-defined]
+    if wants_fragment(request):
         return render(request, "agents_app/available.html", {"agent": agent, "pool": agent.pool})
     return redirect("agents", slug)
 

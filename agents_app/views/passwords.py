@@ -11,8 +11,10 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
 from unfold.widgets import BASE_INPUT_CLASSES
 
+from agents_app import mail
 from agents_app.forms import ResetForm
 
 
@@ -30,6 +32,10 @@ class NewPasswordForm(SetPasswordForm):
 
 
 class NewPasswordView(views.PasswordResetConfirmView):
+    def get_user(self, uidb64: str) -> User | None:
+        user = super().get_user(uidb64)
+        return user if user is not None and user.is_active else None
+
     def form_valid(self, form: "SetPasswordForm[User]") -> HttpResponse:
         answer = super().form_valid(form)
         get_adapter(self.request).forget_failures(self.request, form.user)
@@ -40,6 +46,7 @@ def _shell(request: HttpRequest, title: str) -> dict[str, Any]:
     return {**admin.site.each_context(request), "title": title}
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
 def reset(request: HttpRequest) -> HttpResponseBase:
     """Asks for an address and mails a link to it, if it has an account; the answer is the same if not."""
     address = request.POST.get("email", "").strip().lower()
@@ -47,17 +54,19 @@ def reset(request: HttpRequest) -> HttpResponseBase:
         return ratelimit.respond_429(request)
     view = views.PasswordResetView.as_view(
         form_class=ResetForm,
-        extra_context=_shell(request, _("Reset your password")),
-        extra_email_context={"site": "Routerweb"},
+        extra_context={**_shell(request, _("Reset your password")), "can_mail": mail.set_up()},
     )
     return view(request)
 
 
 def reset_sent(request: HttpRequest) -> HttpResponseBase:
     """Says that the link is on its way."""
-    return views.PasswordResetDoneView.as_view(extra_context=_shell(request, _("Look into your mail")))(request)
+    title = _("Check your mail") if mail.set_up() else _("No mail is sent from here")
+    shell = _shell(request, title)
+    return views.PasswordResetDoneView.as_view(extra_context={**shell, "can_mail": mail.set_up()})(request)
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
 def set_password(request: HttpRequest, uidb64: str, token: str) -> HttpResponseBase:
     """Where an invitation or a reset link leads: sets the password, once."""
     view = NewPasswordView.as_view(form_class=NewPasswordForm, extra_context=_shell(request, _("Choose a password")))

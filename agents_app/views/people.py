@@ -2,19 +2,18 @@
 
 import json
 from collections.abc import Iterator
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.paginator import Paginator
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.dateparse import parse_date
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -26,6 +25,8 @@ from agents_app.models import AuditEntry
 from agents_app.navigation import pools_of
 from agents_app.people import PeopleError
 from agents_app.views.settings import draw
+from routerweb import parameters
+from routerweb.downloads import download
 
 PAGE = 50
 EXPORTED_AT_ONCE = 500
@@ -122,6 +123,8 @@ def person_deactivate(request: HttpRequest, user_id: int) -> HttpResponse:
         messages.error(request, str(error))
     else:
         said = _("%(person)s can no longer sign in. Their labels stay.") % {"person": user.get_username()}
+        if stopped := ", ".join(key.name for key in accounts.keys_of(user)):
+            said += " " + _("Their API keys have stopped until they are reactivated: %(keys)s.") % {"keys": stopped}
         messages.success(request, said, extra_tags="undo:" + reverse("person_activate", args=(user.pk,)))
     return redirect("people")
 
@@ -130,7 +133,11 @@ def person_deactivate(request: HttpRequest, user_id: int) -> HttpResponse:
 @require_POST
 def person_activate(request: HttpRequest, user_id: int) -> HttpResponse:
     """Open a closed account again."""
-    user = accounts.reactivate(_get_user(user_id), person(request))
+    try:
+        user = accounts.reactivate(_get_user(user_id), person(request))
+    except PeopleError as error:
+        messages.error(request, str(error))
+        return redirect("people")
     messages.success(request, _("%(person)s can sign in again.") % {"person": user.get_username()})
     return redirect("people")
 
@@ -152,18 +159,14 @@ def audit(request: HttpRequest) -> HttpResponseBase:
     for name, lookup, days in (("from", "at__gte", 0), ("to", "at__lt", 1)):
         if not wanted[name]:
             continue
-        day = _day(wanted[name])
+        day = parameters.day(wanted[name])
         if day is None:
             problems.append(_("“%(day)s” is not a day. Write it as 2026-01-31.") % {"day": wanted[name]})
         else:
             start = datetime.combine(day + timedelta(days=days), datetime.min.time())
             entries = entries.filter(**{lookup: timezone.make_aware(start)})
     if request.GET.get("format") == "jsonl" and not problems:
-        return StreamingHttpResponse(
-            _lines(entries),
-            content_type="application/x-ndjson",
-            headers={"Content-Disposition": 'attachment; filename="audit.jsonl"'},
-        )
+        return download(_lines(entries), "application/x-ndjson", "audit.jsonl")
     rows = Paginator(entries, PAGE).get_page(request.GET.get("page"))
     address = request.GET.copy()
     address["format"] = "jsonl"
@@ -216,11 +219,3 @@ def _lines(entries: "QuerySet[AuditEntry]") -> Iterator[str]:
         if len(rows) < EXPORTED_AT_ONCE:
             return
         last = rows[-1]
-
-
-def _day(text: str) -> date | None:
-    try:
-        day = parse_date(text)
-    except ValueError:
-        return None
-    return day if day is not None and 1 < day.year < 9000 else None

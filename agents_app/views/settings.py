@@ -19,7 +19,7 @@ from agents_app.guidelines import rendered
 from agents_app.models import ApiKey, Pool
 from agents_app.navigation import current_pool
 from agents_app.pools import PoolError
-from routerweb.http import page
+from routerweb.http import page, wants_fragment
 
 
 def sections(request: HttpRequest, here: str, pool: Pool | None = None) -> list[tuple[str, str, bool]]:
@@ -75,7 +75,7 @@ def guidelines(request: HttpRequest, slug: str) -> HttpResponse:
     preview = pool.guidelines
     if request.method == "POST" and form.is_valid():
         preview = form.cleaned_data["guidelines"]
-        if request.htmx:  # type: ignore[attr-defined]
+        if wants_fragment(request):
             return render(request, "agents_app/guidelines_preview.html", {"preview": rendered(preview)})
         if "preview" not in request.POST:
             pools.set_guidelines(pool, preview, actor=person(request))
@@ -120,7 +120,6 @@ def api_keys(request: HttpRequest, slug: str) -> HttpResponse:
                 values["scopes"],
                 person(request),
                 expires,
-                labels_as=values["labels_as"],
             )
         except keys.KeyRefused as error:
             form.add_error(None, str(error))
@@ -148,6 +147,8 @@ def api_keys(request: HttpRequest, slug: str) -> HttpResponse:
 def _key_state(key: ApiKey, now: Any) -> str:
     if key.revoked_at is not None:
         return "revoked"
+    if any(maker is not None and not maker.is_active for maker in (key.created_by, key.person)):
+        return "stopped"
     return "expired" if key.expires_at is not None and key.expires_at <= now else "active"
 
 

@@ -20,14 +20,18 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods
 
-from agents_app.signin import SignedOpenIDConnect, failure, refusal
+from agents_app.signin import SignedOpenIDConnect, failure, refusal, remember_browser
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
 def sign_in(request: HttpRequest) -> HttpResponseBase:
     """By e-mail and password, or a button that leads to the provider of the settings."""
     shell = admin.site.each_context(request)
     context = {**shell, "title": _("Sign in"), "oidc_name": settings.OIDC_NAME if settings.OIDC_ISSUER else ""}
-    return LoginView.as_view(extra_context=context)(request)
+    answer = LoginView.as_view(extra_context=context)(request)
+    if request.method == "POST" and request.user.is_authenticated:
+        remember_browser(answer, request.POST.get("login", ""))
+    return answer
 
 
 @never_cache

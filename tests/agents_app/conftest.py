@@ -5,6 +5,9 @@ from collections.abc import Callable
 import pytest
 from django.contrib.auth.models import Group, User
 from django.test import Client
+from django.utils.module_loading import import_string
+from django_q.models import OrmQ
+from django_q.signing import SignedPackage
 
 from agents_app import pools
 from agents_app.models import Agent, Pool
@@ -62,3 +65,18 @@ def ops(client_of: Callable[[str], Client]) -> Client:
 @pytest.fixture
 def admin(client_of: Callable[[str], Client]) -> Client:
     return client_of("admin")
+
+
+@pytest.fixture
+def run_jobs(db: None) -> Callable[[], int]:
+    """Does the waiting jobs of the queue as a worker would, and says how many."""
+
+    def run() -> int:
+        waiting = list(OrmQ.objects.order_by("pk"))
+        for row in waiting:
+            task = SignedPackage.loads(row.payload)
+            import_string(task["func"])(*task["args"])
+            row.delete()
+        return len(waiting)
+
+    return run

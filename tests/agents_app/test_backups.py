@@ -14,12 +14,13 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.utils import timezone
 
 from agents_app import audit, backups, keys, people, pools
 from agents_app.backups import BackupError
 from agents_app.models import Agent, ApiKey, AuditEntry, Pool, Stamp
-from training_app.models import Artifact, Decision, RouterModel
+from training_app.models import Artifact, Decision, RouterModel, Scorecard
 
 BYTES = bytes(range(256)) * 40
 
@@ -35,12 +36,11 @@ def _fill() -> Pool:
     model = RouterModel.objects.create(
         pool=pool,
         version=1,
-        roster=[],
-        scorecard={"f": 0.1, "none": None},
         artifact_digest="d",
         artifact_bytes=len(BYTES),
     )
     Artifact.objects.create(model=model, content=BYTES)
+    Scorecard.of(model, {"f": 0.1, "none": None}).save()
     Decision.objects.create(
         pool=pool,
         model=model,
@@ -198,6 +198,69 @@ def test_a_failure_half_way_leaves_the_old_data(tmp_path: Path) -> None:
         backups.restore(broken, replace=True)
     assert _everything() == now
     assert pools.create_pool("Work goes on").pk > max(row[0] for row in now["agents_app_pool"])
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        b"[" * 100_000,
+        b"null",
+        b'{"format": "1", "tables": {}, "migrations": []}',
+        b'{"format": true, "tables": {}, "migrations": []}',
+        b'{"format": 1, "tables": {"x": {"columns": [], "rows": 1e999, "sha256": ""}}, "migrations": []}',
+        b'{"format": 1, "tables": {"x": []}, "migrations": [[[], {}]]}',
+        b"9" * 5_000,
+        b"\xff",
+        b" " * (backups.MAX_MANIFEST + 1),
+    ],
+    ids=("deep", "null", "text", "true", "infinite", "lists", "digits", "bytes", "long"),
+)
+@pytest.mark.django_db(transaction=True)
+def test_a_manifest_of_anything_gives_one_clear_line(tmp_path: Path, manifest: bytes) -> None:
+    file = tmp_path / "odd.zip"
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("manifest.json", manifest)
+    with pytest.raises(CommandError, match=r"odd\.zip is damaged or not a backup") as refused:
+        call_command("restore", str(file))
+    assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_encrypted_file_says_what_to_do(tmp_path: Path) -> None:
+    _fill()
+    file = tmp_path / "all.zip"
+    backups.write(file)
+    content = bytearray(file.read_bytes())
+    for place in range(len(content) - 8):  # the flag of every member, beside its data and in the directory
+        if content[place : place + 4] == b"PK\x03\x04":
+            content[place + 6] |= 1
+        elif content[place : place + 4] == b"PK\x01\x02":
+            content[place + 8] |= 1
+    file.write_bytes(content)
+    with pytest.raises(BackupError, match=r"is encrypted\. Decrypt it first"):
+        backups.restore(file, replace=True)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_only_sqlite_would_keep_is_written_so_that_both_take_it(tmp_path: Path) -> None:
+    """Rows from before texts were checked: PostgreSQL refuses them, so only SQLite ever had some."""
+    pool = _fill()
+    agent = Agent.objects.get(pool=pool, number=0)
+    if connection.vendor != "sqlite":
+        pytest.skip("PostgreSQL never takes such rows")
+    Agent.objects.filter(pk=agent.pk).update(keywords=["\ud800", "fine"], description="a\0b", unavailable_why="w" * 300)
+    AuditEntry.objects.create(
+        actor_name="x", action="test.deep", detail={"n": 1, "deep": json.loads("[" * 200 + "]" * 200)}
+    )
+    file = tmp_path / "all.zip"
+    rows = backups.write(file)
+    with zipfile.ZipFile(file) as archive:
+        for name in archive.namelist():
+            assert b"\\u0000" not in archive.read(name), name
+    assert backups.restore(file, replace=True) == rows
+    agent.refresh_from_db()
+    assert (agent.keywords, agent.description) == (["\ufffd", "fine"], "a\ufffdb")
+    assert agent.unavailable_why == "w" * 200
 
 
 @pytest.mark.django_db

@@ -14,6 +14,11 @@ from agents_app.pools import PoolError
 pytestmark = pytest.mark.django_db
 
 
+@pytest.fixture(autouse=True)
+def agents_live_here(settings) -> None:
+    settings.INTERNAL_HOSTS = ("127.0.0.1", "agent.example.com")
+
+
 class Served(BaseHTTPRequestHandler):
     """Answers with the status that its path names; /slow waits until the test ends, /drip never ends its headers."""
 
@@ -102,7 +107,7 @@ def test_a_name_that_nobody_has_is_a_failure(monkeypatch: pytest.MonkeyPatch) ->
     def unknown(*_arguments: object, **_options: object) -> list:
         raise socket.gaierror(-2, "Name or service not known")
 
-    monkeypatch.setattr(health.socket, "getaddrinfo", unknown)
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
     assert health.probe("http://nowhere.example.com/") == (False, "no connection: Name or service not known")
 
 
@@ -186,16 +191,23 @@ def test_an_address_that_would_not_be_asked_is_refused(agent: Agent, url: str) -
     assert not HealthCheck.objects.exists()
 
 
-@pytest.mark.parametrize(
-    "number", ["169.254.169.254", "fe80::1", "::ffff:169.254.169.254", "224.0.0.1", "0.0.0.0", "ff02::1"]
-)
-def test_where_clouds_keep_credentials_is_never_asked(monkeypatch: pytest.MonkeyPatch, number: str) -> None:
-    """Also where a harmless name leads there, and where only one of a name's addresses does."""
-    entries = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (ip, 80)) for ip in ("127.0.0.1", number)]
-    monkeypatch.setattr(health.socket, "getaddrinfo", lambda *_, **__: entries)
-    found = health.probe("http://harmless.example.com/latest/meta-data")
-    assert not found.ok
-    assert "which is not asked" in found.said
+@pytest.mark.parametrize("number", ["169.254.169.254", "10.0.0.1", "127.0.0.1", "::1", "fd00:ec2::254"])
+def test_an_address_inside_that_nobody_listed_is_not_asked_and_pauses_nobody(
+    look, agent: Agent, settings, monkeypatch: pytest.MonkeyPatch, number: str
+) -> None:
+    """Also where only one of a name's addresses leads there."""
+    settings.HEALTH_FAILURES = 1
+    entries = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (ip, 80)) for ip in ("1.1.1.1", number)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: entries)
+    HealthCheck.objects.update(url="http://harmless.example.com/latest/meta-data")
+    health.check_all()
+    agent.refresh_from_db()
+    assert agent.available
+    check = HealthCheck.objects.get()
+    assert (check.ok, check.failures) == (None, 0)
+    assert "harmless.example.com is not on the internet" in check.said
+    with pytest.raises(PoolError, match="INTERNAL_HOSTS"):
+        health.set_url(agent, "http://harmless.example.com/", actor=None)
 
 
 def test_the_address_that_was_looked_at_is_the_one_that_is_asked(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +220,7 @@ def test_the_address_that_was_looked_at_is_the_one_that_is_asked(address: str, m
         seen.append(host)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
 
-    monkeypatch.setattr(health.socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
     assert health.probe(f"http://agent.example.com:{port}/200").ok
     assert Served.asked == [("/200", f"agent.example.com:{port}")]
     assert "agent.example.com" in seen

@@ -91,6 +91,15 @@ def test_a_key_that_labels_does_so_as_somebody(pool: Pool, person) -> None:
     assert keys.create_key("Shop", [pool], ["route"], labels_as=ana)[0].person is None
 
 
+def test_a_key_that_somebody_makes_labels_for_them_and_for_nobody_else(pool: Pool, person) -> None:
+    ana, admin = person("labeler"), person("admin")
+    assert keys.create_key("Slack", [pool], ["label"], admin)[0].person == admin
+    with pytest.raises(keys.KeyRefused, match="for nobody else"):
+        keys.create_key("Slack", [pool], ["label"], admin, labels_as=ana)
+    with pytest.raises(keys.KeyRefused, match=r"ops@.*may not label"):
+        keys.create_key("Slack", [pool], ["label"], person("ops"))
+
+
 def test_the_command_names_whose_labels_they_are(pool: Pool, person, capsys) -> None:
     ana = person("labeler")
     words = ("create_api_key", "Slack", "--pool", pool.slug, "--scope", "label")

@@ -50,7 +50,7 @@ def test_saves_the_check_and_the_cold_routing(client_of, agent, path) -> None:
 @pytest.mark.parametrize(
     ("sent", "said"),
     [
-        ({"url": "ftp://x/", "cold": "pool"}, "must begin with http:// or https://"),
+        ({"url": "ftp://x/", "cold": "pool"}, "must begin with https://"),
         ({"url": "", "cold": "warm"}, "is not one of the available choices"),
     ],
 )

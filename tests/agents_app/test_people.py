@@ -1,7 +1,9 @@
 """People: invited, given a role, deactivated; the last admin stays."""
 
+import re
 from collections.abc import Callable
 from smtplib import SMTPException
+from typing import Any
 from urllib.parse import urlparse
 
 import pytest
@@ -9,9 +11,10 @@ from django.contrib.auth.models import User
 from django.core import mail
 from django.test import Client
 
-from agents_app import people
+from agents_app import keys, people
+from agents_app import mail as agents_mail
 from agents_app.access import Role, roles_of
-from agents_app.models import AuditEntry
+from agents_app.models import ApiKey, AuditEntry, Pool, Stamp
 from agents_app.people import PeopleError
 
 pytestmark = pytest.mark.django_db
@@ -61,26 +64,42 @@ def test_nobody_is_invited_twice(person: Callable[[str], User]) -> None:
         people.invite("new@example.com", "boss", None)
 
 
-def test_the_link_is_mailed_where_mail_is_set_up(settings: object) -> None:
-    settings.EMAIL_HOST = "mail.example.com"  # type: ignore[attr-defined]
-    invitation = people.invite("ana@example.com", "labeler", None)
+def test_a_worker_mails_the_link_where_mail_is_set_up(
+    settings: Any, run_jobs: Callable[[], int], django_capture_on_commit_callbacks: Any
+) -> None:
+    settings.EMAIL_HOST = "mail.example.com"
+    with django_capture_on_commit_callbacks(execute=True):
+        invitation = people.invite("ana@example.com", "labeler", None, base_url="https://routes.example.com")
     assert invitation.mailed
+    assert mail.outbox == [], "not while the page waits"
+    assert run_jobs() == 1
     (message,) = mail.outbox
-    assert message.to == ["ana@example.com"]
-    assert invitation.link in message.body
+    assert (message.to, message.subject) == (["ana@example.com"], "You are invited to Routerweb")
+    link = re.search(r"https://routes.example.com(/password/set/\S+)", message.body)
+    assert link
+    assert Client().get(link.group(1), follow=True).context["validlink"]
 
 
-def test_a_mail_that_cannot_be_sent_still_leaves_the_link(settings: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings.EMAIL_HOST = "mail.example.com"  # type: ignore[attr-defined]
+def test_a_mail_that_cannot_be_sent_is_told_to_the_audit_trail(
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    run_jobs: Callable[[], int],
+    django_capture_on_commit_callbacks: Any,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    settings.EMAIL_HOST = "mail.example.com"
 
     def refuse(*args: object, **kwargs: object) -> None:
         raise SMTPException("no such relay")
 
-    monkeypatch.setattr(people, "send_mail", refuse)
-    invitation = people.invite("ana@example.com", "labeler", None)
-    assert "no such relay" in invitation.problem
+    monkeypatch.setattr(agents_mail, "send_mail", refuse)
+    with django_capture_on_commit_callbacks(execute=True):
+        invitation = people.invite("ana@example.com", "labeler", None)
     assert "/password/set/" in invitation.link
-    assert User.objects.filter(username="ana@example.com").exists()
+    run_jobs()
+    entry = AuditEntry.objects.get(action="person.mail_failed")
+    assert (entry.target, entry.detail["why"]) == ("ana@example.com", "SMTPException: no such relay")
+    assert "/password/set/" not in caplog.text
 
 
 def test_the_last_admin_stays(person: Callable[[str], User]) -> None:
@@ -132,8 +151,73 @@ def test_deactivating_ends_open_sessions_and_keeps_the_person(person: Callable[[
     with pytest.raises(PeopleError, match="is deactivated"):
         people.new_link(User.objects.get(pk=user.pk), None)
     people.reactivate(user, None)
+    assert browser.get("/audit/").status_code == 302, "the session of before is over for good"
     browser.force_login(user)
     assert browser.get("/audit/").status_code == 200
+
+
+def test_a_session_that_came_between_does_not_revive_either(person: Callable[[str], User]) -> None:
+    user, other, late, stays = person("ops"), person("reviewer"), Client(), Client()
+    stays.force_login(other)
+    people.deactivate(user, None)
+    late.force_login(user)  # a sign-in that was under way
+    people.reactivate(user, None)
+    assert late.get("/audit/").status_code == 302
+    assert stays.get("/").status_code == 200
+
+
+def test_the_link_of_a_deactivated_invitation_sets_no_password(person: Callable[[str], User]) -> None:
+    invitation = people.invite("ana@example.com", "reviewer", person("admin"))
+    people.deactivate(invitation.user, None)
+    page = Client().get(urlparse(invitation.link).path, follow=True)
+    assert not page.context["validlink"]
+    new = {"new_password1": "horse battery 9", "new_password2": "horse battery 9"}
+    Client().post(urlparse(invitation.link).path, new, follow=True)
+    assert not User.objects.get(username="ana@example.com").has_usable_password()
+
+
+@pytest.mark.parametrize("action", ["link", "role", "deactivate", "activate"])
+def test_an_admin_changes_nothing_of_a_superuser(person: Callable[[str], User], action: str) -> None:
+    root = User.objects.create_superuser("root@example.com", "root@example.com", "long enough one")
+    if action == "activate":
+        person("admin")
+        User.objects.filter(pk=root.pk).update(is_active=False)
+    browser = Client()
+    browser.force_login(person("admin"))
+    answer = browser.post(f"/people/{root.pk}/{action}/", {"role": "labeler"}, follow=True)
+    assert "root@example.com is a superuser" in answer.content.decode()
+    assert "/password/set/" not in answer.content.decode()
+    after = User.objects.get(pk=root.pk)
+    assert (after.is_superuser, after.is_active) == (True, action != "activate")
+    assert not AuditEntry.objects.exclude(action__startswith="pool.").filter(target="root@example.com").exists()
+
+
+def test_a_superuser_and_the_command_line_may(person: Callable[[str], User]) -> None:
+    root = User.objects.create_superuser("root@example.com", "root@example.com", "long enough one")
+    second = User.objects.create_superuser("second@example.com", "second@example.com", "long enough one")
+    assert "/password/set/" in people.new_link(second, root).link
+    assert "/password/set/" in people.new_link(second, None).link
+
+
+@pytest.mark.both_databases
+def test_keys_stop_with_their_maker_and_come_back_with_them(person: Callable[[str], User], pool: Pool) -> None:
+    maker, browser = person("ops"), Client()
+    keys.create_key("Shop", [pool], ["route"], maker)
+    keys.create_key("Command", [pool], ["label"], labels_as=person("labeler"))
+    keys.create_key("Other", [pool], ["route"])
+    browser.force_login(person("admin"))
+    before = Stamp.current()
+    said = browser.post(f"/people/{maker.pk}/deactivate/", follow=True).content.decode()
+    assert "Their API keys have stopped until they are reactivated: Shop." in said
+    assert Stamp.current() > before
+    assert AuditEntry.objects.get(action="person.deactivated").detail["keys_stopped"][0].startswith("Shop (rw_")
+    people.deactivate(person("labeler"), None)
+    assert [key.name for key in ApiKey.objects.live()] == ["Other"]
+    assert "Its maker" in browser.get("/p/support/settings/keys/").content.decode()
+    before = Stamp.current()
+    people.reactivate(maker, None)
+    assert Stamp.current() > before
+    assert [key.name for key in ApiKey.objects.live()] == ["Other", "Shop"]
 
 
 def test_sign_up_is_closed() -> None:

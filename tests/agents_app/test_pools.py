@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from agents_app import pools
 from agents_app.models import Agent, AuditEntry, Pool, Stamp
 from agents_app.pools import PoolError
-from training_app.engine import data
+from training_app.engine.data import examples as data
 
 pytestmark = pytest.mark.django_db
 
@@ -63,6 +63,26 @@ def test_a_bad_agent_is_refused_with_its_field(pool: Pool, values: dict[str, obj
     assert Stamp.current() == before
 
 
+@pytest.mark.parametrize("bad", ["a\0b", "a\ud800b"])
+@pytest.mark.parametrize("field", ["name", "description", "keywords", "code"])
+def test_what_cannot_be_stored_of_an_agent_is_refused_with_its_field(pool: Pool, field: str, bad: str) -> None:
+    value = [bad] if field == "keywords" else bad
+    agent = pool.agents.get(number=0)
+    with pytest.raises(PoolError) as refused:
+        pools.update_agent(agent, actor=None, **{field: value})
+    assert refused.value.field == field
+    str(refused.value).encode()
+    with pytest.raises(PoolError):
+        pools.add_agent(pool, **{"name": "Fine", field: value})
+    assert pool.agents.count() == 3
+
+
+def test_an_audit_entry_never_fails_a_change(pool: Pool) -> None:
+    pools.audit.record("agent.changed", actor=None, target="a\0b", detail={"why\ud800": float("inf")})
+    entry = AuditEntry.objects.latest("pk")
+    assert (entry.target, entry.detail) == ("a\ufffdb", {"why\ufffd": "inf"})
+
+
 def test_an_id_is_not_used_again_even_when_its_agent_could_not_be_made(pool: Pool) -> None:
     pools.retire(pool.agents.get(number=2), actor=None)
     assert pools.add_agent(pool, "Returns").number == 3
@@ -112,7 +132,7 @@ def test_merging_follows_earlier_merges_and_comes_apart_again(pool: Pool) -> Non
     pools.merge(first, second, None)
     pools.merge(second, third, None)
     first.refresh_from_db()
-    assert first.merged_into == third
+    assert (first.merged_into, second.merged_into) == (second, third), "each step can be taken back alone"
     pools.restore(first, actor=None)
     assert (first.state, first.merged_into, first.retired_at) == ("active", None, None)
 

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from agents_app.models import Agent
 from agents_app.templatetags import routerweb as tags
-from training_app.engine import data
+from training_app.engine.data import examples as data
 
 
 def draw(text: str, **context: object) -> str:
@@ -57,6 +57,11 @@ def test_figures() -> None:
     assert tags.percent(0.9134, 1) == "91.3\u202f%"
     assert tags.number(1234567) == "1,234,567"
     assert tags.figure(0.91342) == "0.913"
+
+
+def test_below_zero_is_a_minus_not_a_hyphen() -> None:
+    assert tags.percent(-0.5) == "−50\u202f%"
+    assert (tags.number(-1234), tags.figure(-0.25), tags.amount(-1.5)) == ("−1,234", "−0.250", "−1.5")
 
 
 def test_a_state_has_its_one_word() -> None:
@@ -119,3 +124,20 @@ def test_a_chart_has_its_table_and_harmless_json() -> None:
 def test_a_time_in_another_zone_is_the_same_moment(settings: object) -> None:
     settings.TIME_ZONE = "Asia/Tokyo"  # type: ignore[attr-defined]
     assert "Jan. 2, 2026" in tags.ago(datetime(2026, 1, 1, 20, 0, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (1.5, "1.5"),
+        (0, "0"),
+        (2.0, "2"),
+        (0.00012, "0.0001"),
+        (1234.25, "1,234.25"),
+        (1e-9, "0"),
+        (None, "–"),
+        (float("inf"), "–"),
+    ],
+)
+def test_an_amount_has_no_zeros_at_its_end(value: float | None, shown: str) -> None:
+    assert tags.amount(value) == shown

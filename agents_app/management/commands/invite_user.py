@@ -27,8 +27,6 @@ class Command(BaseCommand):
         except people.PeopleError as error:
             raise CommandError(str(error)) from None
         if invitation.mailed:
-            self.stderr.write(f"The link was mailed to {invitation.user.email}.")
-        elif invitation.problem:
-            self.stderr.write(invitation.problem)
+            self.stderr.write(f"A link like it is mailed to {invitation.user.email} by a worker.")
         self.stderr.write("This link sets the password, once:")
         self.stdout.write(invitation.link)

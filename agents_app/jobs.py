@@ -1,0 +1,201 @@
+"""The one life of a job: queued, claimed, alive, ended or dead. Training runs, imports and pre-labeling all lead it.
+
+A job is owned through its attempt token. `claim` hands a fresh one to exactly one caller; every later write of that job names the
+token and changes nothing once the job no longer runs under it, so that one which was cancelled, or taken for dead and comes back,
+writes nothing. Whether a job runs at all is decided here, not by the queue, which may deliver a message twice, late, or never.
+
+Every time in these rows is the database's, so that machines whose clocks differ agree on who is dead.
+"""
+
+import logging
+import os
+import socket
+import uuid
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from django.conf import settings
+from django.db import close_old_connections, connections, models, transaction
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Coalesce, Now
+from django.utils.translation import gettext_lazy as _
+from django_q.brokers import get_broker
+
+from routerweb.background import Background
+
+log = logging.getLogger(__name__)
+
+QUEUED, RUNNING = "queued", "running"
+
+
+class AttemptLost(Exception):
+    """The job is no longer running under this attempt: it was cancelled, or taken for dead. Nothing was written."""
+
+
+class Job(models.Model):
+    """What every job keeps of its life; the kinds of job add what they do, and their own states beyond queued and running.
+
+    `attempt` is the token of the worker that owns it, `attempts` how many began. `deliveries` counts how often it was handed to
+    the queue since it was last queued, `losses` how often its worker died since a person asked for it. `doubted_at` is when the
+    row of a silent job was last written by a reaper, which proves that a living worker could have written to it too.
+    """
+
+    status = models.CharField(_("status"), max_length=9, default=QUEUED)
+    attempt = models.UUIDField(null=True, editable=False)
+    attempts = models.PositiveIntegerField(default=0, editable=False)
+    deliveries = models.PositiveIntegerField(default=0, editable=False)
+    delivered_at = models.DateTimeField(null=True, blank=True, editable=False)
+    losses = models.PositiveSmallIntegerField(default=0, editable=False)
+    worker = models.CharField(_("worker"), max_length=100, blank=True, editable=False)
+    error = models.TextField(_("error"), blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True, blank=True, editable=False)
+    heartbeat_at = models.DateTimeField(null=True, blank=True, editable=False)
+    doubted_at = models.DateTimeField(null=True, blank=True, editable=False)
+    finished_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    class Meta:
+        abstract = True
+
+
+J = TypeVar("J", bound=Job)
+
+
+def _all(kind: type[J]) -> "QuerySet[J]":
+    return kind._default_manager.all()
+
+
+# ---------------------------------------------------------------------------------------------------- written by jobs
+
+
+def claim(kind: type[J], key: int, **fields: Any) -> uuid.UUID | None:
+    """A fresh attempt token for a queued job, or None where it is not queued (any more). `fields` begin anew with it."""
+    attempt = uuid.uuid4()
+    claimed = (
+        _all(kind)
+        .filter(pk=key, status=QUEUED)
+        .update(**{**begun(attempt), "attempts": F("attempts") + 1, "error": "", "finished_at": None, **fields})
+    )
+    return attempt if claimed else None
+
+
+def begun(attempt: uuid.UUID) -> dict[str, Any]:
+    """The fields of a job that this process has just begun under that attempt."""
+    return {
+        "status": RUNNING,
+        "attempt": attempt,
+        "worker": f"{socket.gethostname()[:80]}:{os.getpid()}",
+        "started_at": Now(),
+        "heartbeat_at": Now(),
+    }
+
+
+def owned(kind: type[J], key: int, attempt: uuid.UUID | None) -> "QuerySet[J]":
+    """The job, as long as it is running under this attempt; empty otherwise."""
+    return _all(kind).filter(pk=key, attempt=attempt, status=RUNNING)
+
+
+def write(kind: type[J], key: int, attempt: uuid.UUID | None, /, **fields: Any) -> None:
+    """Change the job under its attempt. Raises AttemptLost where it is no longer its own."""
+    if not owned(kind, key, attempt).update(**fields):
+        raise AttemptLost(f"{kind._meta.verbose_name} {key} is no longer running under attempt {attempt}")
+
+
+def beat(kind: type[J], key: int, attempt: uuid.UUID | None, /, **fields: Any) -> None:
+    """Say that the job is alive, and write how far it is. Raises AttemptLost."""
+    write(kind, key, attempt, heartbeat_at=Now(), **fields)
+
+
+class Heartbeat:
+    """A light thread that says a job is alive, so that work of minutes does not look dead; it has its own database connection.
+
+    `check` raises AttemptLost in the job once it was taken away: cancelled, or taken for dead.
+    """
+
+    def __init__(self, kind: type[Job], key: int, attempt: uuid.UUID) -> None:
+        self._kind, self._key, self._attempt = kind, key, attempt
+        self._lost = False
+        self._thread = Background(f"heartbeat of {kind._meta.model_name} {key}", self._turn, always=True)
+
+    def __enter__(self) -> "Heartbeat":
+        self._thread.start(rest=self._rest())
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        self._thread.stop(30)
+
+    def check(self) -> None:
+        """Raises AttemptLost once the job was taken away."""
+        if self._lost:
+            raise AttemptLost(f"{self._kind._meta.verbose_name} {self._key} was taken away from {self._attempt}")
+
+    @staticmethod
+    def _rest() -> float:
+        # Cancelling is to be noticed within seconds, so it beats faster than HEARTBEAT_SECONDS may ask.
+        return float(min(settings.HEARTBEAT_SECONDS, 2.0))
+
+    def _turn(self) -> float:
+        try:
+            close_old_connections()
+            if not self._lost:
+                beat(self._kind, self._key, self._attempt)
+        except AttemptLost:
+            self._lost = True
+        except Exception as error:  # the work goes on; a missed heartbeat is made up for
+            log.warning("job %d: no heartbeat could be written (%s); trying on", self._key, error)
+        finally:
+            connections["default"].close()
+        return self._rest()
+
+
+# ---------------------------------------------------------------------------------------------------- looked after by the reaper
+
+
+def end_dead(kind: type[J], end: Callable[[J, "QuerySet[J]"], bool]) -> int:
+    """Take every running job away from a worker that is silent for DEAD_AFTER_SECONDS; the number of them.
+
+    The row of a silent job is written first: only a worker that is silent after that, for a third of the time, is dead. While no
+    row can be written, as on a full disk, nobody is. `end` is given the job and the row as it still has to stand; it changes
+    that, and tells whether it did.
+    """
+    seconds = settings.DEAD_AFTER_SECONDS
+    silent = _all(kind).filter(status=RUNNING, heartbeat_at__lt=Now() - timedelta(seconds=seconds * 2 / 3))
+    for job in silent.filter(Q(doubted_at=None) | Q(doubted_at__lt=F("heartbeat_at"))).only("pk"):
+        silent.filter(pk=job.pk).update(doubted_at=Now())
+    dead = silent.filter(
+        heartbeat_at__lt=Now() - timedelta(seconds=seconds),
+        doubted_at__gt=F("heartbeat_at"),
+        doubted_at__lt=Now() - timedelta(seconds=seconds / 3),
+    )
+    # The conditions again, and the attempt: it may have given a sign of life since, or be another's by now.
+    return sum(end(job, dead.filter(pk=job.pk, attempt=job.attempt)) for job in dead)
+
+
+def deliver(kind: type[Job], key: int, send: Callable[[int], Any]) -> None:
+    """Hand a queued job to its queue when the present transaction is committed. Twice does no harm: the claim decides."""
+    _all(kind).filter(pk=key, status=QUEUED).update(deliveries=F("deliveries") + 1, delivered_at=Now())
+    transaction.on_commit(lambda: send(key))
+
+
+def deliver_again(kind: type[Job], send: Callable[[int], Any], cluster: str, seconds: float) -> int:
+    """Hand queued jobs that wait for so many seconds to the cluster's queue again, where it holds fewer messages than they are; the
+    number of them.
+
+    A message is lost when a cluster is killed that had taken it but not begun; and a busy cluster takes some ahead of its work, while
+    another may be free. Those that nobody has taken count, so that a long queue, or one without workers, does not grow.
+    """
+    queued = _all(kind).filter(status=QUEUED)
+    waiting = queued.alias(since=Coalesce("delivered_at", "created_at"))
+    waiting = waiting.filter(since__lt=Now() - timedelta(seconds=seconds)).order_by("since", "pk")
+    found = list(waiting.values_list("pk", "deliveries")[:1_000])
+    if not found:
+        return 0
+    handed = 0
+    for key, deliveries in found[: max(0, len(found) - get_broker(cluster).queue_size())]:
+        with transaction.atomic():
+            # Of several reapers that see this, one changes the row.
+            if queued.filter(pk=key, deliveries=deliveries).update(deliveries=deliveries + 1, delivered_at=Now()):
+                transaction.on_commit(lambda key=key: send(key))  # type: ignore[misc]
+                handed += 1
+    return handed

@@ -1,0 +1,100 @@
+"""Mails with a link that sets a password. A worker of the default cluster finds the account, makes the link and sends it.
+
+So a page waits for no mail server, and takes as long for an address without an account as for one with it. The queue holds no link:
+what works for days stands in the mail alone, and in no log and no table.
+"""
+
+import logging
+from enum import StrEnum
+from smtplib import SMTPException
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.contrib.auth.tokens import default_token_generator
+from django.core.mail import send_mail
+from django.db import transaction
+from django.urls import reverse
+from django.utils.encoding import force_bytes
+from django.utils.http import urlsafe_base64_encode
+from django.utils.translation import gettext as _
+from django_q.tasks import async_task
+
+from agents_app import audit
+
+logger = logging.getLogger(__name__)
+
+
+class Kind(StrEnum):
+    """Why a link is mailed."""
+
+    INVITATION = "invitation"
+    NEW_LINK = "new link"
+    RESET = "reset"
+
+
+def set_up() -> bool:
+    """Whether there is a mail server to give mails to."""
+    return bool(settings.EMAIL_HOST)
+
+
+def set_password_link(user: User, base_url: str = "") -> str:
+    """A link that lets its bearer set the user's password: once, and within INVITATION_DAYS."""
+    token = default_token_generator.make_token(user)
+    uid = urlsafe_base64_encode(force_bytes(user.pk))
+    return (base_url or settings.SITE_URL).rstrip("/") + reverse("password_reset_confirm", args=(uid, token))
+
+
+def link_later(user: User, kind: Kind, base_url: str) -> bool:
+    """Have a worker mail that person a link; False where there is no mail server, or no address."""
+    if not set_up() or not user.email:
+        return False
+    _enqueue("agents_app.tasks.mail_link", user.pk, kind.value, base_url)
+    return True
+
+
+def reset_link_later(address: str, base_url: str) -> None:
+    """Have a worker mail a link to whoever has that address, if anybody has; the same work for every address."""
+    if set_up():
+        _enqueue("agents_app.tasks.mail_reset", address, base_url)
+    else:
+        logger.warning(
+            "A new password was asked for, and no mail server is set up (EMAIL_HOST): an admin can give out a link under People."
+        )
+
+
+def _enqueue(job: str, *arguments: str | int) -> None:
+    # Not saved: the table of done jobs would keep who asked.
+    transaction.on_commit(lambda: async_task(job, *arguments, q_options={"cluster": "default", "save": False}))
+
+
+def send_link(user: User, kind: Kind, base_url: str) -> bool:
+    """Mail that person a fresh link; a mail server that refuses or is silent for EMAIL_TIMEOUT is told to the audit trail."""
+    site = settings.UNFOLD["SITE_TITLE"]
+    words = {
+        "site": site,
+        "name": user.get_username(),
+        "days": settings.PASSWORD_RESET_TIMEOUT // 86_400,
+        "link": set_password_link(user, base_url),
+    }
+    subject = _("You are invited to %(site)s") if kind == Kind.INVITATION else _("Your password for %(site)s")
+    if kind == Kind.RESET:
+        begins = _("Somebody, probably you, asked to set a new password for %(site)s. Set it here:")
+        ends = _("If you did not ask, there is nothing to do.")
+    else:
+        begins, ends = _("Hello,\n\nset your password for %(site)s here:"), ""
+    body = (
+        f"{begins}\n%(link)s\n\n"
+        + _("The link works once, within %(days)d days. You sign in as %(name)s.")
+        + f"\n{ends}"
+    )
+    try:
+        send_mail(subject % words, body % words, settings.DEFAULT_FROM_EMAIL, [user.email])
+    except (OSError, SMTPException) as error:
+        why = f"{type(error).__name__}: {error}"[:200]
+        logger.warning("No mail could be sent to account %s: %s", user.pk, why)
+        audit.record(
+            "person.mail_failed", actor=None, actor_name="mail", target=user.get_username(),
+            detail={"kind": kind.value, "why": why},
+        )  # fmt: skip
+        return False
+    return True

@@ -1,0 +1,196 @@
+"""Who may open which address by which method. An address that has no row here fails `test_matrix`."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+LABELERS = frozenset(("labeler", "reviewer", "admin", "superuser"))
+REVIEWERS = frozenset(("reviewer", "admin", "superuser"))
+OPS = frozenset(("ops", "admin", "superuser"))
+STAFF = REVIEWERS | OPS
+ADMINS = frozenset(("admin", "superuser"))
+EVERYBODY = LABELERS | OPS
+SIGNED_IN = EVERYBODY | {"nobody"}
+OPEN = SIGNED_IN | {"anonymous", "ops key"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """`who` may use the address by `methods`; `sent` is a form that reaches what the address does; `also` are answers beside those
+    that every allowed request may have, for reasons of the content alone."""
+
+    who: frozenset[str]
+    methods: str = "GET"
+    sent: dict[str, Any] = field(default_factory=dict)
+    also: tuple[int, ...] = ()
+
+
+P = "p/<slug:slug>/"
+PAGES: dict[str, Row] = {
+    "": Row(SIGNED_IN),
+    "pools/new/": Row(OPS, "GET POST"),
+    "people/": Row(ADMINS, "GET POST"),
+    **{f"people/<int:user_id>/{what}/": Row(ADMINS, "POST") for what in ("role", "link", "deactivate", "activate")},
+    "audit/": Row(OPS),
+    # --- The door
+    "login/": Row(OPEN, "GET POST"),
+    "login/deactivated/": Row(OPEN, "GET", also=(403,)),  # what it says is that somebody may not come in
+    "login/<slug:provider_id>/": Row(OPEN, "GET POST", also=(404,)),  # no provider is set up here
+    "login/<slug:provider_id>/callback/": Row(OPEN, "GET", also=(404,)),
+    "logout/": Row(OPEN, "GET POST"),
+    "password/reset/": Row(OPEN, "GET POST"),
+    "password/reset/sent/": Row(OPEN),
+    "password/set/done/": Row(OPEN),
+    "password/set/<uidb64>/<token>/": Row(OPEN, "GET POST"),
+    # --- Agents and settings
+    P + "agents/": Row(OPS),
+    P + "agents/export/": Row(OPS),
+    P + "agents/add/": Row(OPS, "GET POST"),
+    P + "agents/add/several/": Row(OPS, "GET POST"),
+    P + "agents/<int:number>/": Row(OPS, "GET POST"),
+    P + "agents/<int:number>/available/": Row(OPS, "POST"),
+    P + "agents/<int:number>/live/": Row(OPS, "GET POST"),
+    P + "agents/<int:number>/retire/": Row(OPS, "GET POST"),
+    P + "agents/<int:number>/restore/": Row(OPS, "POST"),
+    P + "agents/<int:number>/merge/": Row(OPS, "GET POST"),
+    P + "settings/": Row(STAFF, "GET POST"),
+    P + "settings/pool/": Row(OPS, "GET POST"),
+    P + "settings/keys/": Row(OPS, "GET POST"),
+    P + "settings/keys/<int:key_id>/revoke/": Row(OPS, "GET POST"),
+    P + "settings/queue/": Row(STAFF, "GET POST"),
+    P + "settings/queue/agent/<int:number>/": Row(STAFF, "POST"),
+    P + "settings/prelabel/": Row(STAFF, "GET POST"),
+    P + "settings/prelabel/prompt/": Row(STAFF, "GET POST"),
+    P + "settings/prelabel/<int:job_id>/": Row(STAFF),
+    P + "settings/prelabel/<int:job_id>/change/": Row(STAFF, "POST"),
+    P + "settings/live/": Row(OPS, "GET POST"),
+    P + "settings/alarms/": Row(OPS, "GET POST"),
+    **{P + f"settings/alarms/<int:receiver_id>/{what}/": Row(OPS, "POST") for what in ("test", "remove", "restore")},
+    # --- Labeling and review
+    P + "label/": Row(LABELERS),
+    P + "label/next/": Row(LABELERS),
+    **{P + f"label/{what}/": Row(LABELERS, "POST") for what in ("undo", "heartbeat", "skipped")},
+    P + "label/<int:query_id>/": Row(LABELERS),
+    **{P + f"label/<int:query_id>/{what}/": Row(LABELERS, "POST") for what in ("draft", "submit", "skip")},
+    P + "label/<int:query_id>/history/": Row(EVERYBODY),
+    P + "label/agent/<int:number>/": Row(LABELERS),
+    P + "label/agent/<int:number>/next/": Row(LABELERS),
+    **{P + f"label/agent/<int:number>/{what}/": Row(LABELERS, "POST") for what in ("undo", "heartbeat", "skipped")},
+    P + "label/agent/<int:number>/<int:query_id>/": Row(LABELERS),
+    **{
+        P + f"label/agent/<int:number>/<int:query_id>/{what}/": Row(LABELERS, "POST")
+        for what in ("draft", "submit", "skip")
+    },
+    P + "label/release/<int:person_id>/": Row(REVIEWERS, "POST"),
+    P + "review/": Row(REVIEWERS),
+    P + "review/<int:query_id>/": Row(REVIEWERS, "GET POST"),
+    P + "review/<int:query_id>/judge/": Row(REVIEWERS, "POST"),
+    P + "review/undo/<int:label_id>/": Row(REVIEWERS, "POST"),
+    P + "agreement/": Row(STAFF),
+    P + "agreement/items/": Row(STAFF),
+    # --- Queries and files
+    P + "queries/": Row(STAFF),
+    P + "queries/export/": Row(STAFF),
+    P + "queries/change/": Row(STAFF),
+    P + "queries/change/apply/": Row(STAFF, "POST", {"action": "add", "agent": "1", "all": "1", "q": ""}),
+    P + "queries/change/<int:change_id>/undo/": Row(STAFF, "POST"),
+    P + "queries/<int:query_id>/": Row(STAFF),
+    **{P + f"queries/<int:query_id>/{what}/": Row(STAFF, "POST") for what in ("delete", "restore", "send")},
+    P + "queries/<int:query_id>/erase/": Row(STAFF, "GET POST"),
+    P + "import/": Row(STAFF, "GET POST"),
+    P + "import/<int:import_id>/": Row(STAFF),
+    P + "import/<int:import_id>/cancel/": Row(STAFF, "POST"),
+    P + "import/<int:import_id>/retry/": Row(STAFF, "POST"),
+    P + "import/<int:import_id>/problems.csv": Row(STAFF),
+    P + "export/": Row(STAFF),
+    P + "export/file/": Row(STAFF),
+    P + "snapshots/": Row(STAFF, "GET POST"),
+    P + "snapshots/<int:number>/rows.jsonl": Row(STAFF),
+    # --- Runs, models, decisions, alarms
+    P + "runs/": Row(OPS),
+    P + "runs/new/": Row(OPS, "GET POST"),
+    P + "runs/near/": Row(OPS),
+    P + "runs/compare/": Row(OPS),
+    P + "runs/rules/": Row(OPS),
+    P + "runs/rules/new/": Row(OPS, "GET POST"),
+    P + "runs/rules/<int:rule_id>/": Row(OPS, "GET POST"),
+    P + "runs/rules/<int:rule_id>/switch/": Row(OPS, "POST"),
+    P + "runs/rules/<int:rule_id>/delete/": Row(OPS, "POST"),
+    P + "runs/sweeps/": Row(OPS),
+    P + "runs/sweeps/new/": Row(OPS, "GET POST"),
+    P + "runs/sweeps/<int:sweep_id>/": Row(OPS),
+    P + "runs/sweeps/<int:sweep_id>/cancel/": Row(OPS, "POST"),
+    P + "runs/<int:run_id>/": Row(OPS),
+    P + "runs/<int:run_id>/cancel/": Row(OPS, "POST"),
+    P + "runs/<int:run_id>/relaunch/": Row(OPS, "POST"),
+    P + "models/": Row(OPS),
+    P + "models/rollback/": Row(OPS, "POST"),
+    P + "models/<int:version>/": Row(OPS),
+    P + "models/<int:version>/pin/": Row(OPS, "POST"),
+    P + "models/<int:version>/promote/": Row(OPS, "POST"),
+    P + "models/<int:version>/label/": Row(OPS, "POST", {"error": "0"}),
+    P + "playground/": Row(OPS, "GET POST"),
+    P + "decisions/": Row(OPS),
+    P + "decisions/<uuid:decision_id>/": Row(OPS),
+    P + "decisions/<uuid:decision_id>/label/": Row(OPS, "POST"),
+    P + "decisions/live/": Row(OPS, "GET POST", {"do": "shadow", "model": "1"}),
+    P + "decisions/outcomes/": Row(OPS),
+    P + "decisions/off-policy/": Row(OPS),
+    P + "alarms/": Row(OPS),
+    P + "alarms/<int:alarm_id>/mute/": Row(OPS, "POST"),
+    P + "drift/": Row(OPS),
+    P + "drift/look/": Row(OPS, "POST"),
+    P + "drift/accept/": Row(OPS, "POST"),
+}
+
+
+@dataclass(frozen=True)
+class ApiRow:
+    """A key with `scope` may use the address ("" is any key's, None nobody's: it is open), with what is `sent` or asked for."""
+
+    scope: str | None
+    methods: str = "GET"
+    sent: dict[str, Any] = field(default_factory=dict)
+    # Whether the address is about a pool: a key of another one is refused.
+    pool: bool = True
+    also: tuple[int, ...] = ()
+
+
+CHOICE = {"agents": [1], "asked": [0, 1, 2], "base": 0, "version": 0}
+API: dict[str, ApiRow] = {
+    "route/": ApiRow("route", "POST", {"query": "billing"}),
+    "route/batch/": ApiRow("route", "POST", {"queries": ["billing"]}),
+    "outcomes/": ApiRow("route", "POST", {"decision_id": "<decision_id>", "success": True}),
+    "health/": ApiRow(None, pool=False),
+    "schema/": ApiRow(None, pool=False),
+    "docs/": ApiRow(None, pool=False),
+    "agents/": ApiRow("", "GET"),
+    "agents/<number:number>/pause/": ApiRow("ops", "POST"),
+    "agents/<number:number>/resume/": ApiRow("ops", "POST"),
+    "runs/": ApiRow("ops", "GET POST"),
+    "runs/<number:run_id>/": ApiRow("ops"),
+    "runs/<number:run_id>/cancel/": ApiRow("ops", "POST"),
+    "sweeps/": ApiRow("ops", "POST", {"space": {"policy.gamma": [0.9, 1.0]}}),
+    "sweeps/<number:sweep_id>/": ApiRow("ops"),
+    "sweeps/<number:sweep_id>/cancel/": ApiRow("ops", "POST"),
+    "models/": ApiRow("ops"),
+    **{
+        f"models/<name:name>/{what}/": ApiRow("ops", "POST")
+        for what in ("promote", "pin", "unpin", "shadow", "shadow/stop", "canary/stop")
+    },
+    "models/<name:name>/canary/": ApiRow("ops", "POST", {"share": 0.1}),
+    "models/<name:name>/live/": ApiRow("ops"),
+    "rollback/": ApiRow("ops", "POST"),
+    "rules/": ApiRow("ops", "GET POST", {"name": "One more", "trigger": "nightly"}),
+    "rules/<number:rule_id>/": ApiRow("ops", "GET POST"),
+    "rules/<number:rule_id>/delete/": ApiRow("ops", "POST"),
+    "decisions/<id:decision_id>/replay/": ApiRow("ops"),
+    "label/next/": ApiRow("label", "POST"),
+    "label/undo/": ApiRow("label", "POST"),
+    "label/heartbeat/": ApiRow("label", "POST"),
+    "label/release/": ApiRow("label", "POST"),
+    "label/<number:query_id>/": ApiRow("label"),
+    "label/<number:query_id>/draft/": ApiRow("label", "POST", CHOICE),
+    "label/<number:query_id>/submit/": ApiRow("label", "POST", {**CHOICE, "key": "one"}),
+    "label/<number:query_id>/skip/": ApiRow("label", "POST", {"reason": "unclear"}),
+    "": ApiRow(None, "GET POST PUT DELETE", pool=False, also=(404,)),  # all that has no address of its own
+}

@@ -1,0 +1,131 @@
+"""Every address of the site, by every method, for everybody: complete, because an address without a row fails, and asserted both ways,
+because an allowed request that is refused fails as one that is let in and should not be."""
+
+import copy
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from django.db import transaction
+from django.http import HttpResponse
+from django.test import Client
+from django.urls import URLPattern, get_resolver
+
+from tests.access.rows import API, OPEN, PAGES, ApiRow, Row
+from tests.access.world import KEYS, ROLES, World
+
+METHODS = ("GET", "POST", "PUT", "DELETE")
+#: Answers to what was sent, from an address that one may use.
+ANSWERS = {200, 201, 202, 204, 301, 302, 303, 400, 409, 422}
+
+
+def routes() -> Iterator[str]:
+    """Every address that Django's resolver knows, as its pattern; those of the admin site apart, see `test_admin`."""
+
+    def walk(patterns: Any, prefix: str = "") -> Iterator[str]:
+        for pattern in patterns:
+            route = prefix + str(pattern.pattern)
+            if isinstance(pattern, URLPattern):
+                yield route
+            elif getattr(pattern, "app_name", None) != "admin":
+                yield from walk(pattern.url_patterns, route)
+
+    yield from walk(get_resolver().url_patterns)
+
+
+def test_every_address_has_a_row_and_every_row_an_address() -> None:
+    found = set(routes())
+    # Those of the API are there with and without the last slash.
+    api = {route.removeprefix("api/") for route in found if route.startswith("api/")}
+    assert {route if route.endswith("/") or not route else f"{route}/" for route in api} == set(API)
+    doors = {"admin/login/", "admin/logout/"}
+    assert {route for route in found if not route.startswith("api/")} - doors == set(PAGES)
+    assert doors <= found
+
+
+def filled(text: str, parts: dict[str, Any]) -> str:
+    """A pattern, or what is sent, with what the site has in the places of its parts."""
+    return re.sub(r"<(?:\w+:)?(\w+)>", lambda part: str(parts[part[1]]), text)
+
+
+def undone(client: Client, method: str, path: str, **sent: Any) -> HttpResponse:
+    """The answer to a request, of which nothing stays: the next one finds the site as this one did."""
+    cookies = copy.deepcopy(client.cookies)
+    client.raise_request_exception = False
+    with transaction.atomic():
+        answer: HttpResponse = getattr(client, method.lower())(path, **sent)
+        transaction.set_rollback(True)
+    client.cookies = cookies
+    return answer
+
+
+def page_verdict(row: Row, role: str, method: str, answer: HttpResponse) -> str:
+    """What is wrong with an answer, or ""."""
+    status, to = answer.status_code, answer.get("Location", "")
+    asked_to_sign_in = status == 302 and to.startswith("/login/?next=")
+    offered = method in row.methods.split()
+    if role not in row.who:
+        refused = asked_to_sign_in if role in ("anonymous", "ops key") else status == 403
+        return "" if refused or (not offered and status == 405) else f"{status} {to}, not refused"
+    if not offered:
+        return "" if status == 405 else f"{status} {to}, though it has no {method}"
+    if asked_to_sign_in or (status not in ANSWERS and status not in row.also):
+        return f"{status} {to}, not let in"
+    return ""
+
+
+def test_pages(world: World, settings: Any) -> None:
+    settings.OIDC_ISSUER = ""
+    clients = {**world.clients, "ops key": Client(headers={"Authorization": f"Bearer {world.secrets['ops']}"})}
+    assert clients.keys() == OPEN == {*ROLES, "ops key"}
+    wrong = {}
+    for role, client in clients.items():
+        for route, row in PAGES.items():
+            path = "/" + filled(route, world.parts_of(route))
+            for method in METHODS:
+                answer = undone(client, method, path, **({"data": row.sent} if method == "POST" else {}))
+                if problem := page_verdict(row, role, method, answer):
+                    wrong[f"{role}: {method} {route}"] = problem
+    assert wrong == {}
+
+
+def api_verdict(row: ApiRow, key: str, method: str, answer: HttpResponse) -> str:
+    """What is wrong with an answer, or ""."""
+    status = answer.status_code
+    if method not in row.methods.split():
+        return "" if status == 405 else f"{status}, though it has no {method}"
+    if row.scope is not None:
+        if key in ("none", "session", "unknown", "expired", "revoked", "deactivated maker"):
+            return "" if status == 401 else f"{status}, not 401"
+        if key == "other pool" and row.pool:
+            return "" if status in (403, 404) else f"{status}, not refused"
+        if row.scope and key in ("route", "label", "ops") and key != row.scope:
+            return "" if status == 403 else f"{status}, not 403"
+    return "" if status in ANSWERS or status in row.also else f"{status}, not let in: {answer.content[:200]!r}"
+
+
+def test_api(world: World) -> None:
+    wrong = {}
+    for key in KEYS:
+        client = world.clients["superuser"] if key == "session" else Client()
+        headers = {"Authorization": f"Bearer {world.secrets[key]}"} if key in world.secrets else {}
+        for route, row in API.items():
+            path = "/api/" + (filled(route, world.parts_of(route)) or "nowhere/")
+            sent = json.loads(filled(json.dumps(row.sent), world.parts)) | ({"pool": "support"} if row.pool else {})
+            for method in METHODS:
+                if method == "POST":
+                    options = {"data": json.dumps(sent), "content_type": "application/json"}
+                else:
+                    options = {"query_params": {"pool": "support"} if row.pool else {}}
+                # The same view answers without the last slash, where the address has one method that is its own.
+                for place in {path, path.removesuffix("/")} if method == row.methods and route != "docs/" else {path}:
+                    answer = undone(client, method, place, headers=headers, **options)
+                    if problem := api_verdict(row, key, method, answer):
+                        wrong[f"{key}: {method} {place}"] = problem
+    assert wrong == {}
+
+
+def test_the_admins_own_door_leads_to_the_one_door() -> None:
+    assert Client().get("/admin/login/")["Location"] == "/login/"
+    assert Client().get("/admin/logout/")["Location"] == "/login/"
