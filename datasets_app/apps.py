@@ -8,7 +8,9 @@ class DatasetsAppConfig(AppConfig):
 
     def ready(self) -> None:
         from agents_app import effects, pools
-        from datasets_app import agent_effects, labeling_erasure, reask, snapshots, tasks
+        from datasets_app import tasks
+        from datasets_app.labels import agent_effects, reask, snapshots
+        from datasets_app.labels import erasure as labeling_erasure
 
         effects.register(agent_effects.of_retiring)
         pools.on_merge.append(tasks.recompose_after_merge)

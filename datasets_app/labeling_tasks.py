@@ -1,8 +1,9 @@
 """Jobs of labeling, run by the `default` cluster: keys only go in, and each goes on where an earlier one was interrupted."""
 
 from agents_app.models import Agent
-from datasets_app import bulk, prelabel_run, reask
+from datasets_app.labels import bulk, reask
 from datasets_app.models import BulkChange
+from datasets_app.prelabeling import run as prelabel_run
 
 
 def bulk_change(change_id: int) -> int:

@@ -6,7 +6,8 @@ from django.db import transaction
 from django_q.tasks import async_task
 
 from agents_app.models import Pool
-from datasets_app import gold, imports, queue, uploads
+from datasets_app.files import imports, uploads
+from datasets_app.labels import disagreement, gold, queue
 from datasets_app.models import Gold
 
 log = logging.getLogger(__name__)
@@ -32,15 +33,21 @@ def read_upload(import_id: int) -> str:
 def recompose_pool(pool_id: int) -> int:
     """Compose a pool's gold anew, as after a merge of its agents; returns how many queries changed."""
     pool = Pool.objects.filter(pk=pool_id).first()
-    return gold.recompose_pool(pool) if pool is not None else 0
+    return _resolve_merges(pool) if pool is not None else 0
 
 
 def recompose_after_merge(pool: Pool) -> None:
-    """Bring a pool's gold in line with its merged agents: at once where it is small, by a worker where it is not."""
+    """Bring a pool's gold and disagreements in line with its merged agents: at once where it is small, by a worker where it is not."""
     if Gold.objects.filter(query__dataset__pool=pool)[: AT_ONCE + 1].count() <= AT_ONCE:
-        gold.recompose_pool(pool)
+        _resolve_merges(pool)
         return
     key = pool.pk
     transaction.on_commit(
         lambda: async_task("datasets_app.tasks.recompose_pool", key, q_options={"cluster": "default"})
     )
+
+
+def _resolve_merges(pool: Pool) -> int:
+    changed = gold.recompose_pool(pool)
+    disagreement.measure_pool(pool)
+    return changed

@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Agent
 from datasets_app.models import GoldAgent, Label, Query, QueueItem, Split
+from routerweb import parameters
 
 
 class AgentFilter(admin.SimpleListFilter):
@@ -21,10 +22,10 @@ class AgentFilter(admin.SimpleListFilter):
         return [(str(agent.pk), f"{agent.pool.name}: {agent}" if several else str(agent)) for agent in agents]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Query]) -> QuerySet[Query]:
-        value = self.value()
-        if not value or not value.isdecimal():
+        agent = parameters.key(self.value())
+        if agent is None:
             return queryset
-        return queryset.filter(Exists(GoldAgent.objects.filter(gold__query=OuterRef("pk"), agent=int(value))))
+        return queryset.filter(Exists(GoldAgent.objects.filter(gold__query=OuterRef("pk"), agent=agent)))
 
 
 class SourceFilter(admin.SimpleListFilter):

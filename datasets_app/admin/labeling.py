@@ -14,8 +14,9 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from agents_app.models import Pool
-from datasets_app import bulk, prelabel
+from datasets_app.labels import bulk
 from datasets_app.models import PrelabelJob, Query
+from datasets_app.prelabeling import jobs as prelabel
 
 IN_AN_ADDRESS = 500  # more chosen queries than this do not fit into a link
 

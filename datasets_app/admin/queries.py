@@ -5,7 +5,7 @@ from typing import Any, cast
 from django.contrib import admin, messages
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
-from django.http import HttpRequest, StreamingHttpResponse
+from django.http import FileResponse, HttpRequest
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _t
@@ -14,7 +14,6 @@ from django.utils.translation import ngettext
 
 from agents_app.models import Pool
 from agents_app.templatetags.routerweb import ago, state
-from datasets_app import exports, snapshots, splits
 from datasets_app.admin import labeling
 from datasets_app.admin.filters import (
     AgentFilter,
@@ -25,6 +24,8 @@ from datasets_app.admin.filters import (
     SplitFilter,
 )
 from datasets_app.admin.history import NOTHING, HistoryAdmin, HistoryInline, asked_chips, chips, chips_of, excerpt
+from datasets_app.files import exports
+from datasets_app.labels import snapshots, splits
 from datasets_app.models import (
     Gold,
     Label,
@@ -32,6 +33,7 @@ from datasets_app.models import (
     Split,
     SplitGroup,
 )
+from routerweb.downloads import download
 
 
 class LabelInline(HistoryInline):
@@ -142,13 +144,10 @@ class QueryAdmin(HistoryAdmin):
         return ago(query.updated_at)
 
     @admin.action(description=_("Export as JSONL"), permissions=["curate"])
-    def export_selected(self, request: HttpRequest, queryset: QuerySet[Query]) -> StreamingHttpResponse:
+    def export_selected(self, request: HttpRequest, queryset: QuerySet[Query]) -> FileResponse:
         chosen = Query.objects.filter(pk__in=queryset.order_by().values("pk"), erased_at__isnull=True)
-        return StreamingHttpResponse(
-            exports.encode(exports.rows(chosen), "jsonl"),
-            content_type=exports.CONTENT_TYPES["jsonl"],
-            headers={"Content-Disposition": 'attachment; filename="queries.jsonl"', "Cache-Control": "no-store"},
-        )
+        pieces = exports.encode(exports.rows(chosen), "jsonl")
+        return download(pieces, exports.CONTENT_TYPES["jsonl"], "queries.jsonl")
 
     @admin.action(description=_("Take a snapshot of their pool"), permissions=["curate"])
     def take_snapshot(self, request: HttpRequest, queryset: QuerySet[Query]) -> None:

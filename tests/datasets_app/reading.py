@@ -4,7 +4,7 @@ import io
 import json
 from typing import Any
 
-from datasets_app import imports
+from datasets_app.files import imports
 from datasets_app.models import Dataset, Import
 
 ALL = [0, 1, 2, 3]

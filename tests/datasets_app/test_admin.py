@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents_app.models import Pool
-from datasets_app import labels, snapshots
+from datasets_app.labels import labels, snapshots
 from datasets_app.models import (
     Dataset,
     Gold,

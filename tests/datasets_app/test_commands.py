@@ -11,7 +11,7 @@ import pytest
 from django.core.management import CommandError, call_command, get_commands, load_command_class
 
 from agents_app.models import Agent, Pool
-from datasets_app import labels, snapshots
+from datasets_app.labels import labels, snapshots
 from datasets_app.models import Dataset, Import, Label, Query, QueueItem
 
 ALL = [0, 1, 2, 3]
@@ -64,6 +64,12 @@ def test_load_pool_makes_the_whole_pool(folder: Path) -> None:
     assert err == "test.jsonl:2, required_agents: unknown agent 1: not an id, name or code of this pool (bad)\n" or (
         "test.jsonl:2, required_agents: unknown agent 1" in err
     )
+
+
+@pytest.mark.django_db
+def test_load_pool_makes_the_slug_from_the_name(folder: Path) -> None:
+    run("load_pool", str(folder), name="Customer support")
+    assert Pool.objects.get().slug == "customer-support"
 
 
 @pytest.mark.django_db
@@ -196,7 +202,7 @@ def test_export_labels_as_a_folder(labeled: Query, tmp_path: Path) -> None:
 
 
 def test_a_failed_export_leaves_the_old_file(labeled: Query, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from datasets_app import exports
+    from datasets_app.files import exports
 
     path = tmp_path / "out.jsonl"
     path.write_text("old")
@@ -244,3 +250,12 @@ def test_a_deleted_query_is_in_no_figure(labeled: Query, tmp_path: Path) -> None
     snapshots.erase(labeled)
     out, _err = run("dataset_stats", pool="support")
     assert "0 queries, 0 with gold" in out
+
+
+def test_a_text_file_of_json_objects_is_not_taken_for_texts(pool: Pool, tmp_path: Path) -> None:
+    path = tmp_path / "tickets.txt"
+    path.write_text('{"text": "one"}\n')
+    with pytest.raises(CommandError, match="Say --format jsonl"):
+        call_command("import_queries", str(path), "--pool", pool.slug, "--format", "txt")
+    call_command("import_queries", str(path), "--pool", pool.slug)
+    assert Query.objects.get().text == "one"

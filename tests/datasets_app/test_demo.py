@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from datasets_app.demo import generate
-from training_app.engine.data import group_key
+from training_app.engine.data.examples import group_key
 
 pytestmark = pytest.mark.any_database
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -9,8 +10,10 @@ from django.contrib.auth.models import User
 
 from agents_app import pools
 from agents_app.models import Agent, Pool
-from datasets_app import gold, labels, tasks
-from datasets_app.models import Gold, GoldAgent, Label, Query
+from datasets_app import tasks
+from datasets_app.labels import gold, labels, voices
+from datasets_app.labels.voices import Merge
+from datasets_app.models import Draft, Gold, GoldAgent, Label, Query
 
 
 @dataclass
@@ -21,6 +24,12 @@ class Said:
     asked: list[int]
     unsure: bool = False
     provenance: dict[str, Any] = field(default_factory=dict)
+    created_at: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+
+    @property
+    def author_id(self) -> int:
+        """Each statement of a person is another person's."""
+        return self.pk
 
 
 ALL = [0, 1, 2, 3]
@@ -135,14 +144,16 @@ def test_an_llm_fallback_never_counts() -> None:
     ],
 )
 def test_merged_agents_resolve(required: list[int], asked: list[int], expected: dict[int, bool]) -> None:
-    assert gold.answers(Said(1, "human", required, asked), {2: 1}) == expected
+    assert voices.answers([Said(1, "human", required, asked)], {2: Merge(1)}) == expected
 
 
 def test_a_chain_of_merges_is_followed_to_its_end(pool: Pool) -> None:
     by_number = {agent.number: agent for agent in pool.agents.all()}
     Agent.objects.filter(pk=by_number[0].pk).update(state="retired", merged_into=by_number[1])
     Agent.objects.filter(pk=by_number[1].pk).update(state="retired", merged_into=by_number[2])
-    assert gold.merges([pool.pk]) == {pool.pk: {0: 2, 1: 2}}
+    steps = voices.merges([pool.pk])[pool.pk]
+    assert {agent: step.into for agent, step in steps.items()} == {0: 1, 1: 2}
+    assert [voices.end_of(agent, steps) for agent in range(4)] == [2, 2, 2, 3]
 
 
 def test_stored_gold_follows_the_labels(query: Query, person: Callable[..., User]) -> None:
@@ -166,8 +177,8 @@ def test_gold_goes_when_its_last_label_goes(query: Query) -> None:
     assert not GoldAgent.objects.exists()
 
 
-def test_a_draft_stays_a_draft_until_there_is_a_label(query: Query) -> None:
-    Query.objects.update(state="draft")
+def test_a_draft_stays_a_draft_until_there_is_a_label(query: Query, person: Callable[..., User]) -> None:
+    Draft.objects.create(query=query, person=person("ana"))
     gold.recompose([query.pk])
     query.refresh_from_db()
     assert query.state == "draft"

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from datasets_app import imports
+from datasets_app.files import imports
 from datasets_app.models import Dataset, Gold, Import, ImportChunk, ImportProblem, Label, Query
 from tests.datasets_app.reading import counts, jsonl, read
+from tests.silence import silence
 
 
 class BreaksOff(io.BytesIO):
@@ -117,14 +118,15 @@ def test_a_queued_import_is_cancelled_at_once(dataset: Dataset) -> None:
 def dead(dataset: Dataset, **options: Any) -> Import:
     upload = imports.claim(queued(dataset, b"", **options).pk)
     assert upload is not None
-    Import.objects.filter(pk=upload.pk).update(heartbeat_at=timezone.now() - timedelta(hours=1))
+    silence(Import.objects.filter(pk=upload.pk))
     return upload
 
 
 @pytest.fixture
 def handed_on(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
-    monkeypatch.setattr(imports, "enqueue", lambda upload: found.append(upload.pk))
+    monkeypatch.setattr(imports, "_send", found.append)
+    monkeypatch.setattr("agents_app.jobs.transaction.on_commit", lambda act: act())
     return found
 
 
@@ -154,7 +156,7 @@ def test_one_whose_message_was_lost_is_handed_over_again(dataset: Dataset, hande
     assert handed_on == [upload.pk]
     assert imports.enqueue_lost_imports() == 0, "it has another minute"
     assert imports.claim(upload.pk) is not None
-    Import.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=2))
+    Import.objects.update(delivered_at=timezone.now() - timedelta(minutes=2))
     assert imports.enqueue_lost_imports() == 0
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from datasets_app import exports, imports
+from datasets_app.files import exports, imports
 from datasets_app.models import Dataset, Query
 
 

@@ -9,10 +9,11 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents_app.models import Agent, Pool
-from datasets_app import imports, labels, queries, queue, snapshots
+from datasets_app.files import imports
+from datasets_app.labels import labels, places, queries, queue, snapshots
 from datasets_app.models import Dataset, Gold, Import, Label, Query, QueueItem, SplitGroup
 from tests.datasets_app.reading import ALL, counts, jsonl, read
-from training_app.engine.files import MAX_TEXT
+from training_app.engine.data.file_rows import MAX_TEXT
 
 
 def stored() -> dict[str, list[Any]]:
@@ -173,7 +174,7 @@ def test_what_an_import_says_against_the_llm_is_asked_first_where_the_queue_asks
     labels.record(said[3], source="llm", required=[2], asked=ALL)
     queue.fill(dataset.pool)
     read(dataset, jsonl(*({"text": f"query {n}", "required_agents": [0]} for n in range(6))))
-    queue.send(Query.objects.all(), dataset.pool)
+    places.send(Query.objects.all(), dataset.pool)
     first = QueueItem.objects.order_by("rank").first()
     assert first is not None
     assert (first.query_id, first.llm_disagreement) == (said[3].pk, 1.0)
@@ -297,9 +298,9 @@ def test_adding_queries_finds_those_that_are_there(dataset: Dataset) -> None:
     assert first[0] == first[1]
     assert new == {first[0].pk}
     second, new = queries.find_or_add(dataset, [queries.NewQuery("ONE", split="val"), queries.NewQuery("two")], "test")
-    assert second[0] == first[0]
+    assert second[0].pk == first[0].pk
     assert new == {second[1].pk}
-    assert second[0].group.split == "val"
+    assert second[0].split == "val"
     assert Query.objects.get(pk=first[0].pk).group.split == "val"
 
 

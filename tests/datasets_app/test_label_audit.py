@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management import call_command
 
 from agents_app.models import AuditEntry, Pool
-from datasets_app import labels
+from datasets_app.labels import labels
 from datasets_app.models import Import, Query
 
 

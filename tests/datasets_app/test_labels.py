@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
-from datasets_app import labels
+from datasets_app.labels import labels
 from datasets_app.models import Gold, Label, Query
 
 ALL = [0, 1, 2, 3]
@@ -53,11 +53,18 @@ def test_sources_do_not_supersede_each_other(query: Query, person: Callable[...,
     assert Label.objects.count() == 5
 
 
-def test_extending_keeps_the_old_answers(query: Query, person: Callable[..., User]) -> None:
+def test_a_partial_label_stands_beside_what_was_said(query: Query, person: Callable[..., User]) -> None:
     ana = person("ana")
-    labels.record(query, source="human", author=ana, required=[0, 1], asked=[0, 1, 2])
-    label = labels.record(query, source="human", author=ana, required=[3], asked=[1, 3], extend=True)
-    assert (label.required, label.asked) == ([0, 3], ALL)
+    whole = labels.record(query, source="human", author=ana, required=[0, 1], asked=[0, 1, 2])
+    label = labels.record(query, source="human", author=ana, required=[3], asked=[1, 3], partial=True)
+    assert (label.required, label.asked) == ([3], [1, 3])
+    assert list(Label.objects.current()) == [whole, label]
+    gold = Gold.objects.get(query=query)
+    assert (gold.required, gold.asked) == ([0, 3], ALL), "for each agent the latest speaks"
+    again = labels.record(query, source="human", author=ana, required=[1], asked=[1, 3], partial=True)
+    assert list(Label.objects.current()) == [whole, again], "what it repeats it supersedes"
+    last = labels.record(query, source="human", author=ana, required=[], asked=[2])
+    assert list(Label.objects.current()) == [last], "a whole one supersedes everything"
 
 
 def test_withdrawing_restores_what_was_superseded(query: Query, person: Callable[..., User]) -> None:
@@ -71,7 +78,7 @@ def test_withdrawing_restores_what_was_superseded(query: Query, person: Callable
     assert second.superseded_at is not None
     assert second.superseded_by is None
     assert second.provenance == {"withdrawn_by": "ana", "restored": first.pk}
-    with pytest.raises(labels.LabelError, match="not current any more"):
+    with pytest.raises(labels.LabelError, match="taken back already"):
         labels.withdraw(second, ana)
 
 

@@ -12,9 +12,10 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents_app.models import Agent, Pool
-from datasets_app import exports, imports, labels, snapshots
+from datasets_app.files import exports, imports
+from datasets_app.labels import labels, snapshots
 from datasets_app.models import Dataset, Query
-from training_app.engine.files import read_folder
+from training_app.engine.data.folders import read_folder
 
 ALL = [0, 1, 2, 3]
 

@@ -9,9 +9,9 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from agents_app.models import Agent, Pool
-from datasets_app import labels, snapshots
+from datasets_app.labels import labels, snapshots
 from datasets_app.models import ImportProblem, Label, Query, Snapshot, SnapshotContent
-from training_app.engine.data import Example
+from training_app.engine.data.examples import Example
 
 ALL = [0, 1, 2, 3]
 
@@ -144,7 +144,7 @@ def test_llm_labels_train_where_they_are_let_and_never_judge(pool: Pool, add_que
         "partly": "train",
     }
     assert (found["partly"].required, found["partly"].asked) == ({0, 1}, None)
-    assert Query.objects.get(text="loose").group.split == ""
+    assert Query.objects.get(text="loose").group.split == "train", "a split that was used is for ever"
 
 
 def test_nothing_to_copy_is_said(pool: Pool, query: Query) -> None:
@@ -198,3 +198,19 @@ def test_the_database_holds_numbers_and_digests_apart(pool: Pool) -> None:
     for number, digest in ((1, "b" * 64), (2, "a" * 64)):
         with pytest.raises(IntegrityError), transaction.atomic():
             Snapshot.objects.create(number=number, digest=digest, **values)
+
+
+def test_texts_without_labels_are_those_of_a_moment(
+    pool: Pool, three: list[Query], add_query: Callable[..., Query]
+) -> None:
+    """Never those of validation and test, nor what came later or has gone."""
+    add_query("four", "train")
+    add_query("five", "")
+    add_query("six", "val")
+    gone = add_query("seven", "")
+    gone.deleted_at = timezone.now()
+    gone.save()
+    moment = timezone.now()
+    add_query("eight", "")
+    assert sorted(snapshots.unlabeled(pool, moment, 10)) == ["five", "four"]
+    assert snapshots.unlabeled(pool, moment, 1) == ["five"]

@@ -8,7 +8,7 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from agents_app.models import Pool
-from datasets_app import labels, splits
+from datasets_app.labels import labels, snapshots, splits
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash
 
 ALL = [0, 1, 2, 3]
@@ -122,3 +122,19 @@ def test_the_database_refuses_an_unknown_split_and_a_second_group(pool: Pool) ->
     SplitGroup.objects.create(pool=pool, key="a")
     with pytest.raises(IntegrityError), transaction.atomic():
         SplitGroup.objects.create(pool=pool, key="a")
+
+
+def test_what_all_came_as_training_queries_can_be_divided_until_a_run_has_used_it(
+    pool: Pool, add_query: Callable[..., Query]
+) -> None:
+    gold(add_query, range(100))
+    SplitGroup.objects.filter(pool=pool).update(split="train")
+    assert splits.assign(pool) == {"train": 0, "val": 0, "test": 0}
+    assert splits.divide_training(pool) == {"train": 70, "val": 15, "test": 15}
+    with pytest.raises(splits.SplitError, match="validation queries already"):
+        splits.divide_training(pool)
+    SplitGroup.objects.filter(pool=pool).update(split="train")
+    snapshots.take(pool)
+    with pytest.raises(splits.SplitError, match="so they stay"):
+        splits.divide_training(pool)
+    assert set(by_text(pool).values()) == {"train"}

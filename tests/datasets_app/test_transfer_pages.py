@@ -15,7 +15,9 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from agents_app.models import AuditEntry, Pool
-from datasets_app import imports, labels, tasks, uploads
+from datasets_app import tasks
+from datasets_app.files import imports, uploads
+from datasets_app.labels import labels
 from datasets_app.models import Dataset, Import, ImportChunk, ImportProblem, Query, QueueItem, Snapshot
 
 ALL = [0, 1, 2, 3]
@@ -174,7 +176,7 @@ def test_a_form_that_cannot_be_used_says_why(
 def test_stopping_and_going_on(reviewer: Client, dataset: Dataset, queued_jobs: list[Any]) -> None:
     failed = an_import(dataset, status="failed", error="the disk is gone")
     ImportChunk.objects.create(upload=failed, position=0, content=b"")
-    assert "Go on" in reviewer.get(reverse("import_detail", args=["support", failed.pk])).content.decode()
+    assert "Resume" in reviewer.get(reverse("import_detail", args=["support", failed.pk])).content.decode()
     reviewer.post(reverse("import_retry", args=["support", failed.pk]))
     failed.refresh_from_db()
     assert failed.status == "queued"
@@ -298,3 +300,16 @@ def test_lists_take_no_database_query_per_row(reviewer: Client, dataset: Dataset
     few = asked()
     add(range(2, 21))
     assert asked() == few
+
+
+def test_a_text_file_of_json_objects_is_not_taken_for_texts(
+    reviewer: Client, dataset: Dataset, queued_jobs: list[tuple[Any, ...]]
+) -> None:
+    content = b'{"text": "one", "required_agents": []}\n{"text": "two"}\n'
+    address = reverse("import", args=["support"])
+    refused = reviewer.post(address, {"file": a_file(content, "t.txt"), "dataset": "Tickets", "format": "txt"})
+    assert refused.status_code == 422
+    assert "Choose JSONL" in refused.content.decode()
+    assert not Import.objects.exists()
+    reviewer.post(address, {"file": a_file(content, "t.txt"), "dataset": "Tickets", "format": ""})
+    assert Import.objects.get().format == "jsonl"

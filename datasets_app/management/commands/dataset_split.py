@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from datasets_app import splits
+from datasets_app.labels import splits
 from datasets_app.management.console import pool_of
 from datasets_app.models import Query
 
@@ -27,6 +27,11 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--pool", required=True, help="the pool's slug")
         parser.add_argument("--ratios", default="70/15/15", help="train/val/test, in any unit (default: 70/15/15)")
+        parser.add_argument(
+            "--divide-training",
+            action="store_true",
+            help="split anew what came as training queries, in a pool without validation queries that no run has used",
+        )
         parser.add_argument("--seed", type=int, default=0, help="another seed, another draw (default: 0)")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -37,7 +42,11 @@ class Command(BaseCommand):
             raise CommandError(
                 f"--ratios: {options['ratios']!r} is not three shares; write train/val/test, for example 70/15/15"
             ) from None
-        counts = splits.assign(pool, shares, options["seed"])
+        give = splits.divide_training if options["divide_training"] else splits.assign
+        try:
+            counts = give(pool, shares, options["seed"])
+        except splits.SplitError as error:
+            raise CommandError(str(error)) from None
         told = ", ".join(f"{split} {count:,}" for split, count in counts.items())
         self.stdout.write(f"groups that got a split: {told}")
         waiting = Query.objects.filter(dataset__pool=pool, gold__isnull=True, deleted_at__isnull=True, group__split="")

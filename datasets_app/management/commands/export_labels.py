@@ -8,10 +8,10 @@ from typing import Any, BinaryIO
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from datasets_app import exports
+from datasets_app.files import exports
 from datasets_app.management.console import bar, dataset_named, pool_of
-from training_app.engine.data import Row
-from training_app.engine.files import FORMATS
+from training_app.engine.data.examples import Row
+from training_app.engine.data.files import FORMATS
 
 
 class Command(BaseCommand):

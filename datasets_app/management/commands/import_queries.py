@@ -4,10 +4,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from datasets_app import imports, queries, queue
+from datasets_app.files import imports
+from datasets_app.labels import queries, queue
 from datasets_app.management.console import ImportBar, existing_file, pool_of, tell
 from datasets_app.models import Split
-from training_app.engine.files import FORMATS
+from training_app.engine.data.files import FORMATS, holds_json
 
 
 class Command(BaseCommand):
@@ -32,6 +33,10 @@ class Command(BaseCommand):
             with path.open("rb") as stream:
                 head = stream.read(4_096)
                 stream.seek(0)
+                if options["format"] == "txt" and holds_json(head):
+                    raise CommandError(
+                        f"{path}: its lines are JSON objects, and as text each would be stored with its braces. Say --format jsonl."
+                    )
                 upload = imports.read_file(
                     queries.dataset_of(pool, options["dataset"]),
                     stream,

@@ -5,9 +5,10 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from datasets_app import prelabel, prelabel_run
 from datasets_app.management.console import bar, dataset_named, pool_of
 from datasets_app.models import PrelabelJob
+from datasets_app.prelabeling import jobs as prelabel
+from datasets_app.prelabeling import run as prelabel_run
 
 
 class Command(BaseCommand):
@@ -15,7 +16,7 @@ class Command(BaseCommand):
         "Ask an LLM which agents each query needs; its answers are suggestions for labelers. Any server of POST /chat/completions "
         "will do; the key stands in LLM_API_KEY. Without --resume, asks about the queries without gold that no LLM has labeled. "
         "Ctrl-C pauses; --resume ID goes on without paying twice. "
-        "Example: python manage.py label --pool support --base-url http://127.0.0.1:11434/v1 --model llama3.1 --concurrency 4"
+        "Example: python manage.py label --pool support --base-url https://api.openai.com/v1 --model gpt-4.1-mini --concurrency 4"
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

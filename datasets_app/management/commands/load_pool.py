@@ -8,10 +8,11 @@ from django.utils.text import slugify
 
 from agents_app import pools
 from agents_app.models import Pool
-from datasets_app import imports, queries, queue
+from datasets_app.files import imports
+from datasets_app.labels import queries, queue
 from datasets_app.management.console import ImportBar, tell
-from training_app.engine.data import DataError
-from training_app.engine.files import read_agents
+from training_app.engine.data.examples import DataError
+from training_app.engine.data.folders import read_agents
 
 
 class Command(BaseCommand):
@@ -23,7 +24,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("directory", metavar="DIR", help="the folder")
-        parser.add_argument("--slug", help="the pool's name in URLs and commands (default: the folder's name)")
+        parser.add_argument("--slug", help="the pool's name in URLs and commands (default: made from the name)")
         parser.add_argument("--name", help="the pool's name on screen, for a new pool (default: the folder's name)")
         parser.add_argument("--dataset", default="", help="the dataset for the queries (default: the pool's first)")
 
@@ -32,7 +33,7 @@ class Command(BaseCommand):
         if not directory.is_dir():
             raise CommandError(f"{directory} is not a folder")
         words = directory.resolve().name.replace("_", " ").replace("-", " ").strip() or "pool"
-        slug = options["slug"] or slugify(words) or "pool"
+        slug = options["slug"] or slugify(options["name"] or words) or slugify(words) or "pool"
         if slug != slugify(slug, allow_unicode=False) and not slug.replace("_", "").isalnum():
             raise CommandError(f"--slug: {slug!r} may hold letters, digits, - and _ only")
         try:
@@ -69,3 +70,8 @@ class Command(BaseCommand):
             progress.close()
         queue.fill(pool)
         tell(self, uploads)
+        if (directory / "train.jsonl").is_file() and not (directory / "val.jsonl").is_file():
+            self.stdout.write(
+                "There is no val.jsonl, and a run needs validation queries. To set some of the training queries aside: "
+                f"python manage.py dataset_split --pool {pool.slug} --divide-training"
+            )

@@ -6,8 +6,8 @@ import pytest
 from django.contrib.auth.models import User
 
 from agents_app.models import Pool
-from datasets_app import queue
-from datasets_app.labeling import Choice
+from datasets_app.labels import queue
+from datasets_app.labels.labeling import Choice
 from datasets_app.models import Query, QueueSettings
 
 

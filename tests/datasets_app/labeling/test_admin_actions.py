@@ -5,7 +5,7 @@ from django.test import Client
 from django.urls import reverse
 
 from agents_app.models import AuditEntry
-from datasets_app import bulk, disagreement, labels, queue
+from datasets_app.labels import bulk, disagreement, labels, queue
 from datasets_app.models import BulkChange, Gold, Label, PrelabelJob, Query
 
 CHANGELIST = reverse("admin:datasets_app_query_changelist")

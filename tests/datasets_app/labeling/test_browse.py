@@ -9,8 +9,9 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from agents_app.models import AuditEntry
-from datasets_app import browse, bulk, labels, queue
+from datasets_app.labels import bulk, labels, places, queue
 from datasets_app.models import Assignment, BulkChange, Draft, Gold, Label, Query, QueueItem, SplitGroup
+from datasets_app.pages import browse
 
 
 def url(name, pool, *args):
@@ -96,7 +97,7 @@ def test_another_pools_queries_are_never_found(pool, known, client):
 
 def test_disagreement_orders_by_people_and_by_the_llm(pool, plain, known, person):
     queue.fill(pool)
-    from datasets_app import disagreement
+    from datasets_app.labels import disagreement
 
     labels.record(known[0], source="llm", required=[0, 1], asked=range(4))
     disagreement.measure([query.pk for query in known])
@@ -213,18 +214,18 @@ def test_a_change_that_was_interrupted_is_gone_on_with(pool, plain, add_query, r
     assert Label.objects.count() == 10
 
 
-def places(pool):
+def wanted_of(pool):
     return dict(QueueItem.objects.filter(pool=pool).values_list("query_id", "needed"))
 
 
 def test_sending_to_the_queue_is_counted_and_undone_as_one(client, pool, plain, known, rita, person):
     queue.fill(pool)
     queue.finish(queue.open_item(known[4], person("cora"), pool))  # had all the answers that it was to have
-    before = places(pool)
+    before = wanted_of(pool)
     chosen = browse.search(pool, "").queries
     seen = bulk.preview(chosen, bulk.SEND, None)
     assert (seen.found, seen.changes) == (6, 3), "0 and 1 are gold, 4 is answered; the others wait already"
-    assert places(pool) == before, "a look changes nothing"
+    assert wanted_of(pool) == before, "a look changes nothing"
     html = client.post(url("bulk_apply", pool), {"q": "", "all": "1", "action": "send"}, follow=True).content.decode()
     assert "3 queries wait for labelers." in html
     change = BulkChange.objects.get()
@@ -233,7 +234,7 @@ def test_sending_to_the_queue_is_counted_and_undone_as_one(client, pool, plain, 
     queue.finish(queue.open_item(known[0], person("dora"), pool))
     html = client.post(url("bulk_undo", pool, change.pk), follow=True).content.decode()
     assert "3 queries are as they were." in html
-    assert places(pool) == before
+    assert wanted_of(pool) == before
     assert Assignment.objects.filter(person__username="dora", state="done").exists(), "an answer that came since stays"
     assert AuditEntry.objects.filter(action="queries.sent").count() == 1
 
@@ -245,9 +246,9 @@ def test_what_was_sent_once_more_stays_asked_when_the_first_sending_is_undone(po
     queue.finish(queue.open_item(known[0], person("cora"), pool))
     second = bulk.apply(pool, one, bulk.SEND, None, author=rita)
     assert bulk.undo(first, rita) == 0
-    assert queue.unasked(one).count() == 0
+    assert places.unasked(one).count() == 0
     assert bulk.undo(second, rita) == 1
-    assert queue.unasked(one).count() == 1
+    assert places.unasked(one).count() == 1
 
 
 def test_queries_that_nobody_queued_yet_are_not_counted_as_sent(pool, plain, known, rita):
@@ -258,7 +259,7 @@ def test_queries_that_nobody_queued_yet_are_not_counted_as_sent(pool, plain, kno
 
 
 def test_a_change_that_a_worker_made_is_undone_from_the_list(client, pool, plain, known, rita, monkeypatch):
-    from datasets_app import browse_views
+    from datasets_app.pages import browse_views
 
     monkeypatch.setattr(browse_views, "AT_ONCE", 1)
     client.post(url("bulk_apply", pool), {"q": "", "all": "1", "action": "add", "agent": "3"})

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from datasets_app import disagreement, labels, orders, queue, suggestions
+from datasets_app.labels import disagreement, labels, orders, queue, suggestions
 from datasets_app.models import QueueItem, QueueSettings
 
 Order = QueueSettings.Order

@@ -12,15 +12,19 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.db import connections
 from django.utils import timezone
 from django_q.models import OrmQ
 
-from datasets_app import labels, prelabel, prelabel_run, prompts, suggestions
-from datasets_app.models import Dataset, Label, LlmAnswer, PrelabelItem, PrelabelJob, Query
+from agents_app import outbound
+from datasets_app.labels import labels, suggestions
+from datasets_app.models import Dataset, Label, LlmAnswer, PrelabelItem, PrelabelJob, PromptTemplate, Query
+from datasets_app.prelabeling import jobs as prelabel
+from datasets_app.prelabeling import prompts
+from datasets_app.prelabeling import run as prelabel_run
 from tests.llm_server import FAULTS, Server
+from tests.silence import silence
 from training_app.engine import llm
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -151,7 +155,7 @@ def test_a_bad_key_stops_the_job_at_once_with_the_reason(texts, make, server):
 
 
 def test_a_server_that_is_away_ends_the_job_and_going_on_asks_the_rest(pool, texts, make, monkeypatch):
-    monkeypatch.setattr("training_app.engine.llm.Client._wait", lambda self, attempt, asked: None)
+    monkeypatch.setattr("training_app.engine.llm.Client._wait", lambda self, attempt, asked, reason: None)
     with Server() as gone:
         url = gone.url
     job = prelabel.create(pool, prelabel.unlabeled(pool), base_url=url, model="m", concurrency=1)
@@ -239,8 +243,7 @@ def test_a_dead_job_is_noticed(texts, make):
     job = make()
     prelabel.claim(job.pk)
     assert prelabel.fail_dead_jobs() == 0
-    silent = timezone.now() - timezone.timedelta(seconds=settings.DEAD_AFTER_SECONDS + 1)
-    PrelabelJob.objects.update(heartbeat_at=silent)
+    silence(PrelabelJob.objects.all())
     assert prelabel.fail_dead_jobs() == 1
     assert prelabel.resume(job, now=False)
 
@@ -256,15 +259,15 @@ def test_a_job_whose_message_was_lost_is_handed_over_again(texts, make, django_c
     OrmQ.objects.all().delete()
     assert handed() == 0, "it may be on its way"
     long_ago = timezone.now() - timezone.timedelta(seconds=prelabel.LOST_AFTER_SECONDS + 1)
-    PrelabelJob.objects.update(heartbeat_at=long_ago)
+    PrelabelJob.objects.update(delivered_at=long_ago)
     assert handed() == 1
     assert handed() == 0
     assert OrmQ.objects.count() == 1
-    PrelabelJob.objects.update(heartbeat_at=long_ago)
+    PrelabelJob.objects.update(delivered_at=long_ago)
     assert handed() == 0, "its message waits in the queue"
     OrmQ.objects.all().delete()
     assert done(job).status == "done"
-    PrelabelJob.objects.update(heartbeat_at=long_ago)
+    PrelabelJob.objects.update(delivered_at=long_ago)
     assert handed() == 0
 
 
@@ -272,9 +275,53 @@ def test_the_key_goes_to_the_configured_server_alone(pool, texts, settings):
     settings.LLM_API_KEY, settings.LLM_BASE_URL = "secret", "https://llm.example.com/v1"
     job = prelabel.create(pool, prelabel.unlabeled(pool), base_url="https://llm.example.com/v1", model="m")
     assert prelabel.key_for(job) == "secret"
-    for elsewhere in ("https://evil.example.com/v1", "http://llm.example.com/v1", "https://llm.example.com:8443/v1"):
+    job.base_url = "https://LLM.example.com:443/v1/"
+    assert prelabel.key_for(job) == "secret"
+    for elsewhere in (
+        "https://evil.example.com/v1", "http://llm.example.com/v1", "https://llm.example.com:8443/v1",
+        "https://llm.example.com/", "https://llm.example.com/v1/../public", "https://llm.example.com/v1?to=me",
+        "https://llm.example.com@evil.example.com/v1",
+    ):  # fmt: skip
         job.base_url = elsewhere
         assert prelabel.key_for(job) == ""
+
+
+@pytest.mark.parametrize(
+    "address", ["http://10.0.0.1/v1", "https://10.0.0.1/v1", "https://[64:ff9b::a00:1]/v1", "http://169.254.169.254/latest", "ftp://x/"]
+)  # fmt: skip
+def test_no_job_is_made_about_a_server_inside(pool, texts, settings, address):
+    settings.INTERNAL_HOSTS = ()
+    with pytest.raises(prelabel.PrelabelError):
+        prelabel.create(pool, prelabel.unlabeled(pool), base_url=address, model="m")
+
+
+def test_a_job_of_before_calls_no_server_inside_and_tells_nothing_of_it(pool, texts, server, settings):
+    job = prelabel.create(pool, prelabel.unlabeled(pool), base_url=server.url, model="m")
+    settings.INTERNAL_HOSTS = ()
+    ended = done(job)
+    assert not server.asked
+    assert "INTERNAL_HOSTS" in ended.error
+
+
+def test_the_servers_words_stand_in_a_job_where_it_is_listed_alone(pool, texts, server, settings, monkeypatch):
+    server.refuse_key = True
+    job = prelabel.create(pool, prelabel.unlabeled(pool), base_url=server.url, model="m")
+    listed = done(job).error
+    monkeypatch.setattr(outbound, "listed", lambda host, port: False)
+    monkeypatch.setattr(outbound, "public", lambda address: True)
+    monkeypatch.setattr(outbound, "check_url", lambda url, plain=False: outbound.urlsplit(url))
+    prelabel.resume(job)
+    assert done(job).error == "the server refused the key (401)"
+    assert listed.startswith("the server refused the key (401): ")
+
+
+def test_a_prompt_that_cannot_be_drawn_is_told_before_anything_is_asked(pool, texts, server):
+    PromptTemplate.objects.create(pool=pool, version=7, text="{% now 'Y' %} {{ pool }}")
+    for make in (prelabel.estimate, prelabel.create):
+        options = {"base_url": server.url, "model": "m"} if make is prelabel.create else {}
+        with pytest.raises(prelabel.PrelabelError, match="The prompt cannot be used: Line 1"):
+            make(pool, prelabel.unlabeled(pool), **options)
+    assert not PrelabelJob.objects.exists()
 
 
 def test_the_estimate_is_near_what_the_prompt_weighs(pool, texts):
@@ -340,7 +387,7 @@ def killed(pool, add_query, make, server):
             "import django; django.setup()\n"
             "from django.db import connections\n"
             f"connections['default'].settings_dict['NAME'] = {name!r}\n"
-            "from datasets_app import prelabel_run\n"
+            "from datasets_app.prelabeling import run as prelabel_run\n"
             f"prelabel_run.run({job.pk}, api_key='secret')\n"
         )
         environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings"}
@@ -355,8 +402,7 @@ def killed(pool, add_query, make, server):
             worker.send_signal(signal.SIGKILL)
             worker.wait()
         assert sum(server.charged.values()) < queries, "killed in the middle"
-        silent = timezone.now() - timezone.timedelta(seconds=settings.DEAD_AFTER_SECONDS + 1)
-        PrelabelJob.objects.update(heartbeat_at=silent)
+        silence(PrelabelJob.objects.all())
         assert prelabel.fail_dead_jobs() == 1
         assert prelabel.resume(job, now=False)
         return done(job)

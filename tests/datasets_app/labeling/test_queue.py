@@ -11,14 +11,15 @@ from django.db import OperationalError, connections
 from django.utils import timezone
 
 from agents_app.models import Agent, Pool
-from datasets_app import labeling, queue
-from datasets_app.labeling import Choice
+from datasets_app.labels import labeling, orders, places, queue
+from datasets_app.labels.labeling import Choice
 from datasets_app.models import (
     Assignment,
     Dataset,
     Label,
     Query,
     QueueItem,
+    QueueSettings,
     SplitGroup,
     group_hash,
     text_hash,
@@ -131,11 +132,11 @@ def test_another_seed_is_another_order_and_the_same_lots():
 
 
 def test_queries_that_came_with_their_gold_are_asked_about_only_when_sent(pool, plain, queries, person):
-    from datasets_app import labels
+    from datasets_app.labels import labels
 
     labels.record(queries[0], source="import", required=[1], asked=[0, 1, 2, 3])
     assert len(queue.take(pool, person("ana"), count=9)) == 5
-    assert queue.send(Query.objects.filter(pk=queries[0].pk), pool) == 1
+    assert places.send(Query.objects.filter(pk=queries[0].pk), pool) == 1
     assert queue.left(pool) == 1
     assert queue.take(pool, person("ben"))[0].item.query == queries[0]
 
@@ -145,8 +146,8 @@ def test_a_query_that_is_answered_and_sent_again_wants_one_answer_more(pool, pla
     lease = queue.take(pool, ana)[0]
     labeling.submit(lease, choose(0), key="k", base=0)
     sent = Query.objects.filter(pk=lease.item.query_id)
-    assert queue.send(sent, pool) == 1
-    assert queue.send(sent, pool) == 0, "it waits already"
+    assert places.send(sent, pool) == 1
+    assert places.send(sent, pool) == 0, "it waits already"
     queue.resize(plain)
     assert queue.take(pool, ben)[0].item_id == lease.item_id, "settings that are saved again leave what was sent"
 
@@ -166,6 +167,31 @@ def test_the_evaluation_sample_is_drawn_at_random_whatever_the_order(pool, plain
     oldest = {query.pk for query in made[:20]}
     assert len(line) >= 4
     assert any(lease.item.query_id not in oldest for lease in line)
+
+
+def test_the_evaluation_sample_is_as_hard_as_the_pool(pool, plain, add_query, person):
+    """By uncertainty the hard fifth comes first; what is marked for evaluation holds no more of it than the pool does."""
+    made = [add_query(f"text {n}") for n in range(400)]
+    queue.fill(pool, everything=True)
+    hard = {query.pk for query in made[::5]}
+    plain.order, plain.evaluation_share, plain.overlap_share = QueueSettings.Order.UNCERTAINTY, 0.3, 0.0
+    plain.save()
+    for item in QueueItem.objects.filter(pool=pool):
+        QueueItem.objects.filter(pk=item.pk).update(uncertainty=0.9 if item.query_id in hard else 0.1)
+    orders.arrange(plain)
+    taken = queue.take(pool, person("ana"), count=100)
+    drawn = [lease.item.query_id in hard for lease in taken if lease.drawn]
+    chosen = [lease.item.query_id in hard for lease in taken if not lease.drawn]
+    assert len(drawn) == 30
+    assert sum(drawn) <= 11  # six are to be expected; 12 or more come in one of a hundred
+    assert sum(chosen) >= 50  # nearly all that is hard and outside the sample
+
+
+def test_what_somebody_opens_is_no_random_sample(pool, plain, add_query, person):
+    query = add_query("of my choice")
+    plain.evaluation_share = 1.0
+    plain.save()
+    assert not queue.open_item(query, person("ana"), pool).drawn
 
 
 # ------------------------------------------------------------------------------------------------- twenty people at once

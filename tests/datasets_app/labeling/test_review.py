@@ -5,9 +5,11 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from datasets_app import adjudication, agreement, disagreement, labels, queue
-from datasets_app.agreement import alpha, alpha_of_agent, alpha_of_sets
-from datasets_app.models import Gold, Label, Query, QueueItem
+from datasets_app.labels import adjudication, agreement, disagreement, labels, queue
+from datasets_app.labels.agreement import alpha, alpha_of_agent, alpha_of_sets
+from datasets_app.models import Gold, Label, PrelabelJob, Query, QueueItem, QueueSettings
+from datasets_app.prelabeling import prompts
+from tests.llm_server import Server
 from training_app.engine import llm
 
 EVERY = range(4)
@@ -71,8 +73,7 @@ def test_alpha_of_a_textbook_example():
     assert figure.low < figure.value < figure.high
 
 
-def test_the_bootstrap_measures_the_same_thing_as_the_package():
-    """With every unit drawn exactly once the resampled α is the package's: checked on random data through a wide sample."""
+def test_the_interval_of_alpha_is_around_it_and_narrows():
     draw = np.random.default_rng(1)
     counts = np.zeros((400, 3))
     for row in counts:
@@ -83,6 +84,42 @@ def test_the_bootstrap_measures_the_same_thing_as_the_package():
     assert figure.low < figure.value < figure.high
     assert (figure.low + figure.high) / 2 == pytest.approx(figure.value, abs=0.02)
     assert figure.high - figure.low < 0.2
+    few = alpha(counts[:40], 1 - np.eye(3))
+    assert few.high - few.low > 2 * (figure.high - figure.low)
+
+
+def test_two_queries_that_agree_are_not_certainty():
+    figure = alpha_of_sets([[frozenset({1})] * 2, [frozenset({2})] * 2])
+    assert figure.value == 1
+    assert figure.low < 0.3
+
+
+def test_five_people_beside_the_llm_are_one_query_not_five():
+    """The same twenty queries with each answer five times over know no more than with each once."""
+    draw = np.random.default_rng(0)
+    units = [
+        ((frozenset({0}) if bit else frozenset(), frozenset({0})), (frozenset({0}), frozenset({0})))
+        for bit in draw.random(20) < 0.7
+    ]
+    units[0] = ((frozenset(), frozenset({0})), (frozenset(), frozenset({0})))
+    once = alpha_of_agent(units, 0, list(range(20)))
+    five = alpha_of_agent(units * 5, 0, list(range(20)) * 5)
+    taken_as_more = alpha_of_agent(units * 5, 0)
+    assert (once.n, five.n, taken_as_more.n) == (20, 20, 100)
+    assert five.high - five.low == pytest.approx(once.high - once.low, rel=0.1)
+    assert taken_as_more.high - taken_as_more.low < 0.6 * (five.high - five.low)
+
+
+def test_whole_sets_are_of_the_random_overlap(pool, disputed):
+    queue.fill(pool, everything=True)
+    QueueItem.objects.update(overlap_lot=9_999)
+    assert not agreement.report(pool).at_random
+    QueueItem.objects.filter(query=disputed[0]).update(overlap_lot=0)
+    QueueSettings.objects.filter(pool=pool).update(overlap_share=0.1)
+    found = agreement.report(pool)
+    assert found.at_random
+    assert found.whole.n == 1
+    assert found.agents[0][1].n == 3  # per agent it is all of them
 
 
 def test_agreement_on_sets_is_between_chance_and_one():
@@ -281,3 +318,22 @@ def test_a_judge_that_cannot_be_understood_says_so(client, pool, disputed, judge
 def test_without_an_llm_the_judge_says_what_to_do(client, pool, disputed, settings):
     settings.LLM_MODEL = ""
     assert "No LLM is set up" in client.post(url("review_judge", pool, disputed[0].pk)).content.decode()
+
+
+def test_the_judge_waits_no_longer_than_a_person_does(client, pool, disputed, settings):
+    with Server() as server:
+        settings.LLM_BASE_URL, settings.LLM_MODEL = server.url, "m"
+        server.fault, server.retry_after = (lambda text, nth: "429"), "100"
+        html = client.post(url("review_judge", pool, disputed[0].pk)).content.decode()
+    assert "no time left" in html
+    assert len(server.bodies) == 1
+
+
+def test_the_judge_asks_nobody_inside(client, pool, disputed, settings):
+    with Server() as server:
+        job = PrelabelJob.objects.create(pool=pool, base_url=server.url, model="m", prompt=prompts.current(pool))
+        settings.INTERNAL_HOSTS = ()
+        html = client.post(url("review_judge", pool, disputed[0].pk)).content.decode()
+    assert not server.bodies
+    assert "INTERNAL_HOSTS" in html
+    assert job.base_url not in html

@@ -8,8 +8,10 @@ from django.urls import reverse
 from django.utils import timezone
 from django_q.models import OrmQ
 
-from datasets_app import prelabel, prompts, queue
+from datasets_app.labels import queue
 from datasets_app.models import PrelabelJob, QueueItem, QueueSettings
+from datasets_app.prelabeling import jobs as prelabel
+from datasets_app.prelabeling import prompts
 
 
 def url(name, pool, *args):

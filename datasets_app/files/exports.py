@@ -1,0 +1,147 @@
+"""Writing a pool's queries and gold labels as streams of bytes, in the formats that are read back without loss."""
+
+import io
+import json
+import zipfile
+from codecs import BOM_UTF8
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from django.db.models import Q, QuerySet
+from django.utils.text import slugify
+
+from agents_app import pools
+from agents_app.models import Pool
+from datasets_app.models import Dataset, Query
+from training_app.engine.data.examples import Agent, Row
+from training_app.engine.data.files import FORMATS, write_rows
+
+BATCH = 1_000
+CONTENT_TYPES = {
+    "jsonl": "application/x-ndjson",
+    "csv": "text/csv; charset=utf-8",
+    "txt": "text/plain; charset=utf-8",
+    "folder": "application/zip",
+}
+
+
+def selected(pool: Pool, dataset: Dataset | None = None, include_unlabeled: bool = False) -> QuerySet[Query]:
+    """The queries that an export writes: those with gold, or all of them; never a deleted or erased one."""
+    found = Query.objects.filter(dataset__pool=pool, deleted_at__isnull=True, erased_at__isnull=True)
+    if dataset is not None:
+        found = found.filter(dataset=dataset)
+    return found if include_unlabeled else found.filter(gold__isnull=False)
+
+
+def rows(queries: QuerySet[Query]) -> Iterator[Row]:
+    """The rows of a file, by key of the query: a query without gold is an unlabeled row, `required` None. One database query,
+    in memory that does not grow."""
+    values = queries.order_by("pk").values_list(
+        "external_id", "text", "extra", "group__split", "gold__required", "gold__asked"
+    )
+    for line, (identifier, text, extra, split, required, asked) in enumerate(values.iterator(chunk_size=BATCH), 1):
+        yield Row(
+            line=line,
+            id=identifier,
+            text=text,
+            required=None if required is None else frozenset(required),
+            asked=None if asked is None else frozenset(asked),
+            split=split,
+            extra=extra,
+        )
+
+
+def encode(rows: Iterable[Row], format: str) -> Iterator[bytes]:
+    """The bytes of a file of these rows, in pieces of 1,000 rows. Raises ValueError for an unknown format."""
+    if format not in FORMATS:
+        raise ValueError(f"unknown format {format!r}: one of {', '.join(FORMATS)}")
+    return _encode(rows, format)
+
+
+def _encode(rows: Iterable[Row], format: str) -> Iterator[bytes]:
+    pending = iter(rows)
+    first = True
+    while True:
+        batch = list(islice(pending, BATCH))
+        if not batch and not first:
+            return
+        piece = io.BytesIO()
+        write_rows(batch, format, piece)
+        content = piece.getvalue()
+        if format == "csv" and not first:
+            content = content.split(b"\r\n", 1)[1]  # the header stands once, on top of the file
+        if format == "txt" and first and content.startswith(BOM_UTF8):
+            content = BOM_UTF8 + content  # the first of two is the file's, the second is the query's own
+        yield content
+        first = False
+
+
+def file_name(pool: Pool, format: str, dataset: Dataset | None = None) -> str:
+    """What a download is called, for example `support-tickets.jsonl`."""
+    part = f"-{slugify(dataset.name) or dataset.pk}" if dataset is not None else ""
+    return f"{pool.slug}{part}.{'zip' if format == 'folder' else format}"
+
+
+# ---------------------------------------------------------------------------------------------------- the folder
+
+
+def agents_jsonl(agents: Iterable[Agent]) -> bytes:
+    """The content of `agents.jsonl`."""
+    lines = []
+    for agent in agents:
+        values: dict[str, Any] = {"id": agent.id, "name": agent.name, "description": agent.description}
+        values |= {"keywords": list(agent.keywords), "code": agent.code, "cost": agent.cost}
+        lines.append(json.dumps(values, ensure_ascii=False) + "\n")
+    return "".join(lines).encode()
+
+
+def among(row: Row, active: frozenset[int]) -> Row:
+    """The row as far as it speaks of active agents; unlabeled where it speaks of none."""
+    if row.required is None or row.asked is None or not row.asked & active:
+        return Row(row.line, row.id, row.text, None, None, row.split, row.extra)
+    return Row(row.line, row.id, row.text, row.required & active, row.asked & active, row.split, row.extra)
+
+
+class _Pipe(io.RawIOBase):
+    """Takes what a zip file writes until it is fetched; it cannot be sought in, so nothing is kept."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        self._pieces.append(bytes(content))
+        return len(content)
+
+    def take(self) -> bytes:
+        content = b"".join(self._pieces)
+        self._pieces.clear()
+        return content
+
+
+def folder(pool: Pool, dataset: Dataset | None = None, include_unlabeled: bool = False) -> Iterator[bytes]:
+    """A zip of the folder that `load_pool`, `benchmark` and the engine read: `agents.jsonl`, `train.jsonl`, `val.jsonl`,
+    `test.jsonl`, `guidelines.md`, and `unassigned.jsonl` where queries have no split.
+
+    It speaks of the pool as it stands: of its active agents, and of labels as far as they speak of those.
+    """
+    agents = pools.roster(pool)
+    active = frozenset(agent.id for agent in agents)
+    pipe = _Pipe()
+    with zipfile.ZipFile(pipe, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("agents.jsonl", agents_jsonl(agents))
+        if pool.guidelines:
+            archive.writestr("guidelines.md", pool.guidelines)
+        yield pipe.take()
+        for name, split in (("train", "train"), ("val", "val"), ("test", "test"), ("unassigned", "")):
+            found = selected(pool, dataset, include_unlabeled).filter(Q(group__split=split))
+            if not split and not found.exists():
+                continue
+            with archive.open(f"{name}.jsonl", "w", force_zip64=True) as member:
+                for piece in encode((among(row, active) for row in rows(found)), "jsonl"):
+                    member.write(piece)
+                    yield pipe.take()
+    yield pipe.take()

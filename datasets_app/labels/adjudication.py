@@ -1,0 +1,197 @@
+"""Deciding what people disagree about: the queries by how far apart their labels are, agent by agent, and the decision's label."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from agents_app.models import Agent, Pool
+from datasets_app.labels import disagreement, gold, labels, peers, places, suggestions
+from datasets_app.labels.voices import Merges, answer, answers, by_person, merges
+from datasets_app.models import Assignment, Label, Query
+
+REASONS = {
+    "ambiguous": gettext_lazy("The query is ambiguous"),
+    "guideline": gettext_lazy("The guidelines leave a gap"),
+    "mistake": gettext_lazy("A label was a mistake"),
+}
+
+
+class DecisionError(ValueError):
+    """A decision that cannot be recorded; the message says what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """One column of the table: who says what. `needed` holds agent ids; agents outside `asked` were not asked about."""
+
+    key: str
+    name: str
+    kind: str
+    required: frozenset[int]
+    asked: frozenset[int]
+    scores: dict[int, float]
+    unsure: bool = False
+
+    def mark(self, agent: int) -> str:
+        """ "yes", "no", or "" where it was not asked."""
+        if agent not in self.asked:
+            return ""
+        return "yes" if agent in self.required else "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One agent: what each voice says of it, whether people differ, and what is proposed as the decision."""
+
+    agent: Agent
+    marks: Sequence[tuple[Voice, str, float | None]]
+    disputed: bool
+    proposed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A query with everything that was said about it. `people`: the voices that may be taken whole."""
+
+    query: Query
+    voices: Sequence[Voice]
+    people: Sequence[Voice]
+    rows: Sequence[Row]
+    union: frozenset[int]
+    standing: Label | None
+
+
+def disputes(pool: Pool) -> "QuerySet[Query]":
+    """Queries about which people disagree, the furthest apart first."""
+    disputed = Query.objects.filter(dataset__pool=pool, state=Query.State.DISAGREEMENT, deleted_at__isnull=True)
+    return disputed.order_by("-queue_items__disagreement", "pk").filter(queue_items__agent__isnull=True)
+
+
+def doubts(pool: Pool) -> "QuerySet[Query]":
+    """Queries that somebody was unsure of and that have no gold."""
+    unsure = Label.objects.current().filter(query=OuterRef("pk"), source=Label.Source.HUMAN, unsure=True)
+    open_ones = Query.objects.filter(dataset__pool=pool, deleted_at__isnull=True, state=Query.State.LABELED)
+    return open_ones.filter(Exists(unsure)).order_by("pk")
+
+
+def passed(pool: Pool) -> "QuerySet[Query]":
+    """Queries that somebody skipped and nobody has answered since."""
+    skips = Assignment.objects.filter(item__query=OuterRef("pk"), state=Assignment.State.SKIPPED)
+    unlabeled = (Query.State.UNLABELED, Query.State.DRAFT)
+    open_ones = Query.objects.filter(dataset__pool=pool, deleted_at__isnull=True, state__in=unlabeled)
+    return open_ones.filter(Exists(skips)).order_by("pk")
+
+
+def case(pool: Pool, query: Query, viewer: User | None = None) -> Case:
+    """The query's table: rows in dispute first. A `viewer` has seen what people said from then on."""
+    agents = list(pool.agents.all())
+    merged = merges([pool.pk])[pool.pk]
+    current = list(Label.objects.current().filter(query=query).select_related("author").order_by("pk"))
+    if viewer is not None:
+        peers.note(query, viewer, current)
+    people = [
+        _voice(of, merged)
+        for of in by_person(label for label in current if label.source == Label.Source.HUMAN).values()
+    ]
+    people += [_voice([label], merged) for label in current if label.source == Label.Source.IMPORT]
+    people.sort(key=lambda voice: int(voice.key))
+    voices = list(people)
+    for offer in suggestions.offers([query.pk]).get(query.pk, []):
+        name = _("LLM") if offer.source == "llm" else _("Model")
+        scores = dict(offer.scores)
+        voices.append(Voice(offer.source, name, offer.source, frozenset(offer.required), offer.asked, scores))
+    adjudicated = [label for label in current if label.source == Label.Source.ADJUDICATION]
+    standing = answers(adjudicated, merged)
+    humans = [voice for voice in people if voice.kind == Label.Source.HUMAN] or people
+    rows = []
+    for agent in agents:
+        marks = [(voice, voice.mark(agent.number), voice.scores.get(agent.number)) for voice in voices]
+        said = [voice.mark(agent.number) for voice in humans if voice.mark(agent.number)]
+        if agent.state != Agent.State.ACTIVE and "yes" not in said:
+            continue
+        proposed = standing.get(agent.number, said.count("yes") * 2 > len(said))
+        rows.append(Row(agent, marks, len(set(said)) > 1, proposed))
+    rows.sort(key=lambda row: (not row.disputed, not row.proposed))
+    union = frozenset().union(*(voice.required for voice in humans)) if humans else frozenset()
+    return Case(query, voices, people, rows, union, adjudicated[-1] if adjudicated else None)
+
+
+def _voice(labels: Sequence[Label], merged: Merges) -> Voice:
+    """One column of a person's labels, or of the import's; its key is that of the latest."""
+    last = labels[-1]
+    name = (last.author.get_short_name() or last.author.get_username()) if last.author else last.get_source_display()
+    if last.source == Label.Source.IMPORT:
+        name = str(last.get_source_display())
+    required, asked = answer(labels, merged)
+    return Voice(str(last.pk), name, last.source, required, asked, {}, any(label.unsure for label in labels))
+
+
+def decide(
+    pool: Pool,
+    query: Query,
+    *,
+    author: User,
+    required: frozenset[int],
+    took: str,
+    reason: str,
+    remark: str = "",
+    asked: frozenset[int] | None = None,
+) -> Label:
+    """Record a reviewer's decision; every label that it decides between stays as it is.
+
+    `asked`: the agents that the reviewer had before them, those of the case when left out. An agent that was added since is not
+    decided. `took`: what the reviewer took, "edit", "union" or a label's key. `reason`: a key of REASONS. Raises DecisionError.
+    """
+    if reason not in REASONS:
+        raise DecisionError(_("Say why people differed: the reason goes with the gold label."))
+    words = str(REASONS[reason]) + (f": {remark.strip()}" if remark.strip() else "")
+    with transaction.atomic():
+        if any(one.deleted_at for one in gold.lock([query.pk])):
+            raise DecisionError(_("This query was deleted meanwhile. Restore it first."))
+        if asked is None:
+            asked = frozenset(row.agent.number for row in case(pool, query).rows)
+        said = Label.objects.current().filter(query=query, source=Label.Source.HUMAN)
+        provenance: dict[str, Any] = {
+            "via": "review",
+            "took": took,
+            "between": list(said.order_by("pk").values_list("pk", flat=True)),
+            "reason": reason,
+            "closed_before": places.decide(query),
+        }
+        label = labels.record(
+            query,
+            source=Label.Source.ADJUDICATION,
+            author=author,
+            required=required,
+            asked=asked | required,
+            reason=words[:200],
+            provenance=provenance,
+        )
+        disagreement.measure([query.pk])
+    return label
+
+
+def take_back(label: Label, actor: User) -> None:
+    """Undo a decision: what stood before it stands again, and the query is asked about as before. Raises DecisionError."""
+    with transaction.atomic():
+        query = gold.lock([label.query_id])[0]
+        if query.erased_at is not None:
+            raise DecisionError(_("This query's text was erased. Its gold label stays."))
+        label.refresh_from_db(fields=("provenance",))  # an earlier decision may have been taken back since it was read
+        later = Label.objects.filter(query=query, pk__gt=label.pk, **places.REVIEWED)
+        later = later.exclude(pk__in=later.withdrawn().values("pk")).order_by("pk")
+        before = bool(label.provenance.get("closed_before"))
+        labels.withdraw(label, actor)
+        following = later.first()
+        if following is not None:  # the query stays decided; when that is taken back, it is as before this one
+            following.provenance = {**following.provenance, "closed_before": before}
+            following.save(update_fields=("provenance",))
+        elif not before:
+            places.undecide(query, query.dataset.pool)
+        disagreement.measure([label.query_id])

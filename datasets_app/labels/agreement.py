@@ -1,0 +1,302 @@
+"""How far people, and people and the LLM, agree: Krippendorff's α per agent and per set, with intervals, or why there is none."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import krippendorff
+import numpy as np
+from django.db.models import Count
+from django.utils.translation import gettext as _
+from numpy.typing import NDArray
+
+from agents_app.models import Agent, Pool
+from datasets_app.labels import queue, voices
+from datasets_app.labels.disagreement import jaccard, masi
+from datasets_app.labels.voices import Answer, Merges, answer
+from datasets_app.models import Label, QueueItem
+from datasets_app.models.labeling import LOTS
+from training_app.engine.data.intervals import Sample, likely
+
+Floats = NDArray[np.float64]
+#: An end of the interval is looked for up to so many times the disagreement that was found.
+FURTHEST = 10.0
+LEAST = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """α of `n` queries with its 95 % interval; `why` says why there is no value."""
+
+    n: int
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two people, or a person and the LLM, on the `n` queries that both labeled. Means over queries; `alpha` with MASI."""
+
+    a: Any
+    b: Any
+    n: int
+    jaccard: float | None
+    exact: float | None
+    alpha: Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that the agreement page shows."""
+
+    people: Sequence[Any]
+    whole: Figure
+    jaccard: float | None
+    exact: float | None
+    at_random: bool
+    pairs: Mapping[tuple[int, int], Pair]
+    agents: Sequence[tuple[Agent, Figure, Figure]]  # between people, and between people and the LLM
+    llm: Sequence[Pair]
+    llm_blind: Pair
+    llm_shown: Pair
+
+
+def alpha(counts: Floats, distance: Floats, queries: Sequence[int] | None = None) -> Figure:
+    """Krippendorff's α = 1 − Dₒ/Dₑ (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability").
+
+    `counts` (U, V): how many people gave unit u the value v. `distance` (V, V): symmetric, 0 on the diagonal. Units with fewer
+    than two answers carry nothing. `queries` (U,) says which units are of one query; without it each is of its own.
+
+    The interval is that of ρ = Dₒ/Dₑ: every ρ at which w = dₒ − ρ (2 dₑ − Dₑ), summed by query, may have mean 0 (Fieller 1954), with
+    dₒ and dₑ a unit's share of either; see `intervals.Sample`. So two queries that agree do not make certainty.
+    """
+    several = counts.sum(axis=1) >= 2
+    units = np.arange(len(counts)) if queries is None else np.asarray(queries)
+    counts, (_names, query) = counts[several], np.unique(units[several], return_inverse=True)
+    size = int(query.max()) + 1 if len(query) else 0
+    if size < LEAST:
+        return Figure(size, why=_("fewer than %(n)s queries were answered by two") % {"n": LEAST})
+    if (counts.sum(axis=0) > 0).sum() < 2:
+        return Figure(size, why=_("everybody always gave the same answer, so chance cannot be told from agreement"))
+
+    def metric(v1: Floats, v2: Floats, i1: Any, i2: Any, n_v: Floats, dtype: Any) -> Floats:
+        return distance[i1, i2].astype(dtype)
+
+    measured: Any = metric
+    value = float(
+        krippendorff.alpha(
+            value_counts=counts.astype(int), value_domain=list(range(len(distance))), level_of_measurement=measured
+        )
+    )
+    answers = counts.sum(axis=1)  # (U,)
+    given = counts.sum(axis=0)  # (V,)
+    observed = np.einsum("uv,vw,uw->u", counts, distance, counts) / (answers - 1)  # (U,) a unit's share of n·Dₒ
+    by_chance = counts @ distance @ given / (answers.sum() - 1)  # (U,) a unit's share of n·Dₑ
+    weight = np.bincount(query, answers)  # (Q,) from here on by query
+    observed, by_chance = np.bincount(query, observed), np.bincount(query, by_chance)
+    expected = by_chance.sum() / weight.sum()  # Dₑ
+
+    def stat(ratio: float) -> float:
+        agreeing = -ratio * (2 * by_chance - weight * expected)  # w where all say the same
+        apart = agreeing + observed
+        most = float(max((agreeing + weight * distance.max()).max(), apart.max()))
+        return Sample(apart, float(min(agreeing.min(), apart.min())), most).stat(0.0)
+
+    def end(far: float) -> float:
+        near = 1 - value
+        for _step in range(40):
+            middle = (near + far) / 2
+            near, far = (middle, far) if stat(middle) < likely(size) else (near, middle)
+        return 1 - near
+
+    return Figure(size, value, end(FURTHEST * (2 - value)), end(0.0))
+
+
+def alpha_of_sets(units: Sequence[Sequence[frozenset[int]]], queries: Sequence[int] | None = None) -> Figure:
+    """α of whole sets with MASI distance; `units` are the sets that each query was given, `queries` as in `alpha`."""
+    domain = sorted({one for unit in units for one in unit}, key=sorted)
+    place = {one: position for position, one in enumerate(domain)}
+    counts = np.zeros((len(units), len(domain)))
+    for row, unit in enumerate(units):
+        for one in unit:
+            counts[row, place[one]] += 1
+    distance = np.array([[masi(a, b) for b in domain] for a in domain]).reshape(len(domain), len(domain))
+    return alpha(counts, distance, queries)
+
+
+def alpha_of_agent(units: Sequence[Sequence[Answer]], agent: int, queries: Sequence[int] | None = None) -> Figure:
+    """α of one yes-or-no question: is this agent needed? Answers that were not asked about it stay out."""
+    counts = np.zeros((len(units), 2))
+    for row, unit in enumerate(units):
+        for required, asked in unit:
+            if agent in asked:
+                counts[row, int(agent in required)] += 1
+    return alpha(counts, np.array([[0.0, 1.0], [1.0, 0.0]]), queries)
+
+
+@dataclass(frozen=True, slots=True)
+class _Spoken:
+    """People's labels by query and person, and the LLM's answers by query."""
+
+    human: Mapping[int, Mapping[int, Sequence[Label]]]
+    machine: Mapping[int, Answer]
+    merged: Merges
+
+    def answers(self, query: int, made: str = "") -> dict[int, Answer]:
+        """What each person says of a query, by those of their labels that were made so."""
+        kept = {person: [one for one in of if _was(one, made)] for person, of in self.human[query].items()}
+        return {person: answer(of, self.merged) for person, of in kept.items() if of}
+
+
+def report(pool: Pool, made: str = "") -> Report:
+    """Agreement in a pool, over all queries with two people's labels or a person's and the LLM's. `made` restricts people's labels:
+    "unshown" to those made without suggestions, "shown" to those made beside them. What was said after seeing what others had said
+    is left out: it is not independent.
+
+    `whole`, `jaccard` and `exact` are of the overlap that was drawn at random: what was sent to more people because it is hard would
+    speak for the rest. Where no such query has two answers yet they are of all, and `at_random` says that they are not.
+    """
+    spoken = _spoken(pool, made)
+    machine = spoken.machine
+    known = {one.author for of in spoken.human.values() for labels in of.values() for one in labels if one.author}
+    people = sorted(known, key=lambda one: one.get_username())
+    by_query = {key: spoken.answers(key) for key in spoken.human}
+    several = {key: list(of.values()) for key, of in by_query.items() if len(of) >= 2}
+    drawn = _at_random(pool)
+    fair = {key: unit for key, unit in several.items() if key in drawn}
+    counted = fair or several
+    whole = _pair(None, None, [(key, a, b) for key, unit in counted.items() for a, b in combinations(unit, 2)])
+    comparable = {key: sets for key, unit in counted.items() if (sets := _comparable(unit))}
+    pairs = {}
+    for a, b in combinations(people, 2):
+        both = [(key, of[a.pk], of[b.pk]) for key, of in by_query.items() if a.pk in of and b.pk in of]
+        pairs[a.pk, b.pk] = _pair(a, b, both)
+    with_llm = [(key, (machine[key], one)) for key, of in by_query.items() if key in machine for one in of.values()]
+    llm_units, llm_queries = [unit for _key, unit in with_llm], [key for key, _unit in with_llm]
+    agents = [
+        (
+            agent,
+            alpha_of_agent(list(several.values()), agent.number),
+            alpha_of_agent(llm_units, agent.number, llm_queries),
+        )
+        for agent in pool.agents.active()
+    ]
+
+    def beside_llm(made: str = "", person: int | None = None) -> list[tuple[int, Answer, Answer]]:
+        return [
+            (key, machine[key], one)
+            for key in by_query
+            if key in machine
+            for who, one in spoken.answers(key, made).items()
+            if person in (None, who)
+        ]
+
+    return Report(
+        people=people,
+        whole=alpha_of_sets(list(comparable.values())),
+        jaccard=whole.jaccard,
+        exact=whole.exact,
+        at_random=bool(fair) or not several,
+        pairs=pairs,
+        agents=agents,
+        llm=[_pair(one, None, beside_llm(person=one.pk)) for one in people],
+        llm_blind=_pair(None, None, beside_llm("blind")),
+        llm_shown=_pair(None, None, beside_llm("shown")),
+    )
+
+
+def _at_random(pool: Pool) -> set[int]:
+    """Keys of the queries that several people were to label because their lot said so."""
+    line = round(queue.settings_of(pool).overlap_share * LOTS)
+    items = QueueItem.objects.filter(pool=pool, agent__isnull=True, overlap_lot__lt=line)
+    return set(items.values_list("query_id", flat=True))
+
+
+def _comparable(unit: Sequence[Answer]) -> list[frozenset[int]]:
+    """The sets of one query on the agents that everybody was asked about; none where there is no such agent."""
+    common = frozenset.intersection(*(asked for _required, asked in unit))
+    return [required & common for required, _asked in unit] if common else []
+
+
+def _pair(a: Any, b: Any, both: Sequence[tuple[int, Answer, Answer]]) -> Pair:
+    """Two voices on the agents that both were asked about, each time with the query's key. A query that several people answered counts
+    once: as the mean of what they said."""
+    queries, sets = [], []
+    for key, (first, asked_first), (second, asked_second) in both:
+        common = asked_first & asked_second
+        if common:
+            queries.append(key)
+            sets.append((first & common, second & common))
+    if not sets:
+        return Pair(a, b, 0, None, None, Figure(0, why=_("no query was labeled by both")))
+    _names, query = np.unique(queries, return_inverse=True)
+    each = np.bincount(query)
+
+    def mean(values: Sequence[float]) -> float:
+        return float((np.bincount(query, values) / each).mean())
+
+    return Pair(
+        a,
+        b,
+        len(each),
+        mean([jaccard(one, other) for one, other in sets]),
+        mean([float(one == other) for one, other in sets]),
+        alpha_of_sets(sets, queries),
+    )
+
+
+def _was(label: Label, made: str) -> bool:
+    """Whether a person's label was made so: "blind" on an item that hides suggestions, "shown" beside them, "unshown" not."""
+    blind, shown = bool(label.provenance.get("blind")), bool(label.provenance.get("shown"))
+    return {"blind": blind, "shown": shown and not blind, "unshown": blind or not shown}.get(made, True)
+
+
+def _spoken(pool: Pool, made: str) -> _Spoken:
+    """People's independent labels, those that were made so, and the LLM's answers."""
+    current = Label.objects.current().filter(query__dataset__pool=pool, query__deleted_at__isnull=True)
+    mine = current.filter(source=Label.Source.HUMAN).select_related("author").order_by("pk")
+    merged = voices.merges([pool.pk])[pool.pk]
+    human: dict[int, dict[int, list[Label]]] = defaultdict(lambda: defaultdict(list))
+    for label in mine.defer("scores", "reason").iterator(chunk_size=2_000):
+        if label.author_id is not None and _was(label, made) and not label.provenance.get("peers_seen"):
+            human[label.query_id][label.author_id].append(label)
+    machine = {}
+    for label in current.filter(source=Label.Source.LLM, query__in=mine.values("query")).iterator(chunk_size=2_000):
+        if not label.provenance.get("fallback"):
+            machine[label.query_id] = answer([label], merged)
+    return _Spoken(human, machine, merged)
+
+
+def differing(
+    pool: Pool, a: int | None, b: int | None, agent: int | None, llm: bool = False, made: str = ""
+) -> list[int]:
+    """Keys of the queries behind a cell: labeled by both people (or by one, or anybody, and the LLM), those that differ first; with
+    `agent`, those on which two of them differ about it. `made` as in `report`, and "blind" for the items that hide suggestions."""
+    spoken = _spoken(pool, made)
+    found: list[tuple[float, int]] = []
+    for key in spoken.human:
+        people = [one for who, one in spoken.answers(key).items() if a is None or who in (a, b)]
+        beside = spoken.machine.get(key)
+        pairs = [(beside, one) for one in people if beside] if llm else list(combinations(people, 2))
+        if agent is not None:
+            if any(agent in x_asked & y_asked and (agent in x) != (agent in y) for (x, x_asked), (y, y_asked) in pairs):
+                found.append((0.0, key))
+        else:
+            apart = [masi(*sets) for pair in pairs if (sets := _comparable(pair))]
+            if apart:
+                found.append((-max(apart), key))
+    return [key for _distance, key in sorted(found)]
+
+
+def coverage(pool: Pool) -> dict[int, int]:
+    """How many queries have one, two, three … people's labels."""
+    current = Label.objects.current().filter(query__dataset__pool=pool, source=Label.Source.HUMAN)
+    per_query = current.values("query").annotate(people=Count("author", distinct=True)).values_list("people", flat=True)
+    found: dict[int, int] = defaultdict(int)
+    for people in per_query:
+        found[people] += 1
+    return dict(sorted(found.items()))

@@ -1,0 +1,113 @@
+"""Whether a query is asked about at all: sent to the queue, closed by a decision, and both taken back in any order."""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from django.db import transaction
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Value
+from django.db.models.functions import Greatest
+
+from agents_app.models import Pool
+from datasets_app.labels.queue import OPEN, fill, resize, settings_of
+from datasets_app.models import Label, Query, QueueItem
+
+#: What tells a reviewer's decision of one query from what was adjudicated in bulk.
+REVIEWED = {"source": Label.Source.ADJUDICATION, "provenance__via": "review"}
+
+
+def unasked(queries: "QuerySet[Query]") -> "QuerySet[Query]":
+    """Those of the queries that `send` would change: nobody is being asked about them, nor will be of itself."""
+    items = QueueItem.objects.filter(query=OuterRef("pk"), agent__isnull=True)
+    comes_by_itself = ~Exists(items) & ~Q(state=Query.State.GOLD)
+    return queries.filter(deleted_at__isnull=True).exclude(Exists(items.filter(OPEN))).exclude(comes_by_itself)
+
+
+def send(queries: "QuerySet[Query]", pool: Pool) -> int:
+    """Ask people about these queries, whatever is known of them already; returns how many were not being asked before.
+
+    A query that has all the answers it was to have is asked once more, of somebody who has not answered it.
+    """
+    fill(pool, everything=True)
+    settings = settings_of(pool)
+    closed = QueueItem.objects.filter(pool=pool, agent__isnull=True, query__in=queries.values("pk")).exclude(OPEN)
+    line = round(settings.overlap_share * 10_000)
+    count = 0
+    for part, people in (
+        (closed.filter(overlap_lot__lt=line), settings.overlap),
+        (closed.filter(overlap_lot__gte=line), 1),
+    ):
+        count += part.update(
+            wanted=True,
+            decided=False,
+            extra=Greatest(F("taken") + 1 - people, Value(0)),
+            needed=Greatest(F("taken") + 1, Value(people)),
+        )
+    return count
+
+
+class Place(NamedTuple):
+    """How a query stands in the queue: whether it is asked about at all, how many answers beyond the settings' it is to have, and
+    whether a reviewer's decision has closed it."""
+
+    wanted: bool
+    extra: int
+    decided: bool
+
+
+class Sent(NamedTuple):
+    """What `send` did to a query: its place before, and the extra answers after."""
+
+    before: Place
+    extra: int
+
+    @classmethod
+    def of(cls, stored: Sequence[Any]) -> "Sent":
+        """As `BulkChangeEntry.place` has it; one of three values was stored before decisions had a mark of their own."""
+        wanted, extra, *decided, after = stored
+        return cls(Place(bool(wanted), int(extra), bool(decided and decided[0])), int(after))
+
+
+def of(query_ids: Collection[int]) -> dict[int, Place]:
+    """How each of these queries stands in the queue; 1,000 keys at most."""
+    items = QueueItem.objects.filter(query__in=query_ids, agent__isnull=True)
+    rows = items.values_list("query_id", "wanted", "extra", "decided")
+    return {query: Place(wanted, extra, decided) for query, wanted, extra, decided in rows}
+
+
+def take_back(pool: Pool, sent: Mapping[int, Sent]) -> int:
+    """Undo `send`. Returns how many are as they were. Answers that came since stay, leases that run may still be finished, and what
+    was sent once more since is left alone."""
+    alike: dict[Sent, list[int]] = defaultdict(list)
+    for query, what in sent.items():
+        alike[what].append(query)
+    count = 0
+    with transaction.atomic():
+        for (before, made), queries in alike.items():
+            items = QueueItem.objects.filter(pool=pool, agent__isnull=True, query__in=queries, wanted=True, extra=made)
+            if before.decided:  # closed again only if the decision that had closed it still stands
+                standing = Label.objects.current().filter(query=OuterRef("query"), **REVIEWED)
+                items.filter(Exists(standing)).update(decided=True)
+            count += items.update(wanted=before.wanted, extra=before.extra)
+        resize(settings_of(pool), list(sent))
+    return count
+
+
+def decide(query: Query) -> bool:
+    """Close a query's item because a reviewer has decided it; returns whether a decision had closed it before."""
+    items = QueueItem.objects.filter(query=query, agent__isnull=True)
+    before = items.filter(decided=True).exists()
+    items.update(decided=True, needed=0)
+    return before
+
+
+def undecide(query: Query, pool: Pool) -> None:
+    """Ask about a query again as before a decision closed it."""
+    if QueueItem.objects.filter(query=query, agent__isnull=True, decided=True).update(decided=False):
+        resize(settings_of(pool), [query.pk])
+
+
+def drop(queries: "QuerySet[Query]", pool: Pool) -> int:
+    """Ask nobody any more about these queries; leases that run may still be finished. Returns how many were open."""
+    items = QueueItem.objects.filter(pool=pool, query__in=queries.values("pk"))
+    return items.filter(needed__gt=0).update(wanted=False, needed=0)

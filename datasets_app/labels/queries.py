@@ -1,0 +1,98 @@
+"""Adding queries to a dataset: one query a text, however often it comes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import transaction
+
+from agents_app.models import Pool
+from datasets_app.labels import splits
+from datasets_app.models import Dataset, Query, hashes_of, inserting
+
+
+@dataclass(frozen=True, slots=True)
+class NewQuery:
+    """One text that may or may not be in a dataset already. `split` is "" or what its file says; `state` the state that a new query
+    will have once the caller has recorded its label, which spares a second write."""
+
+    text: str
+    external_id: str = ""
+    split: str = ""
+    extra: dict[str, Any] = field(default_factory=dict)
+    state: str = Query.State.UNLABELED
+
+
+def dataset_of(pool: Pool, name: str = "") -> Dataset:
+    """The pool's dataset of that name (in any case), made where there is none; without a name the pool's first one."""
+    # In Python: SQLite folds the case of ASCII letters only, and a name that PostgreSQL calls taken could not be restored there.
+    datasets = pool.datasets.order_by("pk")
+    found = next((one for one in datasets if not name or one.name.casefold() == name.casefold()), None)
+    return found or Dataset.objects.create(pool=pool, name=name or "Queries")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The query that a text is: its key, its split ("" for none), the state it was added with ("" where it was there before), and
+    whether it was deleted or erased."""
+
+    pk: int
+    split: str
+    state: str = ""
+    deleted: bool = False
+    erased: bool = False
+
+
+def find_or_add(dataset: Dataset, texts: Sequence[NewQuery], origin: str) -> tuple[list[Place], set[int]]:
+    """The dataset's query for each text, in order, and the keys of those that were not there before.
+
+    Texts that are the same once normalised are one query, which keeps the first one's text, id and other keys. In one
+    transaction and a constant number of database queries, for at most a few thousand texts.
+    """
+    hashes = [hashes_of(new.text) for new in texts]
+    first: dict[str, int] = {}  # of each text's hash the place of its first row
+    for place, (key, _group) in enumerate(hashes):
+        first.setdefault(key, place)
+    with transaction.atomic():
+        # Two writers of one pool take turns, so that neither adds what the other is adding.
+        Pool.objects.select_for_update(no_key=True).get(pk=dataset.pool_id)
+        known = Query.objects.filter(dataset=dataset, text_hash__in=list(first))
+        rows = {
+            row[0]: row[1:]
+            for row in known.values_list("text_hash", "pk", "group__key", "deleted_at", "erased_at").iterator()
+        }
+        # Erasing keeps the group of a text, and a query that has been moved to another one stays there.
+        group_of = {key: rows[key][1] if key in rows else hashes[place][1] for key, place in first.items()}
+        wanted: dict[str, str] = {}
+        for (key, _group), new in zip(hashes, texts, strict=True):
+            group = group_of[key]
+            wanted[group] = wanted.get(group, "") or new.split
+        groups = splits.groups(dataset.pool, wanted)
+
+        missing = [place for key, place in first.items() if key not in rows]
+        columns = ("dataset_id", "external_id", "text", "text_hash", "group_id", "origin", "extra", "state")
+        keys = inserting.insert(
+            Query,
+            columns,
+            [
+                (
+                    dataset.pk,
+                    new.external_id,
+                    new.text,
+                    key,
+                    groups[group_of[key]][0],
+                    origin,
+                    new.extra or "{}",
+                    new.state,
+                )
+                for new, key in ((texts[place], hashes[place][0]) for place in missing)
+            ],
+        )
+    found = {
+        key: Place(pk, groups[group][1], "", deleted is not None, erased is not None)
+        for key, (pk, group, deleted, erased) in rows.items()
+    }
+    for place, pk in zip(missing, keys, strict=True):
+        key = hashes[place][0]
+        found[key] = Place(pk, groups[group_of[key]][1], texts[place].state)
+    return [found[key] for key, _group in hashes], set(keys)

@@ -1,0 +1,394 @@
+"""The one way to take work: an atomic lease on an item of the queue, renewed by a heartbeat, free again when it is left alone.
+
+Every write is a conditional UPDATE that goes on only if one row changed, so nothing here relies on what a database locks.
+Where rows can be locked, `SKIP LOCKED` spares takers the wait for each other.
+"""
+
+import hashlib
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet
+from django.utils import timezone
+
+from agents_app.models import Agent, Pool
+from datasets_app.labels import disagreement
+from datasets_app.models import Assignment, Label, Query, QueueItem, QueueSettings
+from datasets_app.models.labeling import LOTS
+
+BATCH = 1_000
+OPEN = Q(taken__lt=F("needed"))
+HELD, DONE, SKIPPED = Assignment.State.HELD, Assignment.State.DONE, Assignment.State.SKIPPED
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What one person holds of a pool's queue, and when the first of it is free again."""
+
+    person: Any
+    items: int
+    free_at: datetime
+
+
+def settings_of(pool: Pool) -> QueueSettings:
+    """The pool's queue settings, made with their defaults on first use."""
+    return QueueSettings.objects.select_related("pool", "order_agent").get_or_create(pool=pool)[0]
+
+
+# ------------------------------------------------------------------------------------------------------ what is asked
+
+
+def lots(seed: int, text: str) -> tuple[float, int, int, int]:
+    """The place in the random order (0 to 1) and the overlap, blind and evaluation lots (0 to 9,999) of a query.
+
+    A pure function of the text's hash, and for the order of the seed: the same on every machine, and independent of each other.
+    """
+    digest = hashlib.sha256(text.encode()).digest()
+    order = hashlib.sha256(f"{seed}:{text}".encode()).digest()
+    numbers = [int.from_bytes(digest[i : i + 4], "big") % 10_000 for i in (0, 4, 8)]
+    return int.from_bytes(order[:6], "big") / 2**48, numbers[0], numbers[1], numbers[2]
+
+
+def needed(settings: QueueSettings, overlap_lot: int) -> int:
+    """How many people are to answer an item of that lot."""
+    return settings.overlap if overlap_lot < round(settings.overlap_share * 10_000) else 1
+
+
+def fill(pool: Pool, *, everything: bool = False, settings: QueueSettings | None = None) -> int:
+    """Put queries that have no item yet into the queue; returns how many came in.
+
+    A query that came with its gold is not asked about until somebody sends it. `everything` looks at all queries, not only at
+    those newer than the last that came in: importers that commit late are found that way.
+    """
+    settings = settings or settings_of(pool)
+    newest = Query.objects.aggregate(newest=Max("pk"))["newest"] or 0
+    if newest <= settings.filled_to and not everything:
+        return 0
+    queries = Query.objects.filter(dataset__pool=pool, deleted_at__isnull=True)
+    if not everything:
+        queries = queries.filter(pk__gt=settings.filled_to)
+    missing = queries.exclude(Exists(QueueItem.objects.filter(query=OuterRef("pk"), agent__isnull=True))).order_by("pk")
+    rows = missing.values_list("pk", "text_hash", "state")
+    count = last = 0
+    # Page by page: on SQLite a write beside an open read fails once another process has written.
+    while batch := list(rows.filter(pk__gt=last)[:BATCH]):
+        last = batch[-1][0]
+        items = []
+        for key, text_hash, state in batch:
+            random_key, overlap_lot, blind_lot, evaluation_lot = lots(settings.seed, text_hash)
+            wanted = state != Query.State.GOLD
+            items.append(
+                QueueItem(
+                    pool=pool,
+                    query_id=key,
+                    wanted=wanted,
+                    needed=needed(settings, overlap_lot) if wanted else 0,
+                    rank=float(key) if settings.order == QueueSettings.Order.OLDEST else random_key,
+                    random_key=random_key,
+                    overlap_lot=overlap_lot,
+                    blind_lot=blind_lot,
+                    evaluation_lot=evaluation_lot,
+                )
+            )
+        QueueItem.objects.bulk_create(items, ignore_conflicts=True)
+        keys = [key for key, _text, _state in batch]
+        spoken = Label.objects.current().filter(query__in=keys, source__in=(Label.Source.LLM, Label.Source.HUMAN))
+        disagreement.measure(list(spoken.values_list("query_id", flat=True).distinct()))
+        count += len(items)
+    QueueSettings.objects.filter(pk=settings.pk, filled_to__lt=newest).update(filled_to=newest)
+    return count
+
+
+def resize(settings: QueueSettings, query_ids: Collection[int] | None = None) -> None:
+    """Bring every item's `needed` in line with the overlap settings, or these queries'; work that was done already stays done.
+
+    A question about one agent is asked of one person. Nobody is asked about what is not wanted, decided, or deleted.
+    """
+    every = QueueItem.objects.filter(pool=settings.pool)
+    if query_ids is not None:
+        every = every.filter(query__in=query_ids)
+    asked = every.filter(wanted=True, decided=False, query__deleted_at__isnull=True)
+    items, questions = asked.filter(agent__isnull=True), asked.filter(agent__isnull=False)
+    line = round(settings.overlap_share * 10_000)
+    for part, people in (
+        (items.filter(overlap_lot__lt=line), settings.overlap),
+        (items.filter(overlap_lot__gte=line), 1),
+        (questions, 1),
+    ):
+        part.exclude(needed=F("extra") + people).update(needed=F("extra") + people)
+    unasked = Q(wanted=False) | Q(decided=True) | Q(query__deleted_at__isnull=False)
+    every.exclude(needed=0).filter(unasked).update(needed=0)
+
+
+def close(query_ids: Collection[int]) -> None:
+    """Nobody is asked about these deleted queries, and nobody holds them any more."""
+    while _free(Assignment.objects.filter(item__query__in=query_ids, state=HELD)):
+        pass
+    QueueItem.objects.filter(query__in=query_ids).update(needed=0)
+
+
+# ----------------------------------------------------------------------------------------------------------- leases
+
+
+def take(
+    pool: Pool, person: User, *, count: int = 1, beside: Collection[int] = (), agent: Agent | None = None
+) -> list[Assignment]:
+    """Up to `count` items for this person: first those that they hold already, then new ones in the queue's order.
+
+    `beside`: keys of queries that the person has on screen or is sending; they are not given out again. `agent`: the re-ask
+    queue of that agent instead of the main one. Each item is leased until the idle time has passed without a heartbeat.
+    """
+    settings = settings_of(pool)
+    now = timezone.now()
+    release_idle(pool, now)
+    held = Assignment.objects.filter(
+        item__pool=pool, item__agent=agent, item__query__deleted_at__isnull=True, person=person, state=HELD
+    )
+    mine = list(
+        held.exclude(item__query__in=beside).select_related("item__query", "item__agent").order_by("pk")[:count]
+    )
+    if mine:
+        held.filter(pk__in=[one.pk for one in mine]).update(leased_until=now + settings.idle)
+    if agent is None and len(mine) < count:
+        fill(pool, settings=settings)
+    while len(mine) < count:
+        lease = _claim_next(settings, person, agent)
+        if lease is None and agent is None and not mine and fill(pool, everything=True):
+            continue
+        if lease is None:
+            break
+        mine.append(lease)
+    return mine
+
+
+def _candidates(settings: QueueSettings, person: User, agent: Agent | None) -> "QuerySet[QueueItem]":
+    own = Assignment.objects.filter(item=OuterRef("pk"), person=person)
+    items = QueueItem.objects.filter(OPEN, pool=settings.pool, agent=agent, query__deleted_at__isnull=True)
+    return items.filter(~Exists(own))
+
+
+def _claim_next(settings: QueueSettings, person: User, agent: Agent | None) -> Assignment | None:
+    """Lease the first open item that this person has not touched; None when there is none."""
+    candidates = _candidates(settings, person, agent).select_related("query", "agent")
+    orders = [candidates.order_by("rank", "id")]
+    line = round(settings.evaluation_share * LOTS)
+    if agent is None and line and settings.order != QueueSettings.Order.RANDOM:
+        # What may be evaluated on comes in random order only: an order that chooses would take its hard part first.
+        drawn = candidates.filter(evaluation_lot__lt=line).order_by("random_key", "id")
+        chosen = candidates.filter(evaluation_lot__gte=line).order_by("rank", "id")
+        orders = [drawn, chosen] if _evaluation_turn(settings, person) else [chosen, drawn]
+    for ordered in orders:
+        for skip_locked in (True, False):
+            while ordered.exists():  # read first: whoever finds nothing opens no write transaction
+                with transaction.atomic():
+                    item = ordered.select_for_update(skip_locked=skip_locked, of=("self",), no_key=True).first()
+                    lease = _lease(item, person, settings) if item else None
+                if lease is not None:
+                    return lease
+                if item is None:
+                    break
+    return None
+
+
+def _evaluation_turn(settings: QueueSettings, person: User) -> bool:
+    """Whether this person's next item is drawn at random: decided by how many they took, so that no clock or luck is involved."""
+    taken = Assignment.objects.filter(item__pool=settings.pool, person=person).count()
+    share = settings.evaluation_share
+    return int((taken + 1) * share) > int(taken * share)
+
+
+def _lease(item: QueueItem, person: User, settings: QueueSettings) -> Assignment | None:
+    """Count the person in, if there is room, and give them the lease. None: somebody else, or their other tab, was first."""
+    now = timezone.now()
+    try:
+        with transaction.atomic():
+            if not QueueItem.objects.filter(OPEN, pk=item.pk).update(taken=F("taken") + 1):
+                return None
+            lease = Assignment.objects.create(
+                item=item,
+                person=person,
+                taken_at=now,
+                leased_until=now + settings.idle,
+                blind=is_blind(settings, item),
+                drawn=item.agent_id is None and is_evaluation(settings, item),
+            )
+    except IntegrityError:
+        return None
+    item.taken += 1
+    return lease
+
+
+def open_item(query: Query, person: User, pool: Pool, agent: Agent | None = None) -> Assignment:
+    """This person's assignment for one query of their choice, made if there is none, even beyond the number wanted.
+
+    An assignment that is done or skipped is returned as it is.
+    """
+    if agent is None:
+        fill(pool)
+    settings = settings_of(pool)
+    item = QueueItem.objects.select_related("query", "agent").filter(query=query, agent=agent, pool=pool).first()
+    if item is None:
+        fill(pool, everything=True)
+        item = QueueItem.objects.select_related("query", "agent").get(query=query, agent=agent, pool=pool)
+    now = timezone.now()
+    with transaction.atomic():
+        _hold(item.pk)
+        lease, made = Assignment.objects.get_or_create(
+            item=item,
+            person=person,
+            defaults={
+                "leased_until": now + settings.idle,
+                "blind": is_blind(settings, item),
+            },
+        )
+        if made:
+            QueueItem.objects.filter(pk=item.pk).update(taken=F("taken") + 1)
+    lease.item = item
+    return lease
+
+
+def _hold(item: int) -> None:
+    """Lock an item before an assignment to it is made: everybody in this order, so that nobody waits in a circle."""
+    QueueItem.objects.select_for_update(no_key=True).only("pk").get(pk=item)
+
+
+def is_blind(settings: QueueSettings, item: QueueItem) -> bool:
+    """Whether suggestions are kept from whoever takes this item."""
+    return item.blind_lot < round(settings.blind_share * 10_000)
+
+
+def is_evaluation(settings: QueueSettings, item: QueueItem) -> bool:
+    """Whether the item is of the sample that was drawn at random for evaluation."""
+    return item.evaluation_lot < round(settings.evaluation_share * LOTS)
+
+
+def heartbeat(pool: Pool, person: User, query_ids: Iterable[int]) -> set[int]:
+    """Renew this person's leases on these queries; returns the keys that they still hold."""
+    settings = settings_of(pool)
+    held = Assignment.objects.filter(
+        item__pool=pool,
+        item__query__deleted_at__isnull=True,
+        item__query__in=list(query_ids),
+        person=person,
+        state=HELD,
+    )
+    held.update(leased_until=timezone.now() + settings.idle)
+    return set(held.values_list("item__query_id", flat=True))
+
+
+def release_idle(pool: Pool, now: datetime | None = None) -> int:
+    """Free what nobody has shown a sign of life on; returns how many leases ended."""
+    over = Assignment.objects.filter(item__pool=pool, state=HELD, leased_until__lt=now or timezone.now())
+    return _free(over, now or timezone.now())
+
+
+def release(pool: Pool, person: User, query_ids: Collection[int] | None = None) -> int:
+    """Free everything that one person holds, as they and a reviewer may, or these queries; their drafts stay. Returns how many leases
+    ended."""
+    held = Assignment.objects.filter(item__pool=pool, state=HELD, person=person)
+    return _free(held if query_ids is None else held.filter(item__query__in=query_ids))
+
+
+def _free(leases: "QuerySet[Assignment]", ended_before: datetime | None = None) -> int:
+    count = 0
+    for key, item in list(leases.values_list("pk", "item_id")[:BATCH]):
+        with transaction.atomic():
+            lease = Assignment.objects.filter(pk=key, state=HELD)
+            if ended_before is not None:
+                lease = lease.filter(leased_until__lt=ended_before)  # a heartbeat may have come since
+            if lease.delete()[0]:
+                QueueItem.objects.filter(pk=item, taken__gt=0).update(taken=F("taken") - 1)
+                count += 1
+    return count
+
+
+# ---------------------------------------------------------------------------------------------------- what becomes of it
+
+
+def finish(lease: Assignment) -> None:
+    """The person has answered, and their answer counts for good: also when the lease had ended meanwhile, or they had skipped."""
+    now = timezone.now()
+    own = Assignment.objects.filter(item_id=lease.item_id, person_id=lease.person_id)
+    with transaction.atomic():
+        if own.filter(state__in=(HELD, DONE)).update(state=DONE, ended_at=now):
+            return
+        _hold(lease.item_id)
+        fields = {"state": DONE, "ended_at": now, "reason": "", "leased_until": now}
+        if not own.filter(state=SKIPPED).update(**fields):
+            fields |= {"blind": lease.blind, "shown": lease.shown}
+            Assignment.objects.create(item_id=lease.item_id, person_id=lease.person_id, **fields)
+        QueueItem.objects.filter(pk=lease.item_id).update(taken=F("taken") + 1)
+
+
+def skip(lease: Assignment, reason: str) -> bool:
+    """Hand the item back with a reason: others are asked, this person is not until they want to. False: it was not held."""
+    with transaction.atomic():
+        held = Assignment.objects.filter(pk=lease.pk, state=HELD)
+        if not held.update(state=SKIPPED, reason=reason[:200], ended_at=timezone.now()):
+            return False
+        QueueItem.objects.filter(pk=lease.item_id, taken__gt=0).update(taken=F("taken") - 1)
+    return True
+
+
+def reopen(lease: Assignment) -> bool:
+    """Undo `finish` or `skip`: the person holds the item again. False: they hold it already, or somebody else has taken what they
+    skipped, and then it is as if they had not touched it."""
+    settings = settings_of(lease.item.pool)
+    fields = {"state": HELD, "ended_at": None, "reason": "", "leased_until": timezone.now() + settings.idle}
+    with transaction.atomic():
+        if Assignment.objects.filter(pk=lease.pk, state=DONE).update(**fields):
+            return True
+        skipped = Assignment.objects.filter(pk=lease.pk, state=SKIPPED)
+        # The item first, as whoever takes it does.
+        if skipped.exists() and QueueItem.objects.filter(OPEN, pk=lease.item_id).update(taken=F("taken") + 1):
+            if skipped.update(**fields):
+                return True
+            QueueItem.objects.filter(pk=lease.item_id, taken__gt=0).update(taken=F("taken") - 1)
+        skipped.delete()
+    return False
+
+
+def offer_skipped(pool: Pool, person: User, agent: Agent | None = None) -> int:
+    """Let this person be asked again what they skipped; returns how many items came back."""
+    skipped = Assignment.objects.filter(item__pool=pool, item__agent=agent, person=person, state=SKIPPED)
+    return skipped.delete()[0]
+
+
+# --------------------------------------------------------------------------------------------------------- what is left
+
+
+def left(pool: Pool, agent: Agent | None = None, person: User | None = None) -> int:
+    """How many items wait for somebody; with `person` also those that this person holds, which only they can answer now."""
+    waiting = OPEN
+    if person is not None:
+        waiting |= Q(Exists(Assignment.objects.filter(item=OuterRef("pk"), person=person, state=HELD)))
+    return QueueItem.objects.filter(waiting, pool=pool, agent=agent).count()
+
+
+def skipped(pool: Pool, person: User, agent: Agent | None = None) -> int:
+    """How many items this person has skipped."""
+    return Assignment.objects.filter(item__pool=pool, item__agent=agent, person=person, state=SKIPPED).count()
+
+
+def done_today(pool: Pool, person: User) -> int:
+    """How many items this person has answered since midnight, in the site's time zone."""
+    midnight = timezone.localtime().replace(hour=0, minute=0, second=0, microsecond=0)
+    done = Assignment.objects.filter(person=person, state=DONE, ended_at__gte=midnight)
+    return done.filter(item__pool=pool).count()
+
+
+def holdings(pool: Pool, agent: Agent | None = None) -> Sequence[Holding]:
+    """Who holds how much of this pool's queue, and when the first of it is free."""
+    now = timezone.now()
+    held = Assignment.objects.filter(item__pool=pool, item__agent=agent, state=HELD, leased_until__gte=now)
+    held = held.select_related("person")
+    found: dict[int, Holding] = {}
+    for lease in held.order_by("leased_until"):
+        before = found.get(lease.person_id)
+        items = before.items + 1 if before else 1
+        found[lease.person_id] = Holding(lease.person, items, before.free_at if before else lease.leased_until)
+    return list(found.values())

@@ -1,0 +1,49 @@
+"""Queries and all that is known about them, by subject."""
+
+from datasets_app.models.files import Import, ImportChunk, ImportProblem
+from datasets_app.models.labeling import (
+    Assignment,
+    BulkChange,
+    BulkChangeEntry,
+    Draft,
+    PeersSeen,
+    QueueItem,
+    QueueSettings,
+    Submission,
+    Suggestion,
+)
+from datasets_app.models.labels import Gold, GoldAgent, Label
+from datasets_app.models.prelabeling import LlmAnswer, PrelabelItem, PrelabelJob, PromptTemplate
+from datasets_app.models.queries import Dataset, Query, Split, SplitGroup, group_hash, hashes_of, text_hash
+from datasets_app.models.snapshots import Snapshot, SnapshotContent
+
+__all__ = (
+    "Assignment",
+    "BulkChange",
+    "BulkChangeEntry",
+    "Dataset",
+    "Draft",
+    "Gold",
+    "GoldAgent",
+    "Import",
+    "ImportChunk",
+    "ImportProblem",
+    "Label",
+    "LlmAnswer",
+    "PeersSeen",
+    "PrelabelItem",
+    "PrelabelJob",
+    "PromptTemplate",
+    "Query",
+    "QueueItem",
+    "QueueSettings",
+    "Snapshot",
+    "SnapshotContent",
+    "Split",
+    "SplitGroup",
+    "Submission",
+    "Suggestion",
+    "group_hash",
+    "hashes_of",
+    "text_hash",
+)

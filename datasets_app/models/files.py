@@ -1,0 +1,94 @@
+"""Files on their way in, and what was wrong with their rows."""
+
+from django.conf import settings
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from agents_app.jobs import Job
+from datasets_app.models.queries import Dataset, Split
+
+
+class Import(Job):
+    """One file that was read in: what went in, what did not, and why."""
+
+    class Status(models.TextChoices):
+        QUEUED = "queued", _("Queued")
+        RUNNING = "running", _("Running")
+        DONE = "done", _("Done")
+        FAILED = "failed", _("Failed")
+        CANCELLED = "cancelled", _("Cancelled")
+
+    dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, related_name="imports")
+    file_name = models.CharField(_("file"), max_length=255)
+    format = models.CharField(_("format"), max_length=5, choices=(("jsonl", "JSONL"), ("csv", "CSV"), ("txt", "TXT")))
+    split = models.CharField(_("split"), max_length=5, choices=Split.choices, blank=True, default="")
+    status = models.CharField(_("status"), max_length=9, choices=Status.choices, default=Status.QUEUED)
+    author = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    cancel_requested = models.BooleanField(default=False, editable=False)
+    last_line = models.PositiveIntegerField(
+        default=0, editable=False, help_text=_("Where the last stored row begins: the next attempt goes on behind it.")
+    )
+    bytes_total = models.PositiveBigIntegerField(default=0)
+    bytes_read = models.PositiveBigIntegerField(default=0)
+    rows_read = models.PositiveIntegerField(default=0)
+    queries_added = models.PositiveIntegerField(default=0)
+    labels_added = models.PositiveIntegerField(default=0)
+    unchanged = models.PositiveIntegerField(default=0)
+    rejected = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering = ("-pk",)
+        verbose_name = _("import")
+        verbose_name_plural = _("imports")
+        constraints = (
+            models.CheckConstraint(
+                condition=models.Q(status__in=("queued", "running", "done", "failed", "cancelled")),
+                name="import_status_known",
+            ),
+            models.CheckConstraint(condition=models.Q(format__in=("jsonl", "csv", "txt")), name="import_format_known"),
+            models.CheckConstraint(
+                condition=~models.Q(status="running") | models.Q(attempt__isnull=False),
+                name="running_import_has_attempt",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.file_name
+
+    @property
+    def ended(self) -> bool:
+        """Whether the import is done, failed or cancelled."""
+        return self.status not in (self.Status.QUEUED, self.Status.RUNNING)
+
+
+class ImportChunk(models.Model):
+    """A piece of an uploaded file, kept in the database so that any worker on any machine can read it; gone when it is done."""
+
+    upload = models.ForeignKey(Import, on_delete=models.CASCADE, related_name="chunks")
+    position = models.PositiveIntegerField()
+    content = models.BinaryField()
+
+    class Meta:
+        ordering = ("upload", "position")
+        constraints = (models.UniqueConstraint(fields=("upload", "position"), name="import_chunk_unique"),)
+
+
+class ImportProblem(models.Model):
+    """One row that did not go in as it stood: its line and the reason. `rejected`: nothing of it was stored."""
+
+    upload = models.ForeignKey(Import, on_delete=models.CASCADE, related_name="problems")
+    line = models.PositiveIntegerField(_("line"))
+    field = models.CharField(_("field"), max_length=60, blank=True)
+    reason = models.CharField(_("reason"), max_length=400)
+    excerpt = models.CharField(_("excerpt"), max_length=200, blank=True)
+    rejected = models.BooleanField(_("left out"), default=True)
+
+    class Meta:
+        ordering = ("upload", "line", "pk")
+        verbose_name = _("import problem")
+        verbose_name_plural = _("import problems")
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.reason}"

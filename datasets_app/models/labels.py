@@ -1,0 +1,120 @@
+"""What people, files and LLMs said of a query, and the gold that is composed of it."""
+
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from agents_app.models import Agent
+from datasets_app.models.queries import Query
+
+
+class LabelQuerySet(models.QuerySet["Label"]):
+    def current(self) -> "LabelQuerySet":
+        """Labels that stand: neither superseded by a later one of the same source and author, nor withdrawn."""
+        return self.filter(superseded_at__isnull=True)
+
+    def withdrawn(self) -> "LabelQuerySet":
+        """Labels that were taken back: superseded by nothing, yet not current."""
+        return self.filter(superseded_at__isnull=False, superseded_by__isnull=True)
+
+
+class Label(models.Model):
+    """One statement of a query's required set by one source. Kept for ever: a later one supersedes it, nothing overwrites it.
+
+    A whole label supersedes all that its source (for people, its author) said before. A partial one speaks of some agents, as a bulk
+    change or a question about one agent does: it stands beside the rest, and for each agent the latest speaks.
+    """
+
+    class Source(models.TextChoices):
+        IMPORT = "import", _("Import")
+        LLM = "llm", _("LLM")
+        HUMAN = "human", _("Human")
+        ADJUDICATION = "adjudication", _("Adjudication")
+
+    query = models.ForeignKey(Query, on_delete=models.CASCADE, related_name="labels")
+    source = models.CharField(_("source"), max_length=12, choices=Source.choices)
+    author = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="labels"
+    )
+    required = models.JSONField(_("required agents"), help_text=_("Sorted agent ids; [] is “none of these”."))
+    asked = models.JSONField(_("asked agents"), help_text=_("Sorted ids of the agents that the label speaks of."))
+    scores = models.JSONField(
+        _("scores"), null=True, blank=True, help_text=_("Agent id → probability, where there are any.")
+    )
+    partial = models.BooleanField(
+        _("partial"),
+        default=False,
+        help_text=_("Speaks of its agents beside what the same source or person said before; the rest of that stands."),
+    )
+    unsure = models.BooleanField(_("unsure"), default=False)
+    reason = models.CharField(_("reason"), max_length=200, blank=True)
+    provenance = models.JSONField(
+        _("provenance"),
+        default=dict,
+        help_text=_("Model and prompt version, import file and line, or what was kept and changed."),
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    superseded_at = models.DateTimeField(null=True, blank=True, editable=False)
+    superseded_by = models.ForeignKey(
+        "self", on_delete=models.PROTECT, null=True, blank=True, editable=False, related_name="supersedes"
+    )
+
+    objects: ClassVar[Any] = LabelQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("pk",)
+        verbose_name = _("label")
+        verbose_name_plural = _("labels")
+        constraints = (
+            models.CheckConstraint(
+                condition=models.Q(source__in=("import", "llm", "human", "adjudication")), name="label_source_known"
+            ),
+            models.UniqueConstraint(
+                fields=("query", "source"),
+                condition=models.Q(superseded_at__isnull=True, partial=False) & ~models.Q(source="human"),
+                name="one_whole_label_per_source",
+            ),
+            models.UniqueConstraint(
+                fields=("query", "author"),
+                condition=models.Q(superseded_at__isnull=True, source="human", partial=False),
+                name="one_whole_label_per_person",
+            ),
+            models.CheckConstraint(
+                condition=~models.Q(source="human") | models.Q(author__isnull=False), name="human_label_has_author"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.get_source_display()}: {self.required}"
+
+
+class Gold(models.Model):
+    """What counts for training: the composed set, the agents that were asked, and the label that decided each agent."""
+
+    query = models.OneToOneField(Query, on_delete=models.CASCADE, related_name="gold")
+    required = models.JSONField(_("required agents"))
+    asked = models.JSONField(_("asked agents"))
+    decided_by = models.JSONField(_("decided by"), help_text=_("Agent id → id of the label that says so."))
+    composed_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        verbose_name = _("gold label")
+        verbose_name_plural = _("gold labels")
+
+    def __str__(self) -> str:
+        return str(self.required)
+
+
+class GoldAgent(models.Model):
+    """The required agents of a gold label as rows, so that queries can be found by agent."""
+
+    gold = models.ForeignKey(Gold, on_delete=models.CASCADE, related_name="members")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="gold_members")
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("gold", "agent"), name="gold_agent_unique"),)
+
+    def __str__(self) -> str:
+        return str(self.agent_id)

@@ -1,0 +1,115 @@
+"""Datasets, queries, and which split a group of them belongs to."""
+
+import hashlib
+
+from django.db import models
+from django.db.models.functions import Lower
+from django.utils.translation import gettext_lazy as _
+
+from agents_app.models import Pool
+from training_app.engine.data.examples import group_key, keys_of, normalise
+
+
+def text_hash(text: str) -> str:
+    """What makes a text unique within a dataset: SHA-256 of its normalised form, 64 hexadecimal digits."""
+    return hashlib.sha256(normalise(text).encode()).hexdigest()
+
+
+def group_hash(text: str) -> str:
+    """What puts two texts into the same split: SHA-256 of the text without case, punctuation and space."""
+    return hashlib.sha256(group_key(text).encode()).hexdigest()
+
+
+def hashes_of(text: str) -> tuple[str, str]:
+    """(`text_hash`, `group_hash`) of a text."""
+    normal, group = keys_of(text)
+    return hashlib.sha256(normal.encode()).hexdigest(), hashlib.sha256(group.encode()).hexdigest()
+
+
+class Split(models.TextChoices):
+    TRAIN = "train", _("Train")
+    VAL = "val", _("Validation")
+    TEST = "test", _("Test")
+
+
+class Dataset(models.Model):
+    """A named collection of queries within a pool."""
+
+    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="datasets")
+    name = models.CharField(_("name"), max_length=120)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("pool", "name")
+        verbose_name = _("dataset")
+        verbose_name_plural = _("datasets")
+        constraints = (models.UniqueConstraint("pool", Lower("name"), name="dataset_name_unique_in_pool"),)
+
+    def __str__(self) -> str:
+        return f"{self.pool.name} · {self.name}"
+
+
+class SplitGroup(models.Model):
+    """All queries of a pool that read the same but for case, punctuation and space. A split, once given, stays for ever."""
+
+    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="split_groups")
+    key = models.CharField(max_length=64)
+    split = models.CharField(max_length=5, choices=Split.choices, blank=True, default="")
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=("pool", "key"), name="split_group_unique_in_pool"),
+            models.CheckConstraint(condition=models.Q(split__in=("", "train", "val", "test")), name="split_known"),
+        )
+        indexes = (models.Index(fields=("pool", "split")),)
+
+    def __str__(self) -> str:
+        return f"{self.key[:12]} {self.split}"
+
+
+class Query(models.Model):
+    """One text to route."""
+
+    class State(models.TextChoices):
+        UNLABELED = "unlabeled", _("Unlabeled")
+        DRAFT = "draft", _("Draft")
+        LABELED = "labeled", _("Labeled")
+        DISAGREEMENT = "disagreement", _("Disagreement")
+        GOLD = "gold", _("Gold")
+
+    dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, related_name="queries")
+    external_id = models.CharField(_("id in its source"), max_length=200, blank=True)
+    text = models.TextField(_("text"))
+    text_hash = models.CharField(max_length=64, editable=False)
+    group = models.ForeignKey(SplitGroup, on_delete=models.PROTECT, related_name="queries")
+    state = models.CharField(_("state"), max_length=12, choices=State.choices, default=State.UNLABELED, db_index=True)
+    origin = models.CharField(_("origin"), max_length=60, blank=True, help_text=_("Where the query came from."))
+    extra = models.JSONField(
+        _("other keys"),
+        default=dict,
+        blank=True,
+        help_text=_("What else stood in its row of the file; exported again."),
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True, db_index=True)
+    deleted_at = models.DateTimeField(null=True, blank=True, editable=False)
+    erased_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    class Meta:
+        ordering = ("pk",)
+        verbose_name = _("query")
+        verbose_name_plural = _("queries")
+        constraints = (
+            models.UniqueConstraint(fields=("dataset", "text_hash"), name="query_text_unique_in_dataset"),
+            models.CheckConstraint(
+                condition=models.Q(state__in=("unlabeled", "draft", "labeled", "disagreement", "gold")),
+                name="query_state_known",
+            ),
+        )
+        indexes = (
+            models.Index(fields=("dataset", "state")),
+            models.Index(fields=("dataset", "external_id")),
+        )
+
+    def __str__(self) -> str:
+        return self.text if len(self.text) <= 80 else self.text[:79] + "…"

@@ -1,0 +1,53 @@
+"""Immutable copies of gold that runs train on."""
+
+from django.conf import settings
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from agents_app.models import Pool
+
+
+class Snapshot(models.Model):
+    """An immutable, hashed copy of a pool's gold rows and its roster: what a run trains on."""
+
+    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="snapshots")
+    number = models.PositiveIntegerField(_("number"))
+    digest = models.CharField(
+        _("digest"), max_length=64, help_text=_("SHA-256 over the roster and each row's own SHA-256, in order.")
+    )
+    roster = models.JSONField(_("roster"))
+    rows = models.PositiveIntegerField(_("rows"))
+    split_sizes = models.JSONField(_("split sizes"))
+    erased_rows = models.PositiveIntegerField(
+        default=0,
+        editable=False,
+        help_text=_("Rows whose text was erased since: with any, equal data is another snapshot."),
+    )
+    note = models.CharField(_("note"), max_length=200, blank=True)
+    author = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("pool", "-number")
+        verbose_name = _("snapshot")
+        verbose_name_plural = _("snapshots")
+        constraints = (
+            models.UniqueConstraint(fields=("pool", "number"), name="snapshot_number_unique_in_pool"),
+            models.UniqueConstraint(
+                fields=("pool", "digest"),
+                condition=models.Q(erased_rows=0),
+                name="whole_snapshot_digest_unique_in_pool",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.pool.slug}-s{self.number}"
+
+
+class SnapshotContent(models.Model):
+    """A snapshot's rows, gzipped JSON lines `{query, id, text, required, asked, split, sha256}`, apart from its figures."""
+
+    snapshot = models.OneToOneField(Snapshot, on_delete=models.CASCADE, related_name="content")
+    rows_gzip = models.BinaryField()

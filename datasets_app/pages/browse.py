@@ -1,0 +1,180 @@
+"""Finding queries: a search line of words and `key:value` terms becomes one filter, the same for pages, bulk changes and export."""
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from django.contrib.auth.models import User
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from agents_app.models import Agent, Pool
+from datasets_app.labels.queue import OPEN
+from datasets_app.models import Assignment, Gold, GoldAgent, Label, Query, QueueItem, Split
+from routerweb import parameters
+
+KEYS = ("agent", "state", "split", "source", "by", "dataset", "disagreement", "before", "after", "is")
+STATES = tuple(Query.State.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One word of a search: `key` is "" for plain text; `minus` turns it round."""
+
+    key: str
+    value: str
+    minus: bool = False
+
+    def __str__(self) -> str:
+        value = f'"{self.value}"' if " " in self.value else self.value
+        return ("-" if self.minus else "") + (f"{self.key}:{value}" if self.key else value)
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What a search line means in a pool. With a problem in it nothing is found: a typing error must never widen a bulk change."""
+
+    text: str
+    terms: tuple[Term, ...]
+    queries: "QuerySet[Query]"
+    problems: tuple[str, ...] = field(default=())
+
+    def without(self, term: Term) -> str:
+        """The search line with one term taken out."""
+        return " ".join(str(one) for one in self.terms if one != term)
+
+
+def terms(text: str) -> list[Term]:
+    """The terms of a search line; quotes hold words together, a minus in front turns a term round."""
+    try:
+        words = shlex.split(text.replace("'", "\\'"))
+    except ValueError:  # a quote that is not closed yet
+        words = text.replace('"', " ").split()
+    found = []
+    for word in words:
+        key, colon, value = word.lstrip("-").partition(":")
+        if colon and value and key.lower() in KEYS:
+            found.append(Term(key.lower(), value, word.startswith("-")))
+        elif word.strip("-"):
+            minus = word.startswith("-") and len(word) > 1
+            found.append(Term("", word[1:] if minus else word, minus))
+    return found
+
+
+def search(pool: Pool, text: str) -> Search:
+    """The pool's queries that fit a search line: every term must hold. Deleted ones only with `is:deleted`."""
+    found = terms(text[:400])
+    datasets = list(pool.datasets.values_list("pk", flat=True))
+    queries = Query.objects.filter(dataset__in=datasets)
+    if not any(term.key == "is" and term.value == "deleted" for term in found):
+        queries = queries.filter(deleted_at__isnull=True)
+    problems = []
+    for term in found:
+        try:
+            condition = _condition(pool, term)
+        except LookupError as problem:
+            problems.append(f"{term}: {problem.args[0]}")
+            continue
+        queries = queries.exclude(condition) if term.minus else queries.filter(condition)
+    return Search(text, tuple(found), queries.none() if problems else queries, tuple(problems))
+
+
+def _condition(pool: Pool, term: Term) -> Q | Exists:
+    if not term.key:
+        return Q(text__icontains=term.value) | Q(external_id=term.value)
+    conditions: dict[str, Callable[[Pool, str], Q | Exists]] = {
+        "agent": _agent,
+        "state": _state,
+        "split": _split,
+        "source": _source,
+        "by": _by,
+        "dataset": lambda pool, value: Q(dataset__in=pool.datasets.filter(name__iexact=value).values("pk")),
+        "disagreement": _disagreement,
+        "before": lambda pool, value: Q(updated_at__lt=_day(value)),
+        "after": lambda pool, value: Q(updated_at__gte=_day(value) + timedelta(days=1)),
+        "is": _is,
+    }
+    return conditions[term.key](pool, term.value)
+
+
+def _one_of(value: str, options: Sequence[str]) -> str:
+    if value.lower() not in options:
+        raise LookupError(_("not one of %(options)s.") % {"options": ", ".join(options)})
+    return value.lower()
+
+
+def agent_of(pool: Pool, value: str) -> Agent:
+    """The pool's agent of that id, code or name, or of a name that begins so. Raises LookupError."""
+    agents = list(pool.agents.all())
+    wanted = value.casefold()
+    tests: tuple[Callable[[Agent], bool], ...] = (
+        lambda agent: str(agent.number) == wanted,
+        lambda agent: agent.code.casefold() == wanted,
+        lambda agent: agent.name.casefold() == wanted,
+        lambda agent: agent.name.casefold().startswith(wanted),
+    )
+    for fits in tests:
+        found = [agent for agent in agents if fits(agent)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise LookupError(_("several agents are called so: %(names)s.") % {"names": ", ".join(map(str, found))})
+    raise LookupError(_("no agent of this pool has that id, code or name."))
+
+
+def _agent(pool: Pool, value: str) -> Exists | Q:
+    if value.lower() == "none":
+        return Q(state=Query.State.GOLD, pk__in=Gold.objects.filter(members__isnull=True).values("query"))
+    return Q(pk__in=GoldAgent.objects.filter(agent=agent_of(pool, value)).values("gold__query"))
+
+
+def _state(pool: Pool, value: str) -> Q:
+    return Q(state=_one_of(value, STATES))
+
+
+def _split(pool: Pool, value: str) -> Q:
+    word = _one_of(value, (*Split.values, "none"))
+    return Q(group__split="" if word == "none" else word)
+
+
+def _source(pool: Pool, value: str) -> Exists:
+    return Exists(Label.objects.current().filter(query=OuterRef("pk"), source=_one_of(value, Label.Source.values)))
+
+
+def _by(pool: Pool, value: str) -> Exists:
+    person = User.objects.filter(username__iexact=value).first()
+    if person is None:
+        raise LookupError(_("nobody here has that name."))
+    return Exists(Label.objects.current().filter(query=OuterRef("pk"), author=person, source=Label.Source.HUMAN))
+
+
+def _disagreement(pool: Pool, value: str) -> Q:
+    sources = {"llm": "llm_disagreement", "people": "disagreement"}
+    words = value.lower().split(">")
+    name = sources.get(words[0] or "people")
+    least = parameters.decimal(words[1]) if len(words) == 2 else 0.0
+    if name is None or least is None or len(words) > 2:
+        raise LookupError(_("write disagreement:people, disagreement:llm or disagreement:people>0.5."))
+    items = QueueItem.objects.filter(pool=pool, agent__isnull=True, **{f"{name}__gt": least})
+    return Q(pk__in=items.values("query"))
+
+
+def _day(value: str) -> datetime:
+    day = parameters.day(value)
+    if day is None:
+        raise LookupError(_("not a date like 2026-01-31."))
+    return timezone.make_aware(datetime(day.year, day.month, day.day))
+
+
+def _is(pool: Pool, value: str) -> Q | Exists:
+    items = QueueItem.objects.filter(query=OuterRef("pk"), agent__isnull=True)
+    word = _one_of(value, ("deleted", "open", "skipped", "unsure"))
+    if word == "deleted":
+        return Q(deleted_at__isnull=False)
+    if word == "open":
+        return Exists(items.filter(OPEN))
+    if word == "skipped":
+        return Exists(Assignment.objects.filter(item__query=OuterRef("pk"), state=Assignment.State.SKIPPED))
+    return Exists(Label.objects.current().filter(query=OuterRef("pk"), source=Label.Source.HUMAN, unsure=True))

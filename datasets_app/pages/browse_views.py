@@ -1,0 +1,349 @@
+"""The pages Queries and one query: search, bulk changes with a preview and an undo, export, delete and erase."""
+
+from typing import Any, cast
+
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.core.paginator import Paginator
+from django.db import transaction
+from django.db.models import Count, QuerySet
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.functional import cached_property
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django_q.tasks import async_task
+
+from agents_app.access import Role, get_pool, require_role, roles_of
+from agents_app.models import Agent, Pool
+from datasets_app.files import exports
+from datasets_app.labels import bulk, labeling, snapshots, suggestions, traces
+from datasets_app.models import Assignment, BulkChange, Label, Query, QueueItem, Split
+from datasets_app.pages import browse
+from datasets_app.pages.labeling_page import history
+from routerweb import parameters
+from routerweb.downloads import download
+from routerweb.http import page, wants_fragment
+
+ROWS = 50
+AT_ONCE = 2_000  # a bulk change of more queries is left to a worker
+SORTS = {
+    "updated": "updated_at",
+    "text": "text",
+    "state": "state",
+    "split": "group__split",
+    "added": "pk",
+}
+may_browse = require_role(Role.REVIEWER, Role.OPS)
+
+
+class Pages(Paginator):
+    """Pages of keys: what is drawn is fetched by key afterwards, so that sorting never carries the texts along."""
+
+    @cached_property
+    def count(self) -> int:
+        return cast("QuerySet[Query]", self.object_list).order_by().count()
+
+
+@require_GET
+@may_browse
+def queries(request: HttpRequest, slug: str) -> HttpResponse:
+    """The list: a search line, its terms as chips, a page of the table. An HTMX request gets the list alone."""
+    pool = get_pool(slug)
+    found = browse.search(pool, request.GET.get("q", ""))
+    pages = Pages(_sorted(found.queries, request.GET.get("sort", "")).values_list("pk", flat=True), ROWS)
+    shown = pages.get_page(request.GET.get("page"))
+    agents = list(pool.agents.all())
+    last = BulkChange.objects.filter(pool=pool).select_related("agent", "author").first()
+    context = {
+        "pool": pool,
+        "search": found,
+        "chips": [(str(term), found.without(term)) for term in found.terms],
+        "page_of": shown,
+        "total": pages.count,
+        "rows": table_rows(list(shown.object_list), agents),
+        "agents": [agent for agent in agents if agent.state == Agent.State.ACTIVE],
+        "states": Query.State.choices,
+        "splits": Split.choices,
+        "sources": Label.Source.choices,
+        "last": last,
+        "undo_last": last is not None and last.total > AT_ONCE and last.finished_at and not last.undone_at,
+        "may_prelabel": bool(roles_of(request.user) & {Role.REVIEWER, Role.OPS}),
+    }
+    if wants_fragment(request):
+        return render(request, "datasets_app/_queries_list.html", context)
+    return page(request, "datasets_app/queries.html", context, title=_("Queries"))
+
+
+def _sorted(queries: "QuerySet[Query]", sort: str) -> "QuerySet[Query]":
+    name = sort.removeprefix("-")
+    if name not in SORTS:
+        return queries.order_by("-pk")
+    sign = "-" if sort.startswith("-") else ""
+    return queries.order_by(sign + SORTS[name], sign + "pk")
+
+
+def table_rows(keys: list[int], agents: list[Agent]) -> list[dict[str, Any]]:
+    """What the table says of each query, in five database queries however many rows."""
+    by_number = {agent.number: agent for agent in agents}
+    found = Query.objects.filter(pk__in=keys).select_related("group", "gold", "dataset").defer("extra")
+    by_key = {query.pk: query for query in found}
+    people = dict(
+        Label.objects.current()
+        .filter(query__in=keys, source=Label.Source.HUMAN)
+        .values_list("query")
+        .annotate(Count("pk"))
+    )
+    apart = dict(QueueItem.objects.filter(query__in=keys, agent__isnull=True).values_list("query_id", "disagreement"))
+    rows = []
+    for key in keys:
+        query = by_key[key]
+        gold = getattr(query, "gold", None)
+        rows.append(
+            {
+                "query": query,
+                "gold": gold,
+                "agents": [by_number[n] for n in gold.required if n in by_number] if gold else [],
+                "people": people.get(key, 0),
+                "agreement": 1 - apart.get(key, 0.0) if people.get(key, 0) > 1 else None,
+            }
+        )
+    return rows
+
+
+@require_GET
+@may_browse
+def queries_export(request: HttpRequest, slug: str) -> FileResponse:
+    """Everything that a search returns, as a file."""
+    pool = get_pool(slug)
+    format = request.GET.get("format", "jsonl")
+    if format not in ("jsonl", "csv", "txt"):
+        raise Http404(_("No such format."))
+    found = browse.search(pool, request.GET.get("q", "")).queries.filter(erased_at__isnull=True)
+    pieces = exports.encode(exports.rows(found), format)
+    return download(pieces, exports.CONTENT_TYPES[format], exports.file_name(pool, format))
+
+
+# ------------------------------------------------------------------------------------------------------ bulk changes
+
+
+def _agent(pool: Pool, asked: str | None) -> Agent | None:
+    number = parameters.number(asked)
+    return None if number is None else pool.agents.filter(number=number).first()
+
+
+def _selected(request: HttpRequest, pool: Pool, fields: Any) -> tuple["QuerySet[Query]", str, str]:
+    """The queries that an action is about, the search line and the ticked keys: those ticked, or, if that is asked for,
+    all that the search returns."""
+    text = fields.get("q", "")
+    found = browse.search(pool, text)
+    ticked = parameters.keys(fields.getlist("query"))
+    if fields.get("all") == "1":
+        return found.queries, text, ""
+    return Query.objects.filter(pk__in=ticked, dataset__pool=pool), text, ",".join(map(str, ticked))
+
+
+@require_GET
+@may_browse
+def bulk_preview(request: HttpRequest, slug: str) -> HttpResponse:
+    """What an action would do, counted, before anything is done."""
+    pool = get_pool(slug)
+    action = request.GET.get("action", "")
+    chosen, text, ticked = _selected(request, pool, request.GET)
+    back = _list_of(slug, request.GET.get("q", ""))
+    agent = None
+    if request.GET.get("all") != "1" and not ticked:
+        messages.error(request, _("Tick the queries first, or “all that match”."))
+        return redirect(back)
+    if action in (bulk.ADD, bulk.REMOVE):
+        agent = _agent(pool, request.GET.get("agent"))
+        if agent is None or (action == bulk.ADD and agent.state != Agent.State.ACTIVE):
+            return _which_agent(request, pool, action, back)
+    elif action not in (bulk.DELETE, bulk.ACCEPT, bulk.SEND, "restore"):
+        messages.error(request, _("Choose what is to be done first."))
+        return redirect(back)
+    if action == "restore":
+        count = chosen.count()
+        seen = bulk.Preview(count, count, chosen.filter(gold__isnull=True).count(), list(chosen.order_by("pk")[:5]))
+    else:
+        seen = bulk.preview(chosen, action, agent)
+    context = {
+        "pool": pool, "action": action, "agent": agent, "preview": seen, "search": text, "ticked": ticked.split(",") if ticked else [],
+        "all": request.GET.get("all", ""), "back": back,
+    }  # fmt: skip
+    crumbs = [(_("Queries"), back)]
+    return page(request, "datasets_app/bulk_preview.html", context, title=_("Change many queries"), crumbs=crumbs)
+
+
+def _list_of(slug: str, search: str) -> str:
+    """The address of what a search returns."""
+    return f"{reverse('queries', args=[slug])}?{urlencode({'q': search})}"
+
+
+def _which_agent(request: HttpRequest, pool: Pool, action: str, back: str) -> HttpResponse:
+    context = {
+        "pool": pool,
+        "action": action,
+        "agents": pool.agents.active() if action == bulk.ADD else pool.agents.all(),
+        "kept": [(name, value) for name in ("q", "all", "query") for value in request.GET.getlist(name)],
+        "back": back,
+    }
+    title, crumbs = _("Which agent?"), [(_("Queries"), back)]
+    return page(request, "datasets_app/bulk_agent.html", context, title=title, crumbs=crumbs)
+
+
+@require_POST
+@may_browse
+def bulk_apply(request: HttpRequest, slug: str) -> HttpResponse:
+    """Do it, and offer the undo. More than 2,000 queries are left to a worker."""
+    pool, actor = get_pool(slug), cast(User, request.user)
+    action = request.POST.get("action", "")
+    chosen, text, _ticked = _selected(request, pool, request.POST)
+    back = _list_of(slug, text)
+    if action == "restore":
+        count = bulk.restore(pool, list(chosen.values_list("pk", flat=True)))
+        messages.success(request, ngettext("%(n)s query is back.", "%(n)s queries are back.", count) % {"n": count})
+        return redirect(back)
+    agent = _agent(pool, request.POST.get("agent"))
+    if action not in BulkChange.Action.values or (agent is None) != (action not in bulk.ABOUT_AN_AGENT):
+        raise Http404(_("No such change."))
+    change = bulk.start(pool, chosen, action, agent, author=actor, search=text)
+    if change.total > AT_ONCE:
+        key = change.pk
+        transaction.on_commit(
+            lambda: async_task("datasets_app.labeling_tasks.bulk_change", key, q_options={"cluster": "default"})
+        )
+        messages.success(request, _("%(n)s queries are being changed by a worker.") % {"n": change.total})
+        return redirect(back)
+    bulk.go_on(change)
+    messages.success(request, told(change), extra_tags="undo:" + reverse("bulk_undo", args=[slug, change.pk]))
+    return redirect(back)
+
+
+def told(change: BulkChange) -> str:
+    """What a change did, in a sentence."""
+    n = change.total
+    if change.action == bulk.SEND:
+        return ngettext("%(n)s query waits for labelers.", "%(n)s queries wait for labelers.", n) % {"n": n}
+    return ngettext("%(n)s query was changed.", "%(n)s queries were changed.", n) % {"n": n}
+
+
+@require_POST
+@may_browse
+def bulk_undo(request: HttpRequest, slug: str, change_id: int) -> HttpResponse:
+    """Take a bulk change back."""
+    change = get_object_or_404(BulkChange.objects.select_related("pool"), pk=change_id, pool__slug=slug)
+    count = bulk.undo(change, cast(User, request.user))
+    as_it_was = ngettext("%(n)s query is as it was.", "%(n)s queries are as they were.", count) % {"n": count}
+    messages.success(request, as_it_was)
+    return redirect(_list_of(slug, change.search))
+
+
+# --------------------------------------------------------------------------------------------------------- one query
+
+
+@require_GET
+@may_browse
+def query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
+    """Everything that is known of one query."""
+    pool = get_pool(slug)
+    found = get_object_or_404(Query.objects.select_related("dataset", "group", "gold"), pk=query_id, dataset__pool=pool)
+    agents = {agent.number: agent for agent in pool.agents.all()}
+    gold = getattr(found, "gold", None)
+    decided = {one.pk: one for one in Label.objects.filter(query=found).select_related("author")}
+    offers = suggestions.offers([found.pk]).get(found.pk, [])
+    people = [one for one in decided.values() if one.superseded_at is None and one.source == Label.Source.HUMAN]
+    spoken = {number for one in people if not one.unsure for number in one.asked}
+    rows = [
+        {
+            "agent": agent,
+            "required": gold is not None and number in gold.required,
+            "asked": gold is not None and number in gold.asked,
+            "disputed": number in spoken and not (gold and number in gold.asked),
+            "label": decided.get(gold.decided_by.get(str(number))) if gold else None,
+            "scores": [(offer.source, offer.version, offer.score(number)) for offer in offers],
+        }
+        for number, agent in agents.items()
+        if agent.state == Agent.State.ACTIVE or (gold and number in gold.required)
+    ]
+    rows.sort(key=lambda row: (not row["disputed"], not row["required"], not row["asked"]))
+    context = {
+        "pool": pool,
+        "query": found,
+        "gold": gold,
+        "rows": rows,
+        "offers": offers,
+        "events": history(pool, found, request.user),
+        "leases": Assignment.objects.filter(item__query=found).select_related("person").order_by("taken_at"),
+        "may_review": Role.REVIEWER in roles_of(request.user),
+        "own": labeling.own_label(found, cast(User, request.user)),
+    }
+    title = _("Query %(key)s") % {"key": found.pk}
+    return page(
+        request,
+        "datasets_app/query.html",
+        context,
+        title=title,
+        crumbs=[(_("Queries"), reverse("queries", args=[slug]))],
+    )
+
+
+@require_POST
+@may_browse
+def query_delete(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
+    """Put one query aside; it can be brought back."""
+    pool, actor = get_pool(slug), cast(User, request.user)
+    found = get_object_or_404(Query, pk=query_id, dataset__pool=pool)
+    change = bulk.apply(pool, Query.objects.filter(pk=found.pk), bulk.DELETE, None, author=actor)
+    messages.success(request, _("Deleted."), extra_tags="undo:" + reverse("bulk_undo", args=[slug, change.pk]))
+    return redirect("queries", slug)
+
+
+@require_POST
+@may_browse
+def query_restore(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
+    """Bring one query back."""
+    pool = get_pool(slug)
+    bulk.restore(pool, [get_object_or_404(Query, pk=query_id, dataset__pool=pool).pk])
+    messages.success(request, _("The query is back."))
+    return redirect("query", slug, query_id)
+
+
+@require_http_methods(["GET", "POST"])
+@may_browse
+def query_erase(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
+    """Take a query's text out of everything, for ever; its counts stay. A GET shows where it stands, and asks for the word."""
+    pool = get_pool(slug)
+    found = get_object_or_404(Query, pk=query_id, dataset__pool=pool)
+    if found.erased_at is not None:
+        return redirect("query", slug, query_id)
+    if request.method == "POST" and request.POST.get("sure") == "1":
+        left = snapshots.erase(found, cast(User, request.user))
+        messages.success(request, _("The text is erased everywhere. Its label still counts."))
+        if left:
+            where = ", ".join(f"{trace.place} ({trace.count})" for trace in left)
+            messages.warning(request, _("It still stands in: %(where)s. Change it there by hand.") % {"where": where})
+        return redirect("query", slug, query_id)
+    if request.method == "POST":
+        messages.error(request, _("Tick that you are sure. Erasing cannot be undone."))
+    context = {"pool": pool, "query": found, "traces": traces.of(found.text)}
+    crumbs = [(pool.name, reverse("home")), (_("Queries"), reverse("queries", args=[slug]))]
+    return page(request, "datasets_app/query_erase.html", context, title=_("Erase a query"), crumbs=crumbs)
+
+
+@require_POST
+@may_browse
+def query_send(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
+    """Ask labelers about one query."""
+    pool = get_pool(slug)
+    found = get_object_or_404(Query, pk=query_id, dataset__pool=pool, deleted_at__isnull=True)
+    change = bulk.apply(pool, Query.objects.filter(pk=found.pk), bulk.SEND, None, author=cast(User, request.user))
+    if change.total:
+        undo = "undo:" + reverse("bulk_undo", args=[slug, change.pk])
+        messages.success(request, _("It waits for labelers."), extra_tags=undo)
+    else:
+        messages.success(request, _("It waited for labelers already."))
+    return redirect("query", slug, query_id)

@@ -1,0 +1,121 @@
+"""Forms of the labeling queue's settings and of pre-labeling."""
+
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.utils.translation import gettext_lazy as _
+
+from agents_app.models import Pool
+from datasets_app.models import PrelabelJob, QueueSettings
+
+
+class QueueSettingsForm(forms.ModelForm):
+    """How a pool's queue is worked; shares are given in percent."""
+
+    class Meta:
+        model = QueueSettings
+        fields = (
+            "order",
+            "order_agent",
+            "seed",
+            "overlap",
+            "overlap_share",
+            "blind_share",
+            "evaluation_share",
+            "idle_minutes",
+        )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        agents = self.fields["order_agent"]
+        assert isinstance(agents, forms.ModelChoiceField)
+        agents.queryset = self.instance.pool.agents.active()
+        agents.empty_label = str(_("the whole set"))
+        for name in ("overlap_share", "blind_share", "evaluation_share"):
+            field = self.fields[name]
+            field.widget = forms.NumberInput(attrs={"min": 0, "max": 100, "step": 1})
+            field.label = f"{field.label} (%)"
+            self.initial[name] = round(100 * getattr(self.instance, name))
+            self.fields[name] = forms.IntegerField(
+                label=field.label, help_text=field.help_text, min_value=0, max_value=100, widget=field.widget
+            )
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or {}
+        for name in ("overlap_share", "blind_share", "evaluation_share"):
+            if cleaned.get(name) is not None:
+                cleaned[name] = cleaned[name] / 100
+        return cleaned
+
+
+class PrelabelForm(forms.ModelForm):
+    """A pre-labeling job. `q` is the search line of the queries that it asks about; blank: those without gold and LLM label."""
+
+    q = forms.CharField(
+        label=_("Queries"),
+        required=False,
+        max_length=400,
+        help_text=_("A search as on the page Queries. Blank: every query without gold that no LLM has labeled."),
+    )
+    limit = forms.IntegerField(label=_("At most"), required=False, min_value=1, help_text=_("Blank: all of them."))
+
+    class Meta:
+        model = PrelabelJob
+        fields = (
+            "base_url",
+            "model",
+            "batch_size",
+            "concurrency",
+            "temperature",
+            "minimum",
+            "maximum",
+            "fallback",
+            "price_in",
+            "price_out",
+        )
+
+    field_order = ("q", "limit", "base_url", "model", "fallback", "batch_size", "concurrency", "temperature")
+
+    def __init__(self, *args: Any, pool: Pool, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        last = PrelabelJob.objects.filter(pool=pool).first()
+        for name in self.Meta.fields:
+            if last is not None:
+                self.initial.setdefault(name, getattr(last, name))
+        if last is None:
+            self.initial.setdefault("base_url", settings.LLM_BASE_URL)
+            self.initial.setdefault("model", settings.LLM_MODEL)
+        self.fields["temperature"].widget.attrs |= {"min": 0, "max": 2, "step": "0.1"}
+        self.fields["base_url"].help_text = _(
+            "Any server of POST /chat/completions. The site's key is sent to %(url)s only."
+        ) % {"url": settings.LLM_BASE_URL}
+
+    def main(self) -> list[Any]:
+        """The fields that everybody looks at."""
+        return [self[name] for name in ("q", "limit", "base_url", "model", "fallback")]
+
+    def details(self) -> list[Any]:
+        """The fields that stay folded."""
+        return [self[name] for name in self.fields if name not in ("q", "limit", "base_url", "model", "fallback")]
+
+    def clean_temperature(self) -> float:
+        value = float(self.cleaned_data["temperature"])
+        if not 0 <= value <= 2:
+            raise forms.ValidationError(_("From 0 to 2."))
+        return value
+
+
+class PromptForm(forms.Form):
+    """A new version of the prompt."""
+
+    text = forms.CharField(
+        label=_("Instruction"),
+        strip=False,
+        max_length=20_000,
+        widget=forms.Textarea(attrs={"rows": 12, "class": "rw-mono", "spellcheck": "false"}),
+        help_text=_(
+            "A Jinja template that may use {{ pool }}, {{ guidelines }}, {{ agents }}, {{ minimum }} and {{ maximum }}. The agents, "
+            "the queries and the form of the answer are added for you. Every change is a version of its own."
+        ),
+    )

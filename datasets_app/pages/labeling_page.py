@@ -1,0 +1,163 @@
+"""What the labeling page draws of an item: its text, its agents in the order that they keep, suggestions, history."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.urls import reverse
+from django.utils.html import escape, format_html
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from agents_app.models import Agent, Pool
+from datasets_app.labels import labeling, queue, reask
+from datasets_app.labels.suggestions import Offer, mean_score, proposed
+from datasets_app.models import Assignment, Draft, Label, Query
+
+SKIP_REASONS = (
+    gettext_lazy("I do not understand it"),
+    gettext_lazy("It needs what was said before"),
+    gettext_lazy("It is not in a language I read"),
+    gettext_lazy("It holds personal data"),
+    gettext_lazy("The guidelines do not cover it"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRow:
+    """One agent as the labeling page draws it. `key` is its digit, "" beyond the ninth; `scores` are (p, source) in words."""
+
+    agent: Agent
+    key: str
+    chosen: bool
+    suggested: bool
+    scores: Sequence[tuple[str, str]]
+
+
+def address(pool: Pool, agent: Agent | None) -> str:
+    """Where the queue is: the pool's own, or the one about a single agent."""
+    return reverse("reask", args=[pool.slug, agent.number]) if agent else reverse("label", args=[pool.slug])
+
+
+def counts(pool: Pool, person: User, agent: Agent | None = None) -> dict[str, int]:
+    """How much this person has done today, and how much waits for somebody."""
+    return {"today": queue.done_today(pool, person), "left": queue.left(pool, agent, person)}
+
+
+def item(lease: Assignment, choice: labeling.Choice | None = None, problem: str = "") -> dict[str, Any]:
+    """The item: its text, its agents in the order that they keep, what is chosen."""
+    query, person = lease.item.query, lease.person
+    only = lease.item.agent
+    agents = [only] if only else list(Agent.objects.filter(pool=lease.item.pool_id).active().order_by("number"))
+    numbers = [agent.number for agent in agents]
+    offers = labeling.show(lease, numbers)
+    own = labeling.own_label(query, person)
+    draft = labeling.draft_of(lease)
+    if choice is None:
+        choice = _stored(draft, None if only else own, labeling.own_answer(query, person), numbers)
+    suggested = proposed(offers, numbers)
+    rows = [
+        AgentRow(
+            agent=agent,
+            key=str(position + 1) if position < 9 else "",
+            chosen=agent.number in choice.required,
+            suggested=agent.number in suggested,
+            scores=[
+                (f"{offer.score(agent.number):.2f}", _source(offer)) for offer in offers if agent.number in offer.scores
+            ],
+        )
+        for position, agent in enumerate(agents)
+    ]
+    rows.sort(key=lambda row: (not row.suggested, -mean_score(offers, row.agent.number) if row.suggested else 0))
+    return {
+        "query": query,
+        "lease": lease,
+        "only": only,
+        "at": address(lease.item.pool, only),
+        "text": underlined(query.text, agents),
+        "rows": rows,
+        "asked": ",".join(map(str, numbers)),
+        "choice": choice,
+        "offers": [(offer, _source(offer)) for offer in offers],
+        "none_suggested": bool(offers) and not suggested,
+        "suggested": ",".join(map(str, sorted(suggested))),
+        "base": own.pk if own else 0,
+        "own": own,
+        "version": draft.version if draft else 0,
+        "problem": problem,
+    }
+
+
+def _stored(
+    draft: Draft | None, own: Label | None, said: frozenset[int] | None, numbers: Sequence[int]
+) -> labeling.Choice:
+    if draft is not None:
+        return labeling.Choice(frozenset(draft.required), draft.none, draft.unsure, frozenset(numbers))
+    if own is not None:
+        required = said or frozenset()
+        return labeling.Choice(required, not required, own.unsure, frozenset(numbers))
+    return labeling.Choice(frozenset(), False, False, frozenset(numbers))
+
+
+def _source(offer: Offer) -> str:
+    if offer.fallback:
+        return _("keywords") if offer.fallback == "keyword" else _("all agents")
+    return _("LLM") if offer.source == "llm" else _("model")
+
+
+def underlined(text: str, agents: Sequence[Agent]) -> SafeString:
+    """The text, escaped, with every agent's keywords underlined and named on hover; they stand out without colour."""
+    names = {word.casefold(): agent.name for agent in agents for word in agent.keywords if word.strip()}
+    if not names:
+        return escape(text)
+    words = "|".join(re.escape(word) for word in sorted(names, key=len, reverse=True))
+    pieces, at = [], 0
+    for found in re.finditer(rf"(?<!\w)(?:{words})(?!\w)", text, re.IGNORECASE):
+        name = names.get(found.group().casefold(), "")
+        pieces += [escape(text[at : found.start()]), format_html('<u title="{}">{}</u>', name, found.group())]
+        at = found.end()
+    return mark_safe("".join([*pieces, escape(text[at:])]))  # noqa: S308  (each piece is escaped)
+
+
+def nothing(pool: Pool, person: User, agent: Agent | None = None) -> dict[str, Any]:
+    """Why there is nothing to do: never an unexplained "no tasks"."""
+    return {
+        "query": None,
+        "only": agent,
+        "at": address(pool, agent),
+        "reask": reask.open_questions(pool),
+        "holdings": [one for one in queue.holdings(pool, agent) if one.person.pk != person.pk],
+        "skipped": queue.skipped(pool, person, agent),
+        "queries": Query.objects.filter(dataset__pool=pool, deleted_at__isnull=True).exists(),
+        "agents": pool.agents.filter(state=Agent.State.ACTIVE).exists(),
+        "open_for_others": queue.left(pool, agent),
+    }
+
+
+def history(pool: Pool, query: Query, viewer: Any) -> list[dict[str, Any]]:
+    """What was said of a query, oldest first: who, when, what was added to and removed from what they had said before."""
+    agents = {agent.number: agent for agent in pool.agents.all()}
+    before: dict[tuple[str, int | None], set[int]] = {}
+    events = []
+    for one in labeling.visible_labels(query, viewer):
+        slot = (one.source, one.author_id if one.source == Label.Source.HUMAN else None)
+        old = before.get(slot, set())
+        now = set(one.required) | (old - set(one.asked) if one.partial else set())
+        withdrawn = "withdrawn_by" in one.provenance
+        events.append(
+            {
+                "label": one,
+                "who": (one.author.get_short_name() or one.author.get_username()) if one.author else "",
+                "agents": [agents[n] for n in one.required if n in agents],
+                "first": slot not in before,
+                "added": [agents[n] for n in sorted(now - old) if n in agents],
+                "removed": [agents[n] for n in sorted(old - now) if n in agents],
+                "withdrawn": withdrawn,
+            }
+        )
+        if not withdrawn:
+            before[slot] = now
+    return events

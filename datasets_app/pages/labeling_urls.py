@@ -1,0 +1,27 @@
+"""The addresses of labeling: the queue of whole sets, and for each agent that was added later its queue of one question."""
+
+from django.urls import URLPattern, path
+
+from datasets_app.pages import labeling_views as views
+
+
+def _queue(prefix: str, name: str) -> list[URLPattern]:
+    return [
+        path(prefix, views.label, name=name),
+        path(f"{prefix}next/", views.label_next, name=f"{name}_next"),
+        path(f"{prefix}undo/", views.label_undo, name=f"{name}_undo"),
+        path(f"{prefix}heartbeat/", views.label_heartbeat, name=f"{name}_heartbeat"),
+        path(f"{prefix}skipped/", views.label_skipped, name=f"{name}_skipped"),
+        path(f"{prefix}<int:query_id>/", views.label_item, name=f"{name}_item"),
+        path(f"{prefix}<int:query_id>/draft/", views.label_draft, name=f"{name}_draft"),
+        path(f"{prefix}<int:query_id>/submit/", views.label_submit, name=f"{name}_submit"),
+        path(f"{prefix}<int:query_id>/skip/", views.label_skip, name=f"{name}_skip"),
+    ]
+
+
+urlpatterns = [
+    *_queue("p/<slug:slug>/label/", "label"),
+    *_queue("p/<slug:slug>/label/agent/<int:number>/", "reask"),
+    path("p/<slug:slug>/label/release/<int:person_id>/", views.label_release, name="label_release"),
+    path("p/<slug:slug>/label/<int:query_id>/history/", views.label_history, name="label_history"),
+]

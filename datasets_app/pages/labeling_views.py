@@ -1,0 +1,317 @@
+"""The labeling page and what it sends. Every address answers a plain form with a page and the page's own script with JSON."""
+
+import uuid
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_POST
+
+from agents_app import audit
+from agents_app.access import Role, get_pool, require_role, roles_of
+from agents_app.guidelines import rendered
+from agents_app.models import Agent, Pool
+from datasets_app.labels import labeling, queue, reask
+from datasets_app.models import Assignment, Query, QueueItem
+from datasets_app.pages.labeling_page import SKIP_REASONS, address, counts, history, item, nothing
+from routerweb import parameters
+from routerweb.http import page
+
+
+def _unless_gone(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Tell who works on a query that it was deleted meanwhile, and lead on to the next: 410 for the script, the queue for a form."""
+
+    @wraps(view)
+    def checked(request: HttpRequest, slug: str, query_id: int, number: int | None = None) -> HttpResponse:
+        try:
+            return view(request, slug, query_id, number)
+        except labeling.Gone as gone:
+            if _wants_json(request):
+                return JsonResponse({"error": str(gone)}, status=410)
+            messages.warning(request, str(gone))
+            return redirect(address(get_pool(slug), _about(get_pool(slug), number)))
+
+    return checked
+
+
+@require_GET
+@require_role(Role.LABELER)
+def label(request: HttpRequest, slug: str, number: int | None = None) -> HttpResponse:
+    """The page: the person's next item, or why there is none."""
+    pool, person = get_pool(slug), _person(request)
+    agent = _about(pool, number)
+    leases = queue.take(pool, person, agent=agent)
+    return _label_page(request, pool, agent, item(leases[0]) if leases else nothing(pool, person, agent))
+
+
+@require_GET
+@require_role(Role.LABELER)
+@_unless_gone
+def label_item(request: HttpRequest, slug: str, query_id: int, number: int | None = None) -> HttpResponse:
+    """One query of the person's choice: the page, or for the script the item alone."""
+    pool = get_pool(slug)
+    lease = _lease(request, pool, query_id, number)
+    if _wants_json(request):
+        return JsonResponse(_drawn(request, pool, lease))
+    return _label_page(request, pool, lease.item.agent, item(lease))
+
+
+@require_GET
+@require_role(Role.LABELER)
+def label_next(request: HttpRequest, slug: str, number: int | None = None) -> HttpResponse:
+    """The item to come, for the script; `beside` lists the queries that the person has on screen or is sending."""
+    pool, person = get_pool(slug), _person(request)
+    agent = _about(pool, number)
+    beside = parameters.listed(request.GET.get("beside"))
+    leases = queue.take(pool, person, beside=beside, agent=agent)
+    if leases:
+        return JsonResponse(_drawn(request, pool, leases[0]))
+    html = render_to_string("datasets_app/_label_nothing.html", {"pool": pool, **nothing(pool, person, agent)}, request)
+    return JsonResponse({"query": None, "html": html, **counts(pool, person, agent)})
+
+
+@require_POST
+@require_role(Role.LABELER)
+@_unless_gone
+def label_draft(request: HttpRequest, slug: str, query_id: int, number: int | None = None) -> HttpResponse:
+    """Keep what is chosen so far. 409 when another tab has written since; the answer holds both versions."""
+    pool = get_pool(slug)
+    lease = _lease(request, pool, query_id, number)
+    base, version, step = (_number(request, name) for name in ("base", "version", "step"))
+    choice = _choice(request, pool)
+    try:
+        draft = labeling.save_draft(
+            lease, choice, base=base, version=version, writer=request.POST.get("writer", ""), step=step
+        )
+    except labeling.Stale as stale:
+        return _conflict(request, pool, lease, choice, stale)
+    queue.heartbeat(pool, lease.person, [query_id])
+    if _wants_json(request):
+        return JsonResponse({"saved": True, "version": draft.version})
+    return redirect(f"{address(pool, lease.item.agent)}{query_id}/")
+
+
+@require_POST
+@require_role(Role.LABELER)
+@_unless_gone
+def label_submit(request: HttpRequest, slug: str, query_id: int, number: int | None = None) -> HttpResponse:
+    """Send the label. The same key twice is one label; 400 for a choice that is no answer; 409 when another tab was first."""
+    pool = get_pool(slug)
+    lease = _lease(request, pool, query_id, number)
+    choice = _choice(request, pool)
+    key = request.POST.get("key", "")[:64] or uuid.uuid4().hex
+    try:
+        labeling.submit(
+            lease,
+            choice,
+            key=f"{lease.person_id}:{key}"[:64],
+            base=_number(request, "base"),
+            seconds=_number(request, "seconds"),
+        )
+    except labeling.Gone:
+        raise
+    except labeling.KeyUsed as error:
+        return _refused(request, pool, lease, choice, str(error), status=409)
+    except labeling.ChoiceError as error:
+        return _refused(request, pool, lease, choice, str(error))
+    except labeling.Stale as stale:
+        return _conflict(request, pool, lease, choice, stale)
+    if _wants_json(request):
+        return JsonResponse({"saved": True, **counts(pool, lease.person, lease.item.agent)})
+    messages.success(request, _("Saved."), extra_tags=f"undo:{address(pool, lease.item.agent)}undo/")
+    return redirect(address(pool, lease.item.agent))
+
+
+@require_POST
+@require_role(Role.LABELER)
+@_unless_gone
+def label_skip(request: HttpRequest, slug: str, query_id: int, number: int | None = None) -> HttpResponse:
+    """Hand the item on with a reason."""
+    pool = get_pool(slug)
+    lease = _lease(request, pool, query_id, number)
+    reason = (request.POST.get("remark", "").strip() or request.POST.get("reason", "").strip())[:200]
+    if not reason:
+        return _refused(request, pool, lease, _choice(request, pool), _("Say why you skip it."))
+    labeling.skip(lease, reason)
+    if _wants_json(request):
+        return JsonResponse({"saved": True, **counts(pool, lease.person, lease.item.agent)})
+    messages.success(request, _("Skipped."), extra_tags=f"undo:{address(pool, lease.item.agent)}undo/")
+    return redirect(address(pool, lease.item.agent))
+
+
+@require_POST
+@require_role(Role.LABELER)
+def label_undo(request: HttpRequest, slug: str, number: int | None = None) -> HttpResponse:
+    """Take back the last submit or skip, or the one of the query that is named."""
+    pool, person = get_pool(slug), _person(request)
+    wanted = _number(request, "query")
+    query = get_object_or_404(Query, pk=wanted, dataset__pool=pool) if wanted else None
+    agent = _about(pool, number)
+    undone = labeling.undo(pool, person, query, agent)
+    if _wants_json(request):
+        key = (undone.query.pk if undone.held else None) if undone else wanted or None
+        return JsonResponse(
+            {"saved": True, "query": key, "what": undone.what if undone else "", **counts(pool, person, agent)}
+        )
+    if undone is None:
+        messages.info(request, _("There is nothing to undo."))
+        return redirect(address(pool, agent))
+    if not undone.held:
+        messages.info(request, _("Your skip is taken back. Somebody else has taken the query meanwhile."))
+        return redirect(address(pool, agent))
+    return redirect(f"{address(pool, agent)}{undone.query.pk}/")
+
+
+@require_POST
+@require_role(Role.LABELER)
+def label_heartbeat(request: HttpRequest, slug: str, number: int | None = None) -> HttpResponse:
+    """The person is still at it: their leases on the named queries are renewed. Answers with those that they still hold."""
+    pool = get_pool(slug)
+    keys = parameters.listed(request.POST.get("queries"))
+    return JsonResponse({"held": sorted(queue.heartbeat(pool, _person(request), keys))})
+
+
+@require_POST
+@require_role(Role.LABELER)
+def label_skipped(request: HttpRequest, slug: str, number: int | None = None) -> HttpResponse:
+    """Be asked again what one skipped."""
+    pool = get_pool(slug)
+    agent = _about(pool, number)
+    queue.offer_skipped(pool, _person(request), agent)
+    return redirect(address(pool, agent))
+
+
+@require_POST
+@require_role(Role.REVIEWER)
+def label_release(request: HttpRequest, slug: str, person_id: int) -> HttpResponse:
+    """Free what somebody holds."""
+    pool, holder = get_pool(slug), get_object_or_404(User, pk=person_id)
+    count = queue.release(pool, holder)
+    audit.record(
+        "queue.released", actor=_person(request), target=holder.get_username(), pool=pool, detail={"items": count}
+    )
+    messages.success(request, _("%(count)s items of %(person)s are free again.") % {"count": count, "person": holder})
+    back = request.POST.get("next", "")
+    return redirect(back if url_has_allowed_host_and_scheme(back, None) else reverse("label", args=[slug]))
+
+
+@require_GET
+@require_role(Role.LABELER, Role.REVIEWER, Role.OPS)
+def label_history(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
+    """Who said what of a query and when, as far as this person may see it."""
+    pool = get_pool(slug)
+    query = get_object_or_404(Query, pk=query_id, dataset__pool=pool)
+    return render(
+        request,
+        "datasets_app/_label_history.html",
+        {"pool": pool, "query": query, "events": history(pool, query, request.user)},
+    )
+
+
+# ------------------------------------------------------------------------------------------------------ what is drawn
+
+
+def _person(request: HttpRequest) -> User:
+    assert isinstance(request.user, User)
+    return request.user
+
+
+def _wants_json(request: HttpRequest) -> bool:
+    return "application/json" in request.headers.get("Accept", "")
+
+
+def _number(request: HttpRequest, name: str) -> int:
+    return parameters.number(request.POST.get(name)) or 0
+
+
+def _about(pool: Pool, number: int | None) -> Agent | None:
+    """The agent of the queue of one question, None for the queue of whole sets."""
+    return None if number is None else get_object_or_404(Agent.objects.active(), pool=pool, number=number)
+
+
+def _lease(request: HttpRequest, pool: Pool, query_id: int, number: int | None) -> Assignment:
+    agent = _about(pool, number)
+    query = get_object_or_404(Query, pk=query_id, dataset__pool=pool)
+    if query.deleted_at is not None:
+        raise labeling.Gone
+    if agent is not None:
+        get_object_or_404(QueueItem, query=query, agent=agent)
+    lease = queue.open_item(query, _person(request), pool, agent)
+    lease.person = _person(request)
+    lease.item.pool = pool
+    return lease
+
+
+def _choice(request: HttpRequest, pool: Pool) -> labeling.Choice:
+    known = set(pool.agents.values_list("number", flat=True))
+
+    def numbers(values: Sequence[str]) -> frozenset[int]:
+        return frozenset(parameters.numbers(values)) & known
+
+    asked = numbers(request.POST.get("asked", "").split(","))
+    return labeling.Choice(
+        required=numbers(request.POST.getlist("agent")),
+        none=request.POST.get("none") == "1",
+        unsure=request.POST.get("unsure") == "1",
+        asked=asked,
+    )
+
+
+def _label_page(
+    request: HttpRequest, pool: Pool, agent: Agent | None, drawn: dict[str, Any], status: int = 200
+) -> HttpResponse:
+    """The page around an item, or around why there is none."""
+    context = {
+        "pool": pool,
+        "only": agent,
+        "at": address(pool, agent),
+        "guidelines": rendered(pool.guidelines),
+        "may_edit_guidelines": Role.REVIEWER in roles_of(request.user),
+        "reasons": SKIP_REASONS,
+        "reask": reask.open_questions(pool),
+        **counts(pool, _person(request), agent),
+        **drawn,
+    }
+    return page(request, "datasets_app/label.html", context, title=_("Label"), status=status)
+
+
+def _drawn(request: HttpRequest, pool: Pool, lease: Assignment) -> dict[str, Any]:
+    context = {"pool": pool, "reasons": SKIP_REASONS, **item(lease)}
+    html = render_to_string("datasets_app/_label_item.html", context, request)
+    return {"query": lease.item.query_id, "html": html, **counts(pool, lease.person, lease.item.agent)}
+
+
+def _refused(
+    request: HttpRequest, pool: Pool, lease: Assignment, choice: labeling.Choice, problem: str, status: int = 400
+) -> HttpResponse:
+    if _wants_json(request):
+        return JsonResponse({"error": problem}, status=status)
+    return _label_page(request, pool, lease.item.agent, item(lease, choice, problem), status=status)
+
+
+def _conflict(
+    request: HttpRequest, pool: Pool, lease: Assignment, choice: labeling.Choice, stale: labeling.Stale
+) -> HttpResponse:
+    """409, and both versions: what stands, and what was sent."""
+    both = labeling.both_versions(stale, choice, _number(request, "base"))
+    if _wants_json(request):
+        return JsonResponse({"error": str(stale), **both}, status=409)
+    agents = {agent.number: agent for agent in pool.agents.all()}
+    context = {
+        "pool": pool,
+        "at": address(pool, lease.item.agent),
+        "query": lease.item.query,
+        "theirs": both["theirs"] | {"agents": [agents[n] for n in stale.required if n in agents]},
+        "mine": both["mine"] | {"agents": [agents[n] for n in sorted(choice.required) if n in agents]},
+        "asked": request.POST.get("asked", ""),
+        "key": uuid.uuid4().hex,
+    }
+    return page(request, "datasets_app/label_conflict.html", context, title=_("Two versions"), status=409)

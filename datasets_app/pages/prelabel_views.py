@@ -1,0 +1,190 @@
+"""The settings' sections Labeling queue and Pre-labeling, and the page of a pre-labeling job."""
+
+from typing import cast
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from agents_app import audit, pools
+from agents_app.access import Role, get_pool, require_role
+from agents_app.models import Agent, Pool
+from agents_app.views.settings import draw
+from datasets_app.labels import orders, queue, reask
+from datasets_app.models import PrelabelJob, Query
+from datasets_app.pages import browse
+from datasets_app.pages.labeling_forms import PrelabelForm, PromptForm, QueueSettingsForm
+from datasets_app.prelabeling import jobs as prelabel
+from datasets_app.prelabeling import prompts
+from routerweb.http import page, wants_fragment
+
+may_set = require_role(Role.REVIEWER, Role.OPS)
+
+
+@require_http_methods(["GET", "POST"])
+@may_set
+def queue_settings(request: HttpRequest, slug: str) -> HttpResponse:
+    """Order, overlap, blind and evaluation shares; a change holds for everything that is still open."""
+    pool = get_pool(slug)
+    current = queue.settings_of(pool)
+    form = QueueSettingsForm(request.POST or None, instance=current)
+    if request.method == "POST" and form.is_valid():
+        saved = form.save()
+        queue.fill(pool)
+        queue.resize(saved)
+        orders.arrange(saved)
+        audit.record("queue.settings", actor=cast(User, request.user), pool=pool, detail={"changed": form.changed_data})
+        messages.success(request, _("Saved. It holds for everything that is still open."))
+        return redirect("settings_queue", slug)
+    context = {
+        "form": form,
+        "left": queue.left(pool),
+        "holdings": queue.holdings(pool),
+        "questions": reask.open_questions(pool),
+    }
+    return draw(
+        request, "datasets_app/queue_settings.html", "settings_queue", context, title=_("Labeling queue"), pool=pool
+    )
+
+
+@require_POST
+@may_set
+def reask_change(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """Stop asking about an agent, or look once more for queries that were not asked about it."""
+    pool = get_pool(slug)
+    agent = get_object_or_404(Agent.objects.active(), pool=pool, number=number)
+    if request.POST.get("close") == "1":
+        messages.success(request, _("%(n)s questions are closed.") % {"n": reask.close(agent)})
+    else:
+        messages.success(request, _("%(n)s new questions.") % {"n": reask.fill(agent)})
+    return redirect("settings_queue", slug)
+
+
+# ------------------------------------------------------------------------------------------------------- pre-labeling
+
+
+@require_http_methods(["GET", "POST"])
+@may_set
+def prelabel_page(request: HttpRequest, slug: str) -> HttpResponse:
+    """Start a job, after an estimate; the jobs that there were."""
+    pool = get_pool(slug)
+    form = PrelabelForm(request.POST or None, pool=pool, initial={"q": request.GET.get("q", "")})
+    estimate = None
+    if request.method == "POST" and form.is_valid():
+        given = dict(form.cleaned_data)
+        text, limit = given.pop("q"), given.pop("limit")
+        found = browse.search(pool, text) if text else None
+        queries = found.queries if found else prelabel.unlabeled(pool)
+        if found and found.problems:
+            form.add_error("q", " ".join(found.problems))
+        elif "start" in request.POST:
+            try:
+                job = prelabel.create(pool, queries, author=cast(User, request.user), limit=limit, **given)
+            except prelabel.PrelabelError as error:
+                form.add_error(None, str(error))
+            else:
+                prelabel.enqueue(job)
+                return redirect("prelabel_job", slug, job.pk)
+        else:
+            chosen = Query.objects.filter(pk__in=queries.order_by("pk").values("pk")[:limit]) if limit else queries
+            prices = {"price_in": given["price_in"], "price_out": given["price_out"]}
+            try:
+                estimate = prelabel.estimate(pool, chosen, batch_size=given["batch_size"], **prices)
+            except prelabel.PrelabelError as error:
+                form.add_error(None, str(error))
+    context = {
+        "form": form,
+        "estimate": estimate,
+        "has_key": bool(settings.LLM_API_KEY),
+        "prompt": prompts.current(pool),
+        "jobs": [
+            (job, prelabel.counts(job)) for job in PrelabelJob.objects.filter(pool=pool).select_related("prompt")[:20]
+        ],
+    }
+    return draw(request, "datasets_app/prelabel.html", "prelabel", context, title=_("Pre-labeling"), pool=pool)
+
+
+@require_http_methods(["GET", "POST"])
+@may_set
+def prompt_page(request: HttpRequest, slug: str) -> HttpResponse:
+    """The prompt, with what one call sends for a real query; saving makes a new version."""
+    pool = get_pool(slug)
+    current = prompts.current(pool)
+    form = PromptForm(request.POST or None, initial={"text": current.text})
+    text = current.text
+    if request.method == "POST" and form.is_valid():
+        text = form.cleaned_data["text"]
+        if "save" in request.POST:
+            try:
+                saved = prompts.save(pool, text, cast(User, request.user))
+            except prompts.PromptError as error:
+                form.add_error("text", str(error))
+            else:
+                messages.success(request, _("Saved as version %(n)s.") % {"n": saved.version})
+                return redirect("prompt", slug)
+    context = {"form": form, "prompt": current, **_preview(pool, text)}
+    return draw(request, "datasets_app/prompt.html", "prelabel", context, title=_("Prompt"), pool=pool)
+
+
+def _preview(pool: Pool, text: str) -> dict[str, object]:
+    query = Query.objects.filter(dataset__pool=pool, deleted_at__isnull=True).order_by("-pk").first()
+    agents = pools.roster(pool, retired=False)
+    try:
+        instruction = prompts.render(text, pool, agents, 0, None)
+    except prompts.PromptError as error:
+        return {"problem": str(error)}
+    shown = query.text if query else _("(a query would stand here)")
+    return {"messages_shown": prompts.messages(instruction, [shown], agents, 0, None)}
+
+
+def _job(slug: str, job_id: int) -> PrelabelJob:
+    return get_object_or_404(PrelabelJob.objects.select_related("pool", "prompt", "author"), pk=job_id, pool__slug=slug)
+
+
+@require_GET
+@may_set
+def prelabel_job(request: HttpRequest, slug: str, job_id: int) -> HttpResponse:
+    """One job, live while it runs. An HTMX request gets the live part alone."""
+    job = _job(slug, job_id)
+    counted = prelabel.counts(job)
+    running = job.status in (PrelabelJob.Status.QUEUED, PrelabelJob.Status.RUNNING)
+    problems = list(job.items.filter(error__gt="").select_related("query").order_by("pk")[:20])
+    context = {"pool": job.pool, "job": job, "counts": counted, "live": running, "problems": problems}
+    context |= _pace(job, counted)
+    if wants_fragment(request):
+        answer = render(request, "datasets_app/_prelabel_live.html", context)
+        if not running:
+            answer["HX-Refresh"] = "true"
+        return answer
+    crumbs = [(_("Settings"), reverse("settings", args=[slug])), (_("Pre-labeling"), reverse("prelabel", args=[slug]))]
+    return page(request, "datasets_app/prelabel_job.html", context, title=_("Job %(n)s") % {"n": job.pk}, crumbs=crumbs)
+
+
+def _pace(job: PrelabelJob, counted: dict[str, int]) -> dict[str, float | None]:
+    """Queries a second since the job was last begun or gone on with, and the seconds that are left at that pace."""
+    if job.started_at is None:
+        return {"pace": None, "seconds_left": None}
+    seconds = ((job.finished_at or timezone.now()) - job.started_at).total_seconds()
+    asked = prelabel.settled(counted) - job.settled_before
+    pace = asked / seconds if seconds > 0 and asked > 0 else None
+    return {"pace": pace, "seconds_left": counted["waiting"] / pace if pace else None}
+
+
+@require_POST
+@may_set
+def prelabel_change(request: HttpRequest, slug: str, job_id: int) -> HttpResponse:
+    """Pause, cancel or go on with a job."""
+    job = _job(slug, job_id)
+    wish = request.POST.get("wish", "")
+    done = {"pause": prelabel.pause, "cancel": prelabel.cancel, "resume": prelabel.resume}
+    if wish not in done or not done[wish](job):
+        messages.info(request, _("There is nothing to be done: the job has changed meanwhile."))
+    else:
+        audit.record(f"prelabel.{wish}", actor=cast(User, request.user), pool=job.pool, target=str(job))
+    return redirect("prelabel_job", slug, job_id)

@@ -1,0 +1,215 @@
+"""The pages Review and Agreement: one disagreement at a time, and how far people agree at all."""
+
+from typing import Any, cast
+
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from agents_app.access import Role, get_pool, require_role
+from agents_app.models import Pool
+from datasets_app.labels import adjudication, agreement, labels, places, queue
+from datasets_app.models import Label, Query
+from datasets_app.pages.browse_views import table_rows
+from datasets_app.pages.labeling_page import history
+from datasets_app.prelabeling import judge
+from routerweb import parameters
+from routerweb.http import page, wants_fragment
+
+LISTS = {"disputes": adjudication.disputes, "doubts": adjudication.doubts, "skipped": adjudication.passed}
+AHEAD = 8
+
+
+@require_GET
+@require_role(Role.REVIEWER)
+def review(request: HttpRequest, slug: str) -> HttpResponse:
+    """The next query to decide, of the list that is chosen; what waits beside it."""
+    pool = get_pool(slug)
+    which = request.GET.get("list", "disputes")
+    waiting = LISTS.get(which, adjudication.disputes)(pool)
+    first = waiting.first()
+    if first is None:
+        context = {"pool": pool, "case": None, **_around(pool, which, None)}
+        return page(request, "datasets_app/review.html", context, title=_("Review"))
+    return _case_page(request, pool, first, which)
+
+
+@require_http_methods(["GET", "POST"])
+@require_role(Role.REVIEWER)
+def review_query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
+    """One query to decide; a POST records the decision and goes on to the next."""
+    pool = get_pool(slug)
+    query = get_object_or_404(Query, pk=query_id, dataset__pool=pool, deleted_at__isnull=True)
+    which = request.GET.get("list", "disputes")
+    if request.method == "GET":
+        return _case_page(request, pool, query, which)
+    took = request.POST.get("take", "edit")
+    case = adjudication.case(pool, query)
+    asked = frozenset(int(n) for n in request.POST.get("asked", "").split(",") if n.isdecimal() and len(n) < 6)
+    asked &= frozenset(pool.agents.values_list("number", flat=True))
+    voices = {voice.key: voice for voice in case.people}
+    if took == "union":
+        required = case.union
+    elif took in voices:
+        required = voices[took].required
+    else:
+        required, took = _ticked(request, case), "edit"
+    try:
+        label = adjudication.decide(
+            pool,
+            query,
+            author=cast(User, request.user),
+            required=required,
+            took=took,
+            reason=request.POST.get("reason", ""),
+            remark=request.POST.get("remark", ""),
+            asked=asked or None,
+        )
+    except adjudication.DecisionError as error:
+        return _case_page(request, pool, query, which, str(error), required)
+    messages.success(request, _("Decided."), extra_tags="undo:" + reverse("review_undo", args=[slug, label.pk]))
+    return redirect(f"{reverse('review', args=[slug])}?list={which}")
+
+
+def _ticked(request: HttpRequest, case: adjudication.Case) -> frozenset[int]:
+    numbers = {row.agent.number for row in case.rows}
+    return frozenset(parameters.numbers(request.POST.getlist("agent"))) & numbers
+
+
+@require_POST
+@require_role(Role.REVIEWER)
+def review_judge(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
+    """What an LLM says of the set that is ticked. An HTMX request gets the verdict alone, a plain form the page with it."""
+    pool = get_pool(slug)
+    query = get_object_or_404(Query, pk=query_id, dataset__pool=pool, deleted_at__isnull=True)
+    required = _ticked(request, adjudication.case(pool, query))
+    said: dict[str, Any] = {}
+    try:
+        verdict = judge.judge(pool, query, required)
+    except judge.NoVerdict as error:
+        said["no_verdict"] = str(error)
+    else:
+        agents = {agent.number: agent for agent in pool.agents.all()}
+        said["verdict"] = verdict
+        said |= {name: [agents[n] for n in getattr(verdict, name)] for name in ("missing", "unneeded")}
+    if wants_fragment(request):
+        return render(request, "datasets_app/_verdict.html", said)
+    return _case_page(request, pool, query, request.GET.get("list", "disputes"), chosen=required, said=said)
+
+
+@require_POST
+@require_role(Role.REVIEWER)
+def review_undo(request: HttpRequest, slug: str, label_id: int) -> HttpResponse:
+    """Take a decision back."""
+    pool = get_pool(slug)
+    label = get_object_or_404(
+        Label.objects.select_related("query"), pk=label_id, query__dataset__pool=pool, **places.REVIEWED
+    )
+    try:
+        adjudication.take_back(label, cast(User, request.user))
+    except (adjudication.DecisionError, labels.LabelError) as error:
+        messages.error(request, str(error))
+        return redirect("query", slug, label.query_id)
+    messages.success(request, _("The decision is taken back."))
+    return redirect("review_query", slug, label.query_id)
+
+
+def _case_page(
+    request: HttpRequest,
+    pool: Pool,
+    query: Query,
+    which: str,
+    problem: str = "",
+    chosen: frozenset[int] | None = None,
+    said: dict[str, Any] | None = None,
+) -> HttpResponse:
+    case = adjudication.case(pool, query, cast(User, request.user))
+    picked = chosen if chosen is not None else frozenset(row.agent.number for row in case.rows if row.proposed)
+    context = {
+        "pool": pool,
+        "case": case,
+        "query": query,
+        "disputed": [row for row in case.rows if row.disputed],
+        "settled": [row for row in case.rows if not row.disputed],
+        "picked": picked,
+        "asked": ",".join(str(row.agent.number) for row in case.rows),
+        "reasons": adjudication.REASONS.items(),
+        "remark": request.POST.get("remark", ""),
+        "given": request.POST.get("reason", ""),
+        "problem": problem,
+        "events": history(pool, query, request.user),
+        **_around(pool, which, query),
+        **(said or {}),
+    }
+    status = 422 if problem else 200
+    return page(request, "datasets_app/review.html", context, title=_("Review"), status=status)
+
+
+def _around(pool: Pool, which: str, query: Query | None) -> dict[str, Any]:
+    waiting = LISTS.get(which, adjudication.disputes)(pool)
+    return {
+        "which": which,
+        "tabs": [
+            ("disputes", _("Disagreements"), adjudication.disputes(pool).count()),
+            ("doubts", _("Unsure"), adjudication.doubts(pool).count()),
+            ("skipped", _("Skipped"), adjudication.passed(pool).count()),
+        ],
+        "ahead": [one for one in waiting[: AHEAD + 1] if query is None or one.pk != query.pk][:AHEAD],
+        "holdings": queue.holdings(pool),
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------- agreement
+
+
+@require_GET
+@require_role(Role.REVIEWER, Role.OPS)
+def agreement_page(request: HttpRequest, slug: str) -> HttpResponse:
+    """A matrix of people, a line per agent, the LLM against people, blind against shown."""
+    pool = get_pool(slug)
+    only = request.GET.get("items", "")
+    found = agreement.report(pool, only)
+    matrix = [
+        (a, [(b, found.pairs.get((a.pk, b.pk)) or found.pairs.get((b.pk, a.pk))) for b in found.people])
+        for a in found.people
+    ]
+    context = {"pool": pool, "report": found, "matrix": matrix, "only": only, "coverage": agreement.coverage(pool)}
+    return page(request, "datasets_app/agreement.html", context, title=_("Agreement"), crumbs=_above(pool))
+
+
+def _above(pool: Pool) -> list[tuple[str, str]]:
+    return [(_("Review"), reverse("review", args=[pool.slug]))]
+
+
+@require_GET
+@require_role(Role.REVIEWER, Role.OPS)
+def agreement_items(request: HttpRequest, slug: str) -> HttpResponse:
+    """The queries behind one cell, those that differ most first."""
+    pool = get_pool(slug)
+
+    def number(name: str) -> int | None:
+        return parameters.number(request.GET.get(name))
+
+    made, llm = request.GET.get("items", ""), request.GET.get("llm") == "1"
+    keys = agreement.differing(pool, number("a"), number("b"), number("agent"), llm, made)
+    agents = list(pool.agents.all())
+    shown = Paginator(keys, 50).get_page(request.GET.get("page"))
+    people = {one.pk: one for one in User.objects.filter(pk__in=[key for key in (number("a"), number("b")) if key])}
+    context = {
+        "pool": pool,
+        "rows": table_rows(list(shown.object_list), agents),
+        "page_of": shown,
+        "between": [people[key] for key in (number("a"), number("b")) if key in people],
+        "agent": next((agent for agent in agents if agent.number == number("agent")), None),
+        "llm": llm,
+        "made": made,
+    }
+    crumbs = [*_above(pool), (_("Agreement"), reverse("agreement", args=[slug]))]
+    return page(
+        request, "datasets_app/agreement_items.html", context, title=_("Queries behind a figure"), crumbs=crumbs
+    )

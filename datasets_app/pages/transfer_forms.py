@@ -1,0 +1,94 @@
+"""The forms of the pages that read files in and write them out."""
+
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from agents_app.models import Pool
+from datasets_app.models import Dataset, Split
+from training_app.engine.data.files import holds_json
+
+FORMATS = (("jsonl", "JSONL"), ("csv", "CSV"), ("txt", gettext_lazy("Text, one query a line")))
+
+
+class ImportForm(forms.Form):
+    """A file and where it goes."""
+
+    file = forms.FileField(
+        label=gettext_lazy("File"),
+        help_text=gettext_lazy("JSONL, CSV or plain text in UTF-8. Choose it, or drop it here."),
+        error_messages={
+            "required": gettext_lazy("Choose a file."),
+            "empty": gettext_lazy("The file is empty. Choose one that holds queries."),
+        },
+    )
+    dataset = forms.CharField(
+        label=gettext_lazy("Dataset"),
+        max_length=120,
+        help_text=gettext_lazy("An existing one, or a new name."),
+        widget=forms.TextInput(attrs={"list": "datasets", "autocomplete": "off"}),
+    )
+    format = forms.ChoiceField(
+        label=gettext_lazy("Format"),
+        required=False,
+        choices=(("", gettext_lazy("By the file's name and content")), *FORMATS),
+    )
+    split = forms.ChoiceField(
+        label=gettext_lazy("Split"),
+        required=False,
+        choices=(("", gettext_lazy("As the rows say, or later")), *Split.choices),
+        help_text=gettext_lazy("For rows that name none."),
+    )
+
+    def clean_dataset(self) -> str:
+        return " ".join(self.cleaned_data["dataset"].split())
+
+    def clean_file(self) -> Any:
+        file = self.cleaned_data["file"]
+        if file.size > settings.MAX_UPLOAD_MB << 20:
+            raise forms.ValidationError(
+                _("The file has %(size)s MB; at most %(limit)s. Split it, or use the command import_queries.")
+                % {"size": file.size >> 20, "limit": settings.MAX_UPLOAD_MB}
+            )
+        return file
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        file = cleaned.get("file")
+        if file is not None and cleaned.get("format") == "txt":
+            head = file.read(4_096)
+            file.seek(0)
+            if holds_json(head):
+                self.add_error(
+                    "format",
+                    _("Its lines are JSON objects, and as text each would be stored with its braces. Choose JSONL."),
+                )
+        return cleaned
+
+
+class _DatasetChoice(forms.ModelChoiceField):
+    def label_from_instance(self, obj: Any) -> str:
+        return str(obj.name)
+
+
+class ExportForm(forms.Form):
+    """What to write, and as what."""
+
+    format = forms.ChoiceField(
+        label=gettext_lazy("Format"),
+        choices=(*FORMATS, ("folder", gettext_lazy("Folder for training elsewhere (ZIP)"))),
+        initial="jsonl",
+    )
+    dataset = _DatasetChoice(
+        Dataset.objects.none(), label=gettext_lazy("Dataset"), required=False, empty_label=gettext_lazy("All datasets")
+    )
+    include_unlabeled = forms.BooleanField(label=gettext_lazy("Also queries without a gold label"), required=False)
+
+    def __init__(self, pool: Pool, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = self.fields["dataset"]
+        assert isinstance(field, forms.ModelChoiceField)
+        field.queryset = pool.datasets.order_by("name")

@@ -1,0 +1,222 @@
+"""Pages that read files in and write them out: import with its report, export, snapshots."""
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Any, cast
+
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.core.paginator import Paginator
+from django.db.models import Count, Q
+from django.http import FileResponse, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from agents_app.access import Role, get_pool, require_role
+from agents_app.models import Pool
+from datasets_app.files import exports, imports, uploads
+from datasets_app.labels import queries, snapshots
+from datasets_app.models import Import, Query, Snapshot
+from datasets_app.pages.transfer_forms import ExportForm, ImportForm
+from routerweb.downloads import download
+from routerweb.http import Crumb, page, takes_file, wants_fragment
+from training_app.engine.data.files import formula_safe
+
+ROWS = 25
+PROBLEMS = 50
+
+
+def _crumbs(pool: Pool, *above: Crumb) -> list[Crumb]:
+    return [(pool.name, reverse("home")), *above]
+
+
+# ---------------------------------------------------------------------------------------------------- import
+
+
+@takes_file
+@require_http_methods(["GET", "POST"])
+@require_role(Role.REVIEWER, Role.OPS)
+def import_page(request: HttpRequest, slug: str) -> HttpResponse:
+    """The form that takes a file, and the imports that there were; a POST stores the file and shows its import."""
+    pool = get_pool(slug)
+    names = list(pool.datasets.order_by("pk").values_list("name", flat=True))
+    posted = request.method == "POST"
+    form = ImportForm(
+        request.POST if posted else None,
+        request.FILES if posted else None,
+        initial={"dataset": names[0] if names else "Queries", "split": request.GET.get("split", "")},
+    )
+    if posted and form.is_valid():
+        chosen = form.cleaned_data
+        upload = uploads.receive(
+            queries.dataset_of(pool, chosen["dataset"]),
+            chosen["file"],
+            format=chosen["format"],
+            split=chosen["split"],
+            author=cast(User, request.user),
+        )
+        return redirect("import_detail", slug, upload.pk)
+    found = Import.objects.filter(dataset__pool=pool).select_related("dataset", "author")
+    context = {
+        "pool": pool,
+        "form": form,
+        "names": names,
+        "has_agents": pool.agents.exists(),
+        "uploads": Paginator(found, ROWS).get_page(request.GET.get("page")),
+    }
+    status = 422 if form.errors else 200
+    return page(request, "datasets_app/import.html", context, title=_("Import"), crumbs=_crumbs(pool), status=status)
+
+
+def _upload(slug: str, import_id: int) -> Import:
+    found = Import.objects.select_related("dataset__pool", "author").defer("dataset__pool__guidelines")
+    return get_object_or_404(found, pk=import_id, dataset__pool__slug=slug)
+
+
+@require_GET
+@require_role(Role.REVIEWER, Role.OPS)
+def import_detail(request: HttpRequest, slug: str, import_id: int) -> HttpResponse:
+    """One import: live while it is read, then its report. An HTMX request gets the live part alone."""
+    upload = _upload(slug, import_id)
+    pool = upload.dataset.pool
+    kind = request.GET.get("kind", "")
+    problems = upload.problems.all()
+    if kind in ("left-out", "kept"):
+        problems = problems.filter(rejected=kind == "left-out")
+    figures = upload.problems.aggregate(rejected=Count("pk", filter=Q(rejected=True)), all=Count("pk"))
+    context = {
+        "pool": pool,
+        "upload": upload,
+        "kind": kind,
+        "kept": figures["all"] - figures["rejected"],
+        "left_out": figures["rejected"],
+        "problems": Paginator(problems, PROBLEMS).get_page(request.GET.get("page")),
+        "can_retry": upload.status == Import.Status.FAILED and upload.chunks.exists(),
+    }
+    if wants_fragment(request):
+        response = render(request, "datasets_app/_import_live.html", context)
+        if upload.ended:
+            response["HX-Refresh"] = "true"  # the buttons beside the title change as well
+        return response
+    crumbs = _crumbs(pool, (_("Import"), reverse("import", args=[slug])))
+    return page(request, "datasets_app/import_detail.html", context, title=upload.file_name, crumbs=crumbs)
+
+
+@require_POST
+@require_role(Role.REVIEWER, Role.OPS)
+def import_cancel(request: HttpRequest, slug: str, import_id: int) -> HttpResponse:
+    """Stop an import; what it has stored stays."""
+    if imports.cancel(_upload(slug, import_id)):
+        messages.success(request, _("The import is being stopped. What has been stored stays."))
+    else:
+        messages.info(request, _("The import had ended already."))
+    return redirect("import_detail", slug, import_id)
+
+
+@require_POST
+@require_role(Role.REVIEWER, Role.OPS)
+def import_retry(request: HttpRequest, slug: str, import_id: int) -> HttpResponse:
+    """Go on with a failed import behind its last stored row."""
+    if not imports.retry(_upload(slug, import_id)):
+        messages.error(request, _("This import cannot go on: its file is gone. Upload it again."))
+    return redirect("import_detail", slug, import_id)
+
+
+@require_GET
+@require_role(Role.REVIEWER, Role.OPS)
+def import_problems(request: HttpRequest, slug: str, import_id: int) -> FileResponse:
+    """All problems of an import as CSV."""
+    upload = _upload(slug, import_id)
+    found = upload.problems.values_list("line", "field", "reason", "excerpt", "rejected")
+
+    def lines() -> Iterator[bytes]:
+        yield b"line,field,reason,excerpt,left out\r\n"
+        for line, field, reason, excerpt, rejected in found.iterator():
+            buffer = io.StringIO()
+            cells = [line, *map(formula_safe, (field, reason, excerpt)), "yes" if rejected else "no"]
+            csv.writer(buffer).writerow(cells)
+            yield buffer.getvalue().encode()
+
+    return download(lines(), "text/csv; charset=utf-8", f"import-{upload.pk}-problems.csv")
+
+
+# ---------------------------------------------------------------------------------------------------- export
+
+
+@require_GET
+@require_role(Role.REVIEWER, Role.OPS)
+def export_page(request: HttpRequest, slug: str) -> HttpResponse:
+    """The form that writes a file, with how many queries each choice holds."""
+    pool = get_pool(slug)
+    alive = Query.objects.filter(dataset__pool=pool, deleted_at__isnull=True)
+    figures = alive.aggregate(all=Count("pk"), gold=Count("pk", filter=Q(gold__isnull=False)))
+    context = {"pool": pool, "form": ExportForm(pool), "figures": figures}
+    return page(request, "datasets_app/export.html", context, title=_("Export"), crumbs=_crumbs(pool))
+
+
+@require_GET
+@require_role(Role.REVIEWER, Role.OPS)
+def export_download(request: HttpRequest, slug: str) -> HttpResponse | FileResponse:
+    """The file, as it is read from the database."""
+    pool = get_pool(slug)
+    form = ExportForm(pool, request.GET)
+    if not form.is_valid():
+        figures: dict[str, Any] = {}
+        context = {"pool": pool, "form": form, "figures": figures}
+        return page(request, "datasets_app/export.html", context, title=_("Export"), crumbs=_crumbs(pool), status=422)
+    format, dataset = form.cleaned_data["format"], form.cleaned_data["dataset"]
+    everything = form.cleaned_data["include_unlabeled"]
+    if format == "folder":
+        pieces = exports.folder(pool, dataset, everything)
+    else:
+        pieces = exports.encode(exports.rows(exports.selected(pool, dataset, everything)), format)
+    return download(pieces, exports.CONTENT_TYPES[format], exports.file_name(pool, format, dataset))
+
+
+# ---------------------------------------------------------------------------------------------------- snapshots
+
+
+@require_http_methods(["GET", "POST"])
+@require_role(Role.REVIEWER, Role.OPS)
+def snapshot_list(request: HttpRequest, slug: str) -> HttpResponse:
+    """All snapshots of the pool; a POST takes one."""
+    pool = get_pool(slug)
+    if request.method == "POST":
+        newest = pool.snapshots.order_by("-number").values_list("number", flat=True).first() or 0
+        try:
+            snapshot = snapshots.take(
+                pool,
+                author=cast(User, request.user),
+                note=request.POST.get("note", "").strip(),
+                include_llm=request.POST.get("include_llm") == "on",
+            )
+        except snapshots.SnapshotError as error:
+            messages.error(request, str(error))
+        else:
+            if snapshot.number > newest:
+                messages.success(
+                    request, _("%(snapshot)s holds %(rows)s queries.") % {"snapshot": snapshot, "rows": snapshot.rows}
+                )
+            else:
+                messages.info(
+                    request, _("Nothing has changed since %(snapshot)s: it stays the newest.") % {"snapshot": snapshot}
+                )
+        return redirect("snapshots", slug)
+    found = Snapshot.objects.filter(pool=pool).select_related("pool", "author").order_by("-number")
+    context = {
+        "pool": pool,
+        "snapshots": Paginator(found, ROWS).get_page(request.GET.get("page")),
+        "gold": Query.objects.filter(dataset__pool=pool, gold__isnull=False, deleted_at__isnull=True).count(),
+    }
+    return page(request, "datasets_app/snapshots.html", context, title=_("Snapshots"), crumbs=_crumbs(pool))
+
+
+@require_GET
+@require_role(Role.REVIEWER, Role.OPS)
+def snapshot_download(request: HttpRequest, slug: str, number: int) -> FileResponse:
+    """A snapshot's rows as JSONL."""
+    snapshot = get_object_or_404(Snapshot.objects.select_related("pool"), pool__slug=slug, number=number)
+    return download(snapshots.jsonl(snapshot), "application/x-ndjson", f"{snapshot}.jsonl")

@@ -1,0 +1,467 @@
+"""What people said is what trains: undo in any order, merges that come apart, decisions, deletes and erasures in between."""
+
+import io
+import json
+import threading
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+
+from agents_app import pools
+from agents_app.models import Agent, Pool
+from datasets_app.files import imports
+from datasets_app.labels import (
+    adjudication,
+    agreement,
+    bulk,
+    disagreement,
+    labeling,
+    labels,
+    places,
+    queue,
+    reask,
+    snapshots,
+)
+from datasets_app.labels.labeling import Choice
+from datasets_app.models import Assignment, Gold, Label, Query, QueueItem, QueueSettings, Submission, group_hash
+
+EVERY = frozenset(range(4))
+
+
+def gold_of(query: Query) -> tuple[list[int], list[int]] | None:
+    return Gold.objects.filter(query=query).values_list("required", "asked").first()
+
+
+def state_of(query: Query) -> str:
+    return str(Query.objects.values_list("state", flat=True).get(pk=query.pk))
+
+
+def said(*required: int) -> Choice:
+    return Choice(frozenset(required), not required, False, EVERY)
+
+
+def hold(pool: Pool, person: User, query: Query, agent: Agent | None = None) -> Assignment:
+    lease = queue.open_item(query, person, pool, agent)
+    lease.person, lease.item.pool = person, pool
+    return lease
+
+
+def answer(pool: Pool, person: User, query: Query, choice: Choice, key: str, agent: Agent | None = None) -> Submission:
+    own = labeling.own_label(query, person)
+    lease = hold(pool, person, query, agent)
+    return labeling.submit(lease, choice, key=key, base=own.pk if own else 0)[0]
+
+
+def only(query: Query):  # type: ignore[no-untyped-def]
+    return Query.objects.filter(pk=query.pk)
+
+
+def agent_of(pool: Pool, number: int) -> Agent:
+    return pool.agents.get(number=number)
+
+
+def everything(pool: Pool, query: Query, action: str, number: int, author: User):  # type: ignore[no-untyped-def]
+    return bulk.apply(pool, only(query), action, agent_of(pool, number), author=author)
+
+
+# ------------------------------------------------------------------------------------------------ undo in any order
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("decided", [False, True])
+def test_bulk_changes_are_undone_in_any_order(
+    pool: Pool, plain: QueueSettings, query: Query, rita: User, order: tuple[int, int], decided: bool
+) -> None:
+    changes = [everything(pool, query, bulk.ADD, 0, rita)]
+    decision = None
+    if decided:
+        decision = adjudication.decide(pool, query, author=rita, required=frozenset({2}), took="edit", reason="mistake")
+    changes.append(everything(pool, query, bulk.ADD, 1, rita))
+    for place in order:
+        bulk.undo(changes[place], rita)
+    assert gold_of(query) == (([2], [0, 1, 2, 3]) if decision else None)
+    if decision:
+        adjudication.take_back(decision, rita)
+    assert gold_of(query) is None
+    assert state_of(query) == "unlabeled"
+
+
+def test_sending_is_undone_in_any_order(pool: Pool, plain: QueueSettings, query: Query, ana: User, rita: User) -> None:
+    labels.record(query, source="import", required=[0], asked=EVERY)
+    queue.fill(pool)
+    first = bulk.apply(pool, only(query), bulk.SEND, None, author=rita)
+    answer(pool, ana, query, said(0), "a")
+    second = bulk.apply(pool, only(query), bulk.SEND, None, author=rita)
+    bulk.undo(first, rita)
+    assert queue.left(pool) == 1, "what was sent once more stays asked"
+    bulk.undo(second, rita)
+    assert places.of([query.pk])[query.pk].wanted is False
+
+
+def test_a_draft_is_a_draft_again_after_a_bulk_change_is_undone(
+    pool: Pool, plain: QueueSettings, query: Query, ana: User, rita: User
+) -> None:
+    labeling.save_draft(hold(pool, ana, query), said(1), base=0, version=0, writer="w", step=1)
+    change = everything(pool, query, bulk.ADD, 0, rita)
+    bulk.undo(change, rita)
+    assert state_of(query) == "draft"
+
+
+# -------------------------------------------------------------------------------------------------- accepting suggestions
+
+
+def test_accepting_speaks_of_the_agents_that_the_llm_was_asked_about(
+    pool: Pool, plain: QueueSettings, query: Query, rita: User
+) -> None:
+    labels.record(query, source="llm", required=[1], asked=[0, 1, 2])
+    bulk.apply(pool, only(query), bulk.ACCEPT, None, author=rita)
+    assert gold_of(query) == ([1], [0, 1, 2])
+    assert reask.open_questions(pool) == [(agent_of(pool, 3), 1)], "the fourth is asked about on its own"
+
+
+def test_accepting_leaves_what_was_decided(
+    pool: Pool, plain: QueueSettings, query: Query, ana: User, rita: User
+) -> None:
+    ben = User.objects.create_user("ben")
+    everything(pool, query, bulk.ADD, 0, rita)
+    labels.record(query, source="human", author=ana, required=[2], asked=EVERY)
+    labels.record(query, source="human", author=ben, required=[3], asked=EVERY)
+    labels.record(query, source="llm", required=[1, 2], asked=EVERY)
+    change = bulk.apply(pool, only(query), bulk.ACCEPT, None, author=rita)
+    assert gold_of(query) == ([0, 2], [0, 1, 2, 3]), (
+        "the decision of 0 stands, what people agree on stands, 2 and 3 are decided"
+    )
+    bulk.undo(change, rita)
+    assert gold_of(query) == ([0], [0, 1])
+
+
+# ------------------------------------------------------------------------------------------------------------- merges
+
+
+def test_each_step_of_a_chain_of_merges_comes_apart(pool: Pool, query: Query) -> None:
+    labels.record(query, source="import", required=[0], asked=EVERY)
+    pools.merge(agent_of(pool, 0), agent_of(pool, 1), None)
+    pools.merge(agent_of(pool, 1), agent_of(pool, 2), None)
+    assert gold_of(query) == ([2], [2, 3])
+    pools.restore(agent_of(pool, 1), actor=None)
+    assert gold_of(query) == ([1], [1, 2, 3])
+    pools.restore(agent_of(pool, 0), actor=None)
+    assert gold_of(query) == ([0], [0, 1, 2, 3])
+
+
+def test_a_no_after_a_merge_answers_the_yes_before_it(
+    pool: Pool, plain: QueueSettings, query: Query, rita: User
+) -> None:
+    everything(pool, query, bulk.ADD, 0, rita)
+    pools.merge(agent_of(pool, 0), agent_of(pool, 1), None)
+    assert gold_of(query) == ([1], [1])
+    everything(pool, query, bulk.REMOVE, 1, rita)
+    assert gold_of(query) == ([], [1])
+    pools.merge(agent_of(pool, 1), agent_of(pool, 2), None)
+    assert gold_of(query) is None, "nothing that was overruled travels on"
+
+
+def test_a_no_before_a_merge_does_not(pool: Pool, plain: QueueSettings, query: Query, rita: User) -> None:
+    labels.record(query, source="adjudication", author=rita, required=[0], asked=[0], partial=True)
+    labels.record(query, source="adjudication", author=rita, required=[], asked=[1], partial=True)
+    pools.merge(agent_of(pool, 0), agent_of(pool, 1), None)
+    assert gold_of(query) == ([1], [1]), "it said nothing of what the merged agent does"
+
+
+def test_a_re_asked_no_to_the_merged_agent_counts(pool: Pool, plain: QueueSettings, query: Query, ana: User) -> None:
+    labels.record(query, source="human", author=ana, required=[0], asked=[0])
+    new = pools.add_agent(pool, "Returns")
+    pools.merge(agent_of(pool, 0), new, None)
+    answer(pool, ana, query, Choice(frozenset(), True, False, frozenset({new.number})), "k", new)
+    assert gold_of(query) == ([], [new.number])
+
+
+def test_disagreement_and_agreement_resolve_merges(pool: Pool, plain: QueueSettings, query: Query, ana: User) -> None:
+    ben = User.objects.create_user("ben")
+    queue.fill(pool)
+    labels.record(query, source="human", author=ana, required=[0], asked=EVERY)
+    labels.record(query, source="human", author=ben, required=[1], asked=EVERY)
+    disagreement.measure([query.pk])
+    assert QueueItem.objects.get(query=query).disagreement == 1.0
+    pools.merge(agent_of(pool, 0), agent_of(pool, 1), None)
+    assert QueueItem.objects.get(query=query).disagreement == 0.0
+    assert agreement.report(pool).exact == 1.0
+    pools.restore(agent_of(pool, 0), actor=None)
+    assert QueueItem.objects.get(query=query).disagreement == 1.0
+
+
+# ------------------------------------------------------------------------------------------------- deleted and erased
+
+
+@pytest.mark.parametrize("how", ["deleted", "erased"])
+def test_nobody_is_stuck_on_a_query_that_is_gone(
+    pool: Pool, plain: QueueSettings, queries: list[Query], ana: User, rita: User, how: str
+) -> None:
+    client = Client()
+    client.force_login(ana)
+    lease = queue.take(pool, ana)[0]
+    gone, next_one = lease.item.query, queries[1]
+    bulk.apply(pool, only(gone), bulk.DELETE, None, author=rita) if how == "deleted" else snapshots.erase(gone, rita)
+    assert queue.heartbeat(pool, ana, [gone.pk]) == set()
+    assert [one.item.query_id for one in queue.take(pool, ana)] == [next_one.pk]
+    assert QueueItem.objects.get(query=gone).taken == 0
+    submit = reverse("label_submit", args=[pool.slug, gone.pk])
+    told = client.post(submit, {"agent": "1", "asked": "0,1,2,3"}, HTTP_ACCEPT="application/json")
+    assert (told.status_code, told.json()["error"]) == (
+        410,
+        "This query was deleted meanwhile. Continue with the next one.",
+    )
+    page = client.post(submit, {"agent": "1", "asked": "0,1,2,3"}, follow=True)
+    assert "This query was deleted meanwhile" in page.content.decode()
+    assert next_one.text in page.content.decode()
+    with pytest.raises(labeling.Gone):
+        labeling.submit(_of(lease, pool, ana), said(1), key="k", base=0)
+
+
+def _of(lease: Assignment, pool: Pool, person: User) -> Assignment:
+    lease.person, lease.item.pool = person, pool
+    return lease
+
+
+def test_a_restored_query_keeps_the_questions_of_a_re_ask(
+    pool: Pool, plain: QueueSettings, query: Query, rita: User
+) -> None:
+    labels.record(query, source="import", required=[0], asked=EVERY)
+    new = pools.add_agent(pool, "Returns")
+    change = bulk.apply(pool, only(query), bulk.DELETE, None, author=rita)
+    assert reask.open_questions(pool) == []
+    bulk.undo(change, rita)
+    assert reask.open_questions(pool) == [(new, 1)]
+
+
+def test_what_an_erased_query_taught_stays(
+    pool: Pool, plain: QueueSettings, queries: list[Query], ana: User, rita: User
+) -> None:
+    answer(pool, ana, queries[0], said(1), "a")
+    change = everything(pool, queries[1], bulk.ADD, 0, rita)
+    decision = adjudication.decide(
+        pool, queries[2], author=rita, required=frozenset({3}), took="edit", reason="mistake"
+    )
+    before = [gold_of(query) for query in queries[:3]]
+    for query in queries[:3]:
+        snapshots.erase(query, rita)
+    assert labeling.undo(pool, ana) is None
+    assert bulk.undo(change, rita) == 0
+    with pytest.raises(adjudication.DecisionError, match="erased"):
+        adjudication.take_back(decision, rita)
+    assert [gold_of(query) for query in queries[:3]] == before
+
+
+def test_a_bulk_change_that_began_before_a_delete_leaves_what_was_deleted(
+    pool: Pool, plain: QueueSettings, queries: list[Query], rita: User
+) -> None:
+    chosen = Query.objects.filter(pk__in=[one.pk for one in queries[:2]])
+    for action, agent in ((bulk.ADD, agent_of(pool, 0)), (bulk.SEND, None)):
+        QueueItem.objects.filter(query__in=chosen).update(wanted=False, needed=0)
+        change = bulk.start(pool, chosen, action, agent, author=rita)
+        deleted = bulk.apply(pool, only(queries[0]), bulk.DELETE, None, author=rita)
+        bulk.go_on(change)
+        bulk.undo(deleted, rita)
+        queue.fill(pool, everything=True)
+    assert gold_of(queries[0]) is None
+    assert gold_of(queries[1]) == ([0], [0])
+
+
+def test_an_old_snapshot_with_an_erased_row_does_not_come_back(
+    pool: Pool, add_query: Callable[..., Query], rita: User
+) -> None:
+    elsewhere = pool.datasets.create(name="Elsewhere")
+    first = add_query("where is my parcel", "train")
+    labels.record(first, source="import", required=[0], asked=EVERY)
+    old = snapshots.take(pool)
+    snapshots.erase(first, rita)
+    again = add_query("where is my parcel", "train", elsewhere)
+    labels.record(again, source="import", required=[0], asked=EVERY)
+    new = snapshots.take(pool)
+    assert new != old
+    assert [row["text"] for row in snapshots.rows(new)] == ["where is my parcel"]
+    assert snapshots.verify(old)
+    assert snapshots.verify(new)
+    assert snapshots.take(pool) == new
+
+
+# -------------------------------------------------------------------------------------------------------------- splits
+
+
+def test_a_split_that_a_snapshot_used_is_for_ever(pool: Pool, add_query: Callable[..., Query]) -> None:
+    query = add_query("where is my parcel")
+    labels.record(query, source="llm", required=[0], asked=EVERY)
+    first = snapshots.take(pool, include_llm=True)
+    assert [row["split"] for row in snapshots.rows(first)] == ["train"]
+    row = {"text": "Where is my parcel?", "required_agents": [0]}
+    imports.read_file(query.dataset, io.BytesIO(json.dumps(row).encode()), "jsonl", split="test")
+    second = snapshots.take(pool)
+    assert {row["split"] for row in snapshots.rows(second)} == {"train"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ("hi ❤", "hi ❤\ufe0f", True),
+        ("❤", "❤\ufe0f", True),
+        ("❤\ufe0f", "☀\ufe0f", False),
+        ("👩\u200d💻", "👩💻", True),
+        ("👩\u200d💻", "👨\u200d💻", False),
+        ("❤\ufe0f\u200d🔥", "❤\u200d🔥", True),
+        ("می\u200cخواهم", "میخواهم", True),
+        ("!!!", "???", False),
+        ("\u200d", "\ufe0f", False),
+    ],
+)
+def test_what_nobody_sees_neither_parts_nor_joins_groups(one: str, other: str, alike: bool) -> None:
+    assert (group_hash(one) == group_hash(other)) is alike
+
+
+# ------------------------------------------------------------------------------------------------------------ decisions
+
+
+def test_a_decision_taken_back_puts_its_query_into_the_queue_again(
+    pool: Pool, plain: QueueSettings, query: Query, ana: User, rita: User
+) -> None:
+    queue.skip(queue.take(pool, ana)[0], "no idea")
+    first = adjudication.decide(pool, query, author=rita, required=frozenset({1}), took="edit", reason="mistake")
+    assert queue.left(pool) == 0
+    second = adjudication.decide(pool, query, author=rita, required=frozenset({2}), took="edit", reason="mistake")
+    adjudication.take_back(first, rita)
+    assert queue.left(pool) == 0, "a later decision stands"
+    assert gold_of(query) == ([2], [0, 1, 2, 3])
+    adjudication.take_back(second, rita)
+    assert queue.left(pool) == 1
+    assert gold_of(query) is None
+    with pytest.raises(labels.LabelError, match="taken back already"):
+        adjudication.take_back(second, rita)
+
+
+def test_a_dispute_about_an_agent_that_was_retired_since_is_decided(
+    pool: Pool, plain: QueueSettings, query: Query, ana: User, rita: User
+) -> None:
+    queue.fill(pool)
+    labels.record(query, source="human", author=ana, required=[0, 2], asked=EVERY)
+    labels.record(query, source="human", author=rita, required=[0], asked=EVERY)
+    pools.retire(agent_of(pool, 2), actor=None)
+    client = Client()
+    client.force_login(rita)
+    page = reverse("review_query", args=[pool.slug, query.pk])
+    asked = client.get(page).content.decode().split('name="asked" value="')[1].split('"')[0]
+    pools.add_agent(pool, "Returns")
+    client.post(page, {"take": "edit", "agent": ["0"], "reason": "mistake", "asked": asked})
+    assert state_of(query) == "gold"
+    assert gold_of(query) == ([0], [0, 1, 2, 3]), "the new agent was not on the page"
+
+
+# ------------------------------------------------------------------------------------------------------- queue and undo
+
+
+def test_undoing_a_resubmit_leaves_the_query_answered(
+    pool: Pool, plain: QueueSettings, query: Query, ana: User, person: Callable[..., User]
+) -> None:
+    answer(pool, ana, query, said(1), "a")
+    answer(pool, ana, query, said(2), "b")
+    assert labeling.undo(pool, ana) == labeling.Undone(query, "submit")
+    assert gold_of(query) == ([1], [0, 1, 2, 3])
+    Assignment.objects.update(leased_until="2020-01-01T00:00Z")
+    assert queue.take(pool, ana) == []
+    assert queue.take(pool, person("ben")) == []
+
+
+def test_a_skip_that_somebody_else_has_taken_over_is_not_held_twice(
+    pool: Pool, plain: QueueSettings, query: Query, ana: User, person: Callable[..., User]
+) -> None:
+    ben = person("ben")
+    queue.skip(queue.take(pool, ana)[0], "no idea")
+    assert queue.take(pool, ben)
+    undone = labeling.undo(pool, ana)
+    assert undone == labeling.Undone(query, "skip", held=False)
+    assert list(Assignment.objects.filter(state="held").values_list("person__username", flat=True)) == ["ben"]
+    assert QueueItem.objects.get(query=query).taken == 1
+    queue.release(pool, ben)
+    assert queue.take(pool, ana), "it is as if she had never skipped it"
+
+
+def test_the_queues_undo_after_a_re_ask_takes_back_its_own_query(
+    pool: Pool, plain: QueueSettings, queries: list[Query], ana: User
+) -> None:
+    answer(pool, ana, queries[0], said(1), "a")
+    answer(pool, ana, queries[1], said(2), "b")
+    new = pools.add_agent(pool, "Returns")
+    answer(pool, ana, queries[1], Choice(frozenset({4}), False, False, frozenset({4})), "c", new)
+    assert labeling.undo(pool, ana) == labeling.Undone(queries[1], "submit")
+    assert gold_of(queries[0]) == ([1], [0, 1, 2, 3])
+    assert gold_of(queries[1]) == ([4], [4]), "what she said of the new agent stays"
+
+
+# ------------------------------------------------------------------------------------------------------------ the key
+
+
+def test_a_submits_key_is_that_querys_alone(
+    pool: Pool, plain: QueueSettings, queries: list[Query], ana: User, person: Callable[..., User]
+) -> None:
+    client = Client()
+    client.force_login(ana)
+    fields = {"agent": "1", "asked": "0,1,2,3", "key": "same"}
+    urls = [reverse("label_submit", args=[pool.slug, query.pk]) for query in queries[:2]]
+    assert client.post(urls[0], fields, HTTP_ACCEPT="application/json").status_code == 200
+    assert client.post(urls[0], fields, HTTP_ACCEPT="application/json").status_code == 200, "sent twice, one label"
+    told = client.post(urls[1], fields, HTTP_ACCEPT="application/json")
+    assert told.status_code == 409
+    assert f"for query {queries[0].pk} already" in told.json()["error"]
+    page = client.post(urls[1], fields)
+    assert page.status_code == 409
+    assert 'value="1" checked' in page.content.decode(), "nothing is lost on screen"
+    assert Label.objects.count() == 1
+    with pytest.raises(labeling.KeyUsed, match="by somebody else"):
+        answer(pool, person("ben"), queries[0], said(1), f"{ana.pk}:same")
+
+
+@pytest.mark.both_databases
+@pytest.mark.django_db(transaction=True)
+def test_one_key_for_two_queries_at_the_same_moment(
+    pool: Pool, plain: QueueSettings, queries: list[Query], ana: User
+) -> None:
+    leases = [hold(pool, ana, query) for query in queries[:2]]
+    start, ended = threading.Barrier(2), []
+
+    def send(lease: Assignment) -> None:
+        start.wait()
+        try:
+            ended.append(labeling.submit(lease, said(1), key="same", base=0)[1])
+        except labeling.KeyUsed as error:
+            ended.append(error.query_id)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=send, args=(lease,)) for lease in leases]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(map(type, ended), key=str) == [bool, int]
+    assert Label.objects.count() == 1
+
+
+# ------------------------------------------------------------------------------------------------------- who has looked
+
+
+def test_a_label_made_after_seeing_peers_is_marked_and_left_out_of_agreement(
+    pool: Pool, plain: QueueSettings, query: Query, ana: User, person: Callable[..., User]
+) -> None:
+    ben = person("ben")
+    answer(pool, ben, query, said(1, 2), "b")
+    assert [label.author for label in labeling.visible_labels(query, ana)] == [], "not before her own"
+    answer(pool, ana, query, said(0), "a")
+    assert agreement.report(pool).exact == 0.0
+    assert len(labeling.visible_labels(query, ana)) == 2
+    labeling.undo(pool, ana)
+    copied = answer(pool, ana, query, said(1, 2), "c")
+    assert copied.label.provenance["peers_seen"] is True
+    assert agreement.report(pool).exact is None, "a copy is no agreement"
+    assert "peers_seen" not in Label.objects.get(author=ben).provenance

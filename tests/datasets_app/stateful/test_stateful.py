@@ -1,0 +1,34 @@
+"""5,000 steps of labeling at random, beside a reference of what people said.
+
+`STATEFUL_STEPS=200000 pytest tests/datasets_app/stateful --hypothesis-seed=7` takes as many, from that seed.
+"""
+
+import os
+from collections import Counter
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.datasets_app.stateful.machine import Labeling, World
+
+IN_CI = 5_000
+EACH = 80
+
+
+@pytest.mark.both_databases
+@pytest.mark.django_db
+def test_what_counts_is_what_people_said() -> None:
+    wanted = int(os.environ.get("STATEFUL_STEPS", IN_CI))
+    Labeling.world, Labeling.steps = World(), Counter()
+    options = settings(
+        max_examples=wanted // EACH,
+        stateful_step_count=EACH,
+        deadline=None,
+        database=None,
+        derandomize=wanted == IN_CI,  # a failure in CI is the same failure here
+        suppress_health_check=list(HealthCheck),
+    )
+    while sum(Labeling.steps.values()) < wanted:
+        run_state_machine_as_test(Labeling, settings=options)
+    print(sum(Labeling.steps.values()), dict(Labeling.steps))
