@@ -20,9 +20,10 @@ from agents_app.models import Pool
 from agents_app.read_only import ReadOnly
 from agents_app.templatetags.routerweb import ago, state
 from datasets_app.models import Snapshot
-from training_app import gate, registry, runs
 from training_app.engine.config import Config
-from training_app.models import Decision, Promotion, RouterModel, Run, unread
+from training_app.models import Decision, Promotion, RouterModel, Run
+from training_app.training import runs
+from training_app.versions import gate, registry
 
 
 class ReadOnlyAdmin(ReadOnly, ModelAdmin):
@@ -101,13 +102,7 @@ class RouterModelAdmin(ReadOnlyAdmin):
     search_fields = ("pool__slug", "=version", "artifact_digest")
     actions = ("make_active",)
     ordering = ("pool", "-version")
-    # A scorecard holds every error; its page shows it, and is a link away.
-    exclude = ("scorecard",)
     readonly_fields = ("page_link",)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[RouterModel]:
-        found: QuerySet[RouterModel] = super().get_queryset(request)
-        return found.defer("scorecard", "roster")
 
     @admin.display(description=_("state"), ordering="state")
     def state_word(self, model: RouterModel) -> SafeString | str:
@@ -150,7 +145,7 @@ class PromotionAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Promotion]:
         found: QuerySet[Promotion] = super().get_queryset(request)
-        return found.defer(*unread("model", "previous"))
+        return found
 
 
 @admin.register(Decision)
@@ -162,7 +157,7 @@ class DecisionAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Decision]:
         found: QuerySet[Decision] = super().get_queryset(request)
-        return found.defer(*unread("model"))
+        return found
 
     @admin.display(description=_("query"))
     def short_text(self, decision: Decision) -> str:

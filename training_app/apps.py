@@ -12,17 +12,22 @@ class TrainingAppConfig(AppConfig):
     def ready(self) -> None:
         from django_q.signals import post_spawn
 
-        from training_app import erasing, schedules  # noqa: F401  (erasing listens from here on, in every process)
+        from training_app import schedules
+        from training_app.versions import erasing  # noqa: F401  (erasing listens from here on, in every process)
 
         # Sent in each worker process of a cluster, after the fork; nowhere else.
-        post_spawn.connect(_start_reaper, dispatch_uid="training_app.reaper")
+        post_spawn.connect(_start_reaper, dispatch_uid="training_app.training.reaper")
         post_migrate.connect(schedules.install, sender=self, dispatch_uid="training_app.schedules.install")
 
 
 def _start_reaper(**_signal: Any) -> None:
     from django_q.conf import Conf
 
-    from training_app import reaper, watch
+    from training_app.answering import decisions
+    from training_app.training import reaper
+    from training_app.watching import watch
 
     reaper.start_once()
     watch.start_once("train" if Conf.CLUSTER_NAME == "train" else "default")
+    if Conf.CLUSTER_NAME != "train":
+        decisions.unpacker.start()

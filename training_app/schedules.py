@@ -6,15 +6,15 @@ from django.db import connection
 
 #: Function -> its name in the queue's list, one of django-q2's schedule types, and how many minutes apart, where that is the type.
 SCHEDULES = {
-    "training_app.decisions.prune": ("Delete old decisions", "D", None),
+    "training_app.answering.decisions.prune": ("Delete old decisions", "D", None),
     "agents_app.health.check_all": ("Health checks of agents", "I", 1),
-    "training_app.shadowing.prune": ("Delete old shadow scores", "D", None),
-    "training_app.outcomes.offer_failures": ("Send reported failures to labeling", "I", 1),
-    "training_app.outcomes.offer_unsure": ("Send unsure decisions to labeling", "H", None),
-    "training_app.suggesting.suggest_all": ("Suggestions of the active models", "I", 1),
-    "training_app.drift.look_all": ("Look for drift", "H", None),
-    "training_app.keeping.look": ("Prune the artifacts of old models", "D", None),
-    "training_app.rules.evaluate": ("Launch runs by rule", "I", 1),
+    "training_app.answering.shadowing.prune": ("Delete old shadow scores", "D", None),
+    "training_app.rollout.outcomes.offer_failures": ("Send reported failures to labeling", "I", 1),
+    "training_app.rollout.outcomes.offer_unsure": ("Send unsure decisions to labeling", "H", None),
+    "training_app.answering.suggesting.suggest_all": ("Suggestions of the active models", "I", 1),
+    "training_app.watching.drift.look_all": ("Look for drift", "H", None),
+    "training_app.versions.keeping.look": ("Prune the artifacts of old models", "D", None),
+    "training_app.training.rules.evaluate": ("Launch runs by rule", "I", 1),
 }
 
 

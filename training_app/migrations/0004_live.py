@@ -2,7 +2,7 @@
 
 import django.core.validators
 import django.db.models.deletion
-import training_app.live_models
+import training_app.models.live
 from django.conf import settings
 from django.db import migrations, models
 
@@ -54,7 +54,7 @@ class Migration(migrations.Migration):
             name='LiveSettings',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('salt', models.CharField(default=training_app.live_models.new_salt, editable=False, max_length=16)),
+                ('salt', models.CharField(default=training_app.models.live.new_salt, editable=False, max_length=16)),
                 ('exploration', models.FloatField(default=0.0, help_text='Of the answers, 0 to 0.1: one agent of the set is added or left out at random, and marked so.', validators=[django.core.validators.MinValueValidator(0.0), django.core.validators.MaxValueValidator(0.1)], verbose_name='share that is explored')),
                 ('cold', models.BooleanField(default=False, help_text='By the likeness of a query to their description, until a model that knows them is promoted.', verbose_name='route to agents that the model has not learnt')),
                 ('cold_threshold', models.FloatField(default=0.1, help_text="A query at least this like an agent's description is routed to it; 0 is nothing in common, 1 the same.", validators=[django.core.validators.MinValueValidator(0.01), django.core.validators.MaxValueValidator(1.0)], verbose_name='least likeness')),

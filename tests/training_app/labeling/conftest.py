@@ -7,7 +7,7 @@ from agents_app.keys import create_key
 from tests.datasets_app.conftest import add_query, dataset, person, pool  # noqa: F401
 from tests.datasets_app.labeling.conftest import plain, queries  # noqa: F401
 from tests.training_app.serving.served import Application
-from training_app import serving
+from training_app.answering import serving
 
 
 @pytest.fixture(autouse=True)

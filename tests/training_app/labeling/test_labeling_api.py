@@ -6,10 +6,11 @@ from django.urls import reverse
 
 from agents_app import pools
 from agents_app.keys import create_key
-from datasets_app import labels, queue
+from agents_app.models import AuditEntry
+from datasets_app.labels import labels, queue
 from datasets_app.models import Assignment, Draft, Label
 from tests.training_app.serving.served import Application
-from training_app import serving
+from training_app.answering import serving
 
 ASKED = [0, 1, 2, 3]
 
@@ -54,6 +55,13 @@ def test_whoever_may_not_label_any_more_does_not(app, pool, ana):
     app.key.person = None
     app.key.save()
     error(app.post("/api/label/next/", {}), 403, "no_person")
+
+
+def test_the_audit_trail_says_whose_label_it_is_and_by_which_key(app, pool, queries, ana):
+    item = item_of(app.post("/api/label/next/", {}))
+    assert submit(app, item["query"], [0]).status_code == 201
+    entry = AuditEntry.objects.get(action="label.submitted")
+    assert (entry.actor, entry.actor_name) == (ana, "ana by key Slack")
 
 
 def test_items_come_in_the_queues_order_and_are_leased(app, pool, queries, ana):
@@ -229,7 +237,7 @@ def test_the_question_about_one_agent(app, pool, queries, ana):
     wrong = submit(app, queries[0].pk, [1], agent=4, base=base)
     assert error(wrong, 400, "invalid")["field"] == "agents"
     sent = submit(app, queries[0].pk, [4], agent=4, asked=[4], base=base, key="two").json()
-    assert (sent["label"]["agents"], sent["label"]["asked"]) == ([1, 4], [0, 1, 2, 3, 4])
+    assert (sent["label"]["agents"], sent["label"]["asked"]) == ([4], [4]), "it stands beside what was said before"
     error(app.post("/api/label/next/", {"agent": 4, "query": queries[1].pk}), 404, "not_found")
 
 
@@ -253,3 +261,11 @@ def test_the_page_and_the_api_see_one_queue(app, pool, queries, ana):
     app.post(f"/api/label/{item['query']}/draft/", {"agents": [2], "writer": "x", "step": 1})
     html = page.get(reverse("label_item", args=[pool.slug, item["query"]])).content.decode()
     assert 'name="agent" value="2" checked' in html
+
+
+def test_a_key_of_another_query_is_refused_and_nothing_is_lost(app, queries):
+    assert submit(app, queries[0].pk, [1]).status_code == 201
+    refused = error(submit(app, queries[1].pk, [2]), 409, "key_used")
+    assert (refused["field"], str(queries[0].pk) in refused["message"]) == ("key", True)
+    assert Label.objects.count() == 1
+    assert submit(app, queries[1].pk, [2], key="another").status_code == 201

@@ -9,10 +9,11 @@ from django.urls import reverse
 
 from agents_app import pools
 from agents_app.models import Pool
-from datasets_app import labels, snapshots
+from datasets_app.labels import labels, snapshots
 from datasets_app.models import Dataset, Gold, Query, Snapshot, SplitGroup, group_hash, text_hash
 from tests.training_app.runs.conftest import label
-from training_app import near, previews
+from training_app.training import near_duplicates as near
+from training_app.training import previews
 
 HTMX = {"HX-Request": "true"}
 PREVIEW_QUERIES = 3
@@ -206,7 +207,7 @@ def test_the_form_shows_each_warning_with_the_page_that_mends_it(labeled: Pool, 
 
 
 def test_the_preview_follows_the_settings_and_says_what_is_wrong(snapshot: Snapshot, browser: Client) -> None:
-    from training_app.launch_form import LaunchForm
+    from training_app.pages.launch_form import LaunchForm
 
     path, initial = reverse("run_new", args=["support"]), {}
     form = LaunchForm(snapshot.pool)

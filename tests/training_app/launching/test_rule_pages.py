@@ -9,9 +9,9 @@ from django.urls import reverse
 
 from agents_app import pools
 from agents_app.models import Pool
-from training_app import previews, rules, runs
-from training_app.launch_form import RuleForm
 from training_app.models import LaunchRule, Run
+from training_app.pages.launch_form import RuleForm
+from training_app.training import previews, rules, runs
 
 
 def form(**changes: str | None) -> dict[str, str]:
@@ -114,7 +114,7 @@ def test_pausing_and_deleting(rule: LaunchRule, browser: Client) -> None:
     page = browser.post(address("run_rule_switch", rule.pk), {"on": "0"}, follow=True).content.decode()
     assert "is paused" in page
     assert '<span class="rw-state">Paused</span>' in page
-    assert "Go on" in page
+    assert "Resume" in page
     browser.post(address("run_rule_switch", rule.pk), {"on": "1"})
     rule.refresh_from_db()
     assert rule.active

@@ -10,8 +10,8 @@ from django.utils import timezone
 from agents_app.models import AuditEntry, Pool
 from datasets_app.models import Gold
 from tests.training_app.runs.conftest import at_once
-from training_app import rules, runs
 from training_app.models import LaunchRule, Run
+from training_app.training import rules, runs
 
 MADE = datetime(2026, 3, 10, 12, tzinfo=UTC)
 NIGHT = datetime(2026, 3, 11, 2, tzinfo=UTC)
@@ -54,7 +54,7 @@ def test_it_launches_at_its_hour_and_once(rule: Make, ops: User) -> None:
     run = Run.objects.get()
     assert (run.rule, run.promote, run.author, run.config["total_steps"]) == (made, True, ops, 50)
     made.refresh_from_db()
-    assert (made.last_fired_at, made.last_reason, made.problem) == (NIGHT, "Its hour: 3 new gold labels", "")
+    assert (made.last_fired_at, made.last_reason, made.problem) == (NIGHT, "Nightly run: 3 new gold labels", "")
     end_runs()
     assert rules.evaluate(NIGHT + HOUR) == 0
 

@@ -9,8 +9,10 @@ from django.test import Client
 from agents_app import pools
 from agents_app.models import AuditEntry, Pool
 from tests.training_app.serving.served import Application, application
-from training_app import openapi, runs, serving
+from training_app.answering import serving
+from training_app.api.schema import document
 from training_app.models import LaunchRule, Run
+from training_app.training import runs
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +36,7 @@ def rule(app: Application) -> LaunchRule:
 
 def test_a_rule_is_made_shown_and_listed(app: Application, rule: LaunchRule) -> None:
     found = app.get(f"/api/rules/{rule.pk}/").json()
-    assert set(found) == set(json.loads(openapi.document())["components"]["schemas"]["Rule"]["required"])
+    assert set(found) == set(json.loads(document())["components"]["schemas"]["Rule"]["required"])
     assert (found["name"], found["trigger"], found["hour"], found["only_new"]) == ("nightly", "nightly", 4, True)
     assert (found["config"], found["active"], found["waits_for"]) == (
         {"total_steps": 77},

@@ -14,9 +14,10 @@ from agents_app.models import AuditEntry, Pool
 from datasets_app.models import Snapshot
 from tests.training_app.runs.conftest import artifact
 from tests.training_app.serving.served import Application, application
-from training_app import runs, serving, sweeps
-from training_app.launch_form import SweepForm
+from training_app.answering import serving
 from training_app.models import RouterModel, Run, Sweep
+from training_app.pages.launch_form import SweepForm
+from training_app.training import runs, sweeps
 
 HTMX = {"HX-Request": "true"}
 RESULT_QUERIES = 1

@@ -8,8 +8,10 @@ from agents_app.models import Pool
 from tests.training_app.runs.conftest import ops, person  # noqa: F401
 from tests.training_app.serving.conftest import app, fresh_process, in_memory, model, pool  # noqa: F401
 from tests.training_app.serving.served import artifact
-from training_app import registry, shadowing, trials
+from training_app.answering import shadowing
 from training_app.models import Canary, LiveSettings, RouterModel
+from training_app.rollout import trials
+from training_app.versions import registry
 
 OVERRIDE = "measured elsewhere"
 

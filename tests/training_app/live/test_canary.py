@@ -2,10 +2,12 @@
 
 import pytest
 
-from tests.training_app.serving.served import ScriptedRouter, promoted
-from training_app import decisions, registry, serving, shadowing, trials
-from training_app.live import lot
+from tests.training_app.serving.served import ScriptedRouter, application, promoted
+from training_app.answering import decisions, serving, shadowing
+from training_app.answering.loaded import lot
 from training_app.models import Artifact, Decision, LiveTally
+from training_app.rollout import trials
+from training_app.versions import registry
 
 pytestmark = pytest.mark.django_db
 KEYS = [f"user {number}" for number in range(24)]
@@ -57,10 +59,14 @@ def test_the_answer_and_the_decision_name_the_version(app, model, candidate, can
     assert [step["chosen"] for step in new["explanation"]["steps"]] == [0, None]
     decisions.buffer.write()
     kept = Decision.objects.in_bulk([old["decision_id"], new["decision_id"]])
-    assert {(row.model.name, str(row.detail)) for row in kept.values()} == {
-        ("support-1", "None"),
-        ("support-2", "{'canary': True}"),
-    }
+    by_model = {row.model.name: row.detail for row in kept.values()}
+    assert by_model["support-1"].keys() == {"unit"}
+    assert by_model["support-2"] == {"canary": True, "unit": by_model["support-2"]["unit"]}
+    assert by_model["support-1"]["unit"] != by_model["support-2"]["unit"]
+    app.route("billing", sticky_key=by_name["support-1"])
+    decisions.buffer.write()
+    again = Decision.objects.get(text="billing")
+    assert again.detail == by_model["support-1"]  # the same user, whatever they ask
 
 
 def test_a_batch_is_split_and_stays_in_order(app, canary) -> None:
@@ -143,11 +149,14 @@ def test_a_fault_of_the_active_model_is_still_a_fault(app, canary, monkeypatch) 
     assert {app.route("x", sticky_key=key).status_code for key in KEYS[:8]} == {500}
 
 
-def test_a_canary_that_cannot_be_loaded_leaves_the_active_model_answering(app, candidate, canary, client) -> None:
+def test_a_canary_that_cannot_be_loaded_leaves_the_active_model_answering(app, candidate, canary) -> None:
     canary(0.5)
     Artifact.objects.filter(model=candidate).update(content=b"broken")
     assert set(versions(app).values()) == {"support-1"}
-    assert "The canary support-2 was refused" in client.get("/api/health/").json()["problems"]["support"]
+    assert (
+        "The canary support-2 was refused"
+        in application(candidate.pool, scopes=("ops",)).get("/api/health/").json()["problems"]["support"]
+    )
     shadowing.turn()
     assert LiveTally.objects.get(model=candidate, kind="canary").errors > 0
 

@@ -6,12 +6,13 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from datasets_app import queue
-from datasets_app.labeling_models import QueueSettings
+from datasets_app.labels import queue
 from datasets_app.models import Query, QueueItem
+from datasets_app.models.labeling import QueueSettings
 from tests.training_app.serving.served import promoted
-from training_app import decisions, outcome_figures, outcomes
+from training_app.answering import decisions
 from training_app.models import Decision, Outcome
+from training_app.rollout import outcome_figures, outcomes
 
 pytestmark = pytest.mark.django_db
 

@@ -7,8 +7,9 @@ import pytest
 from agents_app import pools
 from agents_app.models import Agent
 from tests.training_app.serving.served import NAMES, ScriptedRouter, artifact, promoted
-from training_app import decisions, live, registry, replays, serving
+from training_app.answering import decisions, replays, serving
 from training_app.models import Decision
+from training_app.versions import registry
 
 pytestmark = pytest.mark.django_db
 LEGAL = {"description": "Reads contracts and answers legal questions", "keywords": ["lawyer", "contract"]}
@@ -23,7 +24,7 @@ def certain(monkeypatch: pytest.MonkeyPatch) -> None:
         def random(self) -> float:
             return 0.0
 
-    monkeypatch.setattr(live, "chance", Always(4))
+    monkeypatch.setattr("training_app.answering.loaded.chance", Always(4))
 
 
 def kept(answer: dict) -> Decision:
@@ -62,7 +63,7 @@ def test_an_explored_answer_says_so_and_keeps_how_likely_it_was(app, model, live
 
 def test_an_answer_that_is_not_explored_keeps_its_share_too(app, model, live, monkeypatch) -> None:
     live(exploration=0.1)
-    monkeypatch.setattr("training_app.live.chance", Random(2))  # its first number is 0.956
+    monkeypatch.setattr("training_app.answering.loaded.chance", Random(2))  # its first number is 0.956
     answer = app.route("billing").json()
     assert "explored" not in answer
     decision = kept(answer)

@@ -7,11 +7,13 @@ import pytest
 
 from agents_app import pools
 from agents_app.models import AuditEntry
-from datasets_app import labels, queries
+from datasets_app.labels import labels, queries
 from tests.training_app.live.test_finishing import ASKS_LEGAL, LEGAL
 from tests.training_app.serving.served import promoted
-from training_app import decisions, registry, shadowing, trials
+from training_app.answering import decisions, shadowing
 from training_app.models import Canary, Decision, LiveSettings, Outcome, RouterModel
+from training_app.rollout import trials
+from training_app.versions import registry
 
 pytestmark = pytest.mark.django_db
 LIVE, OUTCOMES, OFF = (f"/p/support/decisions/{name}/" for name in ("live", "outcomes", "off-policy"))
@@ -149,7 +151,7 @@ def test_off_policy_of_a_broken_artifact_is_an_error_not_a_fault(browser, app, c
     def broken(_model):
         raise registry.RegistryError("The artifact of support-2 is damaged")
 
-    monkeypatch.setattr("training_app.off_policy_figures.serving.router_of", broken)
+    monkeypatch.setattr("training_app.rollout.off_policy_figures.serving.router_of", broken)
     assert "The artifact of support-2 is damaged" in text(browser.get(OFF))
 
 
@@ -198,7 +200,7 @@ def test_a_decision_tells_how_it_was_made_and_what_is_near(browser, app, candida
         def random(self) -> float:
             return 0.0
 
-    monkeypatch.setattr("training_app.live.chance", Always(4))
+    monkeypatch.setattr("training_app.answering.loaded.chance", Always(4))
     added = queries.find_or_add(queries.dataset_of(candidate.pool), [queries.NewQuery("billing went wrong")], "file")[0]
     labels.record_many([labels.NewLabel(query_id=added[0].pk, source="import", required=[0], asked=[0, 1, 2])])
     pools.add_agent(candidate.pool, "Legal", **LEGAL)

@@ -7,9 +7,11 @@ import pytest
 
 from tests.training_app.serving import trained
 from tests.training_app.serving.served import ScriptedRouter, artifact
-from training_app import decisions, live, off_policy_figures, registry
-from training_app.engine.router import Router
-from training_app.models import Decision, Outcome, RouterModel
+from training_app.answering import decisions, loaded
+from training_app.engine.routing.router import Router
+from training_app.models import Decision, Outcome, RouterModel, packed
+from training_app.rollout import off_policy_figures
+from training_app.versions import registry
 
 pytestmark = pytest.mark.django_db
 
@@ -19,7 +21,7 @@ def confident(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         ScriptedRouter, "confidences", lambda self, texts, sets, available: np.full(len(texts), 0.7), raising=False
     )
-    monkeypatch.setattr(live, "chance", Random(7))
+    monkeypatch.setattr("training_app.answering.loaded.chance", Random(7))
 
 
 def traffic(app, count: int, chance_of_success) -> None:
@@ -28,6 +30,7 @@ def traffic(app, count: int, chance_of_success) -> None:
     for at in range(0, count, 500):
         app.batch(*(f"billing {number}" for number in range(at, min(at + 500, count))))
     decisions.buffer.write()
+    packed.unpack_all()
     Outcome.objects.bulk_create(
         Outcome(decision_id=row.pk, pool=row.pool, success=random.random() < chance_of_success(set(row.agents)))
         for row in Decision.objects.select_related("pool").order_by("text")
@@ -42,7 +45,7 @@ def eager(model, monkeypatch) -> RouterModel:
     def route(self, text, available=None):
         taken = method(self, text, available)
         if len(self.agents) == 2:
-            return live.with_agents(taken, (*taken.agents, 1))
+            return loaded.with_agents(taken, (*taken.agents, 1))
         return taken
 
     monkeypatch.setattr(ScriptedRouter, "route", route)
@@ -83,8 +86,35 @@ def test_too_few_answers_with_its_set_estimate_nothing(app, model, eager, live) 
     traffic(app, 40, lambda chosen: 0.5)
     found = off_policy_figures.evaluate(eager)
     assert found.estimates is None
-    assert found.answered < off_policy_figures.FEWEST_DIFFERING
+    assert found.expected < off_policy_figures.FEWEST_DIFFERING
     assert found.why.startswith("Not estimable: in 40 of 40 decisions")
+
+
+def test_lucky_draws_release_nothing(app, model, eager, live, monkeypatch) -> None:
+    """However often exploration happened to answer the candidate's set: what counts is how often it was to."""
+    live(exploration=0.02)
+    monkeypatch.setattr("training_app.answering.loaded.chance", Random(7))
+    traffic(app, 40, lambda chosen: 0.5)
+    lucky = [one for one in Decision.objects.all() if "explored" not in (one.detail or {})][:20]
+    for decision in lucky:
+        decision.agents, decision.detail = [*decision.agents, 1], {**(decision.detail or {}), "explored": 1}
+        decision.save()
+    found = off_policy_figures.evaluate(eager)
+    assert found.answered >= 20 > off_policy_figures.FEWEST_DIFFERING > found.expected
+    assert found.estimates is None
+
+
+def test_what_could_have_been_answered_sums_to_one_and_knows_who_takes_whose_room() -> None:
+    decision = Decision(
+        text="billing", agents=[0, 7], scores={"0": 0.9, "1": 0.4}, propensity=0.9,
+        detail={"share": 0.1, "cold": {"scores": {"7": 0.8, "8": 0.7}, "threshold": 0.5}},
+    )  # fmt: skip
+    row = off_policy_figures._row(decision, True, (0, 2))
+    assert row.own == {0, 7}
+    assert set(row.reach) == {frozenset({0, 7}), frozenset({0, 1}), frozenset({7, 8})}
+    assert sum(row.reach.values()) == pytest.approx(1)
+    nobody_may = Decision(text="x", agents=[0], scores={"0": 0.9}, propensity=1.0, detail={"share": 0.1})
+    assert off_policy_figures._row(nobody_may, True, (1, 1)).reach == {frozenset({0}): 1.0}
 
 
 def test_sets_further_away_are_left_out_and_counted(app, model, live, monkeypatch) -> None:

@@ -14,7 +14,8 @@ BEGIN = """
 import django; django.setup()
 from agents_app import pools
 from agents_app.models import Agent, Pool
-from training_app import registry, trials
+from training_app.rollout import trials
+from training_app.versions import registry
 from training_app.models import RouterModel, ShadowScore, LiveTally
 pool = Pool.objects.get(slug="support")
 """

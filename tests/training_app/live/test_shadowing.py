@@ -9,8 +9,9 @@ from django.db import OperationalError, connection
 from django.utils import timezone
 
 from tests.training_app.serving.served import ScriptedRouter
-from training_app import serving, shadowing, trials
+from training_app.answering import serving, shadowing
 from training_app.models import LiveTally, ShadowScore
+from training_app.rollout import trials
 
 pytestmark = pytest.mark.django_db
 
@@ -117,7 +118,7 @@ def test_a_shadow_that_hangs_holds_up_no_request(app, model, shadow, in_memory, 
             assert free.wait(30)
         return method(self, text, available)
 
-    def once() -> None:
+    def once() -> float:
         while not shadowing.waiting():
             time.sleep(0.01)
         work()
@@ -125,10 +126,11 @@ def test_a_shadow_that_hangs_holds_up_no_request(app, model, shadow, in_memory, 
             work()
         connection.close()
         ended.set()
+        return 600
 
     monkeypatch.setattr(ScriptedRouter, "route", route)
     monkeypatch.setattr(shadowing, "_work", once)
-    monkeypatch.setattr(shadowing, "_thread", None)
+    monkeypatch.setattr(shadowing, "TURN_SECONDS", 0.01)
     monkeypatch.setattr(shadowing, "REST", 0.0)
     settings.DECISION_SHARE = 0.0
     in_memory()
@@ -138,6 +140,7 @@ def test_a_shadow_that_hangs_holds_up_no_request(app, model, shadow, in_memory, 
     assert not ShadowScore.objects.exists()
     free.set()
     assert ended.wait(30)
+    shadowing._scorer.stop()
     assert ShadowScore.objects.count() == 4
 
 

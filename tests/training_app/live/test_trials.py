@@ -8,8 +8,9 @@ from django.db import connection
 from agents_app.models import AuditEntry, Stamp
 from tests.training_app.live.conftest import OVERRIDE
 from tests.training_app.serving.served import artifact, promoted
-from training_app import gate, keeping, registry, trials
 from training_app.models import Artifact, Canary, RouterModel
+from training_app.rollout import trials
+from training_app.versions import gate, keeping, registry
 
 pytestmark = pytest.mark.django_db
 
@@ -149,7 +150,7 @@ def test_a_retired_canary_keeps_its_artifact(model: RouterModel, canary, setting
 def test_what_is_pruned_between_the_look_and_the_lock_is_not_started(
     candidate: RouterModel, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    monkeypatch.setattr(registry, "load", lambda _bytes: Artifact.objects.filter(model=candidate).delete())
+    monkeypatch.setattr(registry, "load", lambda *_given: Artifact.objects.filter(model=candidate).delete())
     monkeypatch.setattr(gate, "judge", lambda model: gate.Verdict(model, registry.active(model.pool), ()))
     with refused("has just been pruned"):
         if what == "shadow":

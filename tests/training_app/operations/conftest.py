@@ -22,10 +22,10 @@ from tests.training_app.runs.conftest import (  # noqa: F401
     told_router,
     training,
 )
-from training_app import registry
-from training_app.engine.data import Agent
-from training_app.engine.router import Route
+from training_app.engine.data.examples import Agent
+from training_app.engine.routing.router import Route
 from training_app.models import RouterModel
+from training_app.versions import registry
 
 
 @dataclass
@@ -76,7 +76,7 @@ def card(constant: float = 0.4, baseline: float = 0.0, *, ours: float = 0.9, svm
 @pytest.fixture
 def word_model(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> Callable[..., RouterModel]:  # noqa: F811
     """Registers a candidate of the labeled pool that answers by words."""
-    monkeypatch.setattr(registry, "Router", WordRouter)
+    monkeypatch.setattr("training_app.engine.routing.router.Router", WordRouter)
 
     def make(words: dict[str, int], scorecard: dict | None = None) -> RouterModel:
         return registry.register(

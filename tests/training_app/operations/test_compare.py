@@ -9,11 +9,12 @@ from django.test import Client
 from django.urls import reverse
 
 from agents_app import pools
-from datasets_app import snapshots
+from datasets_app.labels import snapshots
 from datasets_app.models import Snapshot, SplitGroup
 from tests.training_app.operations.conftest import PERFECT, WEAK, WordRouter, card
-from training_app import gate, registry, runs
 from training_app.models import Run, RunEvent
+from training_app.training import runs
+from training_app.versions import gate
 
 Trained = Callable[..., Run]
 
@@ -21,7 +22,7 @@ Trained = Callable[..., Run]
 @pytest.fixture
 def trained(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> Trained:
     """A run that is done, with its curves and a model that answers by words."""
-    monkeypatch.setattr(registry, "Router", WordRouter)
+    monkeypatch.setattr("training_app.engine.routing.router.Router", WordRouter)
 
     def make(words: dict[str, int] | None, *, on: Snapshot = snapshot, **config: object) -> Run:
         run = runs.launch(on.pool, snapshot=on, config=config, queue=False)

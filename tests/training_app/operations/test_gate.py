@@ -15,8 +15,9 @@ from agents_app.models import AuditEntry
 from datasets_app.models import Snapshot
 from tests.training_app.operations.conftest import PERFECT, WEAK, card
 from tests.training_app.runs.conftest import at_once
-from training_app import comparisons, gate, registry, runs
 from training_app.models import Comparison, Judgement, Promotion, RouterModel
+from training_app.training import runs
+from training_app.versions import comparisons, gate, registry
 
 Make = Callable[..., RouterModel]
 MODEL = "support-2"

@@ -10,8 +10,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents_app.models import AuditEntry, Pool
-from training_app import keeping, registry
 from training_app.models import Artifact, Decision, RouterModel
+from training_app.versions import keeping, registry
 
 Make = Callable[..., RouterModel]
 DAY = timedelta(days=1)
@@ -120,7 +120,7 @@ def test_one_that_is_pruned_while_it_is_promoted_does_not_become_active(
 ) -> None:
     stale = RouterModel.objects.select_related("pool").get(pk=old[0].pk)
     load = registry.load
-    monkeypatch.setattr(registry, "load", lambda content: (load(content), keeping.prune(old[0])))
+    monkeypatch.setattr(registry, "load", lambda *given: (load(*given), keeping.prune(old[0])))
     with pytest.raises(registry.RegistryError, match="has just been pruned"):
         registry.promote(stale, actor=None)
     assert registry.active(old[0].pool) == old[5]

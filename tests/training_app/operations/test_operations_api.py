@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -11,8 +12,11 @@ from agents_app.models import AuditEntry, Pool
 from datasets_app.models import Snapshot
 from tests.training_app.operations.conftest import PERFECT, WEAK, card
 from tests.training_app.serving.served import Application, application
-from training_app import gate, openapi, registry, runs, serving
+from training_app.answering import serving
+from training_app.api.schema import document
 from training_app.models import RouterModel, Run
+from training_app.training import runs
+from training_app.versions import gate, registry
 
 Make = Callable[..., RouterModel]
 
@@ -36,7 +40,7 @@ def error(answer, status: int, code: str) -> dict:
 
 
 def keys_of(schema: str) -> set[str]:
-    return set(json.loads(openapi.document())["components"]["schemas"][schema]["required"])
+    return set(json.loads(document())["components"]["schemas"][schema]["required"])
 
 
 PATHS = [
@@ -69,6 +73,13 @@ def test_another_method(labeled: Pool, method: str, path: str, allow: str) -> No
     answer = getattr(Client(), method)(path)
     error(answer, 405, "method_not_allowed")
     assert answer["Allow"] == allow
+
+
+def test_the_audit_trail_says_which_key_it_was_and_who_made_it(labeled: Pool, person: Any) -> None:
+    maker = person("ops")
+    made = application(labeled, scopes=("ops",), created_by=maker)
+    assert made.post("/api/runs/", {}).status_code == 201
+    assert AuditEntry.objects.get(action="run.launched").actor_name == f"key test of {maker.get_username()}"
 
 
 def test_a_run_is_launched_shown_and_cancelled(app: Application, labeled: Pool) -> None:
@@ -172,12 +183,12 @@ def test_a_list_costs_the_same_however_long(
     for _ in range(3):
         runs.launch(snapshot.pool, snapshot=snapshot, queue=False)
     app.get("/api/runs/")
-    with django_assert_num_queries(4):  # two looks at the stamp, the pool, the runs
+    with django_assert_num_queries(3):  # a look at the stamp, the pool, the runs
         assert len(app.get("/api/runs/").json()["runs"]) == 3
 
 
 def test_a_promotion_without_a_scorecard_is_refused(app: Application, word_model: Make) -> None:
-    gate.promote(word_model(PERFECT), actor=None)
+    gate.promote(word_model(WEAK), actor=None)
     word_model(PERFECT, {"metrics": {}})
     word_model(PERFECT, card())
     error(app.post("/api/models/support-2/promote/", {}), 409, "gate_refused")

@@ -14,8 +14,9 @@ from agents_app.models import Pool
 from datasets_app.models import Query, QueueItem
 from tests.training_app.serving.conftest import app, fresh_process, model, pool  # noqa: F401
 from tests.training_app.serving.served import Application, application, promoted
-from training_app import decisions, outcomes
-from training_app.models import Decision, Outcome, RouterModel
+from training_app.answering import decisions
+from training_app.models import Decision, Outcome, RouterModel, Scorecard
+from training_app.rollout import outcomes
 
 pytestmark = pytest.mark.django_db
 SOME = "019a9f3e-5d0a-7c31-9f0e-4a1b6c2d8e7f"
@@ -126,7 +127,7 @@ def test_a_decision_is_sent_to_labeling_once(app: Application, model: RouterMode
 
 def test_an_error_of_a_scorecard_is_sent_to_labeling(pool: Pool, model: RouterModel, browser) -> None:
     errors = [{"text": text, "required": [0], "selected": [], "nearest": []} for text in ("pay", "")]
-    RouterModel.objects.update(scorecard={"errors": errors})
+    Scorecard.objects.update(content={"errors": errors})
     path = reverse("model_label_error", args=["support", 1])
     assert "was sent to labeling" in browser.post(path, {"error": "0"}, follow=True).content.decode()
     assert Query.objects.get().text == "pay"

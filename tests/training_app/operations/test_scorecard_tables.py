@@ -7,8 +7,9 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.training_app.operations.conftest import PERFECT, WEAK, card, interval
-from training_app import comparisons, registry, scorecard_tables
 from training_app.models import RouterModel
+from training_app.pages import scorecard_tables
+from training_app.versions import comparisons, registry
 
 Make = Callable[..., RouterModel]
 ROSTER = {0: "Billing", 1: "Shipping", 2: "Technical"}

@@ -14,11 +14,12 @@ from django.test import Client
 
 from agents_app import pools
 from agents_app.models import Pool
-from datasets_app import labels, snapshots
+from datasets_app.labels import labels, snapshots
 from datasets_app.models import Dataset, Query, Snapshot, SplitGroup, group_hash, text_hash
-from training_app import registry, runs
-from training_app.engine.data import Agent
+from training_app.engine.data.examples import Agent
 from training_app.models import RouterModel, Run
+from training_app.training import runs
+from training_app.versions import registry
 
 NAMES = ("Billing", "Shipping", "Technical")
 NEEDS = {0: ("refund", "invoice"), 1: ("parcel", "courier"), 2: ("crash", "error")}
@@ -130,7 +131,7 @@ def artifact(*names: str) -> bytes:
 @pytest.fixture
 def told_router(monkeypatch: pytest.MonkeyPatch) -> None:
     """The registry takes the artifacts that `artifact` makes."""
-    monkeypatch.setattr(registry, "Router", ToldRouter)
+    monkeypatch.setattr("training_app.engine.routing.router.Router", ToldRouter)
     monkeypatch.setattr(registry, "ArtifactError", NotAnArtifact)
 
 
@@ -147,15 +148,25 @@ def result(content: bytes | None = None) -> SimpleNamespace:
 def training(monkeypatch: pytest.MonkeyPatch, told_router: None) -> SimpleNamespace:
     """The engine's training walks through `training.steps`: a progress is yielded, a function called, an error raised.
 
-    `training.checkpoints` are those that it was started from, `training.models` the LLMs that it may ask.
+    `training.checkpoints` are those that it was started from, `training.models` the LLMs that it may ask, `training.unlabeled` the
+    texts without labels that it may learn from.
     The real module, which brings torch, is not imported.
     """
-    told = SimpleNamespace(steps=[progress(result=result())], checkpoints=[], models=[], TrainError=TrainError)
+    told = SimpleNamespace(
+        steps=[progress(result=result())], checkpoints=[], models=[], unlabeled=[], TrainError=TrainError
+    )
 
     def train(
-        config: Any, agents: Any, examples: Any, *, checkpoint: bytes | None = None, llm: Any = None
+        config: Any,
+        agents: Any,
+        examples: Any,
+        *,
+        checkpoint: bytes | None = None,
+        llm: Any = None,
+        unlabeled: Any = None,
     ) -> Iterator[Any]:
         told.checkpoints.append(checkpoint)
+        told.unlabeled.append(unlabeled)
         told.models.append(llm)
         for step in told.steps:
             if isinstance(step, BaseException):

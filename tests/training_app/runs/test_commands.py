@@ -13,8 +13,8 @@ from django_q.models import OrmQ
 from agents_app import pools
 from agents_app.models import Agent, Pool
 from tests.training_app.runs.conftest import TrainError, progress
-from training_app import registry
 from training_app.models import RouterModel, Run
+from training_app.versions import registry
 
 Make = Callable[..., RouterModel]
 # The heartbeat of a training has a connection of its own.
@@ -38,7 +38,7 @@ def test_train_evaluate_export_import_and_route_with_the_real_engine(labeled: Po
     assert run.events.exclude(metrics={}).exists()
     model = registry.active(labeled)
     assert model
-    assert model.scorecard["measured_on"] == "test"
+    assert model.card.measured_on == "test"
     assert {agent["name"] for agent in model.roster} == {"Billing", "Shipping", "Technical"}
 
     answers = tmp_path / "answers.jsonl"

@@ -4,10 +4,9 @@ import pytest
 from django.utils import timezone
 
 from agents_app.models import Pool
-from datasets_app import snapshots
+from datasets_app.labels import snapshots
 from datasets_app.models import Query
-from training_app import alarms, registry
-from training_app.engine import artifact
+from training_app.engine.data import artifact
 from training_app.models import (
     Alarm,
     AlarmDelivery,
@@ -16,7 +15,10 @@ from training_app.models import (
     Decision,
     DriftPoint,
     RouterModel,
+    Scorecard,
 )
+from training_app.versions import registry
+from training_app.watching import alarms
 
 
 @pytest.mark.parametrize("place", ["error", "neighbour"])
@@ -26,18 +28,17 @@ def test_the_text_leaves_scorecard_and_artifact(labeled: Pool, place: str) -> No
     mine, other = (text, "something else") if place == "error" else ("something else", text)
     card = {"errors": [{"text": mine, "required": [], "selected": [], "nearest": [{"text": other, "required": []}]}]}
     content = artifact.Artifact({}, {}, {}, card).to_bytes()
-    model = RouterModel.objects.create(
-        pool=labeled, version=1, roster=[], scorecard=card, artifact_digest="0" * 64, artifact_bytes=len(content)
-    )
+    model = RouterModel.objects.create(pool=labeled, version=1, artifact_digest="0" * 64, artifact_bytes=len(content))
     Artifact.objects.create(model=model, content=content)
+    Scorecard.of(model, card).save()
 
     snapshots.erase(query)
 
     model.refresh_from_db()
-    assert text not in str(model.scorecard)
-    assert "something else" in str(model.scorecard)
+    assert text not in str(model.card.content)
+    assert "something else" in str(model.card.content)
     stored = artifact.read(registry.artifact_bytes(model))
-    assert stored.metrics == model.scorecard
+    assert stored.metrics == model.card.content
 
 
 @pytest.fixture
@@ -46,9 +47,7 @@ def erased(labeled: Pool) -> tuple[Query, RouterModel]:
     query = Query.objects.filter(dataset__pool=labeled).order_by("pk")[0]
     Query.objects.filter(pk=query.pk).update(text="my satellite dish of Ann 17")
     query.refresh_from_db()
-    model = RouterModel.objects.create(
-        pool=labeled, version=1, roster=[], scorecard={}, artifact_digest="0" * 64, artifact_bytes=0
-    )
+    model = RouterModel.objects.create(pool=labeled, version=1, artifact_digest="0" * 64, artifact_bytes=0)
     return query, model
 
 

@@ -11,17 +11,18 @@ from django.test import Client
 from django.urls import reverse
 
 from agents_app.models import Pool
-from datasets_app import snapshots
+from datasets_app.labels import snapshots
 from datasets_app.models import Snapshot, SplitGroup
 from tests.training_app.runs.conftest import artifact
-from training_app import registry, runs
 from training_app.models import Checkpoint, Promotion, RouterModel, Run, RunEvent
+from training_app.training import runs
+from training_app.versions import registry
 
 Make = Callable[..., RouterModel]
 INTERVAL = {"mean": 0.9, "low": 0.88, "high": 0.92}
 RUNS_QUERIES = 14
 MODELS_QUERIES = 14
-HOME_QUERIES = 20
+HOME_QUERIES = 21
 POLL_QUERIES = 6
 MEASURES = ("jaccard", "precision", "recall", "f1", "exact", "success", "set_size", "over", "under")
 
@@ -166,7 +167,7 @@ def test_the_form_holds_every_setting_with_its_default_and_help(labeled: Pool, b
 
 def form(**changed: str) -> dict[str, str]:
     """What a browser sends of the form as it stands, but for what was changed."""
-    from training_app.launch_form import LaunchForm
+    from training_app.pages.launch_form import LaunchForm
 
     bound = LaunchForm(Pool.objects.get())
     values = {field.name: field.value() for field in bound}
@@ -271,7 +272,7 @@ def test_a_failed_run_shows_its_reason(run: Run, browser: Client) -> None:
 
 def test_a_scorecard_gives_its_verdict_and_escapes_what_people_wrote(done: Run, browser: Client) -> None:
     page = browser.get(reverse("run", args=["support", done.pk])).content.decode()
-    assert "As good as the best baseline, linear SVM" in page
+    assert "No worse than the best baseline, linear SVM" in page
     assert "&lt;b&gt;my parcel&lt;/b&gt;" in page
     assert "Only 3 queries of the train split require Billing" in page
     assert "Show as table" in page
@@ -319,10 +320,10 @@ def test_a_scorecard_of_a_pool_without_such_queries_says_what_to_do(make_model: 
 
 @pytest.mark.parametrize(
     ("low", "high", "begins"),
-    [(0.01, 0.03, "Better"), (-0.03, -0.01, "Worse"), (-0.01, 0.03, "As good as"), (-0.05, 0.03, "Not shown to be")],
+    [(0.01, 0.03, "Better"), (-0.03, -0.01, "Worse"), (-0.01, 0.03, "No worse than"), (-0.05, 0.03, "May be worse")],
 )
 def test_the_verdict_follows_the_paired_interval(make_model: Make, low: float, high: float, begins: str) -> None:
-    from training_app import scorecards
+    from training_app.versions import scorecards
 
     said = scorecards.verdict(make_model(scorecard(low, high)))
     assert said.startswith(begins)
@@ -367,7 +368,7 @@ def test_home_of_ops(done: Run, browser: Client, pool: Pool) -> None:
     registry.promote(RouterModel.objects.get(), actor=None)
     page = browser.get("/").content.decode()
     assert "No model is active" not in page
-    assert "As good as the best baseline" in page
+    assert "No worse than the best baseline" in page
     assert "0.900" in page
 
 

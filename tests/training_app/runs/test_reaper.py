@@ -1,12 +1,13 @@
 """The thread that looks after dead jobs: it trusts nothing after an outage, and outlives it."""
 
-import os
+import threading
 from collections.abc import Callable
 
 import pytest
 from django.db import OperationalError
 
-from training_app import reaper, watch
+from training_app.training import reaper
+from training_app.watching import watch
 
 
 class Clock:
@@ -45,7 +46,7 @@ def test_waiting_runs_that_are_handed_on_are_no_warning(
 
     monkeypatch.setattr(reaper, "HANDED_ON", {wait})
     rounds.append(wait)
-    with caplog.at_level("INFO", "training_app.reaper"):
+    with caplog.at_level("INFO", "training_app.training.reaper"):
         assert reaper.Reaper(clock).look() == 2
         rounds.append(lambda: 1)
         assert reaper.Reaper(clock).look() == 3
@@ -89,23 +90,13 @@ def test_after_a_sleep_of_the_machine_it_waits_too(clock: Clock, rounds: list, s
     assert looker.look() == 1
 
 
-def test_one_reaper_a_process_and_a_fresh_one_after_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun: list[object] = []
-
-    class Thread:
-        def __init__(self, **options: object) -> None:
-            self.options = options
-
-        def start(self) -> None:
-            begun.append(self.options)
-
-    monkeypatch.setattr(reaper.threading, "Thread", Thread)
-    monkeypatch.setattr(reaper, "_started_in", None)
-    assert reaper.start_once()
-    assert not reaper.start_once()
-    monkeypatch.setattr(os, "getpid", lambda: 1)
-    assert reaper.start_once()
-    assert [options["daemon"] for options in begun] == [True, True]
+def test_one_reaper_a_process(settings) -> None:
+    settings.BACKGROUND_THREADS, settings.HEARTBEAT_SECONDS = True, 600
+    try:
+        assert reaper.start_once()
+        assert not reaper.start_once()
+    finally:
+        reaper._thread.stop()
 
 
 def test_a_worker_starts_it_when_it_is_forked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +110,6 @@ def test_a_worker_starts_it_when_it_is_forked(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_neither_tests_nor_commands_have_one() -> None:
-    import threading
-
-    assert (reaper._started_in, watch._started_in) == (None, None)
+    assert not reaper.start_once()
+    assert not watch.start_once("web")
     assert not [thread for thread in threading.enumerate() if thread.name in ("reaper", "watch")]

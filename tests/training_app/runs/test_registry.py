@@ -8,8 +8,8 @@ from django.db import IntegrityError, transaction
 
 from agents_app.models import AuditEntry, Pool, Stamp
 from tests.training_app.runs.conftest import artifact, at_once
-from training_app import registry
 from training_app.models import Artifact, Promotion, RouterModel
+from training_app.versions import registry
 
 Make = Callable[..., RouterModel]
 

@@ -9,12 +9,14 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from django_q.models import OrmQ
 
+from agents_app import jobs
 from agents_app.models import AuditEntry, Pool
 from datasets_app.models import Snapshot
 from tests.training_app.runs.conftest import artifact, at_once
-from training_app import registry, runs
 from training_app.engine.config import ConfigError
 from training_app.models import Checkpoint, RouterModel, Run, RunEvent
+from training_app.training import runs
+from training_app.versions import registry
 
 SILENT = timedelta(hours=1)
 
@@ -137,7 +139,7 @@ def test_a_job_that_lost_its_run_writes_nothing(
     lose(run, ops)
     before, events = Run.objects.values().get(pk=run.pk), RunEvent.objects.count()
     late: dict[str, Callable[[], object]] = {
-        "heartbeat": lambda: runs.heartbeat(run.pk, attempt),
+        "heartbeat": lambda: jobs.beat(Run, run.pk, attempt),
         "report": lambda: runs.report(
             run.pk,
             attempt,
@@ -163,7 +165,7 @@ def test_a_job_that_lost_its_run_writes_nothing(
 def test_a_made_up_attempt_owns_nothing(run: Run) -> None:
     runs.claim(run.pk)
     with pytest.raises(runs.AttemptLost):
-        runs.heartbeat(run.pk, uuid.uuid4())
+        jobs.beat(Run, run.pk, uuid.uuid4())
 
 
 @pytest.mark.django_db(transaction=True)
@@ -280,7 +282,7 @@ def test_a_run_whose_row_could_not_be_written_is_not_dead(run: Run) -> None:
     run.refresh_from_db()
     assert run.doubted_at
     assert run.status == "running"
-    runs.heartbeat(run.pk, attempt)
+    jobs.beat(Run, run.pk, attempt)
     Run.objects.filter(pk=run.pk).update(doubted_at=timezone.now() - timedelta(seconds=15))
     assert runs.end_dead_attempts() == 0
     run.refresh_from_db()

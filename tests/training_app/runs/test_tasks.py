@@ -13,11 +13,11 @@ from django.utils import timezone
 from django_q.exceptions import TimeoutException
 from django_q.models import OrmQ
 
-from datasets_app.models import Snapshot
+from datasets_app.models import Query, Snapshot
 from tests.training_app.runs.conftest import TrainError, progress, result
 from tests.waiting import until
-from training_app import runs, tasks
 from training_app.models import Checkpoint, RouterModel, Run, RunEvent
+from training_app.training import runs, tasks
 
 # The heartbeat's thread has a connection of its own, so what it reads must be committed.
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -59,6 +59,15 @@ def test_a_run_may_ask_the_llm_of_the_settings(run: Run, training: SimpleNamespa
     (model,) = training.models
     assert (model.base_url, model.model, model.api_key) == ("http://127.0.0.1:9/v1", "tiny", "secret")
     assert (model.price_in, model.price_out) == (0.5, 1.5)
+
+
+def test_a_run_may_learn_from_what_nobody_has_labeled(snapshot: Snapshot, training: SimpleNamespace) -> None:
+    labeled = Query.objects.filter(dataset__pool=snapshot.pool, group__split="train")
+    Query.objects.filter(pk=labeled.earliest("pk").pk).update(state=Query.State.UNLABELED)
+    text = labeled.earliest("pk").text
+    for settings in ({}, {"unlabeled": False}):
+        tasks.execute(runs.launch(snapshot.pool, snapshot=snapshot, config=settings, queue=False).pk)
+    assert training.unlabeled == [[text], None]
 
 
 def test_without_a_model_in_the_settings_no_llm_is_asked(run: Run, training: SimpleNamespace, settings) -> None:

@@ -1,14 +1,15 @@
 """A pool that answers: its agents, an active model, and a key."""
 
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
 
 from agents_app import pools
 from agents_app.models import Pool
 from tests.training_app.serving.served import NAMES, Application, ScriptedRouter, application, promoted
-from training_app import decisions, registry, serving, throttle
-from training_app.engine import router as engine
+from training_app.answering import decisions, serving, throttle
+from training_app.engine.routing import router as engine
 from training_app.models import RouterModel
 
 
@@ -16,7 +17,6 @@ from training_app.models import RouterModel
 def fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each test begins as a process that has loaded nothing."""
     monkeypatch.setattr(engine, "Router", ScriptedRouter)
-    monkeypatch.setattr(registry, "Router", ScriptedRouter, raising=False)
     monkeypatch.setattr(decisions, "buffer", decisions.Buffer())
     decisions.close()  # a writer that an earlier test started would write this test's decisions, in its own time
     monkeypatch.setattr(serving, "_database_fault", "")
@@ -33,7 +33,7 @@ def in_memory(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """A process whose watcher runs: the stamp is looked at when the test says so, not at each request."""
 
     def begin() -> None:
-        monkeypatch.setattr(serving, "_watcher", object())
+        monkeypatch.setattr(serving, "_watcher", SimpleNamespace(started=True))
         serving.refresh()
 
     return begin

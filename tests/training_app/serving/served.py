@@ -7,10 +7,10 @@ from django.test import Client
 
 from agents_app.keys import create_key
 from agents_app.models import ApiKey, Pool
-from training_app import registry
-from training_app.engine.data import Agent
-from training_app.engine.router import ArtifactError, Explanation, Route
+from training_app.engine.data.examples import Agent
+from training_app.engine.routing.router import ArtifactError, Explanation, Route
 from training_app.models import RouterModel
+from training_app.versions import registry
 
 NAMES = ("Billing", "Shipping", "Technical")
 
@@ -19,6 +19,7 @@ class ScriptedRouter:
     """Takes every available agent whose name the text holds: a router whose answers can be read off the query."""
 
     limits = (0, 0)
+    reads_meaning = False
 
     def __init__(self, agents: tuple[Agent, ...]) -> None:
         self.agents = agents

@@ -8,7 +8,7 @@ import pytest
 from agents_app import pools
 from agents_app.models import Agent
 from tests.training_app.serving.served import Application, application
-from training_app import decisions
+from training_app.answering import decisions
 from training_app.models import Decision
 
 pytestmark = pytest.mark.django_db
@@ -254,7 +254,7 @@ def test_bearer_in_any_case(app, model):
 def test_the_limit_a_minute(app, model, settings, monkeypatch):
     settings.ROUTE_RATE_PER_MINUTE = 3
     moment = 1000.0
-    monkeypatch.setattr("training_app.throttle.time.monotonic", lambda: moment)
+    monkeypatch.setattr("training_app.answering.throttle.time.monotonic", lambda: moment)
     assert [app.route().status_code for _ in range(3)] == [200] * 3
     response = app.route()
     assert "3 queries a minute" in error(response, 429, "too_many_requests")["message"]

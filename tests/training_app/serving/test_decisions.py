@@ -10,9 +10,9 @@ import pytest
 from django.db import OperationalError, connection
 from django.utils import timezone
 
-from training_app import decisions
-from training_app.engine.router import Route
-from training_app.models import Decision
+from training_app.answering import decisions
+from training_app.engine.routing.router import Route
+from training_app.models import Decision, packed
 
 ROUTE = Route((0,), {0: 0.9}, 0.8, 2, "stop", False)
 
@@ -43,19 +43,11 @@ def test_ids_do_not_repeat_within_one_moment():
 def test_many_are_written_in_few_statements(model, django_assert_max_num_queries):
     for number in range(450):
         decisions.record(pending(model, f"query {number}"))
-    with django_assert_max_num_queries(9 + 450 // decisions.ROWS_BETWEEN_RESTS):
+    with django_assert_max_num_queries(2):
         assert decisions.buffer.write() == 450
+    packed.unpack_all()
     assert Decision.objects.count() == 450
     assert (len(decisions.buffer), decisions.buffer.dropped) == (0, 0)
-
-
-def test_the_writer_rests_after_a_few_rows(model, monkeypatch):
-    rests: list[float] = []
-    monkeypatch.setattr(decisions._stop, "wait", rests.append)
-    decisions.insert([pending(model, str(number)) for number in range(2 * decisions.ROWS_BETWEEN_RESTS + 1)])
-    assert Decision.objects.count() == 2 * decisions.ROWS_BETWEEN_RESTS + 1
-    assert len(rests) == 2
-    assert all(0 < rest <= decisions.LONGEST_REST_SECONDS for rest in rests)
 
 
 @pytest.mark.both_databases
@@ -134,6 +126,7 @@ def test_threads_lose_nothing_and_write_nothing_twice(model, monkeypatch, settin
     settings.DECISION_BUFFER = 100_000
     written: list[int] = []
     monkeypatch.setattr(decisions, "insert", lambda rows: written.extend(row.id for row in rows))
+    monkeypatch.setattr(packed, "pack", lambda rows: written.extend(int(row[packed.ID], 16) for row in rows))
     made = [[pending(model) for _ in range(500)] for _ in range(4)]
 
     def add(rows: list[decisions.Pending]) -> None:

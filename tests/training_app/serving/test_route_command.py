@@ -4,7 +4,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from agents_app import pools
-from training_app import decisions
+from training_app.answering import decisions
 from training_app.models import Artifact
 
 pytestmark = pytest.mark.django_db

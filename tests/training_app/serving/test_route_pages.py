@@ -12,8 +12,9 @@ from django.utils import timezone
 from agents_app import pools
 from agents_app.models import Agent
 from tests.training_app.serving.served import promoted
-from training_app import decisions, outcomes, serving
+from training_app.answering import decisions, serving
 from training_app.models import Artifact, Decision
+from training_app.rollout import outcomes
 
 pytestmark = pytest.mark.django_db
 
@@ -94,9 +95,7 @@ def test_playground_says_none(ops, model):
     assert "None of these agents." in ops.post(PLAYGROUND, {"query": "hello"}).content.decode()
 
 
-@pytest.mark.parametrize(
-    ("query", "words"), [("  ", "query is blank"), ("x" * 20_001, "at most 20,000"), ("a\0b", "NUL")]
-)
+@pytest.mark.parametrize(("query", "words"), [("  ", "query is blank"), ("x" * 20_001, "at most 20,000")])
 def test_playground_says_what_is_wrong(ops, model, query, words):
     page = ops.post(PLAYGROUND, {"query": query})
     assert page.status_code == 200
@@ -118,7 +117,7 @@ def test_decisions_when_there_are_none(ops):
 
 def test_decisions_newest_first_in_few_queries(ops, kept, django_assert_max_num_queries):
     ops.get(DECISIONS)
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(13):
         page = ops.get(DECISIONS)
     assert [row.text for row, _ended, _agents in page.context["rows"]] == [row.text for row in kept]
     assert [[agent.name for agent in agents] for _row, _ended, agents in page.context["rows"]] == [
@@ -138,7 +137,8 @@ def test_decisions_newest_first_in_few_queries(ops, kept, django_assert_max_num_
         ("model=1&q=hello", ["hello"]),
         ("model=2", []),
         ("agent=9", []),
-        ("q=%00&agent=x&model=-1&reason=why&page=99", ["billing and shipping <b>now</b>", "perhaps billing", "hello"]),
+        ("q=%00", []),
+        ("agent=x&model=-1&reason=why&page=99", ["billing and shipping <b>now</b>", "perhaps billing", "hello"]),
     ],
 )
 def test_decisions_are_filtered(ops, kept, query, texts):

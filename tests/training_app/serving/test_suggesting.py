@@ -3,10 +3,10 @@
 import pytest
 
 from agents_app.models import Pool
-from datasets_app import labels, queries
+from datasets_app.labels import labels, queries
 from datasets_app.models import Query, QueueItem, Suggestion
 from tests.training_app.serving.served import promoted
-from training_app import suggesting
+from training_app.answering import suggesting
 
 pytestmark = pytest.mark.django_db
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 def add(pool: Pool, *texts: str) -> list[Query]:
     dataset = queries.dataset_of(pool)
     found, _new = queries.find_or_add(dataset, [queries.NewQuery(text=text) for text in texts], "test")
-    return list(found)
+    return [Query.objects.get(pk=place.pk) for place in found]
 
 
 def test_waiting_queries_get_the_models_scores_and_their_place_in_the_queue(pool: Pool, model) -> None:

@@ -13,9 +13,10 @@ from agents_app.models import Agent, Pool
 from tests import migrated
 from tests.training_app.serving import trained
 from tests.training_app.serving.served import application
-from training_app import decisions, registry, serving
-from training_app.engine.router import Router
+from training_app.answering import decisions, replays, serving
+from training_app.engine.routing.router import Router
 from training_app.models import Decision
+from training_app.versions import registry
 
 ROOT = Path(__file__).parents[3]
 
@@ -28,7 +29,8 @@ settings.ALLOWED_HOSTS.append("testserver")
 from django.contrib.auth.models import User
 from django.test import Client
 from agents_app import keys, pools
-from training_app import registry, decisions
+from training_app.answering import decisions
+from training_app.versions import registry
 import routerweb.wsgi
 pool = pools.create_pool("Support", "support")
 for name in ("Billing", "Shipping", "Technical"):
@@ -36,7 +38,7 @@ for name in ("Billing", "Shipping", "Technical"):
 model = registry.register(None, pool, open("model.zip", "rb").read(), json.load(open("scorecard.json")))
 registry.promote(model, actor=None)
 key, secret = keys.create_key("test", [pool], ["route"])
-from training_app import serving
+from training_app.answering import serving
 serving.watch_once()
 browser = Client()
 browser.force_login(User.objects.create_superuser("admin", "admin@example.com", "secret"))
@@ -64,7 +66,7 @@ def test_a_web_process_imports_neither_torch_nor_scikit_learn(tmp_path, migrated
     (tmp_path / "model.zip").write_bytes(trained.result().artifact)
     (tmp_path / "scorecard.json").write_text(json.dumps(trained.result().scorecard))
     environment = {
-        **os.environ, "DJANGO_SETTINGS_MODULE": "routerweb.settings", "DATA_DIR": str(tmp_path), "SECRET_KEY": "test",
+        **os.environ, "DJANGO_SETTINGS_MODULE": "routerweb.settings", "DATA_DIR": str(tmp_path),
         "PLAIN_HTTP": "1", "DATABASE_URL": f"sqlite:///{tmp_path / 'web.sqlite3'}", "PYTHONPATH": str(ROOT),
     }  # fmt: skip
     ended = subprocess.run(
@@ -91,7 +93,7 @@ def call(path):
     b"".join(wsgi.application(environ, lambda status, headers, *_: seen.append(status[:3])))
     return seen[0]
 health = call("/api/health/")
-pages = {"routerweb.urls", "unfold.admin", "httpx", "requests", "agents_app.admin", "rest_framework.views", "yaml"}
+pages = {"routerweb.urls", "unfold.admin", "agents_app.admin", "datasets_app.admin"}
 lean = sorted(pages & set(sys.modules))
 print(json.dumps({"health": health, "lean": lean, "login": call("/login/"), "full": "agents_app.admin" in sys.modules}))
 """
@@ -102,7 +104,7 @@ print(json.dumps({"health": health, "lean": lean, "login": call("/login/"), "ful
 def test_a_web_process_loads_the_pages_when_the_first_is_asked_for(tmp_path, migrated_sqlite):
     migrated.copy(migrated_sqlite, tmp_path / "web.sqlite3")
     environment = {
-        **os.environ, "DJANGO_SETTINGS_MODULE": "routerweb.settings", "DATA_DIR": str(tmp_path), "SECRET_KEY": "test",
+        **os.environ, "DJANGO_SETTINGS_MODULE": "routerweb.settings", "DATA_DIR": str(tmp_path),
         "PLAIN_HTTP": "1", "DATABASE_URL": f"sqlite:///{tmp_path / 'web.sqlite3'}", "PYTHONPATH": str(ROOT),
     }  # fmt: skip
     ended = subprocess.run(
@@ -119,8 +121,7 @@ class TestARealRouter:
 
     @pytest.fixture
     def app(self, monkeypatch, db):
-        monkeypatch.setattr("training_app.engine.router.Router", Router)
-        monkeypatch.setattr(registry, "Router", Router, raising=False)
+        monkeypatch.setattr("training_app.engine.routing.router.Router", Router)
         pool = pools.create_pool("Support", "support")
         pools.load_agents(pool, trained.AGENTS)
         registry.promote(registry.register(None, pool, trained.result().artifact, {}), actor=None)
@@ -159,4 +160,4 @@ class TestARealRouter:
             app.route(text)
         decisions.buffer.write()
         for kept in Decision.objects.select_related("model__pool"):
-            assert decisions.identical(kept, decisions.replay(kept, serving.router_of(kept.model)).route)
+            assert replays.replay(kept, serving.router_of(kept.model)).identical

@@ -1,10 +1,10 @@
-"""The server's way into the API: past Django's middleware, with what Django checks for every request checked all the same."""
+"""The server's way into the API: past the pages' middleware, with what Django checks for every request checked all the same."""
 
 import io
 import json
 
 import pytest
-from django.core.signals import request_started
+from django.core.signals import request_finished, request_started
 from django.db import close_old_connections
 
 pytestmark = pytest.mark.django_db
@@ -15,9 +15,9 @@ def call(app, model):
     """Sends one WSGI request; returns (status, headers, body)."""
     from routerweb import wsgi
 
-    wsgi._known_host.cache_clear()
     # Django's own test client does the same: a request would end the test's connection, and its transaction with it.
-    request_started.disconnect(close_old_connections)
+    for signal in (request_started, request_finished):
+        signal.disconnect(close_old_connections)
 
     def send(body: bytes = b'{"query": "billing"}', **changes: object) -> tuple[int, dict[str, str], bytes]:
         environ = {
@@ -31,8 +31,8 @@ def call(app, model):
         return int(seen[0].split()[0]), seen[1], b"".join(chunks)
 
     yield send
-    request_started.connect(close_old_connections)
-    wsgi._known_host.cache_clear()
+    for signal in (request_started, request_finished):
+        signal.connect(close_old_connections)
 
 
 def test_a_call_of_the_api_passes_no_middleware(call, monkeypatch):
@@ -86,9 +86,10 @@ def test_where_tls_is_required_plain_http_is_redirected(call, settings):
     settings.SECURE_SSL_REDIRECT = True
     settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     settings.SECURE_HSTS_SECONDS = 60
+    settings.SECURE_HSTS_INCLUDE_SUBDOMAINS = True
     from routerweb import wsgi
 
-    wsgi.pages().load_middleware()
+    wsgi.calls.load_middleware()
     try:
         assert call()[0] == 301
         assert call(HTTP_X_FORWARDED_PROTO="http")[0] == 301
@@ -99,4 +100,4 @@ def test_where_tls_is_required_plain_http_is_redirected(call, settings):
         assert call(HTTP_X_FORWARDED_PROTO="http", **{"wsgi.url_scheme": "https"})[0] == 301
     finally:
         settings.SECURE_SSL_REDIRECT = False
-        wsgi.pages().load_middleware()
+        wsgi.calls.load_middleware()

@@ -4,7 +4,7 @@ from functools import cache
 from itertools import product
 
 from training_app.engine.config import Config
-from training_app.engine.data import Agent, Example
+from training_app.engine.data.examples import Agent, Example
 from training_app.engine.progress import Result
 from training_app.engine.train import train
 

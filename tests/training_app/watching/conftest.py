@@ -10,8 +10,8 @@ import pytest
 
 from agents_app.models import Pool
 from tests.training_app.runs.conftest import browser, labeled, make_model, ops, person, pool, run, snapshot, told_router  # noqa: F401
-from training_app import deliveries
 from training_app.models import AlarmReceiver
+from training_app.watching import deliveries
 
 
 class Receiver(ThreadingHTTPServer):
@@ -52,7 +52,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def receiver(settings: Any) -> Iterator[Receiver]:
-    settings.WEBHOOK_INTERNAL_HOSTS = ("localhost",)
+    settings.INTERNAL_HOSTS = ("localhost",)
     with Receiver() as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         yield server

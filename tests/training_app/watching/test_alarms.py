@@ -8,8 +8,8 @@ from django.utils import timezone
 
 from agents_app.models import AuditEntry
 from tests.training_app.runs.conftest import at_once
-from training_app import alarms, deliveries
 from training_app.models import Alarm, AlarmDelivery, AlarmMute
+from training_app.watching import alarms, deliveries
 
 RUNS, WORKERS, DRIFT = Alarm.Kind.RUNS, Alarm.Kind.WORKERS, Alarm.Kind.DRIFT
 

@@ -7,11 +7,12 @@ import pytest
 
 from agents_app import keys, pools
 from agents_app.models import AuditEntry, Pool
-from datasets_app import labels
+from datasets_app.labels import labels
 from datasets_app.models import Query
 from tests.training_app.operations.conftest import PERFECT, WEAK, word_model  # noqa: F401
-from training_app import gate, registry, runs
 from training_app.models import Run
+from training_app.training import runs
+from training_app.versions import gate, registry
 
 
 def actions(actor: Any) -> list[str]:

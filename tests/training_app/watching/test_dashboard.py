@@ -8,8 +8,10 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from training_app import alarms, dashboard, registry
 from training_app.models import Alarm, Decision, Outcome, RouterModel
+from training_app.pages import dashboard
+from training_app.versions import registry
+from training_app.watching import alarms
 
 
 @pytest.fixture
@@ -80,10 +82,10 @@ def test_few_answers_are_read_at_once_and_give_the_same_picture(
 
 
 def test_the_page_counts_the_labeling_queue_once(model: RouterModel, person: Any, monkeypatch: Any) -> None:
-    from datasets_app import queue
+    from datasets_app.labels import queue
 
     asked = []
-    monkeypatch.setattr(queue, "left", lambda pool: asked.append(pool) or 7)
+    monkeypatch.setattr(queue, "left", lambda pool, **_of: asked.append(pool) or 7)
     browser = Client()
     browser.force_login(person("admin"))
     page = browser.get("/")
@@ -116,7 +118,7 @@ def test_it_is_said_in_words(model: RouterModel, browser: Client) -> None:
     page = browser.get("/").text
     assert "Support answered 20 queries in the last 24 hours, now by support-1." in page
     assert "95 in 100 took less than 0.20 ms." in page
-    assert "In 20 of 100 it did not know." in page
+    assert "It abstained on 20 in 100." in page
     assert "Of 10 outcomes that applications reported in a week, 80 in 100 were a success." in page
     assert page.count("data-rw-chart=") == 2
     assert "the last seven days" in browser.get("/?hours=168").text
@@ -124,10 +126,10 @@ def test_it_is_said_in_words(model: RouterModel, browser: Client) -> None:
 
 
 def test_an_open_alarm_stands_on_top_and_a_muted_one_does_not(model: RouterModel, browser: Client, ops: Any) -> None:
-    alarm = alarms.hold(Alarm.Kind.WORKERS, "No worker is there.", [])[0]
-    assert "No worker is there." in browser.get("/").text
+    alarm = alarms.hold(Alarm.Kind.WORKERS, "No worker is running.", [])[0]
+    assert "No worker is running." in browser.get("/").text
     alarms.mute(alarm, 8, ops)
-    assert "No worker is there." not in browser.get("/").text
+    assert "No worker is running." not in browser.get("/").text
 
 
 def test_a_pool_without_a_model_says_what_to_do(pool: Any, browser: Client) -> None:

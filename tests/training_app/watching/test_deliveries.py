@@ -11,8 +11,8 @@ from django.core import mail
 from django.utils import timezone
 
 from agents_app.models import AuditEntry
-from training_app import alarms, deliveries
 from training_app.models import Alarm, AlarmDelivery
+from training_app.watching import alarms, deliveries
 
 Status = AlarmDelivery.Status
 
@@ -51,7 +51,7 @@ def test_a_webhook_gets_the_alarm_with_its_evidence_signed(alarm: Alarm, receive
 def test_the_secret_is_another_for_each_webhook_and_not_in_the_database(
     webhook: Any, pool: Any, ops: Any, settings: Any
 ) -> None:
-    settings.WEBHOOK_INTERNAL_HOSTS = ("localhost",)
+    settings.INTERNAL_HOSTS = ("localhost",)
     other = deliveries.add_receiver(pool, "webhook", webhook.address + "2", ops)
     secret = deliveries.secret_of(webhook)
     assert secret.startswith("whsec_")
@@ -96,10 +96,10 @@ def test_two_processes_make_one_attempt(alarm: Alarm, receiver: Any) -> None:
 
 
 def test_what_is_not_there_or_not_allowed_is_logged(alarm: Alarm, receiver: Any, webhook: Any, settings: Any) -> None:
-    settings.WEBHOOK_INTERNAL_HOSTS = ()
+    settings.INTERNAL_HOSTS = ()
     deliveries.send_due()
     later(days=1)
-    settings.WEBHOOK_INTERNAL_HOSTS = ("localhost",)
+    settings.INTERNAL_HOSTS = ("localhost",)
     webhook.address = "http://localhost:1/"
     webhook.save()
     deliveries.send_due()
@@ -171,6 +171,13 @@ def test_a_test_is_sent_once_and_now(webhook: Any, receiver: Any) -> None:
     assert deliveries.send_test(webhook).status == Status.DELIVERED
 
 
+def test_a_test_by_mail_waits_for_the_next_round(pool: Any, ops: Any) -> None:
+    made = deliveries.send_test(deliveries.add_receiver(pool, "email", "ann@example.com", ops))
+    assert (made.status, made.log, mail.outbox) == (Status.WAITING, [], [])
+    assert deliveries.send_due() == 1
+    assert [message.to for message in mail.outbox] == [["ann@example.com"]]
+
+
 def test_a_receiver_that_was_removed_is_told_nothing_more(alarm: Alarm, webhook: Any, receiver: Any, ops: Any) -> None:
     deliveries.remove_receiver(webhook, ops)
     assert deliveries.send_due() == 0
@@ -184,7 +191,7 @@ def test_a_receiver_that_was_removed_is_told_nothing_more(alarm: Alarm, webhook:
 @pytest.mark.parametrize(
     ("kind", "address"),
     [
-        ("webhook", "http://example.com/"), ("webhook", "https://127.0.0.1/"), ("webhook", "https://no-such-host.invalid/"),
+        ("webhook", "http://example.com/"), ("webhook", "https://10.0.0.1/"), ("webhook", "https://no-such-host.invalid/"),
         ("webhook", "not an address"), ("email", "ann"), ("email", "ann@example.com\nBcc: bob@example.com"), ("webhook", "x" * 501),
     ],
 )  # fmt: skip

@@ -8,11 +8,13 @@ import pytest
 from django.utils import timezone
 
 from agents_app.models import AuditEntry
-from training_app import drift, registry, rules
-from training_app.engine import drift as engine
-from training_app.engine.data import Agent
-from training_app.engine.router import Route
+from training_app.engine.data.examples import Agent
+from training_app.engine.judging import drift as engine
+from training_app.engine.routing.router import Route
 from training_app.models import Alarm, Decision, DriftPoint, DriftReference, RouterModel, Run
+from training_app.training import rules
+from training_app.versions import registry
+from training_app.watching import drift
 
 
 class SureRouter:
@@ -32,7 +34,7 @@ class SureRouter:
 def few(monkeypatch: Any) -> None:
     """A snapshot of 27 held-out queries is enough for these tests."""
     monkeypatch.setattr(engine, "FEWEST", 20)
-    monkeypatch.setattr(registry, "Router", SureRouter)
+    monkeypatch.setattr("training_app.engine.routing.router.Router", SureRouter)
 
 
 @pytest.fixture
@@ -106,10 +108,30 @@ def test_explored_decisions_and_those_of_other_models_and_weeks_are_left_out(mod
     assert drift.look(model) is None
 
 
+def came_since(model: RouterModel) -> None:
+    """Thirty decisions more, newer than every look so far, as strange as those before."""
+    before = set(Decision.objects.values_list("pk", flat=True))
+    decide(model, 30, confidence=0.3)
+    Decision.objects.exclude(pk__in=before).update(at=timezone.now())
+
+
+def test_what_came_since_must_drift_as_well(model: RouterModel) -> None:
+    decide(model, 150, confidence=0.3)
+    Decision.objects.update(at=timezone.now() - timedelta(hours=1))
+    drift.look_all()
+    before = set(Decision.objects.values_list("pk", flat=True))
+    decide(model, 30)
+    Decision.objects.exclude(pk__in=before).update(at=timezone.now())
+    assert drift.look_all() == 1  # most of the window is still the strange part
+    assert not Alarm.objects.exists()
+
+
 def test_an_alarm_opens_at_the_second_look_and_passes_with_it(model: RouterModel) -> None:
     decide(model, 150, confidence=0.3)
     assert drift.look_all() == 1
-    assert not Alarm.objects.exists()
+    drift.look_all()
+    assert not Alarm.objects.exists(), "a second look at the same decisions is the same look"
+    came_since(model)
     drift.look_all()
     alarm = Alarm.objects.get()
     assert (alarm.kind, alarm.pool) == ("drift", model.pool)
@@ -136,6 +158,7 @@ def test_a_new_alarm_asks_the_rules_once(model: RouterModel, monkeypatch: Any) -
     decide(model, 150, confidence=0.3)
     for _ in range(4):
         drift.look_all()
+        came_since(model)
     assert [pool for pool, _reason in asked] == [model.pool]
     assert "confidence" in asked[0][1]
 

@@ -9,8 +9,6 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents_app.models import AuditEntry
-from training_app import alarms, deliveries, registry
-from training_app.alarm_urls import urlpatterns
 from training_app.models import (
     Alarm,
     AlarmReceiver,
@@ -21,6 +19,9 @@ from training_app.models import (
     RouterModel,
     Run,
 )
+from training_app.pages.alarm_urls import urlpatterns
+from training_app.versions import registry
+from training_app.watching import alarms, deliveries
 
 
 @pytest.mark.parametrize("name", [pattern.name for pattern in urlpatterns])  # type: ignore[union-attr]

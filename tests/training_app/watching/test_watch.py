@@ -9,10 +9,12 @@ from django.utils import timezone
 
 from agents_app import pools
 from datasets_app.models import PrelabelJob
-from datasets_app.prompts import current
-from training_app import runs, serving, watch
+from datasets_app.prelabeling.prompts import current
+from training_app.answering import serving
 from training_app.models import Alarm, ProcessSign, Run, WatchTurn
-from training_app.watch import Watch
+from training_app.training import runs
+from training_app.watching import watch
+from training_app.watching.watch import Watch
 
 Status = Run.Status
 
@@ -198,5 +200,5 @@ def test_a_process_that_ends_in_order_takes_its_sign_away(db: None) -> None:
     other.sign()
     process.end()
     assert [sign.name for sign in ProcessSign.objects.all()] == [other.name]
-    process.run()
+    process.turn()
     assert ProcessSign.objects.count() == 1, "its thread has nothing more to say"

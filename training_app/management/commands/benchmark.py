@@ -7,9 +7,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from tqdm import tqdm
 
-from training_app.engine.benchmark import DEFAULT, ROUTERS, BenchmarkError, benchmark, leaderboard
+from training_app.engine.benchmark import DEFAULT, ROUTERS, BenchmarkError, benchmark, curve, leaderboard, sizes_of
 from training_app.engine.config import ConfigError
-from training_app.engine.data import DataError
+from training_app.engine.data.examples import DataError
+from training_app.engine.judging import learning_curve
 from training_app.management.commands.train import read_config, read_pairs
 
 
@@ -28,11 +29,24 @@ class Command(BaseCommand):
         parser.add_argument("--json", metavar="FILE", help="where to write the figures")
         parser.add_argument("--config", metavar="FILE.yaml", help="settings of the router ddqn")
         parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="one setting of it")
+        parser.add_argument("--curve", metavar="N,N", help="a learning curve over these numbers of labels")
+        parser.add_argument("--subsets", type=int, default=5, help="random subsets of each size (default: 5)")
+        parser.add_argument(
+            "--unlabeled", action="store_true", help="in a curve, keep the other training texts, unlabeled"
+        )
+        parser.add_argument("--plot", metavar="FILE.svg", help="where to draw the learning curve")
 
     def handle(self, *args: Any, **options: Any) -> None:
         routers = [name.strip() for name in options["routers"].split(",") if name.strip()]
         settings = {**read_config(options.get("config")), **read_pairs(options.get("set") or [])}
-        steps = tqdm(total=len(routers) * max(options["seeds"], 0), unit="training", disable=None, delay=2, leave=False)
+        trainings = len(routers) * max(options["seeds"], 0)
+        try:
+            sizes = sizes_of(options["curve"]) if options.get("curve") else []
+        except BenchmarkError as error:
+            raise CommandError(str(error)) from None
+        if sizes:
+            trainings = len(sizes) * max(options["subsets"], 0)
+        steps = tqdm(total=trainings, unit="training", disable=None, delay=2, leave=False)
         begun = 0
 
         def report(line: str) -> None:
@@ -43,12 +57,18 @@ class Command(BaseCommand):
 
         try:
             with steps:
-                found = benchmark(options["directory"], routers, options["seeds"], settings, report)
+                if sizes:
+                    where, subsets = options["directory"], options["subsets"]
+                    found = curve(where, sizes, subsets, routers, settings, options["unlabeled"], report)
+                else:
+                    found = benchmark(options["directory"], routers, options["seeds"], settings, report)
             if options.get("json"):
                 Path(options["json"]).write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+            if sizes and options.get("plot"):
+                Path(options["plot"]).write_text(learning_curve.svg(found), encoding="utf-8")
         except (BenchmarkError, ConfigError, DataError) as error:
             raise CommandError(str(error)) from None
         except OSError as error:
             raise CommandError(f"{error.filename or options['directory']}: {error.strerror}") from None
-        for line in leaderboard(found):
+        for line in learning_curve.table(found) if sizes else leaderboard(found):
             self.stdout.write(line)

@@ -8,8 +8,8 @@ from django.core.management.base import BaseCommand
 
 from agents_app.models import Pool
 from datasets_app.demo.generate import write_demo
-from training_app import registry
 from training_app.installation import make_demo
+from training_app.versions import registry
 
 SLUG, NAME = "support", "Customer support (demo)"
 

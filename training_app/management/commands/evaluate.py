@@ -10,13 +10,14 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from agents_app import pools
 from agents_app.models import Pool
-from datasets_app import imports, snapshots
+from datasets_app.files import imports
+from datasets_app.labels import snapshots
 from datasets_app.management.console import bar, existing_file, pool_of
-from training_app import registry
-from training_app.engine.data import Row, RowError
-from training_app.engine.files import read_rows
-from training_app.engine.metrics import summary
-from training_app.engine.router import Route, Router
+from training_app.engine.data.examples import Row, RowError
+from training_app.engine.data.files import read_rows
+from training_app.engine.data.metrics import summary
+from training_app.engine.routing.router import Route, Router
+from training_app.versions import registry
 
 BATCH = 500
 SHOWN = ("jaccard", "precision", "recall", "f1", "exact", "success", "set_size")
@@ -38,7 +39,7 @@ class Command(BaseCommand):
         pool = pool_of(options["pool"])
         try:
             model = registry.chosen(pool, options.get("model"))
-            router = Router.load(registry.artifact_bytes(model))
+            router = registry.load_model(model)
         except registry.RegistryError as error:
             raise CommandError(str(error)) from None
         rows = self._file_rows(pool, options["input"]) if options.get("input") else _test_rows(pool)

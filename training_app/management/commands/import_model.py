@@ -5,8 +5,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from datasets_app.management.console import pool_of
-from training_app import registry
-from training_app.engine import artifact
+from training_app.engine.data import artifact
+from training_app.versions import registry
 
 
 class Command(BaseCommand):

@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.utils import timezone
 
 from datasets_app.management.console import pool_of
-from training_app import registry, scorecards
+from training_app.versions import registry, scorecards
 
 
 class Command(BaseCommand):
@@ -17,7 +17,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         pool = pool_of(options["pool"])
-        models = scorecards.with_headlines(list(registry.models(pool).defer("scorecard", "roster")))
+        models = scorecards.with_headlines(list(registry.models(pool)))
         if not models:
             self.stdout.write(f"{pool.slug} has no models yet; train --pool {pool.slug} makes one.")
             return

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from training_app import gate, registry
+from training_app.versions import gate, registry
 
 
 class Command(BaseCommand):

@@ -6,50 +6,63 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from agents_app.models import Pool
-from training_app import api, explanations, serving
-from training_app.explanations import Picture
-from training_app.replies import Refused
+from training_app.answering import answer, explanations, serving
+from training_app.answering.answer import Answer
+from training_app.answering.explanations import Picture
 
 
 class Command(BaseCommand):
     help = (
-        "Route a query with the pool's active model. Nothing is kept. "
+        "Answer a query as the API would, canary and agents without a model included. Nothing is kept, or left to chance. "
         'Example: python manage.py route "I was charged twice and cannot log in" --pool support --explain'
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("text", help="the query")
         parser.add_argument("--pool", metavar="SLUG", help="the pool; may be left out where there is one")
+        parser.add_argument(
+            "--sticky-key", metavar="KEY", default="", help="the user or conversation, which decides who meets a canary"
+        )
         parser.add_argument("--explain", action="store_true", help="also print the value of each choice, step by step")
 
     def handle(self, *args: Any, **options: Any) -> None:
         loaded = serving.load_one(_slug(options["pool"]))
-        if loaded.model is None:
-            raise CommandError(
-                loaded.problem
-                or f"{loaded.slug} has no active model yet. Train one: manage.py train --pool {loaded.slug} --promote."
-            )
         try:
-            text = api.check_text(options["text"], "the text")
-        except Refused as refused:
-            raise CommandError(str(refused)) from None
-        explained = loaded.model.router.explain(text, loaded.available)
-        route = explained.route
-        drawn = explanations.picture(explained, explanations.columns_of(loaded.model.router.agents, loaded))
-        names = ", ".join(agent.name for agent in drawn.route_agents) or "none of these agents"
-        doubt = " (a guess: the router abstains)" if route.abstained else ""
-        self.stdout.write(f"{names}{doubt}")
-        self.stdout.write(
-            f"{loaded.model.name}, confidence {route.confidence:.2f}, {route.steps} steps, ended: {route.stop_reason}\n\n"
-        )
-        width = max(len(agent.name) for agent, _score, _taken in drawn.scores) if drawn.scores else 0
-        for agent, score, taken in drawn.scores:
-            self.stdout.write(f"  {'*' if taken else ' '} {agent.code:2}  {agent.name:{width}}  {score:.3f}")
-        if loaded.not_covered:
-            missing = ", ".join(loaded.names[number] for number in loaded.not_covered)
-            self.stdout.write(f"\nNot covered by the model yet: {missing}")
+            answer.check_text(options["text"])
+            given = answer.answer(loaded, options["text"], sticky=options["sticky_key"], explain=True, explore=False)
+        except answer.Unroutable as problem:
+            raise CommandError(f"the text {problem}.") from None
+        except answer.NoModel as problem:
+            hint = "" if loaded.problem else f" Train one: manage.py train --pool {loaded.slug} --promote."
+            raise CommandError(f"{problem}{hint}") from None
+        assert given.explanation is not None, "it was asked for"
+        drawn = explanations.picture(given.explanation, explanations.columns_of(given.model.router.agents, given.pool))
+        self._answer(given, drawn)
         if options["explain"]:
             self._explain(drawn)
+
+    def _answer(self, given: Answer, drawn: Picture) -> None:
+        route, pool = given.route, given.pool
+        names = ", ".join(pool.names[number] for number in route.agents) or "none of these agents"
+        doubt = " (a guess: the router abstains)" if route.abstained else ""
+        canary = " (canary)" if pool.live is not None and pool.live.is_canary else ""
+        self.stdout.write(f"{names}{doubt}")
+        self.stdout.write(
+            f"{given.model.name}{canary}, confidence {route.confidence:.2f}, {route.steps} steps, ended: {route.stop_reason}\n\n"
+        )
+        width = max((len(agent.name) for agent, _score, _taken in drawn.scores), default=0)
+        for agent, score, taken in drawn.scores:
+            self.stdout.write(f"  {'*' if taken else ' '} {agent.code:2}  {agent.name:{width}}  {score:.3f}")
+        cold = given.cold or {}
+        if cold:
+            self.stdout.write("\nBy its description, as the model has not learnt it yet (likeness, not a probability)")
+        for number, likeness in cold.items():
+            self.stdout.write(
+                f"  {'*' if number in given.cold_taken else ' '}     {pool.names[number]:{width}}  {likeness:.3f}"
+            )
+        missing = [pool.names[number] for number in pool.not_covered if number not in cold]
+        if missing:
+            self.stdout.write(f"\nNot covered by the model yet: {', '.join(missing)}")
 
     def _explain(self, drawn: Picture) -> None:
         heads = [column.code or str(column.id) for column in drawn.columns] + ["STOP"]

@@ -4,7 +4,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from training_app import registry, trials
+from training_app.rollout import trials
+from training_app.versions import registry
 
 
 class Command(BaseCommand):

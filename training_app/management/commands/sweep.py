@@ -5,8 +5,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from datasets_app.management.console import pool_of
-from training_app import runs, sweeps
 from training_app.management.commands.train import read_config, read_pairs
+from training_app.training import runs, sweeps
 
 
 class Command(BaseCommand):

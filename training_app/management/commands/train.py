@@ -11,9 +11,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from tqdm import tqdm
 
 from datasets_app.management.console import pool_of
-from training_app import runs, scorecards, tasks
 from training_app.engine.config import ConfigError
 from training_app.models import RouterModel, Run
+from training_app.training import runs, tasks
+from training_app.versions import scorecards
 
 if TYPE_CHECKING:
     from training_app.engine.progress import Progress
@@ -27,7 +28,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--pool", required=True, help="the pool's slug")
-        parser.add_argument("--config", metavar="FILE.yaml", help="settings of the run; docs/settings.md lists them")
+        parser.add_argument(
+            "--config", metavar="FILE.yaml", help="settings of the run; docs/run-settings.md lists them"
+        )
         parser.add_argument(
             "--set", metavar="KEY=VALUE", action="append", default=[], help="one setting; may be given many times"
         )

@@ -1,0 +1,322 @@
+"""The one way to an answer: which side answers a text, the model's route, exploration, agents routed by their descriptions.
+
+The API, its fast lane, the playground, `manage.py route` and replays all come here. An `Answer` holds all that was done, so that
+keeping it as a decision, or not, is left to the caller: `keep` hands it to the decisions and to the shadows.
+"""
+
+import time
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from django.conf import settings
+
+from training_app.answering import decisions, loaded, shadowing
+from training_app.answering.loaded import LoadedModel, LoadedPool
+from training_app.engine.routing import exploring
+from training_app.engine.routing.router import Explanation, Route, Router
+from training_app.models import Decision
+
+#: A single character may stand for so many: U+FDFA does under NFKC, which the router reads a text in.
+MOST_LETTERS = 18
+
+
+#: Characters that are routed together before others get their turn: some milliseconds' worth.
+TURN_CHARACTERS = 8_000
+
+
+class NoModel(Exception):
+    """The pool has no model that could answer; the message says why, `hint` what to do."""
+
+    def __init__(self, pool: LoadedPool) -> None:
+        super().__init__(pool.problem or f"The pool {pool.slug} has no active model yet.")
+        self.hint = (
+            f"Train and promote one: python manage.py train --pool {pool.slug} --promote, or open Runs in the browser."
+        )
+
+
+class Unroutable(ValueError):
+    """A text that cannot be routed. `code` is a word for programs; the message goes on after the name of the text: "is blank"."""
+
+    def __init__(self, code: str, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+class Answer(NamedTuple):
+    """One answer, with all that led to it.
+
+    `number` will be the decision's id. `pool` is the side that answered: the pool as its active model or as its canary answers it.
+    `walked` is the model's own route and `route` the one that is given; `explored` is the agent that changed sides between them by
+    lot, `cold` the likeness of each agent that is routed by its description, `cold_taken` those of them that joined the set.
+    `unit` stands for who asked while a canary runs: the sticky key or the text, hashed.
+    `microseconds` is what all of it took, `walk_microseconds` the model alone.
+    """
+
+    number: int
+    pool: LoadedPool
+    text: str
+    walked: Route
+    route: Route
+    at: float  # seconds since 1970
+    microseconds: int
+    walk_microseconds: int
+    explanation: Explanation | None = None
+    explored: int | None = None
+    propensity: float | None = None
+    cold: Mapping[int, float] | None = None
+    cold_taken: tuple[int, ...] = ()
+    unit: str = ""
+
+    @property
+    def model(self) -> LoadedModel:
+        """The version that answered."""
+        return model_of(self.pool)
+
+
+def check_text(text: str) -> None:
+    """Raises Unroutable for a text that is blank, too long, or that no database and no file could hold."""
+    limit = settings.MAX_QUERY_CHARACTERS
+    if len(text) > limit:
+        raise Unroutable("too_long", f"has {len(text):,} characters; at most {limit:,} are taken")
+    if not text or text.isspace():
+        raise Unroutable("blank", "is blank")
+    if "\0" in text:
+        raise Unroutable("invalid", "holds a NUL character")
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise Unroutable("invalid", "holds half of a surrogate pair") from None
+        if len(text) * MOST_LETTERS > limit and len(unicodedata.normalize("NFKC", text)) > limit:
+            raise Unroutable(
+                "too_long", f"has more than {limit:,} characters once its ligatures are written out (NFKC)"
+            )
+
+
+def model_of(pool: LoadedPool) -> LoadedModel:
+    """The pool's model. Raises NoModel."""
+    if pool.model is None:
+        raise NoModel(pool)
+    return pool.model
+
+
+def answer(pool: LoadedPool, text: str, *, sticky: str = "", explain: bool = False, explore: bool = True) -> Answer:
+    """The answer to one text that `check_text` took. `sticky` keeps a user or a conversation on one side of a canary.
+
+    Without `explore` nothing is decided by lot: for those who look at an answer and do not act on it. Raises NoModel.
+    """
+    model_of(pool)
+    side = pool if pool.live is None else pool.live.side(pool, sticky or text)
+    began = time.perf_counter_ns()
+    try:
+        walked, explanation = _walk(side, text, explain)
+    except Exception as error:  # what a canary may raise is not known
+        if side is pool:
+            raise
+        # A canary must never cost an answer.
+        pool.live.failed(model_of(side), error)  # type: ignore[union-attr]
+        side = pool
+        walked, explanation = _walk(side, text, explain)
+    microseconds = (time.perf_counter_ns() - began) // 1000
+    return _finish(side, text, walked, microseconds, explanation, explore, _unit(pool, sticky or text))
+
+
+def answers(pool: LoadedPool, texts: Sequence[str], *, sticky: str = "", explore: bool = True) -> list[Answer]:
+    """The answers to many texts, in their order; the router sees those of one side together. Raises NoModel."""
+    model_of(pool)
+    if not texts:
+        return []
+    began = time.perf_counter_ns()
+    walked = []
+    for some in _in_turns(texts):
+        walked += _walk_all(pool, some, sticky)
+        time.sleep(0)  # others may compute
+    microseconds = (time.perf_counter_ns() - began) // 1000 // len(texts)
+    return [
+        _finish(side, text, route, microseconds, None, explore, _unit(pool, sticky or text))
+        for text, (side, route) in zip(texts, walked, strict=True)
+    ]
+
+
+def _in_turns(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The texts in their order, as many at once as have TURN_CHARACTERS together, or one that is longer."""
+    first, characters = 0, 0
+    for place, text in enumerate(texts):
+        if characters and characters + len(text) > TURN_CHARACTERS:
+            yield texts[first:place]
+            first, characters = place, 0
+        characters += len(text)
+    yield texts[first:]
+
+
+def _walk(pool: LoadedPool, text: str, explain: bool) -> tuple[Route, Explanation | None]:
+    router = model_of(pool).router
+    if explain:
+        explanation = router.explain(text, pool.available)
+        return explanation.route, explanation
+    return router.route(text, pool.available), None
+
+
+def _walk_all(pool: LoadedPool, texts: Sequence[str], sticky: str) -> list[tuple[LoadedPool, Route]]:
+    """Each text's route and the side that made it: the pool, or the pool as its canary answers it."""
+    on = pool.live
+    sides = [pool if on is None else on.side(pool, sticky or text) for text in texts]
+    walked: dict[int, tuple[LoadedPool, Route]] = {}
+    canaried = [place for place, side in enumerate(sides) if side is not pool]
+    if canaried and on is not None:
+        side = sides[canaried[0]]
+        model = model_of(side)
+        try:
+            routes = model.router.route_batch([texts[place] for place in canaried], side.available)
+        except Exception as error:  # a canary must never cost an answer
+            on.failed(model, error)
+        else:
+            walked = {place: (side, route) for place, route in zip(canaried, routes, strict=True)}
+    rest = [place for place in range(len(texts)) if place not in walked]
+    if rest:
+        routes = model_of(pool).router.route_batch([texts[place] for place in rest], pool.available)
+        walked |= {place: (pool, route) for place, route in zip(rest, routes, strict=True)}
+    return [walked[place] for place in range(len(texts))]
+
+
+def _unit(pool: LoadedPool, key: str) -> str:
+    canary = pool.live.canary if pool.live is not None else None
+    return loaded.unit(canary.salt, key) if canary is not None else ""
+
+
+def _finish(
+    pool: LoadedPool,
+    text: str,
+    walked: Route,
+    microseconds: int,
+    explanation: Explanation | None,
+    explore: bool,
+    unit: str,
+) -> Answer:
+    at = time.time()
+    number, on = decisions.new_id(at), pool.live
+    if on is None:
+        return Answer(number, pool, text, walked, walked, at, microseconds, microseconds, explanation)
+    began = time.perf_counter_ns()
+    least, most = model_of(pool).router.limits
+    explored, propensity = None, None
+    if on.exploration and explore:
+        drawn = exploring.explore(walked.agents, walked.scores, on.exploration, loaded.chance, least=least, most=most)
+        explored, propensity = drawn.agent, drawn.propensity
+    cold = None if on.cold is None else on.cold.scores(text)
+    route, taken = completed(walked, explored, cold, on.threshold, most)
+    whole = microseconds + (time.perf_counter_ns() - began) // 1000
+    return Answer(
+        number, pool, text, walked, route, at, whole, microseconds, explanation, explored, propensity, cold, taken, unit
+    )  # fmt: skip
+
+
+def completed(
+    walked: Route, explored: int | None, cold: Mapping[int, float] | None, threshold: float, most: int
+) -> tuple[Route, tuple[int, ...]]:
+    """The model's route with the agent that changed sides by lot, then with the cold agents that the text is like: the route that is
+    given, and which cold agents joined it. `most` is the model's largest set, 0 where it has none."""
+    route = walked
+    if explored is not None:
+        route = loaded.with_agents(route, exploring.turned(route.agents, explored))
+    taken = loaded.cold_agents(cold, threshold, len(route.agents), most) if cold else []
+    if taken:
+        route = loaded.with_agents(route, (*route.agents, *taken))
+    return route, tuple(taken)
+
+
+# --- What becomes of an answer ------------------------------------------------------------------------------------
+
+
+def keep(given: Answer, api_key: int | None) -> None:
+    """Keep the answer as a decision of that key, and hand its text to the shadows. Never waits."""
+    pool, model, on = given.pool, given.model, given.pool.live
+    if on is not None:
+        for shadow in on.shadows:
+            shadowing.offer(
+                shadowing.Task(shadow, model.pk, given.number, given.text, given.walked.agents, given.walk_microseconds)
+            )
+    decisions.record(
+        decisions.Pending(
+            given.number,
+            pool.pk,
+            model.pk,
+            api_key,
+            given.text,
+            given.route,
+            rounded(given.route),
+            given.microseconds,
+            given.at,
+            given.propensity,
+            _detail(given),
+        )
+    )
+
+
+def _detail(given: Answer) -> dict[str, Any] | None:
+    """What a replay needs to do again, None where the model alone made the set."""
+    on = given.pool.live
+    if on is None:
+        return None
+    detail: dict[str, Any] = {}
+    if on.is_canary:
+        detail["canary"] = True
+    if given.unit:
+        detail["unit"] = given.unit
+    if given.propensity is not None:
+        detail["share"] = on.exploration
+        if given.explored is not None:
+            detail["explored"] = given.explored
+    if on.cold is not None:
+        detail["cold"] = {
+            "scores": given.cold, "threshold": on.threshold, "profile": on.cold.profile, "taken": bool(given.cold_taken),
+        }  # fmt: skip
+    return detail or None
+
+
+def as_json(given: Answer, *, kept: bool = True) -> dict[str, Any]:
+    """An answer as an application sees it; what is not `kept` has no decision id."""
+    pool, route = given.pool, given.route
+    names = pool.names
+    shown: dict[str, Any] = {
+        "agents": route.agents,
+        "agent_names": [names[agent] for agent in route.agents],
+        "abstained": route.abstained,
+        "confidence": round(route.confidence, 4),
+        "steps": route.steps,
+        "scores": rounded(route),
+        "stop_reason": route.stop_reason,
+        "model": given.model.name,
+        "decision_id": decisions.id_text(given.number) if kept else None,
+        "not_covered": pool.not_covered,
+    }
+    if pool.live is not None:
+        if pool.live.is_canary:
+            shown["canary"] = True
+        if given.explored is not None:
+            shown["explored"] = True
+        if given.cold is not None:
+            shown |= {"cold": bool(given.cold_taken), "cold_scores": given.cold}
+    return shown
+
+
+def rounded(route: Route) -> dict[int, float]:
+    """The route's scores as they are told and kept."""
+    return {agent: round(score, 4) for agent, score in route.scores.items()}
+
+
+# --- Again --------------------------------------------------------------------------------------------------------
+
+
+def again(kept: Decision, router: Router, cold: Mapping[int, float] | None) -> tuple[Explanation, Route]:
+    """A decision's answer on the router that made it: the model's own walk, and the route that came of it.
+
+    The agents that were available then are those it gave scores. What the lot decided is not drawn again: the agent that changed sides
+    is the one that the decision names. `cold` are the likenesses, None where no agent was routed by its description.
+    """
+    explanation = router.explain(kept.text, frozenset(int(agent) for agent in kept.scores))
+    detail = kept.detail or {}
+    threshold = detail.get("cold", {}).get("threshold", 1.0)
+    route, _taken = completed(explanation.route, detail.get("explored"), cold, threshold, router.limits[1])
+    return explanation, route

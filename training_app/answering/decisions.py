@@ -1,0 +1,308 @@
+"""Answers on their way to the database: a bounded buffer in memory that a thread writes in bulk, so that no request waits for it.
+
+Every DECISION_SECONDS it writes what there is: a few as rows of their own, many packed into one (`models.packed`), so that a process
+at its full rate keeps every decision. While the database is away the buffer fills; beyond DECISION_BUFFER the oldest are dropped
+and counted. What a process has in memory when it is killed is lost, and counted by the next one to start on its machine.
+"""
+
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.core.signals import setting_changed
+from django.db import DataError, IntegrityError, transaction
+from django.db import Error as DatabaseFault
+from django.utils import timezone
+
+from routerweb.background import Background
+from training_app.answering import tally
+from training_app.answering.serving import drop_connection
+from training_app.engine.routing.router import Route
+from training_app.models import Decision, packed
+
+logger = logging.getLogger(__name__)
+
+LONGEST_PAUSE_SECONDS = 5.0
+ROWS_AT_ONCE = 200
+#: So many waiting are packed into one row, and at most so many go into one.
+PACK_FROM, PACK_AT_MOST = 64, 256
+
+
+class Pending(NamedTuple):
+    """One answer that is not in the database yet; `scores` are the rounded ones it gave, `at` is in seconds since 1970.
+
+    `propensity` and `detail` are there where more than the model made the set, see `answer.Answer`.
+    """
+
+    id: int
+    pool: int
+    model: int
+    api_key: int | None
+    text: str
+    route: Route
+    scores: dict[int, float]
+    microseconds: int
+    at: float
+    propensity: float | None = None
+    detail: dict[str, Any] | None = None
+
+
+#: The system's randomness for so many ids is asked for at once.
+NOISE_AT_ONCE = 256
+_noise: list[bytes] = []
+
+
+def new_id(at: float) -> int:
+    """A UUID of version 7 (RFC 9562) as a 128-bit number: milliseconds since 1970, then 74 random bits.
+
+    Ids made one after another lie side by side in the database's index, which random ones do not.
+    """
+    try:
+        noise = int.from_bytes(_noise.pop(), "big")
+    except IndexError:
+        many = os.urandom(10 * NOISE_AT_ONCE)
+        _noise.extend([many[at : at + 10] for at in range(10, len(many), 10)])
+        noise = int.from_bytes(many[:10], "big")
+    return (
+        (int(at * 1000) & 0xFFFFFFFFFFFF) << 80
+        | 0x7000 << 64
+        | (noise & 0xFFF) << 64
+        | 0x2 << 62
+        | (noise >> 12) & 0x3FFFFFFFFFFFFFFF
+    )
+
+
+def id_text(number: int) -> str:
+    """The usual spelling of a UUID given as a number."""
+    digits = f"{number:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+class Buffer:
+    """Pending answers, at most DECISION_BUFFER of them. `dropped` counts those that were lost since the process started;
+    `stuck` tells whether the last write failed."""
+
+    def __init__(self) -> None:
+        self.dropped = 0
+        self.stuck = False
+        self.tally = tally.Tally()
+        self._pending: deque[Pending] = deque()
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def add(self, pending: Pending) -> None:
+        """Keep one answer; when the buffer is full its oldest one is dropped."""
+        bound = _kept()[0]
+        if not bound:
+            return
+        with self._lock:
+            self._pending.append(pending)
+            self.tally.add(made=1)
+            self._trim(bound)
+
+    def count_on_disk(self) -> None:
+        """Keep count where the next process finds it, and count as dropped what one that was killed had in memory."""
+        folder = Path(settings.DATA_DIR) / "decisions"
+        lost = tally.lost_in(folder)
+        with self._lock:
+            self.tally.keep_in(folder)
+            self.dropped += lost
+        if lost:
+            logger.warning("%d decisions are lost: a process that had them in memory was killed.", lost)
+
+    def write(self) -> int:
+        """Write all that is pending; returns how many decisions were written. What fails for want of a database stays pending.
+
+        Raises django.db.Error where the database cannot be reached.
+        """
+        written = 0
+        with self._writing:
+            while taken := self._take():
+                try:
+                    written += self._insert(taken)
+                except DatabaseFault:
+                    self._put_back(taken)
+                    self.stuck = True
+                    raise
+                except Exception:  # what cannot be written is counted, and raised
+                    self._drop(len(taken))
+                    raise
+        self.stuck = False
+        return written
+
+    def _take(self) -> list[Pending]:
+        with self._lock:
+            waiting = len(self._pending)
+            most = PACK_AT_MOST if waiting >= PACK_FROM else ROWS_AT_ONCE
+            return [self._pending.popleft() for _ in range(min(most, waiting))]
+
+    def _put_back(self, taken: list[Pending]) -> None:
+        with self._lock:
+            self._pending.extendleft(reversed(taken))
+            self._trim(_kept()[0])
+
+    def _drop(self, count: int) -> None:
+        with self._lock:
+            self.dropped += count
+            self.tally.add(settled=count)
+
+    def _trim(self, bound: int) -> None:
+        while len(self._pending) > bound:
+            self._pending.popleft()
+            self.dropped += 1
+            self.tally.add(settled=1)
+
+    def _insert(self, taken: Sequence[Pending]) -> int:
+        try:
+            if len(taken) >= PACK_FROM:
+                packed.pack([_row(one) for one in taken])
+            else:
+                insert(taken)
+        except (IntegrityError, DataError) as error:
+            # A pool or model that was deleted meanwhile must not hold up every other decision.
+            if len(taken) == 1:
+                self._drop(1)
+                logger.warning("A decision of model %s cannot be written: %s", taken[0].model, error)
+                return 0
+            return sum(self._insert([one]) for one in taken)
+        with self._lock:
+            self.tally.add(settled=len(taken))
+        return len(taken)
+
+
+def insert(rows: Sequence[Pending]) -> None:
+    """Write rows of their own in one transaction."""
+    with transaction.atomic():
+        for first in range(0, len(rows), ROWS_AT_ONCE):
+            packed.insert([_row(row) for row in rows[first : first + ROWS_AT_ONCE]])
+
+
+def _row(kept: Pending) -> packed.Row:
+    """A decision as its row has it, for `packed.COLUMNS`."""
+    route = kept.route
+    return (
+        f"{kept.id:032x}", kept.pool, kept.model, kept.api_key, kept.text, route.agents, kept.scores, route.confidence,
+        route.steps, route.stop_reason, route.abstained, kept.microseconds, kept.at, kept.propensity, kept.detail,
+    )  # fmt: skip
+
+
+# --- The writer ---------------------------------------------------------------------------------------------------
+
+buffer = Buffer()
+
+
+def record(pending: Pending) -> None:
+    """Hand an answer to the writer. Of many answers a share of DECISION_SHARE is kept, chosen by the random part of the id."""
+    share = _kept()[1]
+    if share < 1.0 and (pending.id & 0xFFFFFF) >= share * 0x1000000:
+        return
+    buffer.add(pending)
+    if not writer.started:
+        begin()
+
+
+@cache
+def _kept() -> tuple[int, float]:
+    """How many answers wait in memory at most, and the share that is kept."""
+    return settings.DECISION_BUFFER, settings.DECISION_SHARE
+
+
+setting_changed.connect(lambda **_signal: _kept.cache_clear(), weak=False)
+
+
+def begin() -> None:
+    """Start the writer, where this process has none and may have threads."""
+    if writer.start(settings.DECISION_SECONDS):
+        buffer.count_on_disk()
+
+
+def close() -> None:
+    """Stop the writer and write what is pending: for a process that is about to end. Without a database it is counted as lost."""
+    writer.stop(LONGEST_PAUSE_SECONDS)
+    if len(buffer):
+        try:
+            buffer.write()
+        except DatabaseFault as error:
+            logger.warning("%d decisions are lost, the database cannot be reached: %s", len(buffer), error)
+            return
+    buffer.tally.end()
+
+
+def _turn() -> float:
+    """One turn of the writer; the seconds until the next."""
+    global _pause
+    usual = settings.DECISION_SECONDS
+    _pause = usual if write_once() else min(2 * max(_pause, usual), LONGEST_PAUSE_SECONDS)
+    return _pause
+
+
+def write_once() -> bool:
+    """Write what is pending; whether the database took it."""
+    try:
+        if (
+            not buffer.write()
+        ):  # a process that answers has no time for it, and would hold the database while it waits for its turn
+            packed.unpack()
+    except DatabaseFault as error:
+        logger.warning("Decisions wait in memory (%d), the database does not take them: %s", len(buffer), error)
+        drop_connection()
+        return False
+    except Exception:  # the writer outlives whatever one batch met
+        logger.exception("Decisions could not be written.")
+        return False
+    return True
+
+
+def _in_child() -> None:
+    # What the parent still has pending the parent writes.
+    global buffer
+    buffer = Buffer()
+    _noise.clear()  # or both would make the same ids
+
+
+_pause = 0.0
+writer = Background("decision-writer", _turn, at_end=close, in_child=_in_child)
+
+
+def _unpack() -> float:
+    """Rows of what web processes had no time to write as such; the seconds until the next look."""
+    return 0.05 if packed.unpack(4) else 2.0
+
+
+#: For a cluster of short jobs, beside the web processes.
+unpacker = Background("decision-unpacker", _unpack)
+
+# --- Replay -------------------------------------------------------------------------------------------------------
+
+
+def identical(kept: Decision, route: Route) -> bool:
+    """Whether a route is the answer that the decision gave."""
+    return (
+        list(route.agents) == kept.agents
+        and route.stop_reason == kept.stop_reason
+        and {str(agent): round(score, 4) for agent, score in route.scores.items()} == kept.scores
+    )
+
+
+# --- Retention ----------------------------------------------------------------------------------------------------
+
+
+def prune(days: int | None = None, *, rows_at_once: int = 2_000) -> int:
+    """Delete decisions older than `days` (DECISION_DAYS), in small transactions; returns how many. Run once a day."""
+    before = timezone.now() - timedelta(days=settings.DECISION_DAYS if days is None else days)
+    deleted = 0
+    while ids := list(
+        Decision.objects.filter(at__lt=before).order_by("at").values_list("pk", flat=True)[:rows_at_once]
+    ):
+        deleted += Decision.objects.filter(pk__in=ids).delete()[0]
+    return deleted

@@ -1,0 +1,74 @@
+"""The key's minute over all processes: each holds a share of it, settled with the database by a thread beside the requests.
+
+A process tells what it used of its share, gives back the rest, and takes its part of what is there: all of it where it is alone. What
+one used beyond its share is a debt that everybody's minute pays. While the database is away each goes on with the part of the rate
+that it had.
+"""
+
+import time
+import uuid
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from django.db import connection, transaction
+
+from training_app.models import KeyMinute
+
+#: A process that was not heard of for so long holds nothing any more; what it held counts as used.
+SILENT_SECONDS = 10.0
+
+_name = uuid.uuid4().hex
+
+
+class Share(NamedTuple):
+    """What a process may use of a key's minute, and its part of the rate at which it comes back."""
+
+    left: list[float]
+    part: float
+
+
+def settle(
+    key: int,
+    limits: Sequence[int],
+    used: Sequence[float],
+    held: Sequence[float],
+    *,
+    leave: bool = False,
+    name: str = "",
+) -> Share:
+    """Settle one key's minute for this process, which had `held` and has `used`; to `leave` is to take no new share.
+
+    Raises django.db.Error.
+    """
+    name = name or _name
+    with transaction.atomic():
+        KeyMinute.objects.get_or_create(
+            api_key_id=key, defaults={"at": _now(), "free": [float(limit) for limit in limits]}
+        )
+        minute = KeyMinute.objects.select_for_update().get(api_key_id=key)
+        now = _now()
+        seconds, minute.at = max(now - minute.at, 0.0), now
+        own = held if name in minute.shares else [0.0] * len(limits)
+        others = {
+            other: share for other, share in minute.shares.items() if other != name and share["at"] > now - SILENT_SECONDS
+        }  # fmt: skip
+        leased, left = [], []
+        for place, limit in enumerate(limits):
+            elsewhere = sum(share["held"][place] for share in others.values())
+            whole = min(minute.free[place] + own[place] - used[place] + limit * seconds / 60.0, limit - elsewhere)
+            taken = 0.0 if leave else max(min(whole, (whole + elsewhere) / (len(others) + 1)), 0.0)
+            leased.append(taken)
+            left.append(whole - taken)
+        minute.free = left
+        minute.shares = others if leave else others | {name: {"at": now, "held": leased}}
+        minute.save()
+    return Share(leased, 1.0 / (len(others) + 1))
+
+
+def _now() -> float:
+    """Seconds since 1970 by the database's clock, which all processes share."""
+    if connection.vendor != "postgresql":
+        return time.time()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT extract(epoch FROM clock_timestamp())::float8")
+        return float(cursor.fetchone()[0])

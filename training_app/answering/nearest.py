@@ -1,0 +1,49 @@
+"""The labeled queries nearest to a text, for pages that explain a route."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from django.db.models import Max
+
+from agents_app.models import Agent, Pool
+from datasets_app.models import Gold
+from training_app.engine.reading.neighbours import Neighbours
+
+#: Newest gold queries that a text is compared with.
+MOST = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """One labeled query: its key, its text, the agents that it needs, and how like the text it is, 0 to 1."""
+
+    query: int
+    text: str
+    agents: Sequence[Agent]
+    likeness: float
+
+
+def to(pool: Pool, text: str, count: int = 5) -> list[Near]:
+    """The pool's labeled queries most like the text, nearest first; empty where none has anything in common."""
+    gold = Gold.objects.filter(query__dataset__pool=pool, query__deleted_at=None, query__erased_at=None)
+    newest = gold.aggregate(newest=Max("composed_at"))["newest"]
+    if newest is None:
+        return []
+    keys, compared = _compared(pool.pk, newest.isoformat(), gold.count())
+    found = {keys[place]: likeness for place, likeness in compared.nearest(text, count)}
+    rows = {row.query_id: row for row in gold.filter(query__in=found).select_related("query")}
+    agents = {agent.number: agent for agent in pool.agents.all()}
+    return [
+        Near(key, rows[key].query.text, [agents[n] for n in rows[key].required if n in agents], likeness)
+        for key, likeness in found.items()
+        if key in rows
+    ]
+
+
+@lru_cache(maxsize=4)
+def _compared(pool: int, _newest: str, _count: int) -> tuple[list[int], Neighbours]:
+    """Kept in memory until the pool's gold changes, which the last two arguments tell."""
+    gold = Gold.objects.filter(query__dataset__pool=pool, query__deleted_at=None, query__erased_at=None)
+    rows = list(gold.order_by("-composed_at", "-pk").values_list("query_id", "query__text")[:MOST])
+    return [key for key, _text in rows], Neighbours([text for _key, text in rows])

@@ -1,0 +1,164 @@
+"""How much one API key may send in a minute: requests, queries, and characters as the router will read them.
+
+A setting of 0 sets no limit. A request counts against what this process holds of the key's minute, in memory; it asks the database
+nothing. A thread beside the requests settles with the other processes (`leases`).
+"""
+
+import logging
+import math
+import threading
+import time
+import unicodedata
+from collections.abc import Sequence
+from functools import cache
+
+from django.conf import settings
+from django.core.signals import setting_changed
+from django.db import Error as DatabaseFault
+from django.db import IntegrityError
+
+from routerweb.background import Background
+from training_app.answering import leases
+from training_app.answering.serving import drop_connection
+
+logger = logging.getLogger(__name__)
+
+#: What is counted, in the order of every tuple of three here.
+COUNTED = ("requests", "queries", "characters")
+#: Between two settlements with the other processes.
+SETTLE_SECONDS = 0.5
+#: A key that sends nothing for so long gives back its share.
+QUIET_SECONDS = 5.0
+#: The part of a minute that a process may use of a key of which it has no share yet: for the milliseconds until it has.
+EARLY = 0.1
+
+
+class Exceeded(Exception):
+    """The key has used up its minute. `seconds` is when to try again."""
+
+    def __init__(self, what: str, limit: int, seconds: float) -> None:
+        super().__init__(f"This API key may send {limit:,} {what} a minute.")
+        self.seconds = max(math.ceil(seconds - 1e-6), 1)
+        self.hint = f"Try again in {self.seconds} seconds."
+
+
+class Allowance:
+    """What this process holds of one key's minute: what is `left` of each of COUNTED as of `at`, in monotonic seconds.
+
+    `part` is the process's part of the key's rate. `held` and `used` are for the next settlement: the share that was taken at the
+    last one, and what was used since.
+    """
+
+    __slots__ = ("asked", "at", "held", "left", "part", "used")
+
+    def __init__(self, limits: tuple[int, ...], at: float, part: float) -> None:
+        self.at = self.asked = at
+        self.part = part
+        self.left = [limit * part for limit in limits]
+        self.held = [0.0] * len(limits)
+        self.used = [0.0] * len(limits)
+
+    def refill(self, limits: tuple[int, ...], at: float) -> None:
+        """A minute brings back a whole minute's worth, evenly, and never more than that is held."""
+        minutes, self.at = (at - self.at) * self.part / 60.0, at
+        self.left = [min(left + limit * minutes, limit) for left, limit in zip(self.left, limits, strict=True)]
+
+    def spend(self, costs: Sequence[float]) -> None:
+        """Use so much of it."""
+        self.left = [left - cost for left, cost in zip(self.left, costs, strict=True)]
+        self.used = [used + cost for used, cost in zip(self.used, costs, strict=True)]
+
+
+@cache
+def _limits() -> tuple[int, int, int]:
+    """What a minute holds of each of COUNTED."""
+    return settings.ROUTE_REQUESTS_PER_MINUTE, settings.ROUTE_RATE_PER_MINUTE, settings.ROUTE_CHARACTERS_PER_MINUTE
+
+
+setting_changed.connect(lambda **_signal: _limits.cache_clear(), weak=False)
+
+_held: dict[int, Allowance] = {}
+_lock = threading.Lock()
+
+
+def take(key: int, texts: Sequence[str]) -> None:
+    """Count one request with its texts against the key's minute. Raises Exceeded, and counts nothing, once it is used up.
+
+    What is larger than this process's part of a minute may be sent once that part is whole, and costs up to the whole minute.
+    """
+    limits = _limits()
+    if not any(limits):
+        return
+    costs = (1, len(texts), sum(map(read_length, texts)) if limits[2] else 0)
+    now = time.monotonic()
+    with _lock:
+        held = _held.get(key)
+        if held is None:
+            held = _held[key] = Allowance(limits, now, EARLY if settings.BACKGROUND_THREADS else 1.0)
+            settler.start()
+            settler.wake()
+        held.refill(limits, now)
+        held.asked = now
+        for what, limit, cost, left in zip(COUNTED, limits, costs, held.left, strict=True):
+            missing = min(cost, limit * held.part) - left
+            if limit and missing > 1e-6:
+                raise Exceeded(what, limit, missing * 60.0 / (limit * held.part))
+        held.spend([min(cost, limit) for cost, limit in zip(costs, limits, strict=True)])
+
+
+def read_length(text: str) -> int:
+    """The characters of a text as the router reads it: a ligature counts as the letters that it stands for (NFKC)."""
+    return len(text) if text.isascii() else len(unicodedata.normalize("NFKC", text))
+
+
+def forget() -> None:
+    """Give every key a fresh minute."""
+    _held.clear()
+
+
+# --- With the other processes -------------------------------------------------------------------------------------
+
+
+def settle() -> float:
+    """Settle every key's minute with the other processes; the seconds until the next time."""
+    for key, held in list(_held.items()):
+        try:
+            _settle(key, held, leave=time.monotonic() - held.asked > QUIET_SECONDS)
+        except IntegrityError:
+            _held.pop(key, None)  # the key is gone
+        except DatabaseFault as error:
+            logger.warning("The keys' minutes cannot be settled; each process keeps to its part: %s", error)
+            drop_connection()
+            return 10 * SETTLE_SECONDS
+    return SETTLE_SECONDS
+
+
+def _settle(key: int, held: Allowance, *, leave: bool) -> None:
+    limits = _limits()
+    with _lock:
+        used, held.used = held.used, [0.0] * len(limits)
+    try:
+        share = leases.settle(key, limits, used, held.held, leave=leave)
+    except DatabaseFault:
+        with _lock:
+            held.used = [now + before for now, before in zip(held.used, used, strict=True)]
+        raise
+    with _lock:
+        if leave and not any(held.used):
+            _held.pop(key, None)
+            return
+        held.held, held.part, held.at = share.left, share.part, time.monotonic()
+        held.left = [left - used for left, used in zip(share.left, held.used, strict=True)]
+
+
+def _end() -> None:
+    """Give back what this process holds."""
+    settler.stop()
+    for key, held in list(_held.items()):
+        try:
+            _settle(key, held, leave=True)
+        except DatabaseFault:
+            return
+
+
+settler = Background("throttle-settler", settle, at_end=_end, in_child=forget)

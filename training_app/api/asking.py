@@ -1,0 +1,104 @@
+"""What an application asks to be routed: the checks of /api/route/ and /api/route/batch/, for their views and for the fast lane."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from django.conf import settings
+
+from training_app.answering import answer, explanations
+from training_app.answering.answer import Unroutable
+from training_app.answering.loaded import LoadedPool
+from training_app.api.bodies import kind
+from training_app.api.errors import Refused
+from training_app.api.keys import Access
+from training_app.engine.data import storable
+
+
+class Asked(NamedTuple):
+    """One text, or many of one pool, that can be routed."""
+
+    texts: list[str]
+    pool: LoadedPool
+    explain: bool
+    sticky: str
+
+
+def one(body: Mapping[str, Any], access: Access) -> Asked:
+    """What a body asks of /api/route/. Raises Refused and NoModel."""
+    text = check_text(body.get("query"), "query")
+    explain = body.get("explain", False)
+    if not isinstance(explain, bool):
+        raise Refused(400, "invalid", "explain must be true or false.", field="explain")
+    pool = access.pool(body.get("pool"))
+    answer.model_of(pool)
+    return Asked([text], pool, explain, _sticky(body))
+
+
+def many(body: Mapping[str, Any], access: Access) -> Asked:
+    """What a body asks of /api/route/batch/. Raises Refused and NoModel."""
+    queries = body.get("queries")
+    if not isinstance(queries, list):
+        raise Refused(
+            400, "missing" if queries is None else "invalid", "queries must be a list of texts.", field="queries"
+        )
+    limit = settings.MAX_BATCH_QUERIES
+    if len(queries) > limit:
+        raise Refused(
+            400, "too_many", f"{len(queries)} queries in one call; at most {limit} are taken.", field="queries",
+            hint="Send them in several calls.",
+        )  # fmt: skip
+    texts = [check_text(query, "queries", index) for index, query in enumerate(queries)]
+    pool = access.pool(body.get("pool"))
+    answer.model_of(pool)
+    return Asked(texts, pool, False, _sticky(body))
+
+
+def answer_one(asked: Asked, access: Access) -> dict[str, Any]:
+    """The answer to what was asked of /api/route/, kept."""
+    given = answer.answer(asked.pool, asked.texts[0], sticky=asked.sticky, explain=asked.explain)
+    answer.keep(given, access.caller.pk)
+    shown = answer.as_json(given)
+    if given.explanation is not None:
+        shown["explanation"] = explanations.as_json(given.explanation)
+    return shown
+
+
+def answer_many(asked: Asked, access: Access) -> dict[str, Any]:
+    """The answers to what was asked of /api/route/batch/, kept."""
+    model = answer.model_of(asked.pool)
+    given = answer.answers(asked.pool, asked.texts, sticky=asked.sticky)
+    for one_of_them in given:
+        answer.keep(one_of_them, access.caller.pk)
+    return {
+        "model": model.name,
+        "results": [answer.as_json(one_of_them) for one_of_them in given],
+        "not_covered": asked.pool.not_covered,
+    }
+
+
+def check_text(value: Any, field: str, index: int | None = None) -> str:
+    """A query's text as it was sent; `index` is its place in a batch, from 0. Raises Refused for what cannot be routed."""
+    if isinstance(value, str):
+        try:
+            answer.check_text(value)
+        except Unroutable as problem:
+            code, wrong = problem.code, str(problem)
+        else:
+            return value
+    elif value is None:
+        code, wrong = "missing", "is missing"
+    else:
+        code, wrong = "invalid", f"must be a text, not {kind(value)}"
+    if index is None:
+        raise Refused(400, code, f"{field} {wrong}.", field=field)
+    raise Refused(400, code, f"{field}[{index}] {wrong}.", field=f"{field}[{index}]", index=index)
+
+
+def _sticky(body: Mapping[str, Any]) -> str:
+    """What keeps the caller's user or conversation on one side of a canary; "" where the text itself does."""
+    value = body.get("sticky_key")
+    if value is None:
+        return ""
+    if not isinstance(value, str) or not 0 < len(value) <= 200 or storable.text_fault(value):
+        raise Refused(400, "invalid", "sticky_key must be a text of 1 to 200 characters.", field="sticky_key")
+    return value

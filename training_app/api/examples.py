@@ -1,0 +1,113 @@
+"""Examples of answers, for the API's description."""
+
+from typing import Any
+
+DECISION = "019a9f3e-5d0a-7c31-9f0e-4a1b6c2d8e7f"
+AT = "2026-03-01T10:00:00+00:00"
+
+ANSWER: dict[str, Any] = {
+    "agents": [0, 1],
+    "agent_names": ["Billing", "Account"],
+    "abstained": False,
+    "confidence": 0.8712,
+    "steps": 3,
+    "scores": {"0": 0.9641, "1": 0.9033, "2": 0.0212},
+    "stop_reason": "stop",
+    "model": "support-3",
+    "decision_id": DECISION,
+    "not_covered": [],
+}
+BATCH = {"model": "support-3", "results": [ANSWER], "not_covered": []}
+EXPLANATION = {
+    "steps": [
+        {"q": {"0": 0.91, "1": -0.4}, "stop": 0.0, "masked": [], "chosen": 0},
+        {"q": {"1": -0.6}, "stop": 0.0, "masked": [0], "chosen": None},
+    ],
+    "features": {"0": [["charged", 1.25], ["twice", 0.8]]},
+}
+REPLAYED = {name: ANSWER[name] for name in ("agents", "scores", "confidence", "steps", "stop_reason", "abstained")}
+REPLAY = {
+    "decision_id": DECISION,
+    "pool": "support",
+    "model": "support-3",
+    "at": AT,
+    "text": "I was charged twice and cannot log in",
+    "kept": REPLAYED,
+    "replayed": REPLAYED,
+    "identical": True,
+    "cold_computed_again": None,
+    "propensity": None,
+    "detail": None,
+    "explanation": EXPLANATION,
+    "nearest": [{"query": 17, "text": "I was billed twice", "agents": [0], "likeness": 0.62}],
+}
+AGENTS = {
+    "pool": "support",
+    "model": "support-3",
+    "agents": [
+        {
+            "id": 0, "code": "BI", "name": "Billing", "description": "Invoices and refunds", "keywords": ["refund"], "cost": 1.0,
+            "state": "active", "available": True, "covered": True, "cold": False,
+        }
+    ],
+}  # fmt: skip
+AGENT_STATE = {
+    "id": 2, "pool": "support", "name": "Technical", "state": "active", "available": False, "unavailable_since": AT,
+    "why": "its index is being rebuilt",
+}  # fmt: skip
+HEALTH = {
+    "status": "ok",
+    "database": "ok",
+    "stamp_age_seconds": 0.412,
+    "models": {"support": "support-3"},
+    "problems": {},
+    "decisions": {"waiting": 3, "dropped": 0},
+}
+RUN = {
+    "id": 12, "pool": "support", "status": "queued", "phase": "", "step": 0, "total": 0, "metrics": {}, "error": "", "worker": "",
+    "workers_lost": 0, "config": {"total_steps": 5000}, "snapshot": 4, "promote": True, "model": None, "created_at": AT,
+    "started_at": None, "finished_at": None, "page": "/p/support/runs/12/",
+}  # fmt: skip
+SWEEP = {
+    "id": 3, "pool": "support", "method": "grid", "space": {"gamma": [0.9, 1.0]}, "snapshot": 4, "best": None,
+    "runs": [
+        {"id": 12, "status": "queued", "point": {"gamma": 0.9}, "validation_jaccard": None, "mean_of_seeds": None, "model": None}
+    ],
+    "created_at": AT, "page": "/p/support/sweeps/3/",
+}  # fmt: skip
+RULE = {
+    "id": 2, "pool": "support", "name": "nightly", "trigger": "nightly", "hour": 3, "labels": 100, "rest_hours": 12, "only_new": True,
+    "include_llm": False, "promote": False, "config": {"total_steps": 5000}, "active": True,
+    "waits_for": "If gold has changed by then", "next_at": "2026-03-02T03:00:00+00:00", "last_fired_at": None, "last_reason": "",
+    "problem": "", "page": "/p/support/rules/2/",
+}  # fmt: skip
+MODEL = {
+    "name": "support-3", "version": 3, "state": "active", "run": 12, "jaccard": 0.913, "f1": 0.949, "exact": 0.628,
+    "agents": [0, 1, 2],
+    "sha256": "9f2c…", "bytes": 482113, "pinned": False, "created_at": AT,
+}  # fmt: skip
+PROMOTION = {
+    "model": "support-3",
+    "previous": "support-2",
+    "kind": "promotion",
+    "reason": "better on sets of two",
+    "at": AT,
+}
+MODEL_STATE = {"model": "support-4", "state": "shadow"}
+CANARY = {
+    "model": "support-4", "against": "support-3", "share": 0.1, "passed": True, "override": "", "started_at": AT, "ended_at": None,
+}  # fmt: skip
+LIVE = {"model": "support-4", "state": "shadow", "shadow": {"count": 2000}, "canary": None}
+OUTCOME = {"decision_id": DECISION, "pool": "support", "new": True}
+LABEL = {
+    "id": 90, "source": "human", "author": "ana", "agents": [1], "asked": [0, 1, 2], "unsure": False, "reason": "", "at": AT,
+    "current": True,
+}  # fmt: skip
+ITEM = {
+    "query": 17, "text": "I was charged twice", "origin": "import", "agent": None, "asked": [0, 1, 2],
+    "choice": {"agents": [], "none": False, "unsure": False}, "base": 0, "version": 0, "state": "held",
+    "leased_until": "2026-03-01T10:05:00+00:00", "suggested": [1],
+    "suggestions": [{"source": "llm", "version": "gpt-x · prompt 2", "required": [1], "scores": {"1": 0.8}}], "labels": [],
+}  # fmt: skip
+TAKEN = {"item": ITEM, "today": 41, "left": 260}
+SUBMITTED = {"query": 17, "new": True, "undone": False, "label": LABEL, "today": 42, "left": 259}

@@ -1,0 +1,99 @@
+"""Django for the API alone: a middleware list of its own (API_MIDDLEWARE), no session, no CSRF, no cookies, only its addresses.
+
+An application is known by the key in its header, so none of what pages need means anything to it. The host's name and the secure
+connection are checked as for every page. Of what Django does for any request, what an API has no use for is left out: template
+responses' middleware, ATOMIC_REQUESTS, a log line for each request that was refused; and for a route, which asks the database
+nothing, the look at every database connection before and after.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any, cast
+
+from django.conf import settings
+from django.core.exceptions import DisallowedHost
+from django.core.handlers.exception import convert_exception_to_response
+from django.core.handlers.wsgi import WSGIHandler, get_script_name
+from django.core.signals import request_started
+from django.http import HttpRequest, HttpResponse
+from django.middleware.security import SecurityMiddleware
+from django.template.response import SimpleTemplateResponse
+from django.urls import ResolverMatch, set_script_prefix
+from django.urls.resolvers import RegexPattern, URLResolver
+from django.utils.module_loading import import_string
+
+from training_app.api.bodies import EVERY_ANSWER, written
+from training_app.api.errors import Refused, unknown_host
+
+#: Addresses whose views ask the database nothing.
+FROM_MEMORY = frozenset({"/api/route/", "/api/route/batch/"})
+
+
+class Door(SecurityMiddleware):
+    """The host has to be one of ALLOWED_HOSTS and the connection secure where it has to be; answers tell their length.
+
+    The headers that tell a browser what a page may do are left out: an answer of the API is no page.
+    """
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """The answer; an error where the host is not this site's, a redirect where the connection has to be secure."""
+        try:
+            request.get_host()
+        except DisallowedHost:
+            response = told(unknown_host(request.META.get("HTTP_HOST", "")))
+        else:
+            moved = self.process_request(request) if self.redirect else None
+            response = moved or cast(HttpResponse, self.get_response(request))
+        headers = response.headers
+        headers["Content-Length"] = str(len(response.content))
+        if self.sts_seconds:
+            domains = "; includeSubDomains" if self.sts_include_subdomains else ""
+            headers["Strict-Transport-Security"] = f"max-age={self.sts_seconds}{domains}"
+        return response
+
+
+def told(refused: Refused) -> HttpResponse:
+    """An error outside the views."""
+    return HttpResponse(
+        written(refused.body), status=refused.status_code, content_type="application/json", headers=dict(EVERY_ANSWER)
+    )
+
+
+class ApiHandler(WSGIHandler):
+    """Django's handler with API_MIDDLEWARE for its middleware and the API's addresses for its addresses."""
+
+    def load_middleware(self, is_async: bool = False) -> None:
+        """Put API_MIDDLEWARE around the views."""
+        handler = convert_exception_to_response(_view_answer)
+        for path in reversed(settings.API_MIDDLEWARE):
+            handler = convert_exception_to_response(import_string(path)(handler))
+        self._middleware_chain = handler
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:  # type: ignore[override]
+        """Answer one request; the answer to a HEAD has no body."""
+        set_script_prefix(get_script_name(environ))
+        from_memory = environ["PATH_INFO"] in FROM_MEMORY
+        if not from_memory:
+            request_started.send(sender=type(self), environ=environ)
+        request = self.request_class(environ)
+        response = cast(HttpResponse, self._middleware_chain(request))
+        start_response(f"{response.status_code} {response.reason_phrase}", list(response.items()))
+        content = [] if environ["REQUEST_METHOD"] == "HEAD" else [response.content]
+        if not from_memory:
+            response.close()  # tells that the request is finished, and so lets its database connection go
+        return content
+
+
+def _view_answer(request: HttpRequest) -> HttpResponse:
+    match = _resolved(request.path_info)
+    request.resolver_match = match
+    response = match.func(request, *match.args, **match.kwargs)
+    return response.render() if isinstance(response, SimpleTemplateResponse) else response
+
+
+@lru_cache(maxsize=256)
+def _resolved(path: str) -> ResolverMatch:
+    return ADDRESSES.resolve(path)
+
+
+ADDRESSES = URLResolver(RegexPattern(r"^/api/"), "training_app.api.urls")

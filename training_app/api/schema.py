@@ -1,0 +1,177 @@
+"""How an operation of the API is described: beside its view, in words, with an example and every error that it may answer with.
+
+drf-spectacular makes the OpenAPI document of it. A test fails where an operation lacks any of this.
+"""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+from django.urls import include, path
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
+
+from training_app.api.bodies import written
+from training_app.api.serializers.base import ErrorSerializer
+
+View = TypeVar("View", bound=Callable[..., Any])
+
+#: Every code that an error may have → its status, and what a message of it says.
+CODES: dict[str, tuple[int, str]] = {
+    "malformed": (400, "The body is not JSON: Expecting value: line 1 column 1 (char 0)."),
+    "missing": (400, "pool is missing, and this API key opens several."),
+    "invalid": (400, "pool must be a text, not a number."),
+    "blank": (400, "query is blank."),
+    "too_long": (400, "query has 20,001 characters; at most 20,000 are taken."),
+    "too_many": (400, "1001 queries in one call; at most 1000 are taken."),
+    "key_missing": (401, "This address needs an API key."),
+    "key_refused": (401, "This API key is unknown, revoked or expired."),
+    "scope_missing": (403, "This API key does not have the scope ops."),
+    "pool_refused": (403, "This API key does not open a pool 'sales'."),
+    "no_person": (403, "This API key labels as nobody."),
+    "person_refused": (403, "This API key labels as ana, who may not label."),
+    "not_found": (404, "There is no such thing in the pools that this API key opens."),
+    "not_taken": (404, "ana has not taken the query 17."),
+    "stale": (409, "Another window has saved this item since."),
+    "key_used": (409, "This key was used for another query."),
+    "gate_refused": (409, "support-4 is worse than the active model."),
+    "cannot_promote": (409, "support-4 answers already."),
+    "cannot_roll_back": (409, "There is no model to go back to."),
+    "cannot_launch": (409, "There is nothing to train on."),
+    "cannot_shadow": (409, "support-4 is no shadow."),
+    "cannot_canary": (409, "support-4 is not the canary of support."),
+    "cannot_pin": (409, "The artifact of support-1 is gone."),
+    "cannot_replay": (409, "The text of this decision was erased."),
+    "gone": (410, "This query was deleted meanwhile."),
+    "ended": (409, "The run has ended already."),
+    "length_missing": (411, "The request has no Content-Length."),
+    "too_large": (413, "The body is larger than 26,214,400 bytes."),
+    "not_json": (415, "The body is text/plain; it must be application/json."),
+    "too_many_requests": (429, "This API key may send 600 queries a minute to a process."),
+    "no_model": (503, "The pool support has no active model yet."),
+    "database_away": (503, "The database cannot be reached, and this process has not loaded a model yet."),
+    "overloaded": (503, "Too many calls are waiting here."),
+}
+OF_A_BODY = ("malformed", "missing", "invalid", "length_missing", "too_large", "not_json")
+OF_A_KEY = ("key_missing", "key_refused", "database_away", "overloaded")
+WORDS = {
+    400: "What was sent does not hold; `field` tells where",
+    401: "No key, or one that is unknown, revoked or expired",
+    403: "The key lacks the scope, or does not open that pool",
+    404: "There is no such thing in the pools that the key opens",
+    409: "It cannot be done as things stand",
+    410: "It was there, and is no more",
+    411: "The body has no length",
+    413: "The body is too large",
+    415: "The body is not JSON",
+    429: "The key has used up its minute; Retry-After tells when to come back",
+    503: "It cannot be answered just now",
+}
+PATHS: dict[str, tuple[Any, str, Any]] = {
+    "run_id": (OpenApiTypes.INT, "The run's id", 12),
+    "sweep_id": (OpenApiTypes.INT, "The sweep's id", 3),
+    "rule_id": (OpenApiTypes.INT, "The rule's id", 2),
+    "query_id": (OpenApiTypes.INT, "The query's id, as an item has it", 17),
+    "number": (OpenApiTypes.INT, "The agent's id in its pool", 2),
+    "name": (OpenApiTypes.STR, "The model's name", "support-3"),
+    "decision_id": (OpenApiTypes.UUID, "The id that an answer came with", "019a9f3e-5d0a-7c31-9f0e-4a1b6c2d8e7f"),
+}
+
+
+def operation(
+    name: str,
+    summary: str,
+    *,
+    of: str,
+    answers: Mapping[int, tuple[Any, str, Any]],
+    body: Any = None,
+    example: Any = None,
+    asked: Any = None,
+    parts: Sequence[str] = (),
+    errors: Sequence[str] = (),
+    public: bool = False,
+    any_pool: bool = True,
+) -> Callable[[View], View]:
+    """Describe a view's method. `of` is its chapter; `answers` are by status the serializer, what it is, and an example.
+
+    `body` and `asked` are the serializers of what comes in, `example` one of a body, `parts` the names of the address's parts,
+    `errors` the codes beyond those that every operation with a key, or with a body, may answer with.
+    """
+    codes = [*errors]
+    if body is not None:
+        codes += OF_A_BODY
+    if asked is not None:
+        codes.append("invalid")
+    if not public:
+        codes += [*OF_A_KEY, "scope_missing"]
+        codes += ["pool_refused", "missing", "invalid"] if any_pool else []
+    responses: dict[Any, Any] = {
+        status: OpenApiResponse(
+            serializer, words, [OpenApiExample(words, shown, response_only=True, status_codes=[str(status)])]
+        )
+        for status, (serializer, words, shown) in answers.items()
+    }
+    for status in sorted({CODES[code][0] for code in codes}):
+        if status not in responses:
+            responses[status] = _error(status, [code for code in CODES if code in codes and CODES[code][0] == status])
+    parameters: list[Any] = [
+        OpenApiParameter(part, PATHS[part][0], OpenApiParameter.PATH, description=f"{PATHS[part][1]}.",
+                         examples=[OpenApiExample(PATHS[part][1], PATHS[part][2])])
+        for part in parts
+    ]  # fmt: skip
+    if asked is not None:
+        parameters.append(asked)
+    return extend_schema(
+        operation_id=name,
+        summary=summary,
+        tags=[of],
+        parameters=parameters,
+        request={"application/json": body} if body is not None else None,
+        responses=responses,
+        auth=[] if public else None,
+        examples=[] if body is None else [OpenApiExample(summary, example, request_only=True)],
+    )
+
+
+class KeyScheme(OpenApiAuthenticationExtension):
+    """How the description says that a key is needed."""
+
+    target_class = "training_app.api.keys.KeyAuthentication"
+    name = "key"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        """A bearer's key."""
+        words = "An API key, as Settings or manage.py create_api_key makes them."
+        return {"type": "http", "scheme": "bearer", "description": words}
+
+
+def with_slash(endpoints: list[tuple[str, str, str, Any]], **_more: Any) -> list[tuple[str, str, str, Any]]:
+    """The addresses that the description has: each once, with its last slash."""
+    return [endpoint for endpoint in endpoints if endpoint[0].endswith("/")]
+
+
+def document() -> bytes:
+    """The OpenAPI document as JSON in UTF-8; generating it is one thread's work, as drf-spectacular takes no two at once."""
+    with _generating:
+        return _document()
+
+
+_generating = threading.Lock()
+
+
+@cache
+def _document() -> bytes:
+    from drf_spectacular.generators import SchemaGenerator  # few processes are ever asked for it
+
+    patterns = [path("api/", include("training_app.api.urls"))]
+    return written(SchemaGenerator(patterns=patterns).get_schema(request=None, public=True))
+
+
+def _error(status: int, codes: Sequence[str]) -> OpenApiResponse:
+    examples = [
+        OpenApiExample(code, {"error": {"code": code, "message": CODES[code][1]}}, response_only=True, status_codes=[str(status)])
+        for code in codes
+    ]  # fmt: skip
+    return OpenApiResponse(ErrorSerializer, f"{WORDS[status]}: {', '.join(f'`{code}`' for code in codes)}.", examples)

@@ -1,0 +1,47 @@
+"""What every serializer of the API is made of."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from training_app.api.fields import PoolSlug
+
+
+class Body(serializers.Serializer[Any]):
+    """What comes in as a JSON object. The first field that does not hold is refused by its name; unknown ones are ignored."""
+
+
+class Asked(serializers.Serializer[Any]):
+    """What stands behind an address's question mark."""
+
+    in_address = True
+
+
+class OfPool(Body):
+    """A body that may name its pool."""
+
+    pool = PoolSlug()
+
+
+class ErrorDetail(serializers.Serializer[Any]):
+    """What went wrong."""
+
+    code = serializers.CharField(help_text="A word for programs; it never changes.")
+    message = serializers.CharField(help_text="What was wrong, in a sentence.")
+    field = serializers.CharField(required=False, help_text="Where in the request.")
+    hint = serializers.CharField(required=False, help_text="What to do.")
+    index = serializers.IntegerField(required=False, help_text="Which query of a batch, from 0.")
+    choices = serializers.ListField(
+        child=serializers.CharField(), required=False, help_text="The pools, where one has to be named."
+    )
+    findings = serializers.ListField(
+        child=serializers.DictField(), required=False, help_text="What the gate found, in order."
+    )
+    mine = serializers.DictField(required=False, help_text="The choice that was sent.")
+    theirs = serializers.DictField(required=False, help_text="What stands in its place.")
+
+
+class ErrorSerializer(serializers.Serializer[Any]):
+    """Every error has this form."""
+
+    error = ErrorDetail()

@@ -1,0 +1,167 @@
+"""Models, their promotion, shadows and canaries, and the outcomes of what they answered."""
+
+import uuid
+from typing import Any
+
+from rest_framework import serializers
+
+from training_app.api import asking
+from training_app.api.errors import Refused
+from training_app.api.fields import Flag, Ids, Moment, Number, Text
+from training_app.api.serializers.base import Body, OfPool
+from training_app.models import Canary, Promotion, RouterModel
+from training_app.versions import scorecards
+
+WHY = "Why; it is kept."
+
+
+class ModelSerializer(serializers.Serializer[RouterModel]):
+    """A model; the figures are those of the test queries, null where it has none."""
+
+    name = serializers.CharField()
+    version = serializers.IntegerField()
+    state = serializers.ChoiceField(RouterModel.State.choices)
+    run = serializers.IntegerField(
+        source="run_id", allow_null=True, help_text="The run that made it, null for an import."
+    )
+    jaccard = serializers.SerializerMethodField()
+    f1 = serializers.SerializerMethodField()
+    exact = serializers.SerializerMethodField()
+    agents = serializers.SerializerMethodField(help_text="Ids of the agents that it knows.")
+    sha256 = serializers.CharField(source="artifact_digest")
+    bytes = serializers.IntegerField(source="artifact_bytes")
+    pinned = serializers.BooleanField(help_text="Its artifact is never pruned.")
+    created_at = Moment()
+
+    def get_jaccard(self, model: RouterModel) -> float | None:
+        """Mean over the test queries."""
+        return scorecards.figure_of(model, "jaccard")
+
+    def get_f1(self, model: RouterModel) -> float | None:
+        """Mean over the test queries."""
+        return scorecards.figure_of(model, "f1")
+
+    def get_exact(self, model: RouterModel) -> float | None:
+        """Share of the test queries."""
+        return scorecards.figure_of(model, "exact")
+
+    def get_agents(self, model: RouterModel) -> list[int]:
+        """By id."""
+        return [agent["id"] for agent in model.roster]
+
+
+class ModelsSerializer(serializers.Serializer[Any]):
+    """Models, newest first."""
+
+    pool = serializers.CharField()
+    models = ModelSerializer(many=True)
+
+
+class PromoteRequest(Body):
+    """Why a model is promoted."""
+
+    reason = Text(400, required=False, default="", help_text=WHY)
+    override = Text(400, required=False, default="", help_text="Why it answers although the gate refuses; it is kept.")
+
+
+class RollBackRequest(OfPool):
+    """Which pool goes back, and why."""
+
+    reason = Text(400, required=False, default="", help_text=WHY)
+
+
+class PromotionSerializer(serializers.Serializer[Promotion]):
+    """A change of the active model."""
+
+    model = serializers.CharField(source="model.name", help_text="The model that answers now.")
+    previous = serializers.SerializerMethodField()
+    kind = serializers.ChoiceField(Promotion.Kind.choices)
+    reason = serializers.CharField()
+    at = Moment()
+
+    def get_previous(self, promotion: Promotion) -> str | None:
+        """The model before."""
+        return promotion.previous.name if promotion.previous else None
+
+
+# --- Live -----------------------------------------------------------------------------------------------------------
+
+
+class ModelStateSerializer(serializers.Serializer[RouterModel]):
+    """What a model does."""
+
+    model = serializers.CharField(source="name")
+    state = serializers.ChoiceField(RouterModel.State.choices)
+
+
+class CanaryRequest(PromoteRequest):
+    """How much of the traffic."""
+
+    share = Number("be a number above 0 and at most 0.5", help_text="Above 0 and at most 0.5.")
+
+
+class CanarySerializer(serializers.Serializer[Canary]):
+    """A canary."""
+
+    model = serializers.CharField(source="model.name")
+    against = serializers.CharField(source="against.name", help_text="The model that answers the rest.")
+    share = serializers.FloatField()
+    passed = serializers.BooleanField(help_text="Whether it passed the gate.")
+    override = serializers.CharField(help_text="Why it answers although it did not.")
+    started_at = Moment()
+    ended_at = Moment(allow_null=True)
+
+
+class LiveSerializer(serializers.Serializer[Any]):
+    """How a model compares on live decisions."""
+
+    model = serializers.CharField()
+    state = serializers.ChoiceField(RouterModel.State.choices)
+    shadow = serializers.DictField(
+        allow_null=True, help_text="Counts, means and 95 % intervals; null where it is none."
+    )
+    canary = serializers.DictField(
+        allow_null=True, help_text="The same, with a verdict in words; null where it is none."
+    )
+
+
+# --- Outcomes -------------------------------------------------------------------------------------------------------
+
+
+class OutcomeRequest(OfPool):
+    """What became of a decision."""
+
+    decision_id = serializers.UUIDField(help_text="The id that an answer came with.")
+    success = Flag(help_text="Whether it went well.")
+    agents_used = Ids(
+        1000,
+        "be a list of agents' ids",
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="Which agents did the work.",
+    )
+    rating = Number(required=False, allow_null=True, default=None, help_text="Any number of your own.")
+    comment = serializers.CharField(required=False, allow_null=True, allow_blank=True, default="")
+
+    def run_validation(self, data: Any = serializers.empty) -> Any:
+        """The report; an id is checked in its own words, as it may be of a decision that nobody has written yet."""
+        value = data.get("decision_id")
+        try:
+            decision = uuid.UUID(value)
+        except (ValueError, TypeError, AttributeError):
+            code = "missing" if value is None else "invalid"
+            raise Refused(
+                400, code, "decision_id must be the id that an answer came with.", field="decision_id"
+            ) from None
+        comment = data.get("comment")
+        checked = super().run_validation(data | {"decision_id": str(decision), "comment": ""})
+        return checked | {"comment": asking.check_text(comment, "comment") if comment else ""}
+
+
+class OutcomeSerializer(serializers.Serializer[Any]):
+    """Which report counts now."""
+
+    decision_id = serializers.UUIDField()
+    pool = serializers.CharField()
+    new = serializers.BooleanField(help_text="Whether it is the first report of this decision.")

@@ -1,0 +1,192 @@
+"""What is asked of the routing addresses, and what they answer."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from training_app.api import asking
+from training_app.api.fields import Flag, Rounded
+from training_app.api.serializers.base import OfPool
+
+STICKY = "Names a user or a conversation: the same key meets the same side of a canary. Without one the text decides."
+
+
+class RouteRequest(OfPool):
+    """One query. `asking` holds the checks, which the fast lane has too; the fields describe them."""
+
+    query = serializers.CharField(help_text="The text to route, not blank; at most MAX_QUERY_CHARACTERS (20,000).")
+    explain = Flag(required=False, default=False, help_text="Whether the answer tells what led to it.")
+    sticky_key = serializers.CharField(required=False, allow_null=True, min_length=1, max_length=200, help_text=STICKY)
+
+    def run_validation(self, data: Any = serializers.empty) -> Any:
+        """What is asked; raises Refused and NoModel."""
+        return asking.one(data, self.context["view"].access)
+
+
+class BatchRequest(OfPool):
+    """Many queries of one pool."""
+
+    queries = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Texts to route, at most MAX_BATCH_QUERIES (1,000), each as in one route.",
+    )
+    sticky_key = serializers.CharField(required=False, allow_null=True, min_length=1, max_length=200, help_text=STICKY)
+
+    def run_validation(self, data: Any = serializers.empty) -> Any:
+        """What is asked; raises Refused and NoModel."""
+        return asking.many(data, self.context["view"].access)
+
+
+class StepSerializer(serializers.Serializer[Any]):
+    """One choice of a walk."""
+
+    q = serializers.DictField(
+        child=serializers.FloatField(allow_null=True),
+        help_text="Action value of the agent of that id; masked ones may be left out, null is one that is not allowed.",
+    )
+    stop = serializers.FloatField(
+        allow_null=True, help_text="Action value of stopping here; null where it was not allowed."
+    )
+    masked = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Ids that could not be chosen at this step."
+    )
+    chosen = serializers.IntegerField(allow_null=True, help_text="The id that was chosen, null for stopping.")
+
+
+@extend_schema_field({"type": "array", "items": {"type": "array", "items": {"type": ["string", "number"]}}})
+class Weighed(serializers.ListField):
+    """Parts of a text, each with its weight."""
+
+
+class ExplanationSerializer(serializers.Serializer[Any]):
+    """What led to a route."""
+
+    steps = StepSerializer(many=True)
+    features = serializers.DictField(
+        child=Weighed(), help_text="By agent id, the parts of the text that moved its score most, each with its weight."
+    )
+
+
+class AnswerSerializer(serializers.Serializer[Any]):
+    """The set of agents that one query needs."""
+
+    agents = serializers.ListField(
+        child=serializers.IntegerField(),
+        help_text="Ids of the agents that the query needs, in the order they were chosen. Empty: none of them.",
+    )
+    agent_names = serializers.ListField(child=serializers.CharField(), help_text="Their names, in the same order.")
+    abstained = serializers.BooleanField(help_text="The router does not know; agents is its best guess all the same.")
+    confidence = serializers.FloatField(
+        min_value=0, max_value=1, help_text="Calibrated probability that the whole set is right."
+    )
+    steps = serializers.IntegerField(min_value=0, help_text="Choices that the policy made.")
+    scores = serializers.DictField(
+        child=serializers.FloatField(min_value=0, max_value=1),
+        help_text="Calibrated probability that the agent of that id is needed.",
+    )
+    stop_reason = serializers.ChoiceField(
+        ["stop", "none", "max_agents", "abstained"], help_text="Why the choices ended."
+    )
+    model = serializers.CharField(help_text="The version that answered.")
+    decision_id = serializers.UUIDField(help_text="Names this answer under Decisions and when its outcome is reported.")
+    not_covered = serializers.ListField(
+        child=serializers.IntegerField(),
+        help_text="Ids of active agents that the model has not learnt yet and cannot choose.",
+    )
+    explanation = ExplanationSerializer(required=False, help_text="Only with explain true.")
+    canary = serializers.BooleanField(required=False, help_text="Only where a canary answered.")
+    explored = serializers.BooleanField(
+        required=False, help_text="Only where one agent was added or left out at random."
+    )
+    cold = serializers.BooleanField(
+        required=False,
+        help_text="Only where the pool routes to agents that the model has not learnt: whether the set holds one.",
+    )
+    cold_scores = serializers.DictField(
+        child=serializers.FloatField(min_value=0, max_value=1),
+        required=False,
+        help_text="Beside cold, the likeness of the query to the description of the agent of that id; no probability.",
+    )
+
+
+class BatchSerializer(serializers.Serializer[Any]):
+    """The answers to many queries."""
+
+    model = serializers.CharField(help_text="The pool's active model.")
+    results = AnswerSerializer(many=True, help_text="In the queries' order.")
+    not_covered = serializers.ListField(child=serializers.IntegerField())
+
+
+# --- Decisions ------------------------------------------------------------------------------------------------------
+
+
+class ReplayedSerializer(serializers.Serializer[Any]):
+    """An answer, as it was kept or as it comes out now."""
+
+    agents = serializers.ListField(child=serializers.IntegerField())
+    scores = serializers.SerializerMethodField()
+    confidence = serializers.SerializerMethodField()
+    steps = serializers.IntegerField()
+    stop_reason = serializers.CharField()
+    abstained = serializers.BooleanField()
+
+    def get_scores(self, answer: Any) -> dict[str, float]:
+        """By agent id."""
+        return {str(agent): round(score, 4) for agent, score in answer.scores.items()}
+
+    def get_confidence(self, answer: Any) -> float:
+        """That the whole set is right."""
+        return round(answer.confidence, 4)
+
+
+class NearSerializer(serializers.Serializer[Any]):
+    """A labeled query that is like the decision's."""
+
+    query = serializers.IntegerField()
+    text = serializers.CharField()
+    agents = serializers.SerializerMethodField()
+    likeness = serializers.SerializerMethodField()
+
+    def get_agents(self, near: Any) -> list[int]:
+        """Its required set."""
+        return [agent.number for agent in near.agents]
+
+    def get_likeness(self, near: Any) -> float:
+        """From 0 to 1."""
+        return round(near.likeness, 4)
+
+
+class ReplaySerializer(serializers.Serializer[Any]):
+    """A kept decision and the same again."""
+
+    decision_id = serializers.UUIDField(source="decision.pk")
+    pool = serializers.CharField(source="decision.pool.slug")
+    model = serializers.CharField(source="decision.model.name")
+    at = serializers.SerializerMethodField()
+    text = serializers.CharField(source="decision.text")
+    kept = ReplayedSerializer(source="decision")
+    replayed = ReplayedSerializer(source="replay.route")
+    identical = serializers.BooleanField(source="replay.identical")
+    cold_computed_again = serializers.BooleanField(
+        source="replay.cold_again",
+        allow_null=True,
+        help_text="Null where no agent was routed cold; false where the kept likenesses were taken, as descriptions have changed.",
+    )
+    propensity = Rounded(
+        source="decision.propensity",
+        allow_null=True,
+        help_text="How likely this very set was, where the pool explored.",
+    )
+    detail = serializers.DictField(
+        source="decision.detail",
+        allow_null=True,
+        help_text="What else made the set: a canary, an explored agent, cold agents.",
+    )
+    explanation = ExplanationSerializer()
+    nearest = NearSerializer(many=True, help_text="The labeled queries most like it.")
+
+    @extend_schema_field({"type": "string", "format": "date-time"})
+    def get_at(self, found: Any) -> str:
+        """When it was answered."""
+        return str(found["decision"].at.isoformat())

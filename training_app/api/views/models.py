@@ -1,0 +1,244 @@
+"""Models: listed, promoted, rolled back, pinned; as shadows and canaries."""
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from training_app.api import examples
+from training_app.api.errors import Refused
+from training_app.api.schema import operation
+from training_app.api.serializers import models as shapes
+from training_app.api.serializers.runs import PageAsked
+from training_app.api.views.runs import ListView, OpsView
+from training_app.models import RouterModel
+from training_app.rollout import live_figures, trials
+from training_app.versions import gate, keeping, registry, scorecards
+
+OF = "Models"
+OF_A_MODEL = ("not_found",)
+
+
+class ModelsView(ListView):
+    """A pool's models."""
+
+    @operation(
+        "models", "The pool's models, newest first", of=OF, asked=PageAsked,
+        answers={200: (shapes.ModelsSerializer, "The models", {"pool": "support", "models": [examples.MODEL]})},
+    )  # fmt: skip
+    def get(self, request: Request) -> Response:
+        """The models of a pool with their test figures. At most a hundred at a time; the header Link leads on."""
+        self.chosen = self.asked(PageAsked)
+        pool = self.pool(self.chosen["pool"])
+        rows = scorecards.with_headlines(self.part(registry.models(pool).select_related("learnt")))
+        return self.listed(shapes.ModelsSerializer({"pool": pool.slug, "models": rows}).data)
+
+
+class ModelView(OpsView):
+    """One model."""
+
+    def model(self, name: str) -> RouterModel:
+        """The model of that name; refused where the key does not open its pool as where there is none."""
+        try:
+            model = registry.find(name)
+        except registry.RegistryError:
+            model = None
+        if model is None or model.pool.slug not in self.access.caller.pools:
+            raise Refused(404, "not_found", f"There is no model {name[:80]} in the pools that this API key opens.")
+        return model
+
+
+class PromoteView(ModelView):
+    """Promoting."""
+
+    @operation(
+        "promote", "Make a model answer, if it passes the gate", of=OF, body=shapes.PromoteRequest, parts=("name",), any_pool=False,
+        example={"reason": "better on sets of two"},
+        answers={200: (shapes.PromotionSerializer, "It answers within two seconds", examples.PROMOTION)},
+        errors=(*OF_A_MODEL, "too_long", "gate_refused", "cannot_promote"),
+    )  # fmt: skip
+    def post(self, request: Request, name: str) -> Response:
+        """Make the model answer, if it passes the gate or `override` says why it does all the same. A refusal lists the findings."""
+        told = self.body(shapes.PromoteRequest)
+        model = self.model(name)
+        try:
+            promotion = gate.promote(
+                model, actor=None, actor_name=self.access.name, reason=told["reason"], override=told["override"]
+            )
+        except gate.GateRefused as refused:
+            raise _refused(refused, "promote it") from None
+        except registry.RegistryError as error:
+            raise Refused(409, "cannot_promote", str(error)) from None
+        return Response(shapes.PromotionSerializer(promotion).data)
+
+
+class PinView(ModelView):
+    """Keeping an artifact."""
+
+    pinned = True
+
+    @operation(
+        "pin", "Keep a model's artifact whatever comes", of=OF, parts=("name",), any_pool=False,
+        answers={200: (shapes.ModelSerializer, "The model", examples.MODEL | {"pinned": True})},
+        errors=(*OF_A_MODEL, "cannot_pin"),
+    )  # fmt: skip
+    def post(self, request: Request, name: str) -> Response:
+        """Keep the model's artifact, however old it grows. No body is needed."""
+        return self._pin(name)
+
+    def _pin(self, name: str) -> Response:
+        model = self.model(name)
+        try:
+            keeping.pin(model, self.pinned, actor=None, actor_name=self.access.name)
+        except registry.RegistryError as error:
+            raise Refused(409, "cannot_pin", str(error)) from None
+        return Response(shapes.ModelSerializer(scorecards.with_headlines([model])[0]).data)
+
+
+class UnpinView(PinView):
+    """Letting an artifact go."""
+
+    pinned = False
+
+    @operation(
+        "unpin", "Let a model's artifact grow old like others", of=OF, parts=("name",), any_pool=False,
+        answers={200: (shapes.ModelSerializer, "The model", examples.MODEL)}, errors=(*OF_A_MODEL, "cannot_pin"),
+    )  # fmt: skip
+    def post(self, request: Request, name: str) -> Response:
+        """Let the model's artifact be pruned in its time. No body is needed."""
+        return self._pin(name)
+
+
+class RollBackView(OpsView):
+    """Going back."""
+
+    @operation(
+        "rollback", "Go back to the model that was active before", of=OF, body=shapes.RollBackRequest,
+        example={"pool": "support", "reason": "it is slower"},
+        answers={200: (shapes.PromotionSerializer, "The earlier model answers within two seconds",
+                       examples.PROMOTION | {"kind": "rollback"})},
+        errors=("cannot_roll_back", "too_long"),
+    )  # fmt: skip
+    def post(self, request: Request) -> Response:
+        """Go back to the model that was active before; again, one further."""
+        told = self.body(shapes.RollBackRequest)
+        pool = self.pool(told["pool"])
+        try:
+            promotion = registry.rollback(pool, actor=None, actor_name=self.access.name, reason=told["reason"])
+        except registry.RegistryError as error:
+            raise Refused(409, "cannot_roll_back", str(error)) from None
+        return Response(shapes.PromotionSerializer(promotion).data)
+
+
+# --- On live traffic ------------------------------------------------------------------------------------------------
+
+
+class StartShadowView(ModelView):
+    """A shadow begins."""
+
+    @operation(
+        "startShadow", "Let a model score live texts and answer nothing", of=OF, parts=("name",), any_pool=False,
+        answers={200: (shapes.ModelStateSerializer, "The model's state", examples.MODEL_STATE)},
+        errors=(*OF_A_MODEL, "cannot_shadow"),
+    )  # fmt: skip
+    def post(self, request: Request, name: str) -> Response:
+        """Let the model score live texts beside the active one, in the background. No body is needed."""
+        return self._shadow(name, trials.start_shadow)
+
+    def _shadow(self, name: str, change: object) -> Response:
+        model = self.model(name)
+        try:
+            change(model, actor=None, actor_name=self.access.name)  # type: ignore[operator]
+        except registry.RegistryError as error:
+            raise Refused(409, "cannot_shadow", str(error)) from None
+        return Response(shapes.ModelStateSerializer(model).data)
+
+
+class StopShadowView(StartShadowView):
+    """A shadow ends."""
+
+    @operation(
+        "stopShadow", "Let it score no more", of=OF, parts=("name",), any_pool=False,
+        answers={200: (shapes.ModelStateSerializer, "The model's state", examples.MODEL_STATE | {"state": "candidate"})},
+        errors=(*OF_A_MODEL, "cannot_shadow"),
+    )  # fmt: skip
+    def post(self, request: Request, name: str) -> Response:
+        """Let it score no more; what it scored is kept. No body is needed."""
+        return self._shadow(name, trials.stop_shadow)
+
+
+class StartCanaryView(ModelView):
+    """A canary begins."""
+
+    @operation(
+        "startCanary", "Let a model answer a share of the traffic, if it passes the gate", of=OF, body=shapes.CanaryRequest,
+        parts=("name",), any_pool=False, example={"share": 0.1},
+        answers={200: (shapes.CanarySerializer, "The canary", examples.CANARY)},
+        errors=(*OF_A_MODEL, "too_long", "gate_refused", "cannot_canary"),
+    )  # fmt: skip
+    def post(self, request: Request, name: str) -> Response:
+        """Let the model answer a share of the traffic, through the gate or with `override`; sent again, the share changes."""
+        told = self.body(shapes.CanaryRequest)
+        model = self.model(name)
+        try:
+            canary = trials.start_canary(
+                model,
+                told["share"],
+                actor=None,
+                actor_name=self.access.name,
+                reason=told["reason"],
+                override=told["override"],
+            )
+        except gate.GateRefused as refused:
+            raise _refused(refused, "let it answer a share") from None
+        except registry.RegistryError as error:
+            raise Refused(409, "cannot_canary", str(error)) from None
+        return Response(shapes.CanarySerializer(canary).data)
+
+
+class StopCanaryView(ModelView):
+    """A canary ends."""
+
+    @operation(
+        "stopCanary", "Let the active model answer everything again", of=OF, parts=("name",), any_pool=False,
+        answers={200: (shapes.CanarySerializer, "The canary that ended", examples.CANARY | {"ended_at": examples.AT})},
+        errors=(*OF_A_MODEL, "cannot_canary"),
+    )  # fmt: skip
+    def post(self, request: Request, name: str) -> Response:
+        """Let the active model answer everything again. No body is needed."""
+        model = self.model(name)
+        canary = trials.canary_of(model.pool)
+        if canary is None or canary.model_id != model.pk:
+            raise Refused(409, "cannot_canary", f"{model.name} is not the canary of {model.pool.slug}.")
+        ended = trials.stop_canary(model.pool, actor=None, actor_name=self.access.name)
+        return Response(shapes.CanarySerializer(ended).data)
+
+
+class LiveView(ModelView):
+    """How a trial goes."""
+
+    @operation(
+        "live", "How a shadow or a canary compares with the active model on live decisions", of=OF, parts=("name",), any_pool=False,
+        answers={200: (shapes.LiveSerializer, "The figures, with intervals", examples.LIVE)}, errors=OF_A_MODEL,
+    )  # fmt: skip
+    def get(self, request: Request, name: str) -> Response:
+        """Counts, means and 95 % intervals as a shadow and as a canary; null where it is neither."""
+        model = self.model(name)
+        canary = trials.canary_of(model.pool)
+        shadow = model.state == RouterModel.State.SHADOW
+        told = {
+            "model": model.name,
+            "state": model.state,
+            "shadow": live_figures.shadow_json(model) if shadow else None,
+            "canary": live_figures.canary_json(canary) if canary and canary.model_id == model.pk else None,
+        }
+        return Response(shapes.LiveSerializer(told).data)
+
+
+def _refused(refused: gate.GateRefused, instead: str) -> Refused:
+    found = [{"check": one.check, "passed": one.passed, "text": one.text} for one in refused.verdict.findings]
+    return Refused(
+        409,
+        "gate_refused",
+        str(refused),
+        hint=f"Send override with a reason to {instead} all the same.",
+        findings=found,
+    )

@@ -1,0 +1,171 @@
+"""Routing, what became of it, and the same again."""
+
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpResponse
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from training_app.answering import explanations, nearest, replays, serving
+from training_app.api import asking, examples
+from training_app.api.asking import Asked
+from training_app.api.bodies import written
+from training_app.api.errors import Refused
+from training_app.api.keys import KeyThrottle
+from training_app.api.schema import operation
+from training_app.api.serializers.models import OutcomeRequest, OutcomeSerializer
+from training_app.api.serializers.routing import (
+    AnswerSerializer,
+    BatchRequest,
+    BatchSerializer,
+    ReplaySerializer,
+    RouteRequest,
+)
+from training_app.api.views.base import ApiView
+from training_app.engine.routing.router import ArtifactError
+from training_app.models import Decision, packed
+from training_app.rollout import outcomes
+from training_app.versions import registry
+
+OF = "Routing"
+OF_A_ROUTE = ("blank", "too_long", "no_model", "too_many_requests")
+
+
+def answered(value: dict[str, Any]) -> HttpResponse:
+    """The answer in its bytes at once: what a Response waits for before it is rendered, nobody here would change."""
+    return HttpResponse(written(value), content_type="application/json")
+
+
+class RoutingView(ApiView):
+    """Answers queries, within what the key may send a minute."""
+
+    scope = "route"
+    throttle_classes = [KeyThrottle]
+    asks: Asked
+
+    def taken(self, serializer: Any) -> Asked:
+        """What is asked, once it holds and the key may send it. Raises Refused and NoModel."""
+        # What it costs is known only now, so the throttle comes after the checks; a request that does not hold costs nothing.
+        self.asks = self.body(serializer)  # type: ignore[assignment]
+        self.check_throttles(self.request)
+        return self.asks
+
+
+class RouteView(RoutingView):
+    """One query."""
+
+    @operation(
+        "route", "The set of agents that one query needs", of=OF, body=RouteRequest,
+        example={"query": "I was charged twice and cannot log in", "pool": "support"},
+        answers={200: (AnswerSerializer, "The answer", examples.ANSWER)}, errors=OF_A_ROUTE,
+    )  # fmt: skip
+    def post(self, request: Request) -> HttpResponse:
+        """The agents that the query needs, with what the router thinks of each, in about a millisecond and without an LLM. The
+        answer is kept as a decision under its id."""
+        return answered(asking.answer_one(self.taken(RouteRequest), self.access))
+
+
+class BatchView(RoutingView):
+    """Many queries."""
+
+    @operation(
+        "routeBatch", "Many queries of one pool at once", of=OF, body=BatchRequest,
+        example={"queries": ["I was charged twice", "Where is my parcel?"], "pool": "support"},
+        answers={200: (BatchSerializer, "An answer for each, in the queries' order", examples.BATCH)},
+        errors=(*OF_A_ROUTE, "too_many"),
+    )  # fmt: skip
+    def post(self, request: Request) -> HttpResponse:
+        """The same as one query each, together. If one query is bad, none is routed and the error names it."""
+        return answered(asking.answer_many(self.taken(BatchRequest), self.access))
+
+
+class OutcomeView(ApiView):
+    """What became of a decision."""
+
+    scope = "route"
+
+    @operation(
+        "outcome", "What became of a decision", of=OF, body=OutcomeRequest,
+        example={"decision_id": examples.DECISION, "success": False, "agents_used": [0], "comment": "billing was enough"},
+        answers={
+            201: (OutcomeSerializer, "It is the decision's first", examples.OUTCOME),
+            200: (OutcomeSerializer, "It replaced an earlier report", examples.OUTCOME | {"new": False}),
+        },
+        errors=("not_found", "blank", "too_long", "too_many"),
+    )  # fmt: skip
+    def post(self, request: Request) -> Response:
+        """Report how an answer worked out. It may come before the decision is written; a second report replaces the first. `pool`
+        may be left out where the key opens one pool, or the decision is written."""
+        told = self.body(OutcomeRequest)
+        pool = self.pool(self._pool_of(told))
+        used = told["agents_used"]
+        if strange := set(used or ()) - set(pool.agents.values_list("number", flat=True)):
+            words = f"agents_used names {min(strange)}, which is no agent of {pool.slug}."
+            raise Refused(400, "invalid", words, field="agents_used")
+        report = outcomes.Report(
+            decision=told["decision_id"], success=told["success"], agents_used=None if used is None else sorted(set(used)),
+            rating=told["rating"], comment=told["comment"],
+        )  # fmt: skip
+        try:
+            outcome, new = outcomes.record(pool, self.access.caller.pk, report)
+        except outcomes.OtherPool:
+            raise Refused(
+                404,
+                "not_found",
+                f"There is no decision {report.decision} in the pool {pool.slug}.",
+                field="decision_id",
+            ) from None
+        shown = {"decision_id": outcome.decision_id, "pool": pool.slug, "new": new}
+        return Response(OutcomeSerializer(shown).data, status=201 if new else 200)
+
+    def _pool_of(self, told: dict[str, Any]) -> str | None:
+        """The pool that is named, or that of the decision where it is written already."""
+        pools = self.access.caller.pools
+        if told["pool"] is not None or len(pools) == 1:
+            return told["pool"]
+        packed.bring(told["decision_id"])
+        known = Decision.objects.filter(pk=told["decision_id"], pool__slug__in=pools)
+        return known.values_list("pool__slug", flat=True).first()
+
+
+class ReplayView(ApiView):
+    """A decision again."""
+
+    scope = "ops"
+
+    @operation(
+        "replay", "A kept decision, routed again on the version that made it", of=OF, parts=("decision_id",), any_pool=False,
+        answers={200: (ReplaySerializer, "Both answers, and whether they are identical", examples.REPLAY)},
+        errors=("not_found", "cannot_replay"),
+    )  # fmt: skip
+    def get(self, request: Request, decision_id: UUID) -> Response:
+        """The decision as it was kept, what the same model version answers now, and why. It is there a second after the answer, for
+        DECISION_DAYS days, where DECISION_SHARE kept it."""
+        kept = self._decision(decision_id)
+        if not kept.text:
+            raise Refused(409, "cannot_replay", "The text of this decision was erased.")
+        loaded = serving.current(kept.pool.slug)
+        cold = loaded.live.cold if loaded is not None and loaded.live is not None else None
+        try:
+            replay = replays.replay(kept, serving.router_of(kept.model), cold)
+        except (registry.RegistryError, ArtifactError) as error:
+            raise Refused(409, "cannot_replay", str(error)) from None
+        told = {
+            "decision": kept,
+            "replay": replay,
+            "explanation": explanations.as_json(replay.explanation),
+            "nearest": nearest.to(kept.pool, kept.text),
+        }
+        return Response(ReplaySerializer(told).data)
+
+    def _decision(self, decision_id: UUID) -> Decision:
+        known = Decision.objects.select_related("pool", "model__pool").filter(pool__slug__in=self.access.caller.pools)
+        packed.bring(decision_id)
+        decision = known.filter(pk=decision_id).first()
+        if decision is None:
+            raise Refused(
+                404, "not_found", f"There is no decision {decision_id} in the pools that this API key opens.",
+                hint="It is there a second after the answer, for DECISION_DAYS days, where DECISION_SHARE kept it.",
+            )  # fmt: skip
+        return decision

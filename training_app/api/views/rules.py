@@ -1,0 +1,120 @@
+"""Launch rules: list, make, read, change, delete."""
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from training_app.api import examples
+from training_app.api.errors import Refused
+from training_app.api.schema import operation
+from training_app.api.serializers import runs as shapes
+from training_app.api.views.runs import ListView, OpsView, bad_config
+from training_app.engine.config import Config, ConfigError
+from training_app.models import LaunchRule
+from training_app.training import rules
+
+OF = "Launch rules"
+#: What a body may say of a rule beside `config` and `active`, in the model's own words.
+FIELDS = ("name", "trigger", "hour", "labels", "rest_hours", "only_new", "include_llm", "promote")
+MADE = {"pool": "support", "name": "nightly", "trigger": "nightly", "hour": 3, "config": {"total_steps": 5000}}
+
+
+class RulesView(ListView):
+    """A pool's rules."""
+
+    @operation(
+        "rules", "The pool's launch rules by name", of=OF, asked=shapes.PageAsked,
+        answers={200: (shapes.RulesSerializer, "The rules, each with what it waits for",
+                   {"pool": "support", "rules": [examples.RULE]})},
+    )  # fmt: skip
+    def get(self, request: Request) -> Response:
+        """The rules of a pool, each with what it waits for. At most a hundred at a time; the header Link leads on."""
+        self.chosen = self.asked(shapes.PageAsked)
+        pool = self.pool(self.chosen["pool"])
+        rows = self.part(LaunchRule.objects.filter(pool=pool).select_related("pool"))
+        return self.listed(shapes.RulesSerializer({"pool": pool.slug, "rules": rows}).data)
+
+    @operation(
+        "makeRule", "Make a rule that launches runs", of=OF, body=shapes.MakeRule, example=MADE,
+        answers={201: (shapes.RuleSerializer, "The rule", examples.RULE)},
+    )  # fmt: skip
+    def post(self, request: Request) -> Response:
+        """Make a rule: every night, after so many new gold labels, or on drift."""
+        told = self.body(shapes.MakeRule)
+        rule = LaunchRule(pool=self.pool(told["pool"]))
+        return Response(shapes.RuleSerializer(save(rule, told, self.access.name)).data, status=201)
+
+
+class OfRule(OpsView):
+    """One rule."""
+
+    def rule(self, rule_id: int) -> LaunchRule:
+        """The rule of that id. Raises Refused."""
+        known = LaunchRule.objects.select_related("pool").filter(pool__slug__in=self.access.caller.pools)
+        rule = known.filter(pk=rule_id).first()
+        if rule is None:
+            raise Refused(404, "not_found", f"There is no rule {rule_id} in the pools that this API key opens.")
+        return rule
+
+
+class RuleView(OfRule):
+    """Reading and changing a rule."""
+
+    @operation(
+        "rule", "One launch rule", of=OF, parts=("rule_id",), any_pool=False,
+        answers={200: (shapes.RuleSerializer, "The rule", examples.RULE)}, errors=("not_found",),
+    )  # fmt: skip
+    def get(self, request: Request, rule_id: int) -> Response:
+        """One rule with what it waits for, when and why it launched last, and its problem where it could not."""
+        return Response(shapes.RuleSerializer(self.rule(rule_id)).data)
+
+    @operation(
+        "changeRule", "Change what the body names of a rule", of=OF, parts=("rule_id",), any_pool=False, body=shapes.ChangeRule,
+        example={"active": False}, answers={200: (shapes.RuleSerializer, "The rule", examples.RULE | {"active": False})},
+        errors=("not_found",),
+    )  # fmt: skip
+    def post(self, request: Request, rule_id: int) -> Response:
+        """Change what the body names; the rest stays. `active` false pauses it."""
+        rule = self.rule(rule_id)
+        told = self.body(shapes.ChangeRule)
+        return Response(shapes.RuleSerializer(save(rule, told, self.access.name)).data)
+
+
+class DeleteRuleView(OfRule):
+    """Deleting a rule."""
+
+    @operation(
+        "deleteRule", "Delete a rule; its runs and models stay", of=OF, parts=("rule_id",), any_pool=False,
+        answers={200: (shapes.RuleSerializer, "The rule as it was", examples.RULE)}, errors=("not_found",),
+    )  # fmt: skip
+    def post(self, request: Request, rule_id: int) -> Response:
+        """Delete a rule; its runs and models stay. No body is needed."""
+        rule = self.rule(rule_id)
+        told = shapes.RuleSerializer(rule).data
+        rules.delete(rule, actor=None, actor_name=self.access.name)
+        return Response(told)
+
+
+def save(rule: LaunchRule, told: dict[str, Any], by: str) -> LaunchRule:
+    """The rule with what was told of it, stored. `active` alone pauses it or lets it go on. Raises Refused."""
+    named = [name for name in FIELDS if name in told]
+    for name in named:
+        setattr(rule, name, told[name])
+    if "config" in told:
+        try:
+            rule.config = Config.from_mapping(told["config"]).changed()
+        except ConfigError as error:
+            raise bad_config(error) from None
+    try:
+        rule.clean_fields(exclude={field.name for field in rule._meta.fields} - set(FIELDS))
+    except ValidationError as error:
+        field, reasons = next(iter(error.message_dict.items()))
+        raise Refused(400, "invalid", f"{field}: {reasons[0]}", field=field) from None
+    if LaunchRule.objects.filter(pool=rule.pool, name=rule.name).exclude(pk=rule.pk).exists():
+        raise Refused(400, "invalid", "name: another rule of this pool has that name.", field="name")
+    if named or "config" in told or rule.pk is None:
+        rules.save(rule, actor=None, actor_name=by)
+    rules.switch(rule, told.get("active", rule.active), actor=None, actor_name=by)
+    return rule

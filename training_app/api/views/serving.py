@@ -1,0 +1,160 @@
+"""What a process answers from: its agents, how it is, and what its API looks like."""
+
+from typing import Any
+
+from django.db import Error as DatabaseFault
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from agents_app import pools
+from agents_app.models import Agent
+from training_app.answering import decisions, serving
+from training_app.api import examples
+from training_app.api.errors import Refused
+from training_app.api.keys import access, check_scope
+from training_app.api.schema import document, operation
+from training_app.api.serializers.base import OfPool
+from training_app.api.serializers.serving import (
+    AgentsAsked,
+    AgentsSerializer,
+    AgentStateSerializer,
+    HealthSerializer,
+    PauseRequest,
+)
+from training_app.api.views.base import ApiView
+
+OF = "Agents"
+
+
+class AgentsView(ApiView):
+    """A pool's agents."""
+
+    @operation(
+        "agents", "The pool's agents, retired ones too", of=OF, asked=AgentsAsked,
+        answers={200: (AgentsSerializer, "The agents by id", examples.AGENTS)},
+    )  # fmt: skip
+    def get(self, request: Request) -> Response:
+        """Every agent with its state, and whether the active model knows it. Any key that opens the pool may ask."""
+        pool = self.access.pool(self.asked(AgentsAsked)["pool"])
+        cold = pool.live.cold.ids if pool.live is not None and pool.live.cold is not None else ()
+        listed = {"pool": pool.slug, "model": pool.model.name if pool.model else None, "agents": pool.roster}
+        return Response(AgentsSerializer(listed, context={"cold": cold}).data)
+
+
+class AgentView(ApiView):
+    """One agent of a pool."""
+
+    scope = "ops"
+
+    def agent(self, slug: str | None, number: int) -> Agent:
+        """The agent of that number in the pool that is meant. Raises Refused."""
+        pool = self.pool(slug)
+        agent = pool.agents.filter(number=number).first() if number < 2**31 else None
+        if agent is None:
+            raise Refused(404, "not_found", f"There is no agent {number} in the pool {pool.slug}.")
+        return agent
+
+
+class PauseView(AgentView):
+    """Pausing."""
+
+    @operation(
+        "pauseAgent", "Route to an agent no more, until it is brought back", of=OF, body=PauseRequest, parts=("number",),
+        example={"pool": "support", "why": "its index is being rebuilt"},
+        answers={200: (AgentStateSerializer, "It is named in no answer of any process within two seconds", examples.AGENT_STATE)},
+        errors=("not_found", "too_long"),
+    )  # fmt: skip
+    def post(self, request: Request, number: int) -> Response:
+        """Keep an agent out of every answer. What was paused so, no health check brings back."""
+        told = self.body(PauseRequest)
+        agent = self.agent(told["pool"], number)
+        return _state(pools.set_available(agent, False, actor=None, actor_name=self.access.name, why=told["why"]))
+
+
+class ResumeView(AgentView):
+    """Bringing back."""
+
+    @operation(
+        "resumeAgent", "Route to an agent again", of=OF, body=OfPool, parts=("number",), example={"pool": "support"},
+        answers={200: (AgentStateSerializer, "It may be named again within two seconds",
+                       examples.AGENT_STATE | {"available": True, "unavailable_since": None, "why": ""})},
+        errors=("not_found",),
+    )  # fmt: skip
+    def post(self, request: Request, number: int) -> Response:
+        """Bring a paused agent back: it may be named again in every process within two seconds."""
+        agent = self.agent(self.body(OfPool)["pool"], number)
+        return _state(pools.set_available(agent, True, actor=None, actor_name=self.access.name))
+
+
+def _state(agent: Agent) -> Response:
+    return Response(AgentStateSerializer(agent).data)
+
+
+class PublicView(ApiView):
+    """Needs no key."""
+
+    authentication_classes = []
+    permission_classes = []
+
+
+#: What of a process's health is told by pool.
+PER_POOL = ("models", "problems")
+
+
+class HealthView(PublicView):
+    """How the process is."""
+
+    @operation(
+        "health", "Whether this process can answer", of="Health", public=True,
+        answers={
+            200: (HealthSerializer, "It can; degraded where the database is away or a model was refused", examples.HEALTH),
+            503: (HealthSerializer, "It cannot, because nothing is loaded yet", {"status": "unavailable"}),
+        },
+    )  # fmt: skip
+    def get(self, request: Request) -> Response:
+        """How this process is, for a balancer or a supervisor, which need no key. With a key of the scope `ops`: the rest
+        too, with the models of the pools that it opens."""
+        seen = serving.health()
+        loaded = seen["stamp_age_seconds"] is not None
+        fine = loaded and seen["database"] == "ok" and not seen["problems"] and not decisions.buffer.stuck
+        told: dict[str, Any] = {"status": "ok" if fine else "degraded" if loaded else "unavailable"}
+        if (opened := _pools_of_ops(request)) is not None:
+            of_these = {
+                name: {slug: seen[name][slug] for slug in seen[name] if slug in opened}
+                for name in ("models", "problems")
+            }
+            waiting = {"waiting": len(decisions.buffer), "dropped": decisions.buffer.dropped}
+            told |= seen | of_these | {"decisions": waiting}
+        return Response(told, status=200 if loaded else 503)
+
+
+def _pools_of_ops(request: Request) -> tuple[str, ...] | None:
+    """The pools that the request's key opens, None where it has none with the scope `ops`."""
+    try:
+        found = access(request.META, serving.served())
+        check_scope(found, "ops")
+    except (Refused, DatabaseFault):
+        return None
+    return found.caller.pools
+
+
+class SchemaView(PublicView):
+    """The API's description."""
+
+    @operation(
+        "schema", "This document", of="Health", public=True,
+        answers={200: (dict, "OpenAPI 3.1", {"openapi": "3.1.0"})},
+    )  # fmt: skip
+    def get(self, request: Request) -> HttpResponse:
+        """The API as an OpenAPI document, for tools; `/api/docs/` shows it to people. No key is needed."""
+        return HttpResponse(document(), content_type="application/json")
+
+
+@require_safe
+def docs(request: HttpRequest) -> HttpResponse:
+    """The API's description to read and to try out."""
+    return render(request, "training_app/api_docs.html", {"title": "Routerweb API", "schema": reverse("api_schema")})

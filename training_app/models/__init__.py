@@ -1,0 +1,56 @@
+"""Everything that training, answering and watching keep, by subject."""
+
+from training_app.models.decisions import Decision, Outcome
+from training_app.models.kinds import SET_ROUTER
+from training_app.models.launching import LaunchRule, Sweep
+from training_app.models.live import Canary, LiveSettings, LiveTally, ShadowScore
+from training_app.models.packed import PackedDecisions
+from training_app.models.runs import Checkpoint, Run, RunEvent
+from training_app.models.scorecards import Baseline, Card, Interval, LearntRoster, Scorecard
+from training_app.models.throttling import KeyMinute
+from training_app.models.versions import Artifact, Comparison, Judgement, Promotion, RouterModel
+from training_app.models.watching import (
+    Alarm,
+    AlarmDelivery,
+    AlarmMute,
+    AlarmReceiver,
+    DriftPoint,
+    DriftReference,
+    ProcessSign,
+    WatchTurn,
+)
+
+__all__ = (
+    "SET_ROUTER",
+    "Alarm",
+    "AlarmDelivery",
+    "AlarmMute",
+    "AlarmReceiver",
+    "Artifact",
+    "Baseline",
+    "Canary",
+    "Card",
+    "Checkpoint",
+    "Comparison",
+    "Decision",
+    "DriftPoint",
+    "DriftReference",
+    "Interval",
+    "Judgement",
+    "KeyMinute",
+    "LaunchRule",
+    "LearntRoster",
+    "LiveSettings",
+    "LiveTally",
+    "Outcome",
+    "PackedDecisions",
+    "ProcessSign",
+    "Promotion",
+    "RouterModel",
+    "Run",
+    "RunEvent",
+    "Scorecard",
+    "ShadowScore",
+    "Sweep",
+    "WatchTurn",
+)

@@ -1,0 +1,122 @@
+"""Decisions on their way: many of them in one row, until somebody unpacks them into rows of their own.
+
+A process at its full rate keeps each decision for a hundredth of the processor time that a row of its own takes. The rows are made
+later: by a job cluster beside it, by the process itself once it is quiet, or by whoever looks for one of them.
+"""
+
+import json
+import logging
+import uuid
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import connection, models, transaction
+
+from agents_app.models import ApiKey, Pool
+from training_app.models.decisions import Decision
+from training_app.models.versions import RouterModel
+
+logger = logging.getLogger(__name__)
+
+COLUMNS = (
+    "id", "pool_id", "model_id", "api_key_id", "text", "agents", "scores", "confidence", "steps", "stop_reason", "abstained",
+    "microseconds", "at", "propensity", "detail",
+)  # fmt: skip
+ID, POOL, MODEL, KEY, AGENTS, SCORES, AT, DETAIL = (
+    COLUMNS.index(name) for name in ("id", "pool_id", "model_id", "api_key_id", "agents", "scores", "at", "detail")
+)
+INSERT = f"INSERT INTO {Decision._meta.db_table} ({', '.join(COLUMNS)}) VALUES "  # noqa: S608
+VALUES = f"({', '.join(['%s'] * len(COLUMNS))})"
+
+#: A decision as its columns' values, all of them such that JSON holds them: the id in hexadecimal, `at` in seconds since 1970.
+Row = Sequence[Any]
+
+encode: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":")).encode
+
+
+class PackedDecisions(models.Model):
+    """Up to some hundred decisions in one row: a JSON list of `Row`s."""
+
+    first = models.UUIDField()
+    last = models.UUIDField()
+    count = models.PositiveIntegerField()
+    rows = models.BinaryField()
+
+    class Meta:
+        indexes = (models.Index(fields=("last",)),)
+
+    def __str__(self) -> str:
+        return f"{self.count} decisions from {self.first}"
+
+
+def pack(rows: Sequence[Row]) -> None:
+    """Keep decisions in one row; they are in the order in which their ids were made."""
+    body = "[" + ",".join([encode(row) for row in rows]) + "]"
+    ids = [row[ID] for row in rows]
+    PackedDecisions.objects.create(
+        first=uuid.UUID(hex=min(ids)), last=uuid.UUID(hex=max(ids)), count=len(rows), rows=body.encode()
+    )
+
+
+def insert(rows: Sequence[Row]) -> None:
+    """Write some hundred rows of their own; a row whose id stands already is skipped, so that a write may be repeated.
+
+    Plain SQL, because this runs beside requests on their processor: `bulk_create` took three times as long a row. And one statement,
+    because with a row each the thread has to wait for its turn to run Python between any two of them, on a busy process for seconds,
+    and the database for it.
+    """
+    statement = INSERT + ", ".join([VALUES] * len(rows)) + " ON CONFLICT DO NOTHING"
+    if rows:
+        with connection.cursor() as cursor:
+            cursor.execute(statement, [value for row in rows for value in _values(row)])
+
+
+def _values(row: Row) -> list[Any]:
+    values = list(row)
+    values[AGENTS], values[SCORES] = encode(row[AGENTS]), encode(row[SCORES])
+    values[DETAIL] = None if row[DETAIL] is None else encode(row[DETAIL])
+    values[AT] = connection.ops.adapt_datetimefield_value(datetime.fromtimestamp(row[AT], UTC))
+    return values
+
+
+def unpack(most: int = 1) -> int:
+    """Make rows of the newest `most` packed ones that nobody else is at; how many decisions. Raises django.db.Error."""
+    return sum(map(_unpacked, PackedDecisions.objects.order_by("-last").values_list("pk", flat=True)[:most]))
+
+
+def unpack_all() -> int:
+    """Make rows of all that are packed now; how many decisions."""
+    return sum(map(_unpacked, list(PackedDecisions.objects.values_list("pk", flat=True))))
+
+
+def bring(decision: uuid.UUID) -> None:
+    """Make a row of this decision, where it is packed; its neighbours come along."""
+    holding = PackedDecisions.objects.filter(first__lte=decision, last__gte=decision)
+    for pk in holding.values_list("pk", flat=True):
+        _unpacked(pk)
+
+
+def _unpacked(pk: int) -> int:
+    """Rows instead of a packed one, or neither is changed."""
+    with transaction.atomic():
+        packed = PackedDecisions.objects.select_for_update(skip_locked=True).filter(pk=pk).first()
+        if packed is None:
+            return 0
+        rows = _with_those_that_are_left(json.loads(bytes(packed.rows)))
+        insert(rows)
+        packed.delete()
+    if len(rows) < packed.count:
+        logger.warning("%d decisions of a pool or model that was deleted are gone with it.", packed.count - len(rows))
+    return len(rows)
+
+
+def _with_those_that_are_left(rows: list[list[Any]]) -> list[list[Any]]:
+    """The rows whose pool and model still stand; a key that is gone is left empty, as in rows that were written before."""
+    pools = set(Pool.objects.filter(pk__in={row[POOL] for row in rows}).values_list("pk", flat=True))
+    versions = set(RouterModel.objects.filter(pk__in={row[MODEL] for row in rows}).values_list("pk", flat=True))
+    keys = set(ApiKey.objects.filter(pk__in={row[KEY] for row in rows} - {None}).values_list("pk", flat=True))
+    kept = [row for row in rows if row[POOL] in pools and row[MODEL] in versions]
+    for row in kept:
+        row[KEY] = row[KEY] if row[KEY] in keys else None
+    return kept

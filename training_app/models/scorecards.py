@@ -1,0 +1,118 @@
+"""What a model learnt and how well it does, in tables of their own: a list of models reads neither."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+if TYPE_CHECKING:
+    from training_app.models.versions import RouterModel
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean with its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, figure: Mapping[str, Any]) -> "Interval":
+        """From {"mean", "low", "high"}, as the engine gives it."""
+        return cls(figure["mean"], figure["low"], figure["high"])
+
+    def words(self) -> dict[str, float]:
+        """For a sentence with %(mean), %(low) and %(high)."""
+        return asdict(self)
+
+
+def _intervals(figures: Mapping[str, Any]) -> dict[str, Interval]:
+    return {name: Interval.of(figure) for name, figure in figures.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What stood beside a model on the same queries: its figures by measure, and the model's lead over it."""
+
+    metrics: Mapping[str, Interval]
+    lead: Mapping[str, Interval]
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A scorecard. One that came without figures has no `metrics`.
+
+    `queries` are those that it was measured on, of the split `measured_on`. `best_baseline` names the strongest one, "" without any.
+    `validation` is the Jaccard on validation by which the policy was chosen. `errors` are {"text", "required", "selected", "nearest"}.
+    `content` is all of it as the engine wrote it, for what pages only draw.
+    """
+
+    metrics: Mapping[str, Interval] = field(default_factory=dict)
+    baselines: Mapping[str, Baseline] = field(default_factory=dict)
+    best_baseline: str = ""
+    queries: int = 0
+    measured_on: str = "test"
+    validation: float | None = None
+    errors: Sequence[Mapping[str, Any]] = ()
+    content: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> "Card":
+        """From the engine's JSON."""
+        return cls(
+            metrics=_intervals(content.get("metrics") or {}),
+            baselines={
+                name: Baseline(_intervals(beside["metrics"]), _intervals(beside.get("difference") or {}))
+                for name, beside in (content.get("baselines") or {}).items()
+            },
+            best_baseline=content.get("best_baseline") or "",
+            queries=content.get("queries") or 0,
+            measured_on=content.get("measured_on") or "test",
+            validation=(content.get("best_validation") or {}).get("val_jaccard"),
+            errors=content.get("errors") or (),
+            content=content,
+        )
+
+    def lead(self, baseline: str, measure: str = "jaccard") -> Interval | None:
+        """The model's lead over a baseline, None where that was not measured beside it."""
+        beside = self.baselines.get(baseline)
+        return beside.lead.get(measure) if beside else None
+
+
+class Scorecard(models.Model):
+    """A model's scorecard as the engine wrote it; the figures that lists show and sort by stand in columns of their own."""
+
+    model = models.OneToOneField("training_app.RouterModel", on_delete=models.CASCADE, related_name="measured")
+    content = models.JSONField(_("scorecard"), default=dict)
+    jaccard = models.FloatField(null=True)
+    f1 = models.FloatField(null=True)
+    exact = models.FloatField(null=True)
+    validation = models.FloatField(null=True)
+
+    def __str__(self) -> str:
+        return str(self.model)
+
+    @classmethod
+    def of(cls, model: "RouterModel", content: Mapping[str, Any]) -> "Scorecard":
+        """A row that is not saved yet."""
+        card = Card.of(content)
+        figures = {name: card.metrics[name].mean for name in ("jaccard", "f1", "exact") if name in card.metrics}
+        return cls(model=model, content=dict(content), validation=card.validation, **figures)
+
+    @property
+    def card(self) -> Card:
+        """The scorecard in its types."""
+        return Card.of(self.content)
+
+
+class LearntRoster(models.Model):
+    """The agents as they were when a model learnt them, one JSON object each."""
+
+    model = models.OneToOneField("training_app.RouterModel", on_delete=models.CASCADE, related_name="learnt")
+    agents = models.JSONField(_("roster"), default=list)
+
+    def __str__(self) -> str:
+        return str(self.model)

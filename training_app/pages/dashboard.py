@@ -1,0 +1,211 @@
+"""What the home page shows ops and their managers: traffic, latency, agents chosen, quality, queue and processes of one pool.
+
+Figures of single answers come from at most SAMPLED of each hour, the newest, weighed by how many that hour had: the page costs as much
+for a million answers as for ten thousand, but for counting them. Up to FEW answers are read all, at once.
+"""
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+from django.db.models import Count, Q
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from agents_app.models import Agent, Pool
+from datasets_app.labels import queue
+from training_app.models import Decision, Outcome, ProcessSign, RouterModel, Run
+from training_app.watching import watch
+
+#: Hours that are shown → hours in one column.
+PERIODS = {24: 1, 168: 6}
+SAMPLED = 200
+FEW = 1_000
+OUTCOMES = timedelta(days=7)
+BARS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of the charts: its beginning, how many answers it had, and what a sample of them says."""
+
+    start: datetime
+    count: int
+    microseconds: Sequence[int]
+    agents: Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """A pool's answers in `hours`; times in milliseconds, None where there was no answer. `before` counts the period before."""
+
+    hours: int
+    count: int
+    before: int
+    abstained: int
+    p50: float | None
+    p95: float | None
+    per_answer: float | None
+    agents: list[tuple[Agent, float]]
+    volume: dict[str, Any] | None
+    latency: dict[str, Any] | None
+
+    @property
+    def change(self) -> float | None:
+        """How much more than in the period before, as a share; None where that had hardly any."""
+        return self.count / self.before - 1 if self.before >= 20 else None
+
+    @property
+    def change_size(self) -> float:
+        return abs(self.change or 0.0)
+
+    @property
+    def abstaining(self) -> float:
+        return self.abstained / self.count if self.count else 0.0
+
+
+def traffic(pool: Pool, hours: int = 24) -> Traffic:
+    """A pool's answers in the last so many hours; `hours` is one of PERIODS."""
+    step = timedelta(hours=PERIODS[hours])
+    now = timezone.localtime()
+    end = now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+    starts = [end - step * i for i in range(hours // PERIODS[hours], 0, -1)]
+    begin = starts[0]
+    found = Decision.objects.filter(pool=pool)
+    counts = found.filter(at__gte=begin - timedelta(hours=hours)).aggregate(
+        count=Count("pk", filter=Q(at__gte=begin)),
+        before=Count("pk", filter=Q(at__lt=begin)),
+        abstained=Count("pk", filter=Q(at__gte=begin, abstained=True)),
+    )
+    columns = _few(pool, starts) if counts["count"] <= FEW else [_column(pool, start, step) for start in starts]
+    values = np.array([m for column in columns for m in column.microseconds], float) / 1000
+    weights = np.array([column.count / len(column.microseconds) for column in columns for _m in column.microseconds])
+    chosen: Counter[int] = Counter()
+    each = iter(weights.tolist())
+    for column in columns:
+        for agents in column.agents:
+            weight = next(each)
+            for agent in agents:
+                chosen[agent] += weight
+    total = float(weights.sum())
+    roster = {agent.number: agent for agent in pool.agents.all()}
+    ranked = [(roster[number], weight / total) for number, weight in chosen.most_common() if number in roster]
+    return Traffic(
+        hours=hours,
+        **counts,
+        p50=quantile(values, weights, 0.50),
+        p95=quantile(values, weights, 0.95),
+        per_answer=sum(chosen.values()) / total if total else None,
+        agents=ranked[:BARS],
+        volume=_volume(columns, hours) if counts["count"] else None,
+        latency=_latency(columns, hours) if counts["count"] else None,
+    )
+
+
+def _few(pool: Pool, starts: Sequence[datetime]) -> list[Column]:
+    """The columns of so few answers that one query reads them all."""
+    rows: list[list[Any]] = [[] for _start in starts]
+    found = Decision.objects.filter(pool=pool, at__gte=starts[0]).order_by()
+    for at, *row in found.values_list("at", "microseconds", "agents"):
+        rows[bisect_right(starts, at) - 1].append(row)
+    return [
+        Column(start, len(inside), [row[0] for row in inside], [row[1] for row in inside])
+        for start, inside in zip(starts, rows, strict=True)
+    ]
+
+
+def _column(pool: Pool, start: datetime, step: timedelta) -> Column:
+    inside = Decision.objects.filter(pool=pool, at__gte=start, at__lt=start + step)
+    rows = list(inside.order_by("-at").values_list("microseconds", "agents")[:SAMPLED])
+    count = inside.count() if len(rows) == SAMPLED else len(rows)
+    return Column(start, count, [row[0] for row in rows], [row[1] for row in rows])
+
+
+def quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float | None:
+    """The value that `share` of the weight lies at or below; None of nothing."""
+    if not values.size:
+        return None
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[order])
+    place = min(int(np.searchsorted(reached, share * reached[-1])), values.size - 1)
+    return float(values[order][place])
+
+
+def _volume(columns: Sequence[Column], hours: int) -> dict[str, Any]:
+    data = [column.count for column in columns]
+    return {"type": "bar", "labels": _labels(columns, hours), "datasets": [{"label": _("answers"), "data": data}]}
+
+
+def _latency(columns: Sequence[Column], hours: int) -> dict[str, Any]:
+    datasets = []
+    for label, share in ((_("half are quicker"), 50), (_("95 in 100 are quicker"), 95)):
+        data = [
+            round(float(np.percentile(c.microseconds, share)) / 1000, 3) if c.microseconds else None for c in columns
+        ]
+        datasets.append({"label": label, "data": data, "pointRadius": 2})
+    return {"labels": _labels(columns, hours), "datasets": datasets, "y": _("milliseconds")}
+
+
+def _labels(columns: Sequence[Column], hours: int) -> list[str]:
+    return [date_format(column.start, "H:i" if hours <= 24 else "D H:i") for column in columns]
+
+
+def success(pool: Pool) -> tuple[int, float | None]:
+    """(outcomes of the last week, the share of them that were a success)."""
+    counts = Outcome.objects.filter(pool=pool, at__gte=timezone.now() - OUTCOMES).aggregate(
+        count=Count("pk"), good=Count("pk", filter=Q(success=True))
+    )
+    return counts["count"], counts["good"] / counts["count"] if counts["count"] else None
+
+
+def work(pool: Pool, labeling: int | None = None) -> dict[str, Any]:
+    """What waits to be done, and who is there to do it; `labeling` where somebody has counted the queue already."""
+    states = dict(
+        Run.objects.filter(pool=pool, status__in=(Run.Status.QUEUED, Run.Status.RUNNING))
+        .values_list("status")
+        .annotate(Count("pk"))
+        .order_by()
+    )
+    alive = Counter(sign.part for sign in watch.alive())
+    return {
+        "labeling": queue.left(pool) if labeling is None else labeling,
+        "queued": states.get("queued", 0),
+        "running": states.get("running", 0),
+        "processes": [(label, alive[value]) for value, label in ProcessSign.Part.choices],
+    }
+
+
+def in_words(pool: Pool, model: RouterModel | None, seen: Traffic, outcomes: tuple[int, float | None]) -> str:
+    """How the pool is doing, in the words that one would say to somebody who passes by."""
+    if model is None:
+        return _("%(pool)s answers nothing yet: no model is active.") % {"pool": pool.name}
+    period = _("the last 24 hours") if seen.hours == 24 else _("the last seven days")
+    if not seen.count:
+        return _("%(model)s is ready, and was asked nothing in %(period)s.") % {"model": model.name, "period": period}
+    words = ngettext(
+        "%(pool)s answered %(count)s query in %(period)s, now by %(model)s.",
+        "%(pool)s answered %(count)s queries in %(period)s, now by %(model)s.",
+        seen.count,
+    ) % {"pool": pool.name, "model": model.name, "count": f"{seen.count:,}", "period": period}
+    if seen.p95 is not None:
+        words += " " + _("95 in 100 took less than %(ms)s ms.") % {"ms": _ms(seen.p95)}
+    if seen.abstaining >= 0.005:
+        words += " " + _("It abstained on %(share)s in 100.") % {"share": f"{100 * seen.abstaining:.0f}"}
+    count, share = outcomes
+    if share is not None:
+        words += " " + ngettext(
+            "Of %(count)s outcome that applications reported in a week, %(share)s in 100 were a success.",
+            "Of %(count)s outcomes that applications reported in a week, %(share)s in 100 were a success.",
+            count,
+        ) % {"count": f"{count:,}", "share": f"{100 * share:.0f}"}  # fmt: skip
+    return words
+
+
+def _ms(value: float) -> str:
+    return f"{value:.2f}" if value < 100 else f"{value:.0f}"

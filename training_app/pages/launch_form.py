@@ -1,0 +1,229 @@
+"""The forms that say how to train, made from the fields of the engine's Config: of a run and of a launch rule."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import Field, fields
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from agents_app.models import Pool
+from datasets_app.models import Snapshot
+from training_app.engine.config import Config, ConfigError
+from training_app.models import LaunchRule, Sweep
+from training_app.training import sweeps
+
+#: The settings that stand open on the form; the others are folded, by group.
+COMMON = ("encoder", "total_steps", "goal", "abstain_alpha", "seed", "baselines")
+#: Words of a setting's name that are written otherwise on screen.
+WRITTEN = {"llm": "LLM", "svm": "SVM", "tfidf": "TF-IDF", "c": "C"}
+GROUPS = {
+    "run": _("Run"),
+    "scorer": _("What reads the text"),
+    "policy": _("How the network learns"),
+    "answer": _("What an answer may be"),
+    "ablation": _("Ablations, for experiments"),
+}
+
+
+class ConfigForm(forms.Form):
+    """Every setting of a run with its documentation, default and bounds.
+
+    `config()` gives the settings that differ from the defaults, once the form is valid.
+    """
+
+    def __init__(self, data: Mapping[str, Any] | None = None, **options: Any) -> None:
+        super().__init__(data, **options)
+        for setting in fields(Config):
+            self.fields[setting.name] = form_field(setting)
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or {}
+        values = {f.name: cleaned[f.name] for f in fields(Config) if cleaned.get(f.name) is not None}
+        if not self.errors:
+            try:
+                self._config = Config.from_mapping(values)
+            except ConfigError as error:
+                self.add_error(error.field if error.field in self.fields else None, error.reason)
+        return cleaned
+
+    def config(self) -> dict[str, Any]:
+        """The settings that differ from the defaults."""
+        return self._config.changed()
+
+    def common(self) -> list[forms.BoundField]:
+        """The fields of the settings that most people change."""
+        return [self[name] for name in COMMON]
+
+    def groups(self) -> Iterator[tuple[str, list[forms.BoundField], bool]]:
+        """The other settings: title of the group, its fields, and whether it stands open (an error, or a changed value)."""
+        defaults = {f.name: f.default for f in fields(Config)}
+        for group, title in GROUPS.items():
+            bound = [
+                self[f.name] for f in fields(Config) if f.metadata["group"] == group and f.name not in COMMON
+            ]  # fmt: skip
+            unfolded = any(b.errors or str(b.value()) != str(_shown(defaults[b.name])) for b in bound)
+            if bound:
+                yield str(title), bound, unfolded
+
+
+class LaunchForm(ConfigForm):
+    """What a run trains on, whether its model is promoted, and its settings."""
+
+    snapshot = forms.ModelChoiceField(
+        Snapshot.objects.none(),
+        required=False,
+        label=_("Train on"),
+        empty_label=_("The gold labels as they are now (takes a snapshot)"),
+    )
+    include_llm = forms.BooleanField(
+        required=False,
+        label=_("With LLM labels that nobody reviewed"),
+        help_text=_("Only for training, never for validation or test; a chosen snapshot stays as it is."),
+    )
+    promote = forms.BooleanField(
+        required=False,
+        label=_("Promote when done"),
+        help_text=_("If it passes the gate, the new model answers requests as soon as it is there."),
+    )
+
+    def __init__(self, pool: Pool, data: Mapping[str, Any] | None = None, **options: Any) -> None:
+        super().__init__(data, **options)
+        snapshots: Any = self.fields["snapshot"]
+        snapshots.queryset = Snapshot.objects.filter(pool=pool).select_related("pool")
+
+
+class RuleForm(ConfigForm):
+    """When a rule launches, and the settings of its runs; what LaunchRule holds has the model's own labels, help and bounds."""
+
+    OWN = ("name", "trigger", "hour", "labels", "rest_hours", "only_new", "include_llm", "promote")
+
+    def __init__(self, rule: LaunchRule, data: Mapping[str, Any] | None = None, **options: Any) -> None:
+        own = {name: getattr(rule, name) for name in self.OWN}
+        super().__init__(data, initial={**initial_of(rule.config), **own}, **options)
+        self.rule = rule
+        made = forms.fields_for_model(LaunchRule, fields=self.OWN)
+        self.fields = {**{name: made[name] for name in self.OWN}, **self.fields}
+        # The browser must not ask for the fields that another choice of "when" has no use for.
+        self.use_required_attribute = False
+
+    def clean_name(self) -> str:
+        name: str = self.cleaned_data["name"].strip()
+        if LaunchRule.objects.filter(pool=self.rule.pool_id, name=name).exclude(pk=self.rule.pk).exists():
+            raise forms.ValidationError(gettext("Another rule of this pool has that name."))
+        return name
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean()
+        if not self.errors:
+            for name in self.OWN:
+                setattr(self.rule, name, cleaned[name])
+            try:
+                self.rule.clean_fields(exclude={f.name for f in self.rule._meta.fields} - set(self.OWN))
+            except forms.ValidationError as error:
+                self.add_error(None, error)
+        return cleaned
+
+    def filled(self) -> LaunchRule:
+        """The rule with what the valid form says, not stored yet."""
+        self.rule.config = self.config()
+        return self.rule
+
+    def own(self) -> list[forms.BoundField]:
+        """The fields that say when."""
+        return [self[name] for name in ("trigger", "hour", "labels", "rest_hours")]
+
+
+class SweepForm(ConfigForm):
+    """Which settings vary, how many runs that makes, and the settings that all of them share."""
+
+    snapshot = forms.ModelChoiceField(
+        Snapshot.objects.none(),
+        required=False,
+        label=_("Train on"),
+        empty_label=_("The gold labels as they are now (takes a snapshot)"),
+    )
+    method = forms.ChoiceField(label=_("Method"), choices=Sweep.Method.choices, initial=Sweep.Method.GRID)
+    space = forms.CharField(
+        required=False,
+        label=_("Settings that vary"),
+        widget=forms.Textarea(attrs={"rows": 4, "class": "rw-mono", "spellcheck": "false"}),
+        help_text=_(
+            "A setting a line: gamma: 0.9, 1.0. Drawn at random, also a range: learning_rate: 0.0003..0.01. "
+            "A list is written 32x32."
+        ),
+    )
+    count = forms.IntegerField(
+        required=False,
+        min_value=1,
+        label=_("Points to draw"),
+        initial=8,
+        help_text=_("For a random search; every combination has its own number."),
+    )
+    seeds = forms.IntegerField(
+        min_value=1,
+        max_value=20,
+        label=_("Seeds of each point"),
+        initial=1,
+        help_text=_("More than one tells a better setting from a lucky one."),
+    )
+
+    def __init__(self, pool: Pool, data: Mapping[str, Any] | None = None, **options: Any) -> None:
+        super().__init__(data, **options)
+        snapshots: Any = self.fields["snapshot"]
+        snapshots.queryset = Snapshot.objects.filter(pool=pool).select_related("pool")
+        self.planned = 0
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean()
+        if not self.errors:
+            try:
+                cleaned["read_space"] = sweeps.read_space(cleaned["space"])
+                self.planned = len(sweeps.plan(self.config(), **self.wanted(cleaned)))
+            except sweeps.SweepError as error:
+                field = {"runs": "count"}.get(error.field, error.field)
+                self.add_error(
+                    "space" if field == "count" and cleaned["method"] == Sweep.Method.GRID else field, str(error)
+                )
+        return cleaned
+
+    def wanted(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        """What `sweeps.plan` and `sweeps.launch` take beside the base."""
+        names = {"space": cleaned["read_space"], "method": cleaned["method"]}
+        return {**names, "count": cleaned["count"] or 0, "seeds": cleaned["seeds"]}
+
+
+def form_field(setting: "Field[Any]") -> forms.Field:
+    """The form field of one setting: its type from the default, its bounds, choices and help from the metadata."""
+    low, high, choices = (setting.metadata[key] for key in ("low", "high", "choices"))
+    shared: dict[str, Any] = {
+        "label": title_of(setting.name),
+        "help_text": gettext(setting.metadata["doc"]),
+        "initial": _shown(setting.default),
+    }
+    if isinstance(setting.default, bool):
+        return forms.BooleanField(required=False, **shared)
+    if choices:
+        return forms.ChoiceField(choices=[(choice, choice) for choice in choices], **shared)
+    if isinstance(setting.default, int):
+        return forms.IntegerField(min_value=int(low), max_value=int(high), **shared)
+    if isinstance(setting.default, float):
+        bounds = {"min_value": low, "max_value": high}
+        return forms.FloatField(widget=forms.NumberInput(attrs={"step": "any"}), **bounds, **shared)
+    return forms.CharField(required=isinstance(setting.default, tuple), **shared)
+
+
+def title_of(name: str) -> str:
+    """A setting's name in words, for a form."""
+    words = " ".join(WRITTEN.get(word, word) for word in name.split("_"))
+    return words[:1].upper() + words[1:]
+
+
+def initial_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A run's config as the form's initial values."""
+    return {name: _shown(value) for name, value in config.items()}
+
+
+def _shown(value: Any) -> Any:
+    return ", ".join(map(str, value)) if isinstance(value, tuple | list) else value

@@ -1,0 +1,170 @@
+"""The parts of a scorecard's page that a reader turns: beside which router, which page of errors; confusion and operating points."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.paginator import Paginator
+from django.utils.translation import gettext as _
+
+from training_app.engine.data.examples import Agent
+from training_app.models import Comparison, RouterModel
+from training_app.versions import registry, scorecards
+
+#: Errors on one page, and agents that the confusion table shows at most, those with the most errors first.
+ERRORS, CONFUSED = 25, 12
+HEATS = 4
+#: How the chosen operating point is drawn: a ring, so that a baseline beneath it stays in sight.
+RING = {"pointRadius": 8, "pointStyle": "circle", "pointBackgroundColor": "transparent"}
+ACTIVE = "active"
+
+
+def context(model: RouterModel, asked: Mapping[str, str]) -> dict[str, Any]:
+    """What the scorecard's template draws beside `scorecards.context`, as the address asks: `?against=` a baseline or "active",
+    `?errors=` a page. Empty for a model without a scorecard."""
+    card = model.card.content
+    if not card.get("metrics"):
+        return {}
+    roster = scorecards.agents(model)
+    compared = with_active(model)
+    against = chosen(card, compared, asked.get("against", ""))
+    lead = beside(card, compared, against)
+    listed = list(enumerate(card.get("errors", [])))
+    page = Paginator(listed, ERRORS).get_page(asked.get("errors"))
+    return {
+        "leaderboard": leaderboard(card, compared),
+        "rivals": rivals(card, compared),
+        "against": against,
+        "against_name": rivals(card, compared).get(against, ""),
+        "by_size": [
+            (size, row, lead.get("by_size", {}).get(size, {}).get("difference"))
+            for size, row in card.get("by_size", {}).items()
+        ],
+        "by_agent": by_agent(card, roster, lead),
+        "confusion": confusion(card, roster),
+        "operating": operating(card),
+        "errors_page": page,
+        "errors": [{"place": place, **scorecards.error_row(error, roster)} for place, error in page],
+    }
+
+
+# ---------------------------------------------------------------------------------------------------- beside another router
+
+
+def with_active(model: RouterModel) -> Comparison | None:
+    """The comparison with the model that is active now, where it was measured; None for the active model itself."""
+    active = registry.active(model.pool)
+    if active is None or active.pk == model.pk:
+        return None
+    found = Comparison.objects.filter(model=model, against=active).select_related("against__pool")
+    return found.order_by("-pk").first()
+
+
+def rivals(card: Mapping[str, Any], compared: Comparison | None) -> dict[str, str]:
+    """Whom the router can be seen beside, by the word of the address: the active model, then every baseline."""
+    found = {ACTIVE: _("the active model, %(name)s") % {"name": compared.against.name}} if compared else {}
+    return found | {name: str(scorecards.BASELINES.get(name, name)) for name in card.get("baselines", {})}
+
+
+def chosen(card: Mapping[str, Any], compared: Comparison | None, asked: str) -> str:
+    """The rival that the address names, else the active model, else the best baseline."""
+    known = rivals(card, compared)
+    return asked if asked in known else ACTIVE if compared else card.get("best_baseline", "")
+
+
+def beside(card: Mapping[str, Any], compared: Comparison | None, against: str) -> dict[str, Any]:
+    """The paired differences by size and by agent; empty where they were not measured, as in models of an earlier version."""
+    if against == ACTIVE and compared:
+        return {name: compared.figures.get(name) or {} for name in ("by_size", "by_agent")}
+    found: dict[str, Any] = card.get("baselines", {}).get(against, {})
+    return found
+
+
+def leaderboard(card: Mapping[str, Any], compared: Comparison | None) -> list[dict[str, Any]]:
+    """The router, every baseline and the active model, best Jaccard first."""
+    rows = scorecards.leaderboard(card)
+    if compared:
+        figures = compared.figures
+        theirs = {name: found["theirs"] for name, found in figures.items() if "theirs" in found}
+        rows.append({"name": compared.against.name, "active": True, "lead": figures["jaccard"]["difference"], **theirs})
+    return sorted(rows, key=lambda row: -row["jaccard"]["mean"])
+
+
+def by_agent(card: Mapping[str, Any], roster: Mapping[int, Agent], lead: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Each agent's figures, with the lead in F1 over the chosen rival."""
+    differences = {row["id"]: row["difference"] for row in lead.get("by_agent") or ()}
+    return [
+        {**row, "agent": roster.get(row["id"]), "lead": differences.get(row["id"])} for row in card.get("by_agent", [])
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------- confusion
+
+
+def confusion(card: Mapping[str, Any], roster: Mapping[int, Agent]) -> dict[str, Any] | None:
+    """The heat table of which agent is taken in vain where which is missed; None where it was not measured, or nothing went wrong.
+
+    `columns` are agents; `rows` are (agent, or None for "nothing missed"; cells), a cell {"count", "heat": 0 to HEATS}, the last
+    cell of a row being "nothing taken instead"; `left_out` counts agents that are not shown.
+    """
+    found = card.get("confusion")
+    if not found or not (found["missed"] or found["in_vain"]):
+        return None
+    wrong = {
+        number: found["missed"].get(number, 0) + found["in_vain"].get(number, 0)
+        for number in found["missed"] | found["in_vain"]
+    }
+    order = sorted(wrong, key=lambda number: (-wrong[number], int(number)))
+    shown = [int(number) for number in order[:CONFUSED]]
+    pairs = {(missed, taken): count for missed, taken, count in found["pairs"]}
+    # The heat is of the pairs alone: an agent that is missed without another in its place is no confusion.
+    most = max((count for (missed, taken), count in pairs.items() if missed in shown and taken in shown), default=1)
+
+    def cell(count: int, heated: bool = True) -> dict[str, int]:
+        return {"count": count, "heat": -(-HEATS * count // most) if heated else 0}
+
+    rows: list[tuple[Agent | None, list[dict[str, int]]]] = [
+        (
+            _agent(roster, missed),
+            [cell(pairs.get((missed, taken), 0)) for taken in shown]
+            + [cell(found["missed_alone"].get(str(missed), 0), heated=False)],
+        )
+        for missed in shown
+    ]
+    rows.append((None, [cell(found["in_vain_alone"].get(str(taken), 0), heated=False) for taken in shown]))
+    return {"columns": [_agent(roster, number) for number in shown], "rows": rows, "left_out": len(order) - len(shown)}
+
+
+def _agent(roster: Mapping[int, Agent], number: int) -> Agent:
+    return roster.get(number) or Agent(number, f"agent {number}")
+
+
+# ---------------------------------------------------------------------------------------------------- operating points
+
+
+def operating(card: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Recall against the average number of agents, for the tag `chart`: the curve, the chosen point, every baseline; None where it was
+    not measured or no measured query needs an agent."""
+    found = card.get("operating_points")
+    if not found or found["chosen"]["recall"] is None:
+        return None
+
+    def at(*points: Mapping[str, Any]) -> list[dict[str, float]]:
+        return [{"x": round(point["agents"], 4), "y": round(point["recall"], 4)} for point in points]
+
+    styles = ("rect", "rectRot", "triangle", "cross", "crossRot", "star")
+    baselines = [(name, one["point"]) for name, one in card.get("baselines", {}).items() if one.get("point")]
+    sets: list[dict[str, Any]] = [
+        {"label": _("this model at other margins"), "data": at(*found["curve"]), "showLine": True, "pointRadius": 1.5},
+        {"label": _("this model as it answers"), "data": at(found["chosen"]), **RING},
+    ]
+    sets += [
+        {
+            "label": str(scorecards.BASELINES.get(name, name)),
+            "data": at(point),
+            "pointRadius": 6,
+            "pointStyle": styles[i % len(styles)],
+        }
+        for i, (name, point) in enumerate(baselines)
+        if point["recall"] is not None
+    ]
+    return {"type": "scatter", "datasets": sets, "x": _("agents a query"), "y": _("recall")}

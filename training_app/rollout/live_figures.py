@@ -1,0 +1,312 @@
+"""What shadows and canaries show beside the active model on live decisions, with intervals, and in words when it is not enough."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from django.db.models import Count, Q, QuerySet
+from django.utils.translation import gettext as _
+
+from training_app.engine.data import metrics, shares
+from training_app.engine.judging import sequential
+from training_app.models import Canary, Decision, LiveTally, Outcome, RouterModel, ShadowScore
+from training_app.versions import registry, scorecards
+
+#: Newest decisions that a comparison reads, and disagreements that it lists.
+MOST = 5_000
+SHOWN = 20
+AT_ONCE = 500
+#: Newest outcomes that the comparison of success reads, and newest decisions that the split is counted on.
+MOST_OUTCOMES = 100_000
+MOST_SPLIT = 20_000
+#: Below so many outcomes on a side nothing is said of success.
+FEWEST = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ByAgent:
+    """How often an agent was in both sets, only in the active model's, only in the shadow's."""
+
+    agent: Any
+    both: int
+    only_active: int
+    only_shadow: int
+
+    @property
+    def agreement(self) -> float:
+        """Of the decisions in which one of the two took it, the share in which both did."""
+        return self.both / (self.both + self.only_active + self.only_shadow)
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """A shadow beside the active model on the same `count` texts; figures are means with 95 % intervals, times in µs.
+
+    `size` is of the difference in agents a set, `differing` the newest scores that disagree.
+    """
+
+    count: int
+    jaccard: dict[str, float]
+    exact: dict[str, float]
+    sizes: tuple[float, float]
+    size: dict[str, float]
+    abstained: float
+    microseconds: tuple[float, float]
+    by_agent: list[ByAgent]
+    differing: list[ShadowScore]
+
+
+def agreement(shadow: RouterModel, active: RouterModel) -> Agreement | None:
+    """How a shadow's sets compare with those that the active model answered, over the newest MOST texts; None before the first."""
+    rows = list(ShadowScore.objects.filter(model=shadow, against=active).order_by("-at")[:MOST])
+    if not rows:
+        return None
+    listed = {agent.number: agent for agent in shadow.pool.agents.all()}
+    ids = sorted({number for row in rows for number in (*row.agents, *row.answered)})
+    ours = np.array([[number in row.agents for number in ids] for row in rows], np.bool_).reshape(len(rows), -1)
+    theirs = np.array([[number in row.answered for number in ids] for row in rows], np.bool_).reshape(len(rows), -1)
+    measured = metrics.per_query(ours, theirs)
+    by_agent = [
+        ByAgent(
+            listed.get(number),
+            int((ours[:, i] & theirs[:, i]).sum()),
+            int((~ours[:, i] & theirs[:, i]).sum()),
+            int((ours[:, i] & ~theirs[:, i]).sum()),
+        )
+        for i, number in enumerate(ids)
+        if number in listed
+    ]
+    sizes = ours.sum(axis=1), theirs.sum(axis=1)
+    return Agreement(
+        count=len(rows),
+        jaccard=metrics.interval(measured["jaccard"]),
+        exact=shares.wilson(int(measured["exact"].sum()), len(rows)),
+        sizes=(float(sizes[0].mean()), float(sizes[1].mean())),
+        size=metrics.paired(sizes[0], sizes[1], "set_size"),
+        abstained=float(np.mean([row.abstained for row in rows])),
+        microseconds=(
+            float(np.median([row.microseconds for row in rows])),
+            float(np.median([row.answered_in for row in rows])),
+        ),
+        by_agent=sorted(by_agent, key=lambda row: row.agreement),
+        differing=[row for row in rows if set(row.agents) != set(row.answered)][:SHOWN],
+    )
+
+
+def tally(model: RouterModel, kind: str) -> LiveTally:
+    """What was counted of the model, zeros where nothing was yet."""
+    return LiveTally.objects.filter(model=model, kind=kind).first() or LiveTally(model=model, kind=kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One side of a canary's comparison, over its `count` newest decisions; outcomes are those of the whole time."""
+
+    model: RouterModel
+    count: int
+    size: float
+    size_variance: float
+    abstained: dict[str, float]
+    microseconds: tuple[float, float]
+    outcomes: int
+    successes: int
+    success: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A canary beside the active model since it started. Differences are the canary's less the active model's.
+
+    `success` holds however often it is looked at. `enough` tells whether success can be told apart, `verdict` says it in words;
+    `mismatch` says what is wrong with the split of the traffic, "" where nothing is.
+    """
+
+    canary: Arm
+    active: Arm
+    size: dict[str, float]
+    abstained: dict[str, float]
+    success: sequential.Difference
+    enough: bool
+    verdict: str
+    mismatch: str
+
+
+def compare(canary: Canary) -> Comparison:
+    """The canary beside the model that was active when it started, on the decisions that both made meanwhile."""
+    ours, theirs = _arm(canary, canary.model), _arm(canary, canary.against)
+    success, mismatch = _success(canary), _mismatch(canary)
+    enough, verdict = _verdict(ours, theirs, success, mismatch)
+    return Comparison(
+        ours,
+        theirs,
+        shares.means((ours.size, ours.size_variance, ours.count), (theirs.size, theirs.size_variance, theirs.count)),
+        shares.difference(
+            round(ours.abstained["mean"] * ours.count) if ours.count else 0,
+            ours.count,
+            round(theirs.abstained["mean"] * theirs.count) if theirs.count else 0,
+            theirs.count,
+        ),
+        success,
+        enough,
+        verdict,
+        mismatch,
+    )
+
+
+def _made(canary: Canary) -> QuerySet[Decision]:
+    """The decisions of either side while the canary ran."""
+    made = Decision.objects.filter(model__in=(canary.model_id, canary.against_id), at__gte=canary.started_at)
+    return made.filter(at__lt=canary.ended_at) if canary.ended_at else made
+
+
+def _periods(canary: Canary) -> list[float]:
+    """When each period of one share began, in seconds since 1970."""
+    return [datetime.fromisoformat(since).timestamp() for since, _share in canary.shares]
+
+
+def _success(canary: Canary) -> sequential.Difference:
+    reported = Outcome.objects.filter(pool_id=canary.pool_id, decision_id__in=_made(canary).order_by().values("pk"))
+    success = dict(reported.order_by("-at").values_list("decision_id", "success")[:MOST_OUTCOMES])
+    rows = []
+    keys = list(success)
+    for first in range(0, len(keys), AT_ONCE):
+        made = Decision.objects.filter(pk__in=keys[first : first + AT_ONCE]).order_by()
+        rows += list(made.values_list("pk", "model_id", "detail__unit", "at"))
+    if not rows:
+        return sequential.NOTHING
+    # A decision from before units were kept stands for itself.
+    _names, units = np.unique([unit or str(key) for key, _model, unit, _at in rows], return_inverse=True)
+    return sequential.difference(
+        np.array([success[key] for key, _model, _unit, _at in rows]),
+        np.array([model == canary.model_id for _key, model, _unit, _at in rows]),
+        units,
+        np.searchsorted(_periods(canary), [at.timestamp() for _key, _model, _unit, at in rows], side="right"),
+    )
+
+
+def _mismatch(canary: Canary) -> str:
+    """What is wrong with how the present period's traffic splits, counted by who asked; "" where it splits as set."""
+    since = datetime.fromisoformat(canary.shares[-1][0]) if canary.shares else canary.started_at
+    newest = _made(canary).filter(at__gte=since, detail__unit__isnull=False).order_by("-at")
+    sides = dict(newest.values_list("detail__unit", "model_id")[:MOST_SPLIT])
+    met = sum(model == canary.model_id for model in sides.values())
+    if not sides or sequential.mismatch(met, len(sides), canary.share) < sequential.MISMATCH:
+        return ""
+    return _(
+        "The traffic does not split as set: %(met)d of %(units)d users and texts met %(canary)s, which is %(found).1f %% and not "
+        "%(share).1f %%. Until that is explained, nothing can be said of success: look for errors of the canary, and for applications "
+        "that send some requests without their sticky_key."
+    ) % {
+        "met": met, "units": len(sides), "canary": canary.model.name, "found": 100 * met / len(sides), "share": 100 * canary.share,
+    }  # fmt: skip
+
+
+def _arm(canary: Canary, model: RouterModel) -> Arm:
+    made = Decision.objects.filter(model=model, at__gte=canary.started_at)
+    if canary.ended_at:
+        made = made.filter(at__lt=canary.ended_at)
+    rows = list(made.order_by("-at").values_list("agents", "abstained", "microseconds")[:MOST])
+    sizes = np.array([len(agents) for agents, _abstained, _time in rows], np.float64)
+    times = [float(time) for _agents, _abstained, time in rows] or [float("nan")]
+    counted = Outcome.objects.filter(pool_id=canary.pool_id, decision_id__in=made.order_by().values("pk")).aggregate(
+        count=Count("pk"), good=Count("pk", filter=Q(success=True))
+    )
+    return Arm(
+        model=model,
+        count=len(rows),
+        size=float(sizes.mean()) if rows else float("nan"),
+        size_variance=float(sizes.var(ddof=1)) if len(rows) > 1 else 0.0,
+        abstained=shares.wilson(sum(abstained for _agents, abstained, _time in rows), len(rows)),
+        microseconds=(float(np.percentile(times, 50)), float(np.percentile(times, 95))),
+        outcomes=counted["count"],
+        successes=counted["good"],
+        success=shares.wilson(counted["good"], counted["count"]),
+    )
+
+
+def _verdict(ours: Arm, theirs: Arm, success: sequential.Difference, mismatch: str) -> tuple[bool, str]:
+    if mismatch:
+        return False, mismatch
+    shown: dict[str, Any] = {"canary": ours.model.name, "active": theirs.model.name}
+    shown |= {"ours": ours.outcomes, "theirs": theirs.outcomes, "least": FEWEST, "units": sequential.FEWEST_UNITS}
+    shown |= {"low": 100 * success.low, "high": 100 * success.high}
+    if not min(ours.outcomes, theirs.outcomes):
+        return False, _(
+            "Not enough to tell: success is compared once applications report outcomes of both models. "
+            "%(canary)s has %(ours)d, %(active)s %(theirs)d."
+        ) % shown
+    if min(ours.outcomes, theirs.outcomes) < FEWEST:
+        return False, _(
+            "Not enough to tell: %(canary)s has %(ours)d outcomes, %(active)s %(theirs)d; at least %(least)d each are needed."
+        ) % shown
+    if success.units < sequential.FEWEST_UNITS:
+        return False, _(
+            "Not enough to tell: the outcomes come from too few users and texts; at least %(units)d on each side are needed."
+        ) % shown
+    if success.low > 0:
+        return True, _("%(canary)s succeeds more often than %(active)s, by %(low).1f to %(high).1f points.") % shown
+    if success.high < 0:
+        less = {**shown, "low": -shown["high"], "high": -shown["low"]}
+        return True, _("%(canary)s succeeds less often than %(active)s, by %(low).1f to %(high).1f points.") % less
+    text = _(
+        "No difference in success shows so far: %(canary)s less %(active)s lies between %(low)+.1f and %(high)+.1f points."
+    )
+    return False, scorecards.minus(text % shown)
+
+
+def shadow_json(shadow: RouterModel) -> dict[str, Any]:
+    """What the API says of a shadow."""
+    active, counted = registry.active(shadow.pool), tally(shadow, LiveTally.Kind.SHADOW)
+    found = agreement(shadow, active) if active else None
+    said: dict[str, Any] = {"scored": counted.done, "errors": counted.errors, "skipped": counted.skipped}
+    said |= {"last_error": counted.last_error, "against": active.name if active else None, "queries": 0}
+    if found is not None:
+        said |= {
+            "queries": found.count,
+            "jaccard": found.jaccard,
+            "exact": found.exact,
+            "set_size": {"shadow": found.sizes[0], "active": found.sizes[1], "difference": found.size},
+            "microseconds": {"shadow": found.microseconds[0], "active": found.microseconds[1]},
+            "by_agent": [
+                {"id": r.agent.number, "both": r.both, "only_active": r.only_active, "only_shadow": r.only_shadow}
+                for r in found.by_agent
+            ],
+        }
+    return said
+
+
+def canary_json(canary: Canary) -> dict[str, Any]:
+    """What the API says of a canary; figures that there are none of are null."""
+    found = compare(canary)
+    said: dict[str, Any] = {
+        "model": canary.model.name,
+        "against": canary.against.name,
+        "share": canary.share,
+        "passed": canary.passed,
+        "override": canary.override,
+        "started_at": canary.started_at.isoformat(),
+        "enough": found.enough,
+        "verdict": found.verdict,
+        "errors": tally(canary.model, LiveTally.Kind.CANARY).errors,
+    }
+    for name, arm in (("canary", found.canary), ("active", found.active)):
+        said[name] = {
+            "decisions": arm.count,
+            "set_size": arm.size,
+            "abstained": arm.abstained,
+            "microseconds": {"p50": arm.microseconds[0], "p95": arm.microseconds[1]},
+            "outcomes": arm.outcomes,
+            "success": arm.success,
+        }
+    success = {"mean": found.success.mean, "low": found.success.low, "high": found.success.high}
+    said["difference"] = {"set_size": found.size, "abstained": found.abstained, "success": success}
+    cleaned: dict[str, Any] = _finite(said)
+    return cleaned
+
+
+def _finite(value: Any) -> Any:
+    # JSON has no nan, which is what a mean of nothing is.
+    if isinstance(value, dict):
+        return {name: _finite(inner) for name, inner in value.items()}
+    return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -1,0 +1,204 @@
+"""What a candidate would have achieved on decisions that were explored, from their outcomes; or why that cannot be told.
+
+Only a set that had a chance of being answered can be judged: the model's own, and those in which one agent changed sides. Queries in
+which the candidate's set is further away are left out, and counted.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from django.utils.translation import gettext as _
+
+from training_app.answering import serving
+from training_app.answering.loaded import cold_agents
+from training_app.engine.judging import off_policy
+from training_app.engine.routing.exploring import chances, turned
+from training_app.engine.routing.router import Router
+from training_app.models import Decision, Outcome, RouterModel
+
+#: Newest decisions with an outcome that are read.
+MOST = 5_000
+#: Where fewer answers than this are to be expected with the candidate's set, where it differs, nothing is estimated; nor where the
+#: effective sample that is to be expected is smaller. Both follow from the propensities alone: what exploration happened to answer
+#: would let lucky draws through.
+FEWEST_DIFFERING = 10.0
+FEWEST_EFFECTIVE = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class OffPolicy:
+    """What was found. `outcomes` decisions had one, of these `known` a propensity and `explored` an agent that changed sides.
+
+    Of the known ones the candidate's set is the model's own in `same`, one agent away in `near` and further in `far`; of
+    the near ones `answered` got the candidate's very set, and `expected` were to. `why` says in words why there are no
+    `estimates`, or what to keep in mind.
+    """
+
+    candidate: RouterModel
+    outcomes: int
+    known: int
+    explored: int
+    same: int
+    near: int
+    far: int
+    answered: int
+    expected: float
+    estimates: off_policy.Estimates | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One decision with its outcome; sets hold every agent that was answered, cold ones too.
+
+    `reach` holds each set that could have been answered with how likely it was; `own` is that without an agent that changed sides.
+    `cold` are the likenesses of agents that were routed by their descriptions, from `threshold` on they join.
+    """
+
+    text: str
+    answered: frozenset[int]
+    own: frozenset[int]
+    reach: Mapping[frozenset[int], float]
+    cold: Mapping[int, float]
+    threshold: float
+    available: frozenset[int]
+    success: bool
+
+
+def evaluate(candidate: RouterModel) -> OffPolicy:
+    """Judge a model by the pool's decisions that have outcomes. Raises RegistryError or ArtifactError where it cannot be used."""
+    reported = Outcome.objects.filter(pool_id=candidate.pool_id)
+    made = Decision.objects.filter(pool_id=candidate.pool_id, pk__in=reported.values("decision_id"))
+    outcomes = made.count()
+    kept = list(made.filter(propensity__isnull=False).order_by("-at")[:MOST])
+    success = dict(reported.filter(decision_id__in=made.values("pk")).values_list("decision_id", "success"))
+    models = RouterModel.objects.filter(pk__in={decision.model_id for decision in kept}).select_related("pool")
+    limits = {model.pk: serving.router_of(model).limits for model in models}
+    rows = [_row(one, success[one.pk], limits[one.model_id]) for one in kept if one.pk in success]
+    explored = sum(row.answered != row.own for row in rows)
+    if not rows:
+        why = _("Not estimable: no application has reported an outcome of a decision that is kept.")
+        if outcomes:
+            why = _differing_without(candidate, made.order_by("-at")[:500], outcomes)
+        return OffPolicy(candidate, outcomes, 0, 0, 0, 0, 0, 0, 0.0, None, why)
+    router = serving.router_of(candidate)
+    sets, confidences = _candidates(router, rows)
+    known = [row.reach.get(chosen, 0.0) for row, chosen in zip(rows, sets, strict=True)]
+    inside = [i for i, chance in enumerate(known) if chance > 0]
+    same = sum(row.own == chosen for row, chosen in zip(rows, sets, strict=True))
+    answered = sum(rows[i].answered == sets[i] != rows[i].own for i in inside)
+    expected = sum(known[i] for i in inside if sets[i] != rows[i].own)
+    found = OffPolicy(
+        candidate, outcomes, len(rows), explored, same, len(inside) - same, len(rows) - len(inside), answered, expected,
+        None, "",
+    )  # fmt: skip
+    return _estimated(found, rows, sets, confidences, inside)
+
+
+def _estimated(
+    found: OffPolicy, rows: list[_Row], sets: list[frozenset[int]], confidences: Any, inside: list[int]
+) -> OffPolicy:
+    shown: dict[str, Any] = {"model": found.candidate.name, "known": found.known, "near": found.near}
+    shown |= {"far": found.far, "expected": found.expected, "least": FEWEST_DIFFERING, "inside": len(inside)}
+    if not found.near and not found.far:
+        why = _("%(model)s answers all %(known)d of them as they were answered: there is no difference.") % shown
+        return replace(found, why=why)
+    chances_of_candidate = np.array([rows[i].reach[sets[i]] for i in inside])
+    if found.expected < FEWEST_DIFFERING or not found.answered:
+        why = _(
+            "Not estimable: in %(near)d of %(known)d decisions %(model)s would have answered a set that is one agent away, and "
+            "exploration is to be expected to answer that very set in %(expected).1f of these; at least %(least)d are needed. "
+            "%(far)d more are further away, which exploration never answers."
+        )
+        return replace(found, why=why % shown)
+    effective = len(inside) ** 2 / float((1 / chances_of_candidate).sum())
+    if effective < FEWEST_EFFECTIVE:
+        why = _(
+            "Not estimable: the effective sample size to be expected is %(size).0f, and at least %(least).0f is needed."
+        )
+        return replace(found, why=why % {"size": effective, "least": FEWEST_EFFECTIVE})
+    ours, answered = confidences
+    estimates = off_policy.estimate(
+        np.array([rows[i].success for i in inside]),
+        np.array([rows[i].reach[rows[i].answered] for i in inside]),
+        np.array([rows[i].answered == sets[i] for i in inside]),
+        np.array([rows[i].answered == rows[i].own for i in inside]),
+        np.array([rows[i].reach[rows[i].own] for i in inside]),
+        ours[inside],
+        answered[inside],
+    )
+    why = ""
+    if found.far:
+        why = _(
+            "It holds for %(inside)d of %(known)d decisions: in the other %(far)d %(model)s would have answered a set that is more "
+            "than one agent away, and nothing is known of those."
+        ) % shown  # fmt: skip
+    return replace(found, estimates=estimates, why=why)
+
+
+def _row(decision: Decision, success: bool, limits: tuple[int, int]) -> _Row:
+    detail = decision.detail or {}
+    scores = {int(agent): score for agent, score in decision.scores.items()}
+    described = detail.get("cold", {})
+    cold = {int(agent): score for agent, score in described.get("scores", {}).items()}
+    threshold = described.get("threshold", 1.0)
+    answered, flipped = frozenset(decision.agents), detail.get("explored")
+    model_set = tuple(agent for agent in decision.agents if agent in scores)
+    walked = model_set if flipped is None else turned(model_set, flipped)
+
+    def whole(agents: tuple[int, ...]) -> frozenset[int]:
+        # Where the largest set binds, an agent that changes sides makes or takes room for the cold ones.
+        return frozenset(agents).union(cold_agents(cold, threshold, len(agents), limits[1]))
+
+    share = detail.get("share", 0.0)
+    may = chances(walked, scores, *limits) if share else {}
+    own = whole(walked)
+    reach: dict[frozenset[int], float] = {own: 1 - share if may else 1.0}
+    for agent, chance in may.items():
+        other = whole(turned(walked, agent))
+        reach[other] = reach.get(other, 0.0) + share * chance
+    reach.setdefault(answered, decision.propensity or 1.0)
+    return _Row(decision.text, answered, own, reach, cold, threshold, frozenset(scores).union(cold), success)
+
+
+def _candidates(router: Router, rows: list[_Row]) -> tuple[list[frozenset[int]], Any]:
+    """The candidate's set for each row, of the agents that were available then; its confidence in it and in the answered one."""
+    learnt = frozenset(agent.id for agent in router.agents)
+    groups: dict[frozenset[int], list[int]] = defaultdict(list)
+    for i, row in enumerate(rows):
+        groups[row.available].append(i)
+    sets: list[frozenset[int]] = [frozenset()] * len(rows)
+    ours, answered = np.empty(len(rows)), np.empty(len(rows))
+    for available, places in groups.items():
+        texts = [rows[i].text for i in places]
+        for i, route in zip(places, router.route_batch(texts, available), strict=True):
+            # What was routed cold would be so beside the candidate too, unless it has learnt the agent.
+            cold = {agent: score for agent, score in rows[i].cold.items() if agent not in learnt}
+            joined = cold_agents(cold, rows[i].threshold, len(route.agents), router.limits[1])
+            sets[i] = frozenset(route.agents).union(joined)
+        ours[places] = router.confidences(texts, [sets[i] for i in places], available)
+        answered[places] = router.confidences(texts, [rows[i].answered for i in places], available)
+    return sets, (ours, answered)
+
+
+def _differing_without(candidate: RouterModel, newest: Any, outcomes: int) -> str:
+    """Why nothing can be told where nothing was explored, with how often it would matter."""
+    router = serving.router_of(candidate)
+    differing = looked = 0
+    groups: dict[frozenset[int], list[tuple[str, frozenset[int]]]] = defaultdict(list)
+    for decision in newest:
+        available = frozenset(int(agent) for agent in decision.scores)
+        groups[available].append((decision.text, frozenset(decision.agents) & available))
+    for available, found in groups.items():
+        routes = router.route_batch([text for text, _set in found], available)
+        looked += len(found)
+        differing += sum(
+            frozenset(route.agents) != answered for route, (_text, answered) in zip(routes, found, strict=True)
+        )
+    return _(
+        "Not estimable: this pool has not explored, so every answer was certain. Of the newest %(looked)d of %(outcomes)d decisions "
+        "with an outcome %(model)s would have answered %(differing)d otherwise, and no outcome speaks of those answers."
+    ) % {"looked": looked, "outcomes": outcomes, "model": candidate.name, "differing": differing}

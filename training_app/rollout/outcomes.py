@@ -1,0 +1,142 @@
+"""Outcomes: what applications report of decisions, success over time, and failures on their way to the labeling queue.
+
+An outcome is kept under its decision's id, not by a reference: decisions are written in bulk a moment after they are answered, and may
+be pruned, sampled out or lost, so the outcome may come first or stand alone. The last report of a decision counts.
+"""
+
+import uuid
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Count, OuterRef, Q, Subquery
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from agents_app.models import Pool
+from datasets_app.labels import places, queries, queue
+from datasets_app.models import Query, QueueItem, text_hash
+from training_app.models import Decision, LiveSettings, Outcome, packed
+
+#: Where queries come from that were sent to the labeling queue from decisions.
+DATASET = "Decisions"
+UNSURE = "unsure decision"
+FAILED = "reported failure"
+#: Decisions of a day that are looked at for those, the least sure first.
+LOOKED_AT = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an application says became of one decision."""
+
+    decision: uuid.UUID
+    success: bool
+    agents_used: list[int] | None = None
+    rating: float | None = None
+    comment: str = ""
+
+
+class OtherPool(Exception):
+    """The decision, or an earlier outcome of it, belongs to another pool."""
+
+
+def record(pool: Pool, api_key: int | None, report: Report) -> tuple[Outcome, bool]:
+    """Keep a report, in place of an earlier one; the outcome and whether it is the decision's first. Raises OtherPool."""
+    packed.bring(report.decision)
+    if Decision.objects.filter(pk=report.decision).exclude(pool=pool).exists():
+        raise OtherPool
+    said: dict[str, Any] = {"success": report.success, "agents_used": report.agents_used, "rating": report.rating}
+    said |= {"comment": report.comment, "api_key_id": api_key}
+    outcome, new = Outcome.objects.get_or_create(decision_id=report.decision, defaults={"pool": pool, **said})
+    if outcome.pool_id != pool.pk:
+        raise OtherPool
+    if not new:
+        for name, value in said.items():
+            setattr(outcome, name, value)
+        outcome.save()
+    return outcome, new
+
+
+def by_model(pool: Pool) -> list[tuple[str, int, float]]:
+    """(model, outcomes, share of successes) of each model version that has any, newest first. Outcomes without a decision are
+    left out: nothing says which model they speak of."""
+    made_by = Decision.objects.filter(pk=OuterRef("decision_id")).order_by().values("model__version")[:1]
+    found = (
+        Outcome.objects.filter(pool=pool)
+        .annotate(version=Subquery(made_by))
+        .exclude(version=None)
+        .values("version")
+        .annotate(count=Count("pk"), good=Count("pk", filter=Q(success=True)))
+        .order_by("-version")
+    )
+    return [(f"{pool.slug}-{row['version']}", row["count"], row["good"] / row["count"]) for row in found]
+
+
+def send_to_labeling(pool: Pool, text: str, origin: str) -> bool:
+    """Ask people about a text, whether they answered before or not; False where it waits to be labeled already.
+
+    Where the pool has a query of that text it is the one that is asked about; otherwise the text becomes one.
+    """
+    of_text = Query.objects.filter(dataset__pool=pool, text_hash=text_hash(text), deleted_at=None).order_by("pk")
+    known = of_text.values_list("pk", flat=True).first()
+    new = known is None
+    if known is None:
+        known = queries.find_or_add(queries.dataset_of(pool, DATASET), [queries.NewQuery(text)], origin[:60])[0][0].pk
+    return places.send(Query.objects.filter(pk=known), pool) > 0 or new
+
+
+def offer_unsure() -> int:
+    """Of each pool's decisions of the last day, ask people about those that the router was least sure of: it abstained, or its
+    confidence was below UNSURE_CONFIDENCE. At most UNSURE_PER_DAY new queries a pool in any 24 hours; returns how many came in.
+    """
+    since, count = timezone.now() - timedelta(days=1), 0
+    unsure = Q(abstained=True) | Q(confidence__lt=settings.UNSURE_CONFIDENCE)
+    for pool in Pool.objects.all():
+        offered = Query.objects.filter(dataset__pool=pool, origin=UNSURE, created_at__gte=since).count()
+        left = settings.UNSURE_PER_DAY - offered
+        if left <= 0:
+            continue
+        found = Decision.objects.filter(unsure, pool=pool, at__gte=since).order_by("-abstained", "confidence", "pk")
+        texts = {text_hash(text): text for text in found.values_list("text", flat=True)[:LOOKED_AT]}
+        known = set(Query.objects.filter(dataset__pool=pool, text_hash__in=texts).values_list("text_hash", flat=True))
+        new = [queries.NewQuery(text) for key, text in texts.items() if key not in known][:left]
+        if new:
+            added = queries.find_or_add(queries.dataset_of(pool, DATASET), new, UNSURE)[1]
+            queue.fill(pool)
+            count += len(added)
+    return count
+
+
+def offer_failures() -> int:
+    """In the pools that want it, ask people about the decisions that applications reported as failed, the application's comment shown.
+
+    Failures of the last day, at most the pool's own number in any 24 hours; one whose decision is not written yet waits for the next
+    round. Returns how many queries were asked about.
+    """
+    since, count = timezone.now() - timedelta(days=1), 0
+    for live in LiveSettings.objects.filter(failures=True).select_related("pool"):
+        sent = Outcome.objects.filter(pool=live.pool, asked=True, at__gte=since).count()
+        left = live.failures_per_day - sent
+        if left <= 0:
+            continue
+        failed = Outcome.objects.filter(pool=live.pool, success=False, asked=False, at__gte=since).order_by("at")
+        texts = dict(
+            Decision.objects.filter(pool=live.pool, pk__in=failed.values("decision_id")).values_list("pk", "text")
+        )
+        for outcome in [one for one in failed if one.decision_id in texts][:left]:
+            _ask_about(live.pool, texts[outcome.decision_id], outcome)
+            count += 1
+    return count
+
+
+def _ask_about(pool: Pool, text: str, outcome: Outcome) -> None:
+    send_to_labeling(pool, text, FAILED)
+    comment = " ".join(outcome.comment.split())
+    note = _("An application reported a failure: %(comment)s") if comment else _("An application reported a failure.")
+    QueueItem.objects.filter(pool=pool, agent=None, query__text_hash=text_hash(text), query__deleted_at=None).update(
+        note=(note % {"comment": comment})[:300]
+    )
+    # Not by `save`: the outcome was reported when it was, not now.
+    Outcome.objects.filter(pk=outcome.pk).update(asked=True)

@@ -1,0 +1,194 @@
+"""Trying a model on live traffic before it answers all of it: as a shadow that answers nothing, or as a canary that answers a share.
+
+Every change is one transaction under the pool's row lock, bumps the version stamp, so that every process follows within two seconds,
+and leaves an audit entry. A promotion or a roll-back ends the canary, whichever model it was: it was compared with the model before.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict
+
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from agents_app import audit
+from agents_app.models import Pool, Stamp
+from training_app.models import Artifact, Canary, LiveSettings, RouterModel
+from training_app.models.live import MOST_CANARY
+from training_app.versions import gate, kinds, registry
+from training_app.versions.registry import Actor, RegistryError
+
+#: Shadows of one pool: each holds a model in every web process and scores every text.
+MOST_SHADOWS = 3
+State = RouterModel.State
+
+
+def settings_of(pool: Pool) -> LiveSettings:
+    """The pool's live settings, made with everything off where there are none yet."""
+    return LiveSettings.objects.select_related("pool").get_or_create(pool=pool)[0]
+
+
+def canary_of(pool: Pool) -> Canary | None:
+    """The pool's canary, or None."""
+    return (
+        Canary.objects.filter(pool=pool, ended_at=None).select_related("pool", "model__pool", "against__pool").first()
+    )
+
+
+def shadows_of(pool: Pool) -> list[RouterModel]:
+    """The pool's shadows, oldest first."""
+    return list(registry.models(pool).filter(state=State.SHADOW).order_by("pk"))
+
+
+def start_shadow(model: RouterModel, *, actor: Actor, actor_name: str = "") -> None:
+    """Let the model score live texts. Raises RegistryError where its kind answers no queries, where it is active or a shadow already,
+    where there is no active model, where the pool has MOST_SHADOWS, or where its artifact cannot be loaded."""
+    _may_answer(model)
+    registry.load_model(model)
+    with transaction.atomic():
+        pool = Pool.objects.select_for_update(no_key=True).get(pk=model.pool_id)
+        now = RouterModel.objects.get(pk=model.pk)
+        if now.state == State.ACTIVE:
+            raise RegistryError(_("%(model)s is the active model already.") % {"model": model.name})
+        if now.state == State.SHADOW:
+            raise RegistryError(_("%(model)s is a shadow already.") % {"model": model.name})
+        if registry.active(pool) is None:
+            raise RegistryError(_("%(pool)s has no active model to compare with. Promote one.") % {"pool": pool.slug})
+        if len(shadows_of(pool)) >= MOST_SHADOWS:
+            raise RegistryError(
+                _("%(pool)s has %(most)d shadows already. Stop one first.") % {"pool": pool.slug, "most": MOST_SHADOWS}
+            )
+        _still_there(model)
+        RouterModel.objects.filter(pk=model.pk).update(state=State.SHADOW)
+        Stamp.bump()
+        audit.record("shadow.started", actor=actor, target=model.name, pool=pool, actor_name=actor_name)
+    model.state = State.SHADOW
+
+
+def stop_shadow(model: RouterModel, *, actor: Actor, actor_name: str = "") -> None:
+    """Let the model score no more; what it scored is kept. Raises RegistryError where it is no shadow."""
+    with transaction.atomic():
+        pool = Pool.objects.select_for_update(no_key=True).get(pk=model.pool_id)
+        # Whether it answered before decides what it is again.
+        state = State.RETIRED if model.promotions.exists() else State.CANDIDATE
+        if not RouterModel.objects.filter(pk=model.pk, state=State.SHADOW).update(state=state):
+            raise RegistryError(_("%(model)s is no shadow.") % {"model": model.name})
+        Stamp.bump()
+        audit.record("shadow.stopped", actor=actor, target=model.name, pool=pool, actor_name=actor_name)
+    model.state = state
+
+
+def start_canary(
+    model: RouterModel, share: float, *, actor: Actor, reason: str = "", override: str = "", actor_name: str = ""
+) -> Canary:
+    """Let the model answer a share of the pool's traffic, up to a half; for the present canary, change its share.
+
+    The gate is asked as for a promotion; what it found, and why it was overridden, is kept. Raises GateRefused, and RegistryError
+    where there is no active model, another canary runs, the share is out of range, or the artifact cannot be loaded.
+    """
+    if not 0 < share <= MOST_CANARY:
+        raise RegistryError(
+            _("A canary's share lies above 0 and is at most %(most).0f %%.") % {"most": 100 * MOST_CANARY}
+        )
+    _may_answer(model)
+    registry.load_model(model)
+    override = override.strip()[:400]
+    verdict = gate.judge(model)
+    if verdict.active is None:
+        raise RegistryError(
+            _("%(pool)s has no active model that would answer the rest. Promote one.") % {"pool": model.pool.slug}
+        )
+    if verdict.active.pk == model.pk:
+        raise RegistryError(_("%(model)s is the active model already.") % {"model": model.name})
+    if not verdict.passed and not override:
+        raise gate.GateRefused(verdict)
+    with transaction.atomic():
+        pool = Pool.objects.select_for_update(no_key=True).get(pk=model.pool_id)
+        if registry.active(pool) != verdict.active:
+            raise RegistryError(_("The active model of %(pool)s has just changed. Look again.") % {"pool": pool.slug})
+        _still_there(model)
+        settings_of(pool)  # its salt decides who meets the canary
+        canary = canary_of(pool)
+        if canary is not None and canary.model_id != model.pk:
+            raise RegistryError(
+                _("%(other)s is the canary of %(pool)s. Stop it first.")
+                % {"other": canary.model.name, "pool": pool.slug}
+            )
+        before = canary.share if canary else None
+        if canary is None:
+            canary = Canary(pool=pool, model=model, against=verdict.active)
+        if before != share:
+            canary.shares = [*canary.shares, [timezone.now().isoformat(), share]]
+        canary.share, canary.reason, canary.author = share, reason[:400], actor
+        canary.passed, canary.override = verdict.passed, "" if verdict.passed else override
+        canary.findings = [asdict(finding) for finding in verdict.findings]
+        canary.save()
+        Stamp.bump()
+        audit.record(
+            "canary.started" if before is None else "canary.share",
+            actor=actor,
+            target=model.name,
+            pool=pool,
+            detail={"share": share, "before": before, "reason": reason, "override": canary.override},
+            actor_name=actor_name,
+        )
+        if canary.override:
+            audit.record(
+                "gate.overridden",
+                actor=actor,
+                target=model.name,
+                pool=pool,
+                detail={
+                    "reason": canary.override,
+                    "failed": [f.text for f in verdict.findings if f.passed is False],
+                    "for": "canary",
+                },
+                actor_name=actor_name,
+            )
+    return canary
+
+
+def stop_canary(pool: Pool, *, actor: Actor, actor_name: str = "") -> Canary:
+    """Let the active model answer everything again. Raises RegistryError where there is no canary."""
+    with transaction.atomic():
+        Pool.objects.select_for_update(no_key=True).get(pk=pool.pk)
+        canary = canary_of(pool)
+        if canary is None:
+            raise RegistryError(_("%(pool)s has no canary.") % {"pool": pool.slug})
+        canary.ended_at, canary.ended = timezone.now(), Canary.Ended.STOPPED
+        canary.save(update_fields=("ended_at", "ended"))
+        Stamp.bump()
+        audit.record("canary.stopped", actor=actor, target=canary.model.name, pool=pool, actor_name=actor_name)
+    return canary
+
+
+def change_settings(pool: Pool, changes: Iterable[tuple[str, object]], *, actor: Actor) -> LiveSettings:
+    """Set fields of the pool's live settings that were checked before; nothing is written where nothing changes."""
+    with transaction.atomic():
+        Pool.objects.select_for_update(no_key=True).get(pk=pool.pk)
+        settings = settings_of(pool)
+        detail = {}
+        for name, value in changes:
+            if getattr(settings, name) != value:
+                detail[name] = [getattr(settings, name), value]
+                setattr(settings, name, value)
+        if detail:
+            settings.save(update_fields=list(detail))
+            Stamp.bump()
+            audit.record("live.settings", actor=actor, target=pool.slug, pool=pool, detail=detail)
+    return settings
+
+
+def _may_answer(model: RouterModel) -> None:
+    kind = kinds.of(model.kind)
+    if not kind.answers:
+        raise RegistryError(
+            _("%(model)s answers no queries, so it cannot be tried on them: its kind is %(kind)s.")
+            % {"model": model.name, "kind": kind.label}
+        )
+
+
+def _still_there(model: RouterModel) -> None:
+    """Under the pool's lock: an old model's artifact may have been pruned since it was loaded."""
+    if not Artifact.objects.filter(model=model).exists():
+        raise RegistryError(_("The artifact of %(model)s has just been pruned.") % {"model": model.name})

@@ -1,0 +1,119 @@
+"""Near-duplicates across splits: held-out queries that say almost the same words as a training query, and so flatter the figures.
+
+Two texts are near when the Jaccard of their sets of words is at least NEAR. All pairs of a sample are found, by the prefix filter of
+Chaudhuri, Ganti and Kaushik (2006): sets that are so near share one of their rarest words, |A| - ceil(t |A|) + 1 of them.
+"""
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from django.db.models import Count, Max
+
+from agents_app.models import Pool
+from datasets_app.labels import snapshots
+from datasets_app.models import Gold, Snapshot, Split
+
+NEAR = 0.8
+#: Most held-out queries that are looked at, and most training queries that they are held against.
+HELD_OUT, TRAINING = 2_000, 20_000
+SHOWN = 5
+_WORDS = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class NearDuplicates:
+    """What was found: how many of the `checked` held-out queries are near one of `against` training queries, how many held-out and
+    training queries there are in all, and examples (held-out text, training text, Jaccard), nearest first."""
+
+    count: int
+    checked: int
+    against: int
+    held_out: int
+    training: int
+    examples: tuple[tuple[str, str, float], ...]
+
+
+def across_splits(pool: Pool, snapshot: Snapshot | None = None) -> NearDuplicates:
+    """Near-duplicates between the training and the held-out queries of a snapshot, or of the pool's gold as it is now.
+
+    Looked for once for what has not changed since, in this process.
+    """
+    if snapshot:
+        return _of_snapshot(snapshot.pk, _erased(snapshot))
+    gold = Gold.objects.filter(query__dataset__pool=pool, query__deleted_at=None)
+    state = gold.aggregate(count=Count("pk"), newest=Max("composed_at"))
+    return _of_gold(pool.pk, state["count"], state["newest"])
+
+
+def _erased(snapshot: Snapshot) -> int:
+    # Erasing blanks a text within a snapshot: what was found before must not show it any longer.
+    return snapshot.pool.datasets.filter(queries__erased_at__isnull=False).count()
+
+
+@lru_cache(maxsize=16)
+def _of_gold(pool_id: int, _count: int, _newest: object) -> NearDuplicates:
+    gold = Gold.objects.filter(query__dataset__pool=pool_id, query__deleted_at=None)
+    texts = {
+        # A group's key is a hash of its text, so that the first of them are a sample.
+        held: list(
+            gold.filter(query__group__split__in=names)
+            .order_by("query__group__key")
+            .values_list("query__text", flat=True)[:most]
+        )
+        for held, names, most in ((True, (Split.VAL, Split.TEST), HELD_OUT), (False, (Split.TRAIN,), TRAINING))
+    }
+    sizes = dict(gold.values_list("query__group__split").annotate(Count("pk")).order_by())
+    return find(
+        texts[True], texts[False], sizes.get(Split.VAL, 0) + sizes.get(Split.TEST, 0), sizes.get(Split.TRAIN, 0)
+    )
+
+
+@lru_cache(maxsize=16)
+def _of_snapshot(snapshot_id: int, _erased: int) -> NearDuplicates:
+    held: list[str] = []
+    training: list[str] = []
+    for row in snapshots.rows(Snapshot.objects.get(pk=snapshot_id)):
+        (training if row["split"] == Split.TRAIN else held).append(row["text"])
+    # Every so many rows of it, as the rows stand in the order in which they came.
+    some = [texts[:: max(1, math.ceil(len(texts) / most))] for texts, most in ((held, HELD_OUT), (training, TRAINING))]
+    return find(some[0], some[1], len(held), len(training))
+
+
+def find(
+    held: Sequence[str], training: Sequence[str], all_held: int | None = None, all_training: int | None = None
+) -> NearDuplicates:
+    """The held-out texts that are near a training text; each counts once, with its nearest."""
+    sets = [frozenset(_WORDS.findall(text.lower())) for text in training]
+    often = Counter(word for words in sets for word in words)
+    holders: dict[str, list[int]] = defaultdict(list)
+    for i, words in enumerate(sets):
+        for word in _prefix(words, often):
+            holders[word].append(i)
+    found: list[tuple[float, str, str]] = []
+    for text in held:
+        words = frozenset(_WORDS.findall(text.lower()))
+        best = (0.0, -1)
+        for i in {i for word in _prefix(words, often) for i in holders.get(word, ())}:
+            shared = len(words & sets[i])
+            best = max(best, (shared / (len(words) + len(sets[i]) - shared), i))
+        if best[0] >= NEAR:
+            found.append((best[0], text, training[best[1]]))
+    found.sort(key=lambda pair: -pair[0])
+    examples = tuple((text, near, likeness) for likeness, text, near in found[:SHOWN])
+    return NearDuplicates(
+        len(found),
+        len(held),
+        len(training),
+        len(held) if all_held is None else all_held,
+        len(training) if all_training is None else all_training,
+        examples,
+    )
+
+
+def _prefix(words: frozenset[str], often: Counter[str]) -> list[str]:
+    rarest = sorted(words, key=lambda word: (often[word], word))
+    return rarest[: len(words) - math.ceil(NEAR * len(words)) + 1] if words else []

@@ -1,0 +1,193 @@
+"""Rules that launch runs: every night, after new gold labels, or when drift is found.
+
+A job of the default cluster looks once a minute (`evaluate`); what finds drift calls `on_drift`. A rule never launches while a run of
+its own is queued or running. Whoever moves `last_fired_at` has the launch, so that several processes that look at once launch one run.
+"""
+
+import logging
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from agents_app import audit
+from agents_app.models import Pool
+from datasets_app.models import Gold
+from training_app.engine.config import ConfigError
+from training_app.models import LaunchRule, Run
+from training_app.training import runs
+
+log = logging.getLogger(__name__)
+Trigger = LaunchRule.Trigger
+UNENDED = (Run.Status.QUEUED, Run.Status.RUNNING)
+
+
+class Outlook(NamedTuple):
+    """What a rule waits for: in words, and the time of its next launch where that is known."""
+
+    text: str
+    at: datetime | None = None
+
+
+# ---------------------------------------------------------------------------------------------------- asked for by people
+
+
+def save(rule: LaunchRule, *, actor: User | None, actor_name: str = "") -> LaunchRule:
+    """Store a new or an edited rule. A new one counts nights and labels from now on."""
+    new = rule.pk is None
+    with transaction.atomic():
+        if new:
+            rule.author = actor
+        rule.problem = ""
+        rule.save()
+        detail = {"when": rule.trigger, "config": rule.config, "promote": rule.promote}
+        _record("rule.created" if new else "rule.edited", rule, actor, detail, actor_name)
+    return rule
+
+
+def switch(rule: LaunchRule, on: bool, *, actor: User | None, actor_name: str = "") -> None:
+    """Pause a rule, or let it go on."""
+    with transaction.atomic():
+        if LaunchRule.objects.filter(pk=rule.pk, active=not on).update(active=on):
+            _record("rule.resumed" if on else "rule.paused", rule, actor, None, actor_name)
+    rule.active = on
+
+
+def delete(rule: LaunchRule, *, actor: User | None, actor_name: str = "") -> None:
+    """Delete a rule; its runs stay."""
+    with transaction.atomic():
+        detail = {"when": rule.trigger, "config": rule.config, "promote": rule.promote}
+        _record("rule.deleted", rule, actor, detail, actor_name)
+        rule.delete()
+
+
+def _record(action: str, rule: LaunchRule, actor: User | None, detail: dict[str, Any] | None, actor_name: str) -> None:
+    audit.record(action, actor=actor, target=rule.name, pool=rule.pool, detail=detail, actor_name=actor_name)
+
+
+# ---------------------------------------------------------------------------------------------------- looked at by the clock
+
+
+def evaluate(now: datetime | None = None) -> int:
+    """Launch a run for each rule whose time has come; how many that was. One that cannot takes no other with it."""
+    now = now or timezone.now()
+    launched = 0
+    for rule in list(_watching().exclude(trigger=Trigger.DRIFT)):
+        reason = due(rule, now)
+        if reason and fire(rule, reason, now):
+            launched += 1
+    return launched
+
+
+def on_drift(pool: Pool, reason: str = "") -> int:
+    """Launch a run for each of the pool's rules that wait for drift; how many that was. `reason` says what has drifted.
+
+    A rule that launched within its rest, or whose run is still going, is passed over, so the caller need not count.
+    """
+    now = timezone.now()
+    words = reason.strip() or _("Drift was found")
+    rules = list(_watching().filter(pool=pool, trigger=Trigger.DRIFT))
+    return sum(fire(rule, words, now) is not None for rule in rules if _rested(rule, now))
+
+
+def due(rule: LaunchRule, now: datetime) -> str:
+    """Why a rule by night or by labels is to launch now, or "" where it is not; a night without new labels is passed over."""
+    if rule.trigger == Trigger.NIGHTLY:
+        if now < next_night(rule):
+            return ""
+        changed = new_labels(rule)
+        if rule.only_new and not changed:
+            # The night is over for this rule: a label of the next afternoon must not launch it in daylight.
+            LaunchRule.objects.filter(pk=rule.pk).update(passed_at=now)
+            return ""
+        words = ngettext("Nightly run: %(count)d new gold label", "Nightly run: %(count)d new gold labels", changed)
+        return words % {"count": changed}
+    if rule.trigger == Trigger.LABELS and _rested(rule, now):
+        changed = new_labels(rule)
+        if changed >= rule.labels:
+            return _("%(count)d new gold labels") % {"count": changed}
+    return ""
+
+
+def fire(rule: LaunchRule, reason: str, now: datetime) -> Run | None:
+    """Launch the rule's run; None where another process did, a run of the rule is not over yet, or nothing can be trained on.
+
+    Why it could not is kept in `rule.problem`.
+    """
+    claim = LaunchRule.objects.filter(pk=rule.pk, active=True, last_fired_at=rule.last_fired_at)
+    if not claim.exclude(runs__status__in=UNENDED).exists() or not claim.update(last_fired_at=now):
+        return None
+    try:
+        run = runs.launch(
+            rule.pool,
+            config=rule.config,
+            promote=rule.promote,
+            author=rule.author,
+            actor_name=f"rule {rule.name}",
+            include_llm=rule.include_llm,
+            rule=rule,
+        )
+    except (ConfigError, runs.RunError) as error:
+        log.warning("the rule %s of %s could not launch: %s", rule.name, rule.pool.slug, error)
+        LaunchRule.objects.filter(pk=rule.pk).update(problem=str(error)[:400])
+        return None
+    LaunchRule.objects.filter(pk=rule.pk).update(last_reason=reason[:300], problem="")
+    return run
+
+
+def _watching() -> Any:
+    waiting = LaunchRule.objects.filter(active=True).exclude(runs__status__in=UNENDED)
+    return waiting.select_related("pool", "author").distinct()
+
+
+# ---------------------------------------------------------------------------------------------------- what it waits for
+
+
+def outlook(rule: LaunchRule, now: datetime | None = None) -> Outlook:
+    """What the rule waits for, for the page of ops."""
+    now = now or timezone.now()
+    if not rule.active:
+        return Outlook(_("Paused"))
+    if rule.runs.filter(status__in=UNENDED).exists():
+        return Outlook(_("Its run is not over yet"))
+    if rule.trigger == Trigger.NIGHTLY:
+        return Outlook(_("If gold has changed by then") if rule.only_new else "", next_night(rule))
+    rested = _rest_ends(rule)
+    if rested and rested > now:
+        return Outlook(_("It rests"), rested)
+    if rule.trigger == Trigger.LABELS:
+        return Outlook(_("%(count)d of %(all)d new gold labels") % {"count": new_labels(rule), "all": rule.labels})
+    return Outlook(_("It waits for drift"))
+
+
+def next_night(rule: LaunchRule) -> datetime:
+    """The first time at which it is the rule's hour here, after it was made, launched and passed over a night."""
+    known = (rule.created_at, rule.last_fired_at, rule.passed_at)
+    return _coming_hour(max(at for at in known if at), rule.hour)
+
+
+def new_labels(rule: LaunchRule) -> int:
+    """Gold labels of the pool that are new or changed since the rule launched last, or was made."""
+    since = rule.last_fired_at or rule.created_at
+    gold = Gold.objects.filter(query__dataset__pool_id=rule.pool_id, query__deleted_at=None, composed_at__gt=since)
+    return gold.count()
+
+
+def _coming_hour(after: datetime, hour: int) -> datetime:
+    local = timezone.localtime(after)
+    found = local.replace(hour=hour, minute=0, second=0, microsecond=0)
+    # Days are added to the wall clock, so that the hour stays the same when clocks change.
+    return found if found > local else found + timedelta(days=1)
+
+
+def _rest_ends(rule: LaunchRule) -> datetime | None:
+    return rule.last_fired_at + timedelta(hours=rule.rest_hours) if rule.last_fired_at else None
+
+
+def _rested(rule: LaunchRule, now: datetime) -> bool:
+    ends = _rest_ends(rule)
+    return ends is None or now >= ends

@@ -1,0 +1,250 @@
+"""The gate: what a model must show before it answers requests, and the one way to promote it.
+
+A candidate must be measured on test queries, beat the best constant set, and be no worse than the strongest baseline and
+than the active model. Beating means that the paired 95 % interval of the difference lies above 0; no worse means that it
+lies above -PROMOTION_MARGIN. What is compared is the measure of the model's kind: Jaccard, for a set router. The lower
+end counts what the unseen may still cost, so that on few queries a model which is truly worse by the margin passes in at
+most 25 of 1,000 (docs/certainty.md). Of several models measured on the same test queries the best looks better than it
+is: "better" is said at the level that their number leaves. The first model of a kind passes, recorded as the first.
+Whoever promotes another one that fails says why.
+"""
+
+from dataclasses import asdict, dataclass
+from statistics import NormalDist
+
+from django.conf import settings
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from agents_app import audit
+from training_app.engine.data.shares import Z
+from training_app.models import Interval, Judgement, Promotion, RouterModel
+from training_app.versions import comparisons, registry, scorecards
+
+#: Baselines that classify each agent by itself, without a policy.
+CLASSIFIERS = ("logreg", "svm")
+#: Test queries up to which a page measures the active model itself; with more, the run's job or the promotion does.
+PAGE_QUERIES = 2_000
+
+
+class GateRefused(registry.RegistryError):
+    """The model may not be promoted without an override. `verdict` holds every finding."""
+
+    def __init__(self, verdict: "Verdict") -> None:
+        self.verdict = verdict
+        found = " ".join(finding.text for finding in verdict.findings if finding.passed is False)
+        advice = _("Give a reason to promote it all the same; it is kept.")
+        super().__init__(_("%(model)s does not pass the gate.") % {"model": verdict.model.name} + f" {found} {advice}")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that the gate looks at. `passed` is None where it is measured only at the promotion."""
+
+    check: str
+    passed: bool | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the gate says of a model beside the `active` one, which a first model has none of.
+
+    `ahead` says plainly that a plain classifier did better, where one did, and `winner` is its name among the
+    baselines.
+    """
+
+    model: RouterModel
+    active: RouterModel | None
+    findings: tuple[Finding, ...]
+    ahead: str = ""
+    winner: str = ""
+
+    @property
+    def first(self) -> bool:
+        """Whether the model would be its pool's first."""
+        return self.active is None
+
+    @property
+    def clean(self) -> bool:
+        """Whether no finding speaks against the model."""
+        return all(finding.passed is not False for finding in self.findings)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the model may be promoted without an override."""
+        return self.first or self.clean
+
+
+def judge(model: RouterModel, *, most: int | None = None) -> Verdict:
+    """Look at a model's scorecard and at its difference from the active model.
+
+    Where that is not measured yet it is now, except on more than `most` test queries. Raises RegistryError where one of
+    the two artifacts cannot be used.
+    """
+    active = registry.active(model.pool, model.kind)
+    findings = [_on_test(model), _beats_constant(model), _holds_baseline(model)]
+    if active is not None and active.pk != model.pk:
+        findings.append(_holds_active(model, active, most))
+    return Verdict(model, active, tuple(findings), ahead=classifier_ahead(model), winner=winning_classifier(model))
+
+
+def promote(
+    model: RouterModel, *, actor: registry.Actor, reason: str = "", override: str = "", actor_name: str = ""
+) -> Promotion:
+    """Promote the model if it passes, or if `override` says why it answers all the same; what the gate found is kept.
+
+    Page, command, API, admin and runs call this. Raises GateRefused, and RegistryError as `registry.promote` does.
+    """
+    override = override.strip()
+    verdict = judge(model)
+    if verdict.active and verdict.active.pk == model.pk:
+        return registry.promote(model, actor=actor)  # refuses, and says so
+    if not verdict.passed and not override:
+        raise GateRefused(verdict)
+    with transaction.atomic():
+        promotion = registry.promote(model, actor=actor, reason=reason or override, actor_name=actor_name)
+        if (promotion.previous_id or None) != (verdict.active.pk if verdict.active else None):
+            raise registry.RegistryError(
+                _("The active model of %(pool)s has just changed. Look again.") % {"pool": model.pool.slug}
+            )
+        needed = override[:400] if not verdict.passed else ""
+        Judgement.objects.create(
+            promotion=promotion,
+            passed=verdict.passed,
+            findings=[asdict(finding) for finding in verdict.findings],
+            override=needed,
+        )
+        if needed:
+            audit.record(
+                "gate.overridden",
+                actor=actor,
+                target=model.name,
+                pool=model.pool,
+                detail={"reason": needed, "failed": [f.text for f in verdict.findings if f.passed is False]},
+                actor_name=actor_name,
+            )
+    return promotion
+
+
+def winning_classifier(model: RouterModel) -> str:
+    """The classifier without any policy that has the best mean Jaccard, where that is above the model's; else ""."""
+    card = model.card
+    plain = {name: card.baselines[name].metrics["jaccard"].mean for name in CLASSIFIERS if name in card.baselines}
+    if "jaccard" not in card.metrics or not plain:
+        return ""
+    best = max(plain, key=lambda name: plain[name])
+    return best if plain[best] > card.metrics["jaccard"].mean else ""
+
+
+def classifier_ahead(model: RouterModel) -> str:
+    """A plain sentence where a classifier without any policy has the better mean Jaccard, else ""."""
+    best, card = winning_classifier(model), model.card
+    if not best:
+        return ""
+    return _("A plain classifier wins here: %(name)s has Jaccard %(theirs).3f, this router %(ours).3f.") % {
+        "name": scorecards.BASELINES[best],
+        "theirs": card.baselines[best].metrics["jaccard"].mean,
+        "ours": card.metrics["jaccard"].mean,
+    }
+
+
+# ---------------------------------------------------------------------------------------------------- what it looks at
+
+
+def _on_test(model: RouterModel) -> Finding:
+    card = model.card
+    queries = card.queries
+    if not card.metrics or not queries:
+        return Finding("test", False, _("It came without a scorecard, so nothing was measured."))
+    if card.measured_on != "test":
+        return Finding(
+            "test", False, _("It was measured on validation queries, which flatter: there are no test queries.")
+        )
+    return Finding("test", True, _("Measured on %(queries)d test queries.") % {"queries": queries})
+
+
+def _beats_constant(model: RouterModel) -> Finding:
+    card = model.card
+    difference = card.lead("constant")
+    if difference is None:
+        return Finding("constant", False, _("The best constant set was not measured beside it."))
+    text = _("Better than the best constant set by %(mean).3f (%(low).3f to %(high).3f) Jaccard.") % difference.words()
+    if difference.low <= 0:
+        text = (
+            _("Not shown to beat the best constant set: %(mean)+.3f (%(low).3f to %(high).3f) Jaccard.")
+            % difference.words()
+        )
+        text += scorecards.would_tell(difference, 0.0, card.queries)
+    return Finding("constant", difference.low > 0, scorecards.minus(text))
+
+
+def _holds_baseline(model: RouterModel) -> Finding:
+    card = model.card
+    name, difference = card.best_baseline, card.lead(card.best_baseline)
+    if difference is None:
+        return Finding("baseline", False, _("No baseline was measured beside it."))
+    whom = _("the strongest baseline, %(name)s") % {"name": scorecards.BASELINES.get(name, name)}
+    return _no_worse("baseline", whom, difference, card.queries, tried(model))
+
+
+def _holds_active(model: RouterModel, active: RouterModel, most: int | None) -> Finding:
+    compared = comparisons.between(model, active, most=most)
+    if compared is None:
+        if comparisons.snapshot_for(model) is None:
+            return Finding(
+                "active", False, _("There is no test query to compare it with %(name)s.") % {"name": active.name}
+            )
+        text = _("The comparison with the active model, %(name)s, is measured when it is promoted.")
+        return Finding("active", None, text % {"name": active.name})
+    whom = _("the active model, %(name)s") % {"name": active.name}
+    return _no_worse(
+        "active", whom, Interval.of(compared.figures["jaccard"]["difference"]), compared.queries, tried(model)
+    )
+
+
+def tried(model: RouterModel) -> int:
+    """How many models of the pool were measured on as many test queries as this one, which are taken to be the same; at
+    least 1."""
+    snapshot = comparisons.snapshot_for(model)
+    if snapshot is None:
+        return 1
+    alike = model.pool.models.filter(run__snapshot__split_sizes__test=snapshot.split_sizes["test"])
+    return max(1, alike.count())
+
+
+def _no_worse(check: str, whom: str, difference: Interval, queries: int, models: int) -> Finding:
+    margin = settings.PROMOTION_MARGIN
+    passed = difference.low > -margin
+    shown = {**difference.words(), "whom": whom, "margin": margin, "models": models}
+    if _chosen_among(difference, models) > 0:
+        text = _("Better than %(whom)s, by %(mean).3f (%(low).3f to %(high).3f) Jaccard.") % shown
+    elif difference.high < 0:
+        text = _("Worse than %(whom)s: %(mean)+.3f (%(low).3f to %(high).3f) Jaccard.") % shown
+    elif difference.low > 0:
+        text = (
+            _(
+                "No worse than %(whom)s: %(mean)+.3f (%(low).3f to %(high).3f) Jaccard. Alone that would count as better, but it is "
+                "one of %(models)d models measured on these test queries: the best of so many equal ones often looks better."
+            )
+            % shown
+        )
+    elif passed:
+        text = (
+            _("No worse than %(whom)s by more than %(margin).3f: %(mean)+.3f (%(low).3f to %(high).3f) Jaccard.")
+            % shown
+        )
+    else:
+        text = (
+            _("May be worse than %(whom)s by more than %(margin).3f: %(mean)+.3f (%(low).3f to %(high).3f) Jaccard.")
+            % shown
+        )
+        text += scorecards.would_tell(difference, -margin, queries)
+    return Finding(check, passed, scorecards.minus(text))
+
+
+def _chosen_among(difference: Interval, models: int) -> float:
+    """The lower end at the level that holds for the best of so many models (Šidák 1967), from the 95 % one by the
+    normal quantiles."""
+    quantile = NormalDist().inv_cdf((1 + 0.95 ** (1 / models)) / 2)
+    return difference.mean - (difference.mean - difference.low) * quantile / Z

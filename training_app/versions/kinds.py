@@ -1,0 +1,96 @@
+"""The kinds of version that a pool may have, in one table: how each is set, trained, loaded and measured.
+
+A pool has at most one active version of each kind. Runs, the registry, the gate, canaries, shadows, roll-back and pruning ask
+this table and know no kind by name, so that another policy is one more row here, its settings, and its file of the engine. Rows
+name what trains by its dotted path: that brings torch, and is imported inside the job.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Protocol
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from training_app.engine.config import Config
+from training_app.engine.data import artifact
+from training_app.engine.routing import router
+from training_app.models.kinds import SET_ROUTER
+
+
+class Settings(Protocol):
+    """The settings of a run, checked; `seed` is among them."""
+
+    @property
+    def seed(self) -> int:
+        """What every random draw of the run begins with."""
+
+    def to_mapping(self) -> dict[str, Any]:
+        """All of them, as JSON-able values."""
+
+    def changed(self) -> dict[str, Any]:
+        """Those that differ from the defaults."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One row of the table.
+
+    `config` checks a run's settings, and raises ConfigError. `train` names the module of the engine whose `train(config, agents,
+    examples, *, checkpoint, llm)` is a generator of Progress and whose `TrainError` says why it cannot. `load` makes an
+    artifact's bytes a version, and raises ArtifactError. `measure` is the figure of the scorecard that the gate compares, 0 to 1,
+    `measured` its name on a page. `answers` tells whether it answers the queries of /api/route/: what does may be a shadow or a
+    canary, and is compared query by query.
+    """
+
+    name: str
+    label: Promise
+    config: Callable[[Mapping[str, Any]], Settings]
+    train: str
+    load: Callable[[bytes], Any]
+    measure: str
+    measured: Promise
+    answers: bool = False
+
+    def trainer(self) -> Any:
+        """The module that trains, imported now."""
+        return import_module(self.train)
+
+
+KINDS: dict[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind(
+            name=SET_ROUTER,
+            label=gettext_lazy("Set router"),
+            config=Config.from_mapping,
+            train="training_app.engine.train",
+            load=lambda content: router.Router.load(content),
+            measure="jaccard",
+            measured=gettext_lazy("Jaccard"),
+            answers=True,
+        ),
+    )
+}
+
+
+class UnknownKind(ValueError):
+    """A kind that this version of Routerweb does not know; the message says which it does."""
+
+
+def of(name: str) -> Kind:
+    """The row of that name. Raises UnknownKind."""
+    if name not in KINDS:
+        known = ", ".join(sorted(KINDS))
+        raise UnknownKind(
+            _("There is no kind of model %(name)s; there is: %(known)s.") % {"name": name, "known": known}
+        )
+    return KINDS[name]
+
+
+def of_artifact(content: bytes) -> Kind:
+    """The kind that an artifact names in its config; one that names none is a set router. Raises ArtifactError and UnknownKind."""
+    config = artifact.json_from(artifact.read_bytes(content)["config.json"], "config.json")
+    return of(str(config.get("kind", SET_ROUTER)))

@@ -1,0 +1,227 @@
+"""A model's scorecard in the words and rows of a page. What the engine measured is `RouterModel.card`."""
+
+import re
+from collections.abc import Mapping, Sequence
+from math import ceil, log1p
+from typing import Any
+
+from django.conf import settings
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from training_app.engine.data import intervals
+from training_app.engine.data.examples import Agent
+from training_app.models import Interval, RouterModel, Scorecard
+
+MEASURES = {
+    "jaccard": gettext_lazy("Jaccard"),
+    "precision": gettext_lazy("Precision"),
+    "recall": gettext_lazy("Recall"),
+    "f1": gettext_lazy("F1"),
+    "exact": gettext_lazy("Exact set"),
+    "success": gettext_lazy("All required covered"),
+    "set_size": gettext_lazy("Agents a query"),
+    "over": gettext_lazy("Agents too many"),
+    "under": gettext_lazy("Agents too few"),
+}
+HEADLINE = ("jaccard", "f1", "exact")
+BASELINES = {
+    "random": gettext_lazy("random"),
+    "constant": gettext_lazy("best constant set"),
+    "keyword": gettext_lazy("keyword rules"),
+    "logreg": gettext_lazy("logistic regression"),
+    "svm": gettext_lazy("linear SVM"),
+    "neighbours": gettext_lazy("nearest neighbours"),
+    "threshold": gettext_lazy("its own scores, one threshold"),
+    "bayes": gettext_lazy("its own scores, Bayes' best set"),
+}
+
+
+#: Decision rules, and why one was chosen, by the words of a scorecard's "decision".
+RULES = {
+    "ddqn": gettext_lazy("the Double DQN"),
+    "bayes": gettext_lazy("Bayes' best set"),
+    "threshold": gettext_lazy("one threshold for all agents"),
+}
+WHY = {
+    "asked": gettext_lazy("the settings name it"),
+    "ahead": gettext_lazy("it is surely ahead on %(rows)d validation queries"),
+    "level": gettext_lazy("on %(rows)d validation queries it is not behind"),
+    "behind": gettext_lazy("the network is surely behind on %(rows)d validation queries"),
+    "unsure": gettext_lazy("%(rows)d validation queries do not show that the network is as good"),
+    "few": gettext_lazy("%(rows)d validation queries are too few to tell"),
+}
+
+
+def headline(model: RouterModel) -> dict[str, float]:
+    """The model's test Jaccard, F1 and exact match, as far as it has them."""
+    measured = model.card.metrics
+    return {name: measured[name].mean for name in HEADLINE if name in measured}
+
+
+def with_headlines(models: Sequence[RouterModel]) -> Sequence[RouterModel]:
+    """The same models, each with its `headline` set: one query, which leaves the scorecards in the database."""
+    rows = Scorecard.objects.filter(model__in=[model.pk for model in models]).values_list("model", *HEADLINE)
+    by_model = {pk: dict(zip(HEADLINE, measured, strict=True)) for pk, *measured in rows}
+    for model in models:
+        model.headline = by_model.get(model.pk, {})  # type: ignore[attr-defined]
+    return models
+
+
+def figure_of(model: RouterModel, name: str) -> float | None:
+    """One figure of a model that `with_headlines` has seen; None where it has none."""
+    value: float | None = getattr(model, "headline", {}).get(name)
+    return value
+
+
+def agents(model: RouterModel) -> dict[int, Agent]:
+    """The roster that the model learnt, by id."""
+    return {
+        entry["id"]: Agent(**{**entry, "keywords": tuple(entry.get("keywords", ()))}) for entry in model.roster
+    }  # fmt: skip
+
+
+def verdict(model: RouterModel) -> str:
+    """In a sentence or two: how the model does beside the best baseline, on how many queries."""
+    card = model.card
+    if not card.metrics:
+        return _("It came without a scorecard.")
+    places = {"score": card.metrics["jaccard"].mean, "queries": card.queries, "model": model.name}
+    on_test = card.measured_on == "test"
+    where = _("%(queries)d test queries") if on_test else _("%(queries)d validation queries, which flatter")
+    places["where"] = where % places
+    name = card.best_baseline
+    difference = card.lead(name)
+    if difference is None:
+        return _("Jaccard %(score).3f on %(where)s; no baseline was measured beside it.") % places
+    places |= {"name": BASELINES.get(name, name), "by": abs(difference.mean)}
+    places |= {"low": difference.low, "high": difference.high, "more": difference.mean}
+    places["margin"] = settings.PROMOTION_MARGIN
+    if difference.low > 0:
+        text = _("Better than the best baseline, %(name)s, by %(by).3f (%(low).3f to %(high).3f) Jaccard on %(where)s.")
+    elif difference.high < 0:
+        text = _(
+            "Worse than the best baseline: %(name)s alone is better by %(by).3f Jaccard (difference %(low).3f to "
+            "%(high).3f) on %(where)s."
+        )
+    elif difference.low > -settings.PROMOTION_MARGIN:
+        text = _(
+            "No worse than the best baseline, %(name)s, by more than %(margin).3f: the difference is %(more)+.3f (%(low).3f to "
+            "%(high).3f) Jaccard on %(where)s."
+        )
+    else:
+        text = _(
+            "May be worse than the best baseline, %(name)s, by more than %(margin).3f: the difference is %(more)+.3f (%(low).3f to "
+            "%(high).3f) Jaccard on %(where)s."
+        )
+        return minus(text % places + would_tell(difference, -settings.PROMOTION_MARGIN, card.queries))
+    return minus(text % places)
+
+
+def would_tell(difference: Interval, least: float, queries: int) -> str:
+    """How many test queries would tell, by the figures so far; "" where they point the other way."""
+    ahead = difference.mean - least
+    if ahead <= 0 or not queries:
+        return ""
+    if difference.mean == 0 and difference.low == -difference.high:  # no query differs: only the unseen may cost
+        needed = ceil(intervals.rare(0) / -log1p(-ahead))
+    else:
+        needed = ceil(queries * ((difference.mean - difference.low) / ahead) ** 2)
+    if needed <= queries:
+        return ""
+    return " " + _("About %(needed)d test queries would tell, %(more)d more.") % {
+        "needed": needed,
+        "more": needed - queries,
+    }
+
+
+def minus(text: str) -> str:
+    """A sentence with the sign that its numbers have in tables."""
+    return re.sub(r"(?<=[ (])-(?=\d)", "−", text)
+
+
+def decision(card: Mapping[str, Any]) -> str:
+    """Which decision rule answers and why; "" for a model from before there was a choice."""
+    found = card.get("decision")
+    if not found:
+        return ""
+    rule = RULES.get(found["rule"], found["rule"])
+    places = {"rule": rule, "goal": found["goal"], "rows": found.get("rows", 0)}
+    text = _("Decided by %(rule)s, for the goal %(goal)s") % places
+    why = WHY.get(found["why"])
+    if not why:
+        return text + "."
+    text += ": " + str(why) % places
+    lead = found.get("against", {}).get("threshold" if found["rule"] == "threshold" else "bayes")
+    if lead:
+        by = {"mean": lead["mean"], "low": lead["low"], "high": lead["high"]}
+        text += " " + minus(_("(the network's lead: %(mean)+.3f, %(low)+.3f to %(high)+.3f)") % by)
+    return text + "."
+
+
+def context(model: RouterModel) -> dict[str, Any]:
+    """What the scorecard's template draws; `card` is empty where the model has no scorecard."""
+    card = model.card.content
+    if not card.get("metrics"):
+        return {"card": {}, "verdict": verdict(model)}
+    return {
+        "card": card,
+        "verdict": verdict(model),
+        "decision": decision(card),
+        "warnings": card.get("warnings", []),
+        "calibration": card.get("calibration", {}),
+        "reliability": reliability(card.get("calibration", {})),
+        "measures": [(label, card["metrics"][name]) for name, label in MEASURES.items() if name in card["metrics"]],
+        "robustness": [
+            (name.replace("_", " "), share, card.get("robustness_jaccard", {}).get(name))
+            for name, share in card.get("robustness", {}).items()
+        ],
+    }
+
+
+def leaderboard(card: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The router and every baseline, best Jaccard first: name, measures with intervals, the router's lead over it."""
+    rows = [{"name": _("this model"), "ours": True, **card["metrics"]}]
+    for name, found in card.get("baselines", {}).items():
+        lead = found["difference"]["jaccard"]
+        rows.append({"name": BASELINES.get(name, name), "ours": False, "lead": lead, **found["metrics"]})
+    if asked := card.get("llm"):
+        lead = asked["difference"]["jaccard"]
+        note = _("asked about %(queries)d queries, the lead is over these") % {"queries": asked["queries"]}
+        if asked["unanswered"]:
+            note += "; " + _("%(count)d without an answer") % {"count": asked["unanswered"]}
+        note += "; " + _("%(seconds).1f s a call") % {"seconds": asked["latency_ms"]["p50"] / 1000}
+        if asked["cost"] is not None:
+            note += "; " + _("cost %(cost).2f") % {"cost": asked["cost"]}
+        rows.append({"name": asked["model"], "ours": False, "lead": lead, "note": note, **asked["metrics"]})
+    return sorted(rows, key=lambda row: -row["jaccard"]["mean"])
+
+
+def reliability(calibration: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The calibration plot for the tag `chart`: how often an agent with a score was needed, beside the score itself."""
+    bins = calibration.get("reliability")
+    if not bins:
+        return None
+    return {
+        "labels": [f"{b['p']:.2f}" for b in bins],
+        "datasets": [
+            {"label": _("needed"), "data": [b["frequency"] for b in bins]},
+            {"label": _("as the score says"), "data": [b["p"] for b in bins]},
+        ],
+        "x": _("score"),
+        "y": _("share that was needed"),
+    }
+
+
+def error_row(error: Mapping[str, Any], roster: Mapping[int, Agent]) -> dict[str, Any]:
+    """One wrong answer: its text and, as `sides`, the agents that it missed, that it took in vain, and that were right."""
+    required, selected = set(error["required"]), set(error["selected"])
+
+    def named(ids: set[int]) -> list[Agent]:
+        return [roster.get(number) or Agent(number, f"agent {number}") for number in sorted(ids)]
+
+    return {
+        "text": error["text"],
+        "sides": [named(required - selected), named(selected - required), named(required & selected)],
+        "nearest": [{**near, "agents": named(set(near["required"]))} for near in error.get("nearest", [])],
+    }

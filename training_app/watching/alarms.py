@@ -1,0 +1,116 @@
+"""Alarms: something that somebody has to look at, open until it has passed, told to whoever asked for it, muted for a while by ops."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from agents_app import audit
+from agents_app.models import Pool
+from training_app.models import Alarm, AlarmMute
+from training_app.watching import deliveries
+
+#: An alarm that has not been seen for so long has passed. Drift, which is looked at by the hour, is resolved by its own look.
+PASSED = timedelta(minutes=2)
+MUTE_HOURS = (1, 8, 24, 168)
+SEEN_BY_LOOKS = (Alarm.Kind.DRIFT,)
+
+
+def hold(kind: str, sentence: str, evidence: Sequence[Sequence[str]], pool: Pool | None = None) -> tuple[Alarm, bool]:
+    """Open an alarm, or note that it still holds; and whether it is new. A new one is told, unless it is muted."""
+    said = {"sentence": sentence[:500], "evidence": [list(row) for row in evidence], "seen_at": timezone.now()}
+    open_ = Alarm.objects.filter(pool=pool, kind=kind, resolved_at__isnull=True)
+    if open_.update(**said):
+        return open_.get(), False
+    try:
+        with transaction.atomic():
+            alarm = Alarm.objects.create(pool=pool, kind=kind, **said)
+            if not muted(alarm):
+                deliveries.tell(alarm, deliveries.OPENED)
+    except IntegrityError:
+        return open_.get(), False  # another process was first
+    return alarm, True
+
+
+def resolve(kind: str, pool: Pool | None = None) -> int:
+    """End the open alarm of that kind, where there is one, and tell those who were told of it."""
+    return _end(Alarm.objects.filter(pool=pool, kind=kind))
+
+
+def resolve_passed(now: datetime | None = None) -> int:
+    """End every alarm that nobody has seen for a while."""
+    before = (now or timezone.now()) - PASSED
+    return _end(Alarm.objects.filter(seen_at__lt=before).exclude(kind__in=SEEN_BY_LOOKS))
+
+
+def _end(found: "QuerySet[Alarm]") -> int:
+    ended = 0
+    for alarm in list(found.filter(resolved_at__isnull=True)):
+        with transaction.atomic():
+            now = timezone.now()
+            if Alarm.objects.filter(pk=alarm.pk, resolved_at__isnull=True).update(resolved_at=now):
+                alarm.resolved_at = now
+                deliveries.tell(alarm, deliveries.RESOLVED)
+                ended += 1
+    return ended
+
+
+def tell_late() -> int:
+    """Tell of open alarms that nobody was told of: they were muted, or nobody had asked to be told. Returns how many."""
+    told = 0
+    for alarm in Alarm.objects.filter(resolved_at__isnull=True, deliveries__isnull=True).select_related("pool"):
+        if not muted(alarm):
+            told += bool(deliveries.tell(alarm, deliveries.OPENED))
+    return told
+
+
+def open_alarms(pool: Pool | None) -> list[Alarm]:
+    """The open alarms of a pool and of the site, newest first; each has `muted_until`, None where it is not muted."""
+    found = list(Alarm.objects.filter(_of(pool), resolved_at__isnull=True).select_related("pool"))
+    until = {(mute.pool_id, mute.kind): mute.until for mute in AlarmMute.objects.filter(until__gt=timezone.now())}
+    for alarm in found:
+        alarm.muted_until = until.get((alarm.pool_id, alarm.kind))  # type: ignore[attr-defined]
+    return found
+
+
+def past(pool: Pool | None) -> "QuerySet[Alarm]":
+    """Alarms that have passed, newest first."""
+    return Alarm.objects.filter(_of(pool), resolved_at__isnull=False).select_related("pool")
+
+
+def _of(pool: Pool | None) -> Q:
+    return Q(pool=pool) | Q(pool__isnull=True)
+
+
+def muted(alarm: Alarm) -> bool:
+    """Whether alarms of this kind are not to be told now."""
+    return AlarmMute.objects.filter(pool=alarm.pool_id, kind=alarm.kind, until__gt=timezone.now()).exists()
+
+
+def mute(alarm: Alarm, hours: int, actor: User) -> AlarmMute:
+    """Tell nobody of alarms of this kind for so many hours."""
+    until = timezone.now() + timedelta(hours=hours)
+    with transaction.atomic():
+        AlarmMute.objects.filter(pool=alarm.pool_id, kind=alarm.kind).delete()
+        made = AlarmMute.objects.create(pool=alarm.pool, kind=alarm.kind, until=until, author=actor)
+        _record("alarm.muted", alarm, actor, {"hours": hours})
+    return made
+
+
+def unmute(alarm: Alarm, actor: User) -> None:
+    """Tell of them again."""
+    with transaction.atomic():
+        AlarmMute.objects.filter(pool=alarm.pool_id, kind=alarm.kind).delete()
+        _record("alarm.unmuted", alarm, actor, {})
+
+
+def _record(action: str, alarm: Alarm, actor: User, detail: dict[str, Any]) -> None:
+    target = (
+        str(alarm.get_kind_display()) if alarm.pool else _("%(kind)s, whole site") % {"kind": alarm.get_kind_display()}
+    )
+    audit.record(action, actor=actor, target=target, pool=alarm.pool, detail=detail)

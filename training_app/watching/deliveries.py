@@ -1,0 +1,240 @@
+"""Telling people and programs of alarms: by e-mail, and by webhooks that are signed, tried again for a while, and logged.
+
+A webhook's request carries `Routerweb-Timestamp` (seconds since 1970) and `Routerweb-Signature: v1=HEX`, the HMAC-SHA256 under its
+secret of the timestamp, a full stop and the body. Each attempt is signed anew. docs/operations.md shows how a receiver checks it.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
+import logging
+import secrets
+import smtplib
+import time
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.core.mail import send_mail
+from django.core.validators import validate_email
+from django.db import transaction
+from django.db.models import F
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from agents_app import audit, outbound
+from agents_app.models import Pool
+from training_app.models import Alarm, AlarmDelivery, AlarmReceiver
+
+logger = logging.getLogger(__name__)
+
+OPENED, RESOLVED, TEST = "alarm.opened", "alarm.resolved", "test"
+#: How long after each failed attempt the next one comes; after the last of them it is given up.
+WAITS = tuple(timedelta(seconds=s) for s in (30, 120, 600, 3600, 6 * 3600))
+#: While an attempt is under way nobody else makes one.
+UNDER_WAY = timedelta(seconds=60)
+AT_ONCE = 20
+KEPT = timedelta(days=90)
+Status, Kind = AlarmDelivery.Status, AlarmReceiver.Kind
+
+
+class ReceiverRefused(ValueError):
+    """An address that alarms are not sent to; the message says why."""
+
+
+# --- Receivers ------------------------------------------------------------------------------------------------------
+
+
+def add_receiver(pool: Pool, kind: str, address: str, actor: User) -> AlarmReceiver:
+    """Tell that address of the pool's alarms and the site's from now on. Raises ReceiverRefused."""
+    address = address.strip()
+    if len(address) > 500:
+        raise ReceiverRefused(_("The address is longer than 500 characters."))
+    if kind == Kind.EMAIL:
+        try:
+            validate_email(address)
+        except ValidationError:
+            raise ReceiverRefused(_("This is not an e-mail address.")) from None
+    else:
+        try:
+            outbound.check(address)
+        except outbound.Refused as refused:
+            raise ReceiverRefused(str(refused)) from None
+        except OSError as error:
+            raise ReceiverRefused(
+                _("The host cannot be found: %(why)s") % {"why": outbound.plain_words(error)}
+            ) from None
+    if AlarmReceiver.objects.filter(pool=pool, kind=kind, address=address, removed_at=None).exists():
+        raise ReceiverRefused(_("That address is told already."))
+    nonce = secrets.token_hex(16) if kind == Kind.WEBHOOK else ""
+    with transaction.atomic():
+        made = AlarmReceiver.objects.create(pool=pool, kind=kind, address=address, nonce=nonce, created_by=actor)
+        audit.record("alarm_receiver.added", actor=actor, target=_shown(address), pool=pool, detail={"kind": kind})
+    return made
+
+
+def remove_receiver(receiver: AlarmReceiver, actor: User) -> None:
+    """Tell that address nothing more; what is on its way to it is given up."""
+    with transaction.atomic():
+        if AlarmReceiver.objects.filter(pk=receiver.pk, removed_at=None).update(removed_at=timezone.now()):
+            receiver.deliveries.filter(status=Status.WAITING).update(status=Status.FAILED)
+            audit.record(
+                "alarm_receiver.removed", actor=actor, target=_shown(receiver.address), pool=receiver.pool,
+                detail={"kind": receiver.kind},
+            )  # fmt: skip
+
+
+def restore_receiver(receiver: AlarmReceiver, actor: User) -> None:
+    """Tell a removed address again. Raises ReceiverRefused where it was added anew meanwhile."""
+    same = AlarmReceiver.objects.filter(pool=receiver.pool, kind=receiver.kind, address=receiver.address)
+    if same.filter(removed_at=None).exists():
+        raise ReceiverRefused(_("That address is told already."))
+    with transaction.atomic():
+        AlarmReceiver.objects.filter(pk=receiver.pk).update(removed_at=None)
+        audit.record(
+            "alarm_receiver.restored", actor=actor, target=_shown(receiver.address), pool=receiver.pool,
+            detail={"kind": receiver.kind},
+        )  # fmt: skip
+
+
+def _shown(address: str) -> str:
+    # The query of an address often is a password.
+    return address.partition("?")[0]
+
+
+def secret_of(receiver: AlarmReceiver) -> str:
+    """The secret that a webhook's requests are signed with. It follows from SECRET_KEY: with another key it is another one."""
+    made = hmac.new(settings.SECRET_KEY.encode(), f"routerweb webhook {receiver.nonce}".encode(), hashlib.sha256)
+    return "whsec_" + base64.urlsafe_b64encode(made.digest()).decode().rstrip("=")
+
+
+def signature(secret: str, timestamp: int, body: bytes) -> str:
+    """The value of Routerweb-Signature."""
+    return "v1=" + hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256).hexdigest()
+
+
+# --- Messages -------------------------------------------------------------------------------------------------------
+
+
+def tell(alarm: Alarm, event: str) -> int:
+    """Put messages of an alarm on their way: to every receiver of its pool, of all pools where it is the site's. That it
+    has passed is told to those who were told that it began. Returns how many."""
+    receivers = AlarmReceiver.objects.filter(removed_at=None)
+    if alarm.pool_id:
+        receivers = receivers.filter(pool=alarm.pool_id)
+    if event == RESOLVED:
+        receivers = receivers.filter(deliveries__alarm=alarm, deliveries__event=OPENED)
+    different = {(one.kind, one.address): one for one in receivers.order_by("-pk").distinct()}
+    body = json.dumps(message(event, alarm), ensure_ascii=False)
+    made = [AlarmDelivery(receiver=one, alarm=alarm, event=event, body=body) for one in different.values()]
+    AlarmDelivery.objects.bulk_create(made)
+    return len(made)
+
+
+def message(event: str, alarm: Alarm | None, pool: Pool | None = None) -> dict[str, Any]:
+    """What is sent."""
+    found: dict[str, Any] = {"event": event, "site": settings.SITE_URL, "pool": None, "alarm": None}
+    about = alarm.pool if alarm else pool
+    if about:
+        found["pool"] = about.slug
+    if alarm:
+        page = reverse("alarms", args=[about.slug]) if about else reverse("home")
+        found["alarm"] = {
+            "id": alarm.pk,
+            "kind": alarm.kind,
+            "sentence": alarm.sentence,
+            "evidence": alarm.evidence,
+            "opened_at": alarm.opened_at.isoformat(),
+            "resolved_at": alarm.resolved_at.isoformat() if alarm.resolved_at else None,
+            "page": settings.SITE_URL + page,
+        }
+    return found
+
+
+def send_test(receiver: AlarmReceiver) -> AlarmDelivery:
+    """Send a message that says it is a test, once; returns it with its log. A webhook is called now, within seconds; a mail is left
+    to the next round, for a page cannot wait for a mail server."""
+    body = json.dumps(message(TEST, None, receiver.pool), ensure_ascii=False)
+    made = AlarmDelivery.objects.create(receiver=receiver, event=TEST, body=body, attempts=len(WAITS))
+    if receiver.kind == Kind.WEBHOOK:
+        attempt(made)
+        made.refresh_from_db()
+    return made
+
+
+# --- Sending --------------------------------------------------------------------------------------------------------
+
+
+def send_due() -> int:
+    """Make every attempt whose time has come; returns how many got through. Safe in any number of processes."""
+    AlarmDelivery.objects.filter(created_at__lt=timezone.now() - KEPT).delete()
+    due = AlarmDelivery.objects.filter(status=Status.WAITING, next_at__lte=timezone.now()).order_by("next_at")
+    return sum(attempt(delivery) for delivery in list(due.select_related("receiver")[:AT_ONCE]))
+
+
+def attempt(delivery: AlarmDelivery) -> bool:
+    """Try once; whether it got through. Does nothing where another process is trying, or it has ended."""
+    mine = AlarmDelivery.objects.filter(pk=delivery.pk, status=Status.WAITING, attempts=delivery.attempts)
+    if not mine.update(attempts=F("attempts") + 1, next_at=timezone.now() + UNDER_WAY):
+        return False
+    delivery.attempts += 1
+    began = time.monotonic()
+    try:
+        send = _post if delivery.receiver.kind == Kind.WEBHOOK else _mail
+        code, said = send(delivery)
+        through = 200 <= code < 300
+    except outbound.Refused as refused:
+        code, said, through = 0, str(refused), False
+    except (OSError, smtplib.SMTPException) as error:
+        code, said, through = 0, f"{type(error).__name__}: {error}", False
+    entry = {
+        "at": timezone.now().isoformat(timespec="seconds"), "code": code, "said": " ".join(said.split())[:300],
+        "ms": round(1000 * (time.monotonic() - began)),
+    }  # fmt: skip
+    status, next_at = Status.DELIVERED, timezone.now()
+    if not through:
+        over = delivery.attempts > len(WAITS)
+        status = Status.FAILED if over else Status.WAITING
+        next_at += timedelta() if over else WAITS[delivery.attempts - 1]
+        logger.warning(
+            "Alarm message %s did not get through to %s: %s", delivery.pk, _shown(delivery.receiver.address), said
+        )
+    AlarmDelivery.objects.filter(pk=delivery.pk, status=Status.WAITING, attempts=delivery.attempts).update(
+        status=status, next_at=next_at, log=[*delivery.log, entry]
+    )
+    return through
+
+
+def _post(delivery: AlarmDelivery) -> tuple[int, str]:
+    body, timestamp = delivery.body.encode(), int(time.time())
+    headers = {
+        "Content-Type": "application/json",
+        "Routerweb-Event": delivery.event,
+        "Routerweb-Delivery": str(delivery.pk),
+        "Routerweb-Timestamp": str(timestamp),
+        "Routerweb-Signature": signature(secret_of(delivery.receiver), timestamp, body),
+    }
+    return outbound.post(delivery.receiver.address, body, headers)
+
+
+def _mail(delivery: AlarmDelivery) -> tuple[int, str]:
+    found = json.loads(delivery.body)
+    alarm = found["alarm"]
+    if alarm is None:
+        subject, text = (
+            _("Routerweb: a test"),
+            _("Alarms of %(pool)s are sent to this address.") % {"pool": found["pool"]},
+        )
+    else:
+        begins = _("Alarm: %(what)s") if delivery.event == OPENED else _("Passed: %(what)s")
+        subject = "Routerweb " + begins % {"what": alarm["sentence"]}
+        lines = [alarm["sentence"], "", *(f"{name}: {value}" for name, value in alarm["evidence"]), "", alarm["page"]]
+        text = "\n".join(lines)
+    if settings.EMAIL_BACKEND.endswith("dummy.EmailBackend"):
+        raise OSError(_("no mail server is set up: EMAIL_HOST is not set"))
+    send_mail(" ".join(subject.split())[:200], text, None, [delivery.receiver.address])
+    return 200, _("sent")

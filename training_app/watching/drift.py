@@ -1,0 +1,288 @@
+"""Drift: whether a pool's recent decisions look like the queries that its active model was judged on. Measured once an hour.
+
+The reference is the model's own answers to the validation and test queries of its snapshot, which it did not train on. A model without
+enough of those, as an imported one, is compared with its own first decisions. Somebody may also accept traffic as the new normal.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from agents_app import audit
+from datasets_app.labels import snapshots
+from datasets_app.models import Split
+from training_app.engine.judging import drift
+from training_app.models import Alarm, Decision, DriftPoint, DriftReference, RouterModel
+from training_app.training import rules
+from training_app.versions import registry
+from training_app.watching import alarms
+
+#: The newest distinct texts that one look takes, and how old they may be.
+MOST = 2_000
+WINDOW = timedelta(days=7)
+#: A reference by decisions is made of the first so many.
+FIRST = 500
+KEPT = timedelta(days=90)
+PAGE = 500
+Source = DriftReference.Source
+
+TITLES = {
+    "novelty": gettext_lazy("Unknown words"),
+    "confidence": gettext_lazy("Confidence"),
+    "likeliest": gettext_lazy("Likeliest agent"),
+    "size": gettext_lazy("Agents in an answer"),
+    "abstained": gettext_lazy("Abstentions"),
+}
+MEANINGS = {
+    "novelty": gettext_lazy("The share of a query's four-letter pieces that no training query held."),
+    "confidence": gettext_lazy("How sure the router is that its whole set is right."),
+    "likeliest": gettext_lazy("The probability of the agent that it is surest of."),
+    "size": gettext_lazy("How many agents an answer names."),
+    "abstained": gettext_lazy("The share of answers in which the router does not know."),
+}
+
+
+class DriftError(Exception):
+    """Why a reference cannot be changed, in words for whoever asked."""
+
+
+def look_all() -> int:
+    """The schedule's job: look at every pool that has an active model, tell of drift, forget old points; pools that drift."""
+    DriftPoint.objects.filter(at__lt=timezone.now() - KEPT).delete()
+    drifting = 0
+    for model in RouterModel.objects.active().select_related("pool", "run__snapshot"):
+        point = look(model)
+        if point is not None:
+            tell(model, point)
+            drifting += point.drifts
+    return drifting
+
+
+def look(model: RouterModel) -> DriftPoint | None:
+    """Measure the model's recent decisions once; None where there is too little to compare."""
+    reference = reference_of(model)
+    if reference is None:
+        return None
+    sketch, since = _recent(model, vocabulary_of(reference))
+    if sketch.texts < drift.FEWEST:
+        return None
+    means = sketch.means
+    measures = {
+        one.measure.name: {
+            "live": means[one.measure.name],
+            "reference": reference.means[one.measure.name],
+            "distance": one.distance,
+            "limit": max(one.limit, one.measure.least),
+            "drifts": one.drifts,
+            "cut": one.cut,
+            "more": one.excess > 0,
+            "counts": sketch.counts[one.measure.name],
+        }
+        for one in drift.compare(reference.counts, sketch.counts, sketch.places)
+    }
+    words = [[word, count] for word, count in sketch.words.most_common(12) if count > 1]
+    drifts = any(values["drifts"] for values in measures.values())
+    return DriftPoint.objects.create(
+        model=model, since=since, texts=sketch.texts, measures=measures, words=words, drifts=drifts
+    )
+
+
+def tell(model: RouterModel, point: DriftPoint) -> None:
+    """Open an alarm where looks have drifted before and what came since the first of them drifts as well, by the same measure;
+    resolve it where this look does not drift.
+
+    Looks an hour apart share most of their decisions, so a second one says little that the first did not: the queries that came
+    since the first must be FEWEST at least, and lie beyond the same cut by as much as matters.
+    """
+    if not point.drifts:
+        alarms.resolve(Alarm.Kind.DRIFT, model.pool)
+        return
+    if not any(_goes_on(model, point, name) for name, values in point.measures.items() if values["drifts"]):
+        return
+    sentence = in_words(model, point)
+    evidence = [
+        [str(TITLES[name]), f"{values['reference']:.3f} → {values['live']:.3f}; {_('differs by')} {values['distance']:.3f}, "
+         f"{_('limit')} {values['limit']:.3f}"]
+        for name, values in point.measures.items()
+    ]  # fmt: skip
+    evidence.append([_("Decisions"), f"{point.texts}"])
+    if point.words:
+        evidence.append([_("New words"), ", ".join(f"{word} ({count})" for word, count in point.words)])
+    _alarm, new = alarms.hold(Alarm.Kind.DRIFT, sentence, evidence, model.pool)
+    if new:
+        rules.on_drift(model.pool, sentence)
+
+
+def _goes_on(model: RouterModel, point: DriftPoint, name: str) -> bool:
+    """Whether a measure drifted in looks before this one, and drifts in what came since the first of them."""
+    earlier = model.drift_points.filter(at__lt=point.at).order_by("-at")
+    first = None
+    for look_before in earlier.iterator(chunk_size=50):
+        if not look_before.measures.get(name, {}).get("drifts"):
+            break
+        first = look_before
+    reference = reference_of(model)
+    if first is None or reference is None:
+        return False
+    fresh, _since = _recent(model, vocabulary_of(reference), since=first.at)
+    if fresh.texts < drift.FEWEST or name not in fresh.places:
+        return False
+    measure = next(one for one in drift.MEASURES if one.name == name)
+    values = point.measures[name]
+    excess = drift.beyond(fresh.counts[name], measure, values["cut"]) - drift.beyond(
+        reference.counts[name], measure, values["cut"]
+    )
+    return (excess if values["more"] else -excess) >= measure.least
+
+
+def in_words(model: RouterModel, point: DriftPoint) -> str:
+    """What drifts, in one sentence."""
+    drifting = [str(TITLES[name]).lower() for name, values in point.measures.items() if values["drifts"]]
+    if not drifting:
+        return _("Recent queries look like those that %(model)s was judged on.") % {"model": model.name}
+    return _("Recent queries of %(pool)s differ from those that %(model)s was judged on: %(what)s.") % {
+        "pool": model.pool.name,
+        "model": model.name,
+        "what": ", ".join(drifting),
+    }
+
+
+# --- The reference --------------------------------------------------------------------------------------------------
+
+
+def reference_of(model: RouterModel) -> DriftReference | None:
+    """The model's reference, made now where it has none; None where there is not enough to make one of."""
+    kept = DriftReference.objects.filter(model=model).first()
+    return kept or _by_snapshot(model) or _by_decisions(model)
+
+
+def vocabulary_of(reference: DriftReference) -> drift.Vocabulary | None:
+    """What is known of the training texts, None where nothing is."""
+    grams = np.frombuffer(bytes(reference.grams), "<u4")
+    return drift.Vocabulary(np.frombuffer(bytes(reference.words), "<u4"), grams) if grams.size else None
+
+
+def _by_snapshot(model: RouterModel) -> DriftReference | None:
+    if model.run is None:
+        return None
+    vocabulary = _training_words(model)
+    held_out = [e.text for e in snapshots.examples(model.run.snapshot) if e.split in (Split.VAL, Split.TEST)]
+    texts = list(dict.fromkeys(held_out))
+    if len(texts) < drift.FEWEST:
+        return None
+    if len(texts) > MOST:
+        chosen = np.random.default_rng(model.pk).choice(len(texts), MOST, replace=False)
+        texts = [texts[i] for i in sorted(chosen.tolist())]
+    router = registry.load_model(model)
+    sketch = drift.Sketch(vocabulary)
+    for text, route in zip(texts, router.route_batch(texts), strict=True):
+        sketch.add(
+            text, confidence=route.confidence, likeliest=max(route.scores.values(), default=0.0), size=len(route.agents),
+            abstained=route.abstained,
+        )  # fmt: skip
+    return _keep(model, Source.SNAPSHOT, sketch, vocabulary)
+
+
+def _training_words(model: RouterModel) -> drift.Vocabulary | None:
+    if model.run is None:
+        return None
+    return drift.Vocabulary.of(e.text for e in snapshots.examples(model.run.snapshot) if e.split == Split.TRAIN)
+
+
+def _by_decisions(model: RouterModel) -> DriftReference | None:
+    first = list(_decisions(model, newest=False, most=FIRST))
+    if len(first) < FIRST:
+        return None
+    vocabulary = _training_words(model)
+    if vocabulary is None:
+        # What the first half says is known; the second half tells how much is new among queries of the same days.
+        vocabulary, first = drift.Vocabulary.of(row["text"] for row in first[: FIRST // 2]), first[FIRST // 2 :]
+    sketch = drift.Sketch(vocabulary)
+    for row in first:
+        _count(sketch, row)
+    return _keep(model, Source.DECISIONS, sketch, vocabulary)
+
+
+def accept(model: RouterModel, actor: User | None) -> DriftReference:
+    """Take the model's recent decisions as the new normal, and resolve the alarm. Raises DriftError where they are too few."""
+    reference = reference_of(model)
+    vocabulary = vocabulary_of(reference) if reference else _training_words(model)
+    sketch, _since = _recent(model, vocabulary)
+    if sketch.texts < drift.FEWEST:
+        raise DriftError(
+            _("%(count)d different queries in the last week are too few to call normal; %(least)d are needed.")
+            % {"count": sketch.texts, "least": drift.FEWEST}
+        )
+    with transaction.atomic():
+        kept = _keep(model, Source.ACCEPTED, sketch, vocabulary)
+        audit.record(
+            "drift.accepted", actor=actor, target=model.name, pool=model.pool, detail={"decisions": sketch.texts}
+        )
+        alarms.resolve(Alarm.Kind.DRIFT, model.pool)
+    return kept
+
+
+def _keep(model: RouterModel, source: str, sketch: drift.Sketch, vocabulary: drift.Vocabulary | None) -> DriftReference:
+    values: dict[str, Any] = {
+        "source": source,
+        "texts": sketch.texts,
+        "counts": sketch.counts,
+        "means": sketch.means,
+        "words": vocabulary.words.astype("<u4").tobytes() if vocabulary else b"",
+        "grams": vocabulary.grams.astype("<u4").tobytes() if vocabulary else b"",
+    }
+    return DriftReference.objects.update_or_create(model=model, defaults=values)[0]
+
+
+# --- Decisions ------------------------------------------------------------------------------------------------------
+
+
+def _recent(
+    model: RouterModel, vocabulary: drift.Vocabulary | None, *, since: datetime | None = None
+) -> tuple[drift.Sketch, datetime]:
+    """The newest decisions, those after `since` where it is given, and when the oldest of them was made."""
+    sketch, oldest = drift.Sketch(vocabulary), timezone.now()
+    for row in _decisions(model, newest=True, most=MOST):
+        if since is not None and row["at"] <= since:
+            break
+        _count(sketch, row)
+        oldest = row["at"]
+    return sketch, oldest
+
+
+def _count(sketch: drift.Sketch, row: dict[str, Any]) -> None:
+    sketch.add(
+        row["text"], confidence=row["confidence"], likeliest=max(row["scores"].values(), default=0.0),
+        size=len(row["agents"]), abstained=row["abstained"],
+    )  # fmt: skip
+
+
+def _decisions(model: RouterModel, *, newest: bool, most: int) -> Iterator[dict[str, Any]]:
+    """The model's own decisions on different texts, a page at a time; those in which it explored are left out.
+
+    A text that is asked over and over says once what it is like.
+    """
+    found = Decision.objects.filter(model=model)
+    if newest:
+        found = found.filter(at__gte=timezone.now() - WINDOW)
+    found = found.order_by("-at" if newest else "at")
+    seen: set[int] = set()
+    last: datetime | None = None
+    looked = 0
+    while len(seen) < most and looked < 10 * most:
+        page = found if last is None else found.filter(**{"at__lt" if newest else "at__gt": last})
+        rows = list(page.values("at", "text", "confidence", "scores", "agents", "abstained", "detail")[:PAGE])
+        if not rows:
+            return
+        last, looked = rows[-1]["at"], looked + len(rows)
+        for row in rows:
+            if (row["detail"] or {}).get("explored") is None and hash(row["text"]) not in seen and len(seen) < most:
+                seen.add(hash(row["text"]))
+                yield dict(row)

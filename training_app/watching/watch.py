@@ -1,0 +1,224 @@
+"""A light thread that watches the installation: it gives a sign of life of its process, looks for alarms, and sends what is due.
+
+It runs beside every web process and every worker, so that alarms are told also when all workers are gone. Each gives its sign every
+SIGN_SECONDS; the look itself is taken in turns, by whoever moves the one row of WatchTurn. Its connection is closed between rounds.
+"""
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from django.db import Error as DatabaseFault
+from django.db import connections
+from django.db.models import Max
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from agents_app.models import Pool
+from datasets_app.models import Import, PrelabelJob
+from routerweb import memory
+from routerweb.background import Background
+from training_app.answering import decisions, serving
+from training_app.models import Alarm, ProcessSign, Run, WatchTurn
+from training_app.watching import alarms, deliveries
+
+log = logging.getLogger(__name__)
+
+SIGN_SECONDS = 15
+TURN = timedelta(seconds=30)
+ALIVE = timedelta(seconds=60)
+#: A worker may be away for so long, as while it is restarted.
+MISSING = timedelta(minutes=2)
+WAITS_TOO_LONG = timedelta(minutes=15)
+DROPPED_LATELY = timedelta(minutes=10)
+FORGOTTEN = timedelta(days=1)
+FAILED_LATELY = timedelta(days=7)
+#: So many runs in a row that failed are an alarm; of runs that nobody watches one is enough.
+FAILED_IN_A_ROW = 2
+Part = ProcessSign.Part
+
+_seen_waiting: frozenset[tuple[str, int]] = frozenset()
+
+
+_thread: Background | None = None
+
+
+def start_once(part: str) -> bool:
+    """Start this process's watch where it has none yet; whether it did. Call it after the last fork."""
+    global _thread
+    if _thread is not None and _thread.started:
+        return False
+    watch = Watch(part)
+    # A process that ends in order is not missed; one that is killed cannot say goodbye.
+    _thread = Background("watch", watch.turn, at_end=watch.end)
+    return _thread.start()
+
+
+class Watch:
+    """One process's watch. `part` is what the process does: web, default (jobs) or train."""
+
+    def __init__(self, part: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self.part, self._clock = part, clock
+        self.machine = socket.gethostname()[:100]
+        self.name = f"{self.machine[:90]}:{os.getpid()}:{os.urandom(3).hex()}"
+        self._began = clock()
+        self._dropped = 0
+        self._ended = False
+
+    def turn(self) -> float:
+        """One round, and how long to rest after it. After `end` it does nothing."""
+        if not self._ended:
+            self.round()
+        return SIGN_SECONDS
+
+    def round(self) -> None:
+        """One sign and, if it is this process's turn, one look. Never raises: a watch outlives any outage."""
+        try:
+            self.sign()
+            if take_turn():
+                look(workers=self._clock() - self._began > MISSING.total_seconds())
+        except Exception as error:  # the thread outlives whatever one round met
+            log.warning("the watch could not do its round (%s: %s); trying on", type(error).__name__, error)
+        finally:
+            if self._own_connection():
+                connections["default"].close()
+            memory.give_back()  # what a burst of traffic needed
+
+    def end(self) -> None:
+        """Take the sign of life away: this process ends because it was asked to."""
+        try:
+            self._ended = True
+            ProcessSign.objects.filter(name=self.name).delete()
+        except DatabaseFault as error:
+            log.warning("the end of %s could not be told: %s", self.name, error)
+
+    @staticmethod
+    def _own_connection() -> bool:
+        return threading.current_thread() is not threading.main_thread()
+
+    def sign(self) -> None:
+        """Say that this process lives and, where it answers, what it could not keep or load."""
+        now = timezone.now()
+        told: dict[str, Any] = {"part": self.part, "machine": self.machine, "at": now}
+        if self.part == Part.WEB:
+            told |= {"waiting": len(decisions.buffer), "dropped": decisions.buffer.dropped}
+            told["problems"] = serving.health()["problems"]
+            if decisions.buffer.dropped > self._dropped:
+                told["dropped_at"] = now
+                self._dropped = decisions.buffer.dropped
+        ProcessSign.objects.update_or_create(name=self.name, defaults=told)
+
+
+def take_turn() -> bool:
+    """Whether the next look is this process's."""
+    now = timezone.now()
+    WatchTurn.objects.get_or_create(pk=1, defaults={"next_at": now})
+    return bool(WatchTurn.objects.filter(pk=1, next_at__lte=now).update(next_at=now + TURN))
+
+
+def look(workers: bool = True) -> None:
+    """Look at everything once; open, resolve and send. `workers`: also whether workers are missing."""
+    ProcessSign.objects.filter(at__lt=timezone.now() - FORGOTTEN).delete()
+    for pool in Pool.objects.all():
+        _failing_runs(pool)
+    _refused_models()
+    _waiting_jobs()
+    _dropped_decisions()
+    if workers:
+        _missing_workers()
+    alarms.resolve_passed()
+    alarms.tell_late()
+    deliveries.send_due()
+
+
+def alive(part: str = "") -> "list[ProcessSign]":
+    """The processes that gave a sign of life lately."""
+    found = ProcessSign.objects.filter(at__gte=timezone.now() - ALIVE)
+    return list(found.filter(part=part) if part else found)
+
+
+# --- What is looked for ---------------------------------------------------------------------------------------------
+
+
+def _failing_runs(pool: Pool) -> None:
+    ended = Run.objects.filter(pool=pool, finished_at__isnull=False).order_by("-finished_at")
+    failed: list[Run] = []
+    for run in ended.filter(status__in=(Run.Status.DONE, Run.Status.FAILED)).defer("config", "metrics")[:20]:
+        if run.status == Run.Status.DONE:
+            break
+        failed.append(run)
+    if not failed or (failed[0].finished_at or timezone.now()) < timezone.now() - FAILED_LATELY:
+        return
+    if len(failed) < FAILED_IN_A_ROW and failed[0].author_id is not None:
+        return
+    count = ngettext("The last run of %(pool)s failed.", "The last %(count)d runs of %(pool)s failed.", len(failed))
+    evidence = [[f"{_('Run')} {run.pk}", run.error[:200]] for run in failed[:3]]
+    alarms.hold(Alarm.Kind.RUNS, count % {"pool": pool.name, "count": len(failed)}, evidence, pool)
+
+
+def _refused_models() -> None:
+    problems: dict[str, str] = {}
+    for sign in alive(Part.WEB):
+        problems |= sign.problems
+    for pool in Pool.objects.filter(slug__in=problems):
+        said = _("The active model of %(pool)s cannot be loaded.") % {"pool": pool.name}
+        alarms.hold(Alarm.Kind.REFUSED, said, [[_("Why"), problems[pool.slug][:400]]], pool)
+
+
+def _waiting_jobs() -> None:
+    global _seen_waiting
+    before = timezone.now() - WAITS_TOO_LONG
+    waiting: dict[tuple[str, int], str] = {}
+    started = Run.objects.aggregate(last=Max("started_at"))["last"]
+    kinds: tuple[tuple[str, Any], ...] = (
+        (_("Queued runs"), Run),
+        (_("Pre-labeling jobs"), PrelabelJob),
+        (_("Imports"), Import),
+    )
+    for title, kind in kinds:
+        if kind.objects.filter(status="running").exists() or (kind is Run and started is not None and started > before):
+            continue
+        queued = kind.objects.filter(status="queued", created_at__lt=before).values_list("pk", flat=True)[:1_000]
+        waiting |= {(kind.__name__, pk): title for pk in queued}
+    # An old job that was just launched again is queued for a moment: what counts waits at two looks.
+    counted = Counter(title for key, title in waiting.items() if key in _seen_waiting)
+    _seen_waiting = frozenset(waiting)
+    if counted:
+        minutes = int(WAITS_TOO_LONG.total_seconds() // 60)
+        said = _("Jobs have been waiting for more than %(minutes)d minutes, and none is being done.")
+        evidence = [[title, str(count)] for title, count in counted.items()]
+        alarms.hold(Alarm.Kind.QUEUE, said % {"minutes": minutes}, evidence)
+
+
+def _dropped_decisions() -> None:
+    lately = ProcessSign.objects.filter(dropped_at__gte=timezone.now() - DROPPED_LATELY)
+    evidence = [[sign.name, str(sign.dropped)] for sign in lately]
+    if evidence:
+        said = _("Decisions were answered but not kept: the database was away for longer than DECISION_BUFFER bridges.")
+        alarms.hold(Alarm.Kind.DROPPED, said, evidence)
+
+
+def _missing_workers() -> None:
+    now = timezone.now()
+    titles = {Part.JOBS: _("short jobs"), Part.TRAINING: _("training")}
+    queued = {
+        Part.TRAINING: Run.objects.filter(status=Run.Status.QUEUED, created_at__lt=now - MISSING).exists(),
+        Part.JOBS: PrelabelJob.objects.filter(status="queued", created_at__lt=now - MISSING).exists(),
+    }
+    evidence = []
+    for part, title in titles.items():
+        last = ProcessSign.objects.filter(part=part).aggregate(last=Max("at"))["last"]
+        if last is None and queued[part]:
+            evidence.append([title, _("no worker was ever seen, and jobs wait")])
+        elif last is not None and last < now - MISSING:
+            evidence.append([title, _("last sign of life %(time)s") % {"time": last.isoformat(timespec="seconds")}])
+    if evidence:
+        said = _("No worker is running for: %(what)s.") % {"what": ", ".join(row[0] for row in evidence)}
+        alarms.hold(Alarm.Kind.WORKERS, said, evidence)
