@@ -7,14 +7,21 @@ import sys
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "routerweb.settings")
-    if sys.argv[1:2] == ["benchmark"]:
-        # It serves nobody and opens no database, so it needs no installation with a key of its own.
+    asks_for_help = len(sys.argv) < 2 or sys.argv[1] == "help" or {"--help", "-h"} & set(sys.argv[1:])
+    if sys.argv[1:2] == ["benchmark"] or asks_for_help:
+        # They serve nobody and open no database, so they need no installation with a key of its own.
         os.environ.setdefault("DEBUG", "1")
+    from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
     from django.db import OperationalError
 
     try:
         execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as error:
+        # It names the setting and says what to do.
+        if "--traceback" in sys.argv:
+            raise
+        sys.exit(str(error))
     except OperationalError as error:
         # It is away, locked, full: nothing that a traceback would explain.
         if "--traceback" in sys.argv:

@@ -2,20 +2,49 @@
 
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
 from django.conf import settings
+from hypothesis.configuration import set_hypothesis_home_dir
 
 from tests import migrated
 
 HERE = Path(__file__).parent
+# What it remembers of failures; it would stand in the checkout.
+set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "routerweb-hypothesis")
 NO_DATABASE = (HERE / "engine", HERE / "browser")
+#: Where SQLite and PostgreSQL may differ beyond single tests: JSON, text search, aggregates by time, bulk writes, constraints.
+WHERE_THEY_DIFFER = (
+    "agents_app/test_backups.py",
+    "datasets_app/labeling/test_browse.py",
+    "datasets_app/labeling/test_queue.py",
+    "datasets_app/test_gold.py",
+    "datasets_app/test_imports.py",
+    "datasets_app/test_snapshots.py",
+    "datasets_app/test_splits.py",
+    "training_app/live/test_canary.py",
+    "training_app/operations/test_lists.py",
+    "training_app/operations/test_outcomes.py",
+    "training_app/runs/test_registry.py",
+    "training_app/runs/test_runs.py",
+    "training_app/serving/test_decisions.py",
+    "training_app/watching/test_dashboard.py",
+)
+
+assert all((HERE / name).is_file() for name in WHERE_THEY_DIFFER), "a test file of WHERE_THEY_DIFFER was moved"
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     if any(folder in item.path.parents for folder in NO_DATABASE):
         item.add_marker(pytest.mark.any_database)
+        return
+    marked = item.get_closest_marker("django_db")
+    # Real transactions, several connections: what is committed when, and who waits for whom.
+    real = bool(marked and marked.kwargs.get("transaction")) or "transactional_db" in getattr(item, "fixturenames", ())
+    if real or str(item.path.relative_to(HERE)) in WHERE_THEY_DIFFER:
+        item.add_marker(pytest.mark.both_databases)
 
 
 @pytest.hookimpl(trylast=True)

@@ -31,6 +31,7 @@ class Server(ThreadingHTTPServer):
         self.fault: Any = lambda text, nth: ""
         self.refuse_key = False
         self.no_schema = False
+        self.retry_after = "0.3"
         self.honours_keys = False
         self.charged: Counter[str] = Counter()
         self.names: list[str] = []
@@ -98,7 +99,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         server = self.server
-        texts = [one["text"] for one in json.loads(body["messages"][1]["content"])]
+        asked = json.loads(body["messages"][1]["content"])
+        texts = [one["text"] for one in asked] if isinstance(asked, list) else [asked["query"]]
         with server.lock:
             server.bodies.append(body)
             server.keys.append(self.headers.get("Authorization", ""))
@@ -123,7 +125,7 @@ class Handler(BaseHTTPRequestHandler):
         if fault in ("429", "500"):
             time.sleep(server.delay)
         if fault == "429":
-            return self._send(429, {"error": {"message": "slow down"}}, {"Retry-After": "0.3"})
+            return self._send(429, {"error": {"message": "slow down"}}, {"Retry-After": server.retry_after})
         if fault == "500":
             return self._send(500, {"error": {"message": "out of order"}})
         name = self.headers.get("Idempotency-Key", "") if server.honours_keys else ""

@@ -8,7 +8,7 @@ FOLDER = tempfile.TemporaryDirectory(prefix="routerweb-tests-")
 os.environ["DATA_DIR"] = FOLDER.name
 # Before numpy and torch are loaded: test processes on two cores would otherwise wait for each other's threads.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("SECRET_KEY", "only-for-tests")
+os.environ.setdefault("SECRET_KEY", "only-for-tests-and-known-to-everybody")
 os.environ.setdefault("PLAIN_HTTP", "1")
 
 from routerweb.settings import *
@@ -20,6 +20,8 @@ if not OIDC_ISSUER:
     INSTALLED_APPS = [*INSTALLED_APPS, "allauth.socialaccount.providers.openid_connect"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 BACKGROUND_THREADS = False
+# Where the tests' own LLMs, agents and receivers answer.
+INTERNAL_HOSTS = ("127.0.0.1", "localhost")
 EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     # A file, not memory: threads and processes of a test share it, with WAL and immediate transactions as in real use.

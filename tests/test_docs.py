@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from django.core.management import get_commands, load_command_class
 
+from training_app.engine import config
+
 pytestmark = pytest.mark.any_database
 ROOT = Path(__file__).parent.parent
 ROOMS = ("agents_app", "datasets_app", "training_app")
@@ -32,3 +34,24 @@ def test_a_command_is_documented_and_its_help_has_an_example(name: str) -> None:
 def test_a_page_links_only_to_files_that_are_there(page: Path) -> None:
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_reference_of_a_runs_settings_is_made_from_the_code() -> None:
+    made = "python -m training_app.engine.config > docs/run-settings.md makes it anew"
+    assert (ROOT / "docs" / "run-settings.md").read_text() == config.reference(), made
+
+
+def test_every_path_of_the_design_is_there() -> None:
+    """To change …, open …: a first path is whole, those after it may stand beside it."""
+    table = (ROOT / "docs" / "design.md").read_text().split("## To change", 1)[1]
+    missing = []
+    for row in re.findall(r"^\|.*\|$", table, re.MULTILINE)[2:]:
+        folders: list[Path] = []
+        for path in re.findall(r"`([\w./]+\.\w+)`", row):
+            places = [ROOT / path, *(folder / path for folder in folders)]
+            found = next((place for place in places if place.exists()), None)
+            if found is None:
+                missing.append(path)
+            else:
+                folders.insert(0, found.parent)
+    assert missing == []

@@ -68,7 +68,7 @@ def environment(tmp_path: Path, request: pytest.FixtureRequest) -> dict[str, str
     values = {
         **{name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ},
         "DATA_DIR": str(tmp_path / "data"),
-        "SECRET_KEY": "end-to-end",
+        "SECRET_KEY": "a-key-of-the-tests-from-end-to-end",
         "PLAIN_HTTP": "1",
         "PORT": str(free_port()),
         "HEARTBEAT_SECONDS": "1",
@@ -177,8 +177,8 @@ def test_a_folder_becomes_a_route(
 
     route = until(answered, "an answer by the promoted model")
     assert route is not None
-    assert route["agents"] == [1, 2]
-    assert route["agent_names"] == ["Shipping", "Technical"]
+    assert set(route["agents"]) == {1, 2}
+    assert set(route["agent_names"]) == {"Shipping", "Technical"}
     assert route["model"] == "shop-1"
     assert set(route["scores"]) == {"0", "1", "2"}
     none = site.route("good morning, tell me a joke").json()

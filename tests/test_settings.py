@@ -14,6 +14,7 @@ from routerweb import env, installation
 
 pytestmark = pytest.mark.any_database
 ROOT = Path(__file__).parent.parent
+KEY = "kYq3-a-key-of-the-tests-Zw8_T0pM4x"
 
 
 def start(tmp_path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -36,7 +37,7 @@ def settings_of(tmp_path: Path, **environment: str) -> dict:
     ("environment", "name"),
     [
         ({}, "SECRET_KEY"),
-        ({"SECRET_KEY": "x"}, "ALLOWED_HOSTS"),
+        ({"SECRET_KEY": KEY}, "ALLOWED_HOSTS"),
         ({"SECRET_KEY": "x", "DEBUG": "maybe"}, "DEBUG"),
         ({"DEBUG": "1", "PORT": "http"}, "PORT"),
         ({"DEBUG": "1", "PORT": "70000"}, "PORT"),
@@ -57,6 +58,10 @@ def settings_of(tmp_path: Path, **environment: str) -> dict:
             },
             "OIDC_ISSUER",
         ),
+        ({"SECRET_KEY": "a", "ALLOWED_HOSTS": "routes.example.com"}, "SECRET_KEY"),
+        ({"SECRET_KEY": "ab" * 40, "ALLOWED_HOSTS": "routes.example.com"}, "SECRET_KEY"),
+        ({"DEBUG": "1", "ALLOWED_HOSTS": "routes.example.com"}, "SECRET_KEY"),
+        ({"DEBUG": "1", "LISTEN_HOST": "0.0.0.0"}, "SECRET_KEY"),
         ({"SECRET_KEY": "x", "PLAIN_HTTP": "1", "ALLOWED_HOSTS": "routes.example.com"}, "PLAIN_HTTP"),
     ],
 )
@@ -67,8 +72,31 @@ def test_a_bad_value_stops_the_start_with_its_name(tmp_path: Path, environment: 
     assert "secret-word" not in done.stderr
 
 
+def test_no_web_server_signs_with_a_key_that_can_be_guessed(tmp_path: Path) -> None:
+    environment = {"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path), "SECRET_KEY": "a", "PLAIN_HTTP": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", "import routerweb.wsgi"], env=environment, cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode != 0
+    assert "SECRET_KEY: can be guessed" in done.stderr.splitlines()[-1]
+
+
+def test_debug_with_a_key_of_its_own_may_be_shown_to_others(tmp_path: Path) -> None:
+    values = settings_of(tmp_path, DEBUG="1", SECRET_KEY=KEY, ALLOWED_HOSTS="routes.example.com")
+    assert values["SECRET_KEY"] == KEY
+
+
+@pytest.mark.parametrize("environment", [{}, {"DEBUG": "1"}])
+def test_without_a_mail_server_nothing_is_mailed_or_printed(tmp_path: Path, environment: dict[str, str]) -> None:
+    values = settings_of(tmp_path, SECRET_KEY=KEY, ALLOWED_HOSTS="localhost", **environment)
+    assert values["EMAIL_BACKEND"] == "django.core.mail.backends.dummy.EmailBackend"
+    values = settings_of(tmp_path, SECRET_KEY=KEY, ALLOWED_HOSTS="localhost", EMAIL_HOST="mail", **environment)
+    assert values["EMAIL_BACKEND"] == "django.core.mail.backends.smtp.EmailBackend"
+    assert values["EMAIL_TIMEOUT"] == 10
+
+
 def test_outside_debug_the_safe_settings_hold(tmp_path: Path) -> None:
-    values = settings_of(tmp_path, SECRET_KEY="x", ALLOWED_HOSTS="routes.example.com")
+    values = settings_of(tmp_path, SECRET_KEY=KEY, ALLOWED_HOSTS="routes.example.com")
     assert values["SESSION_COOKIE_SECURE"]
     assert values["CSRF_COOKIE_SECURE"]
     assert values["SECURE_SSL_REDIRECT"]
@@ -117,7 +145,7 @@ def test_every_setting_is_documented(tmp_path: Path) -> None:
         if line.startswith("| `")
     }
     code = "import json, routerweb.settings as s; from routerweb import env; print(json.dumps(sorted(env.DOCUMENTED)))"
-    production = {"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path), "SECRET_KEY": "x", "ALLOWED_HOSTS": "h"}
+    production = {"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path), "SECRET_KEY": KEY, "ALLOWED_HOSTS": "h"}
     done = subprocess.run(
         [sys.executable, "-c", code], env=production, cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -132,3 +160,26 @@ def test_the_benchmark_needs_no_installation(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "agents.jsonl" in done.stderr
     assert "SECRET_KEY" not in done.stderr
+
+
+def command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """manage.py with only `environment` set."""
+    clean = {"PATH": os.environ["PATH"], **environment}
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "manage.py", *words], env=clean, cwd=ROOT, capture_output=True, text=True
+    )
+
+
+@pytest.mark.parametrize("words", [("train", "--help"), ("help", "load_pool"), ("help",)])
+def test_help_works_before_anything_is_set_up(words: tuple[str, ...], tmp_path: Path) -> None:
+    done = command(*words, DATA_DIR=str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert words[-1].replace("--help", "train") in done.stdout
+
+
+def test_a_missing_key_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
+    done = command("migrate", DATA_DIR=str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("SECRET_KEY: not set.")
+    assert "`make run` makes one" in done.stderr

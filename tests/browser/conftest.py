@@ -42,7 +42,8 @@ def person(transactional_db: None) -> Callable[..., User]:
 
 @pytest.fixture
 def sign_in(browser: Browser, live_server) -> Iterator[Callable[..., BrowserContext]]:
-    """Opens a browser of its own for a person who is signed in. Whatever a page's script raises fails the test at its end."""
+    """Opens a browser of its own for a person who is signed in. Whatever a page's script raises, and whatever the page's
+    Content-Security-Policy refuses, fails the test at its end."""
     contexts: list[BrowserContext] = []
     raised: list[str] = []
 
@@ -54,6 +55,7 @@ def sign_in(browser: Browser, live_server) -> Iterator[Callable[..., BrowserCont
         cookie = client.cookies[settings.SESSION_COOKIE_NAME].value
         context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": base_url}])
         context.on("page", lambda page: page.on("pageerror", lambda error: raised.append(str(error))))
+        context.on("console", lambda said: raised.append(said.text) if "Content Security Policy" in said.text else None)
         contexts.append(context)
         return context
 

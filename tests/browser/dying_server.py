@@ -21,7 +21,7 @@ MOMENTS = ("before", "within", "after")
 
 def main(port: int, folder: Path) -> None:
     django.setup()
-    from datasets_app import disagreement, labeling
+    from datasets_app.labels import disagreement, labeling
 
     def die_at(moment: str) -> None:
         wanted = folder / moment

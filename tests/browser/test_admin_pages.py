@@ -14,7 +14,8 @@ from django_q.models import Failure, Schedule, Task
 
 from agents_app import keys
 from agents_app.models import Pool
-from datasets_app import bulk, imports
+from datasets_app.files import imports
+from datasets_app.labels import bulk
 from datasets_app.models import Dataset, Query
 from tests.browser.axe import COLOURS, findings
 from tests.browser.test_everybody import trained_pool  # noqa: F401
@@ -34,11 +35,11 @@ def filled(worked: Pool, trained_pool: Pool, person) -> User:  # noqa: F811
     imports.read_file(dataset, io.BytesIO(b'{"text": "one more"}\n{"text": ""}\n'), "jsonl", file_name="more.jsonl")
     bulk.apply(worked, Query.objects.filter(dataset__pool=worked), bulk.ADD, worked.agents.first(), author=adam)
     now = timezone.now()
-    Schedule.objects.create(name="nightly", func="training_app.tasks.prune", next_run=now + timedelta(days=1))
+    Schedule.objects.create(name="nightly", func="training_app.training.tasks.prune", next_run=now + timedelta(days=1))
     Task.objects.create(
         id="0" * 32,
         name="failed",
-        func="training_app.tasks.execute",
+        func="training_app.training.tasks.execute",
         started=now,
         stopped=now,
         success=False,

@@ -12,18 +12,20 @@ from django.urls import NoReverseMatch, URLPattern, get_resolver, reverse
 
 from agents_app import keys
 from agents_app.models import Agent, Pool
-from datasets_app import labels, snapshots
+from datasets_app.labels import labels, snapshots
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
 from tests.browser.axe import COLOURS, findings
 from tests.browser.conftest import overflow
 from tests.browser.test_review import worked  # noqa: F401
 from tests.training_app.serving import trained
-from training_app import decisions, registry
-from training_app.engine.router import Router
+from training_app.answering import decisions
+from training_app.engine.routing.router import Router
 from training_app.models import Run
+from training_app.versions import registry
 
 #: Seen elsewhere, or nothing to see: what signs out, and what leads away.
-ELSEWHERE = {"account_logout", "openid_connect_login", "openid_connect_callback"}
+#: `api_docs` is drawn by a package, in its own colours; tests/browser/test_api_docs.py walks it.
+ELSEWHERE = {"account_logout", "api_docs", "openid_connect_login", "openid_connect_callback"}
 
 
 @pytest.fixture

@@ -4,8 +4,10 @@ import pytest
 from playwright.sync_api import expect
 
 from agents_app import pools
-from datasets_app import disagreement, labels, prelabel, prompts, queue
+from datasets_app.labels import disagreement, labels, queue
 from datasets_app.models import Label, Query
+from datasets_app.prelabeling import jobs as prelabel
+from datasets_app.prelabeling import prompts
 from tests.browser.axe import COLOURS, findings
 from tests.browser.conftest import overflow
 from tests.browser.test_labeling import LABEL, make_pool, press, wait_saved

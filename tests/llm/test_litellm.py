@@ -14,10 +14,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from datasets_app import prelabel, prelabel_run
 from datasets_app.models import Label, PrelabelJob, Query
+from datasets_app.prelabeling import jobs as prelabel
+from datasets_app.prelabeling import run as prelabel_run
 from training_app.engine import llm
-from training_app.engine.data import Agent
+from training_app.engine.data.examples import Agent
 
 pytestmark = [pytest.mark.process, pytest.mark.any_database]
 HERE = Path(__file__).parent

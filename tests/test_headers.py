@@ -1,0 +1,20 @@
+"""The headers that hold a page to this site."""
+
+import pytest
+from django.test import Client
+
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
+
+
+@pytest.mark.parametrize("path", ["/login/", "/password/reset/", "/nowhere/", "/"])
+def test_every_page_says_where_its_scripts_come_from(client: Client, path: str) -> None:
+    answer = client.get(path)
+    directives = dict(one.strip().split(" ", 1) for one in answer["Content-Security-Policy"].split(";"))
+    assert directives["script-src"].split() == ["'self'", "'unsafe-eval'"]
+    assert directives["default-src"] == "'none'"
+    assert directives["frame-ancestors"] == "'none'"
+    assert "unsafe-inline" not in directives["script-src"]
+    assert "camera=()" in answer["Permissions-Policy"]
+    assert answer["X-Content-Type-Options"] == "nosniff"
+    assert answer["Referrer-Policy"] == "same-origin"
+    assert answer["Cross-Origin-Opener-Policy"] == "same-origin"
