@@ -204,12 +204,18 @@ def _holds_active(model: RouterModel, active: RouterModel, most: int | None) -> 
 
 
 def tried(model: RouterModel) -> int:
-    """How many models of the pool were measured on as many test queries as this one, which are taken to be the same; at
-    least 1."""
+    """How many models of its kind were measured on mostly the same test queries as this one; at least 1.
+
+    A query's split is permanent, so a pool's test split only grows: of two snapshots the smaller one's test queries stand in the
+    larger one's too, but for what was deleted since. From half as many on, the better part of the larger is shared.
+    """
     snapshot = comparisons.snapshot_for(model)
     if snapshot is None:
         return 1
-    alike = model.pool.models.filter(run__snapshot__split_sizes__test=snapshot.split_sizes["test"])
+    size = snapshot.split_sizes["test"]
+    alike = model.pool.models.filter(
+        kind=model.kind, run__snapshot__split_sizes__test__gte=size / 2, run__snapshot__split_sizes__test__lte=2 * size
+    )
     return max(1, alike.count())
 
 

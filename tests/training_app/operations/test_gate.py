@@ -188,6 +188,25 @@ def test_a_run_measures_at_its_end(weak_active: RouterModel, snapshot: Snapshot,
     assert registry.active(run.pool) == weak_active
 
 
+@pytest.mark.parametrize(("queries", "counted"), [(18, 2), (30, 2), (36, 2), (9, 2), (37, 1), (8, 1)])
+def test_models_measured_on_mostly_the_same_queries_are_counted(
+    snapshot: Snapshot, training: SimpleNamespace, queries: int, counted: int
+) -> None:
+    """A test split only grows, so 18 queries of an earlier snapshot stand among the 30 of a later one."""
+    from tests.training_app.runs.conftest import artifact
+
+    made = []
+    for number, size in enumerate((18, queries), start=50):
+        copy = Snapshot(pool=snapshot.pool, number=number, digest=f"{number}", roster=snapshot.roster, rows=40)
+        copy.split_sizes = {"train": 10, "val": 10, "test": size}
+        copy.save()
+        run = runs.launch(snapshot.pool, snapshot=copy, queue=False)
+        attempt = runs.claim(run.pk)
+        assert attempt
+        made.append(runs.finish(run.pk, attempt, artifact(), card(), None))
+    assert [gate.tried(model) for model in made] == [counted, counted]
+
+
 # ---------------------------------------------------------------------------------------------------- overriding it
 
 
