@@ -18,19 +18,19 @@ NO_DATABASE = (HERE / "engine", HERE / "browser")
 #: Where SQLite and PostgreSQL may differ beyond single tests: JSON, text search, aggregates by time, bulk writes, constraints.
 WHERE_THEY_DIFFER = (
     "agents_app/test_backups.py",
-    "datasets_app/labeling/test_browse.py",
-    "datasets_app/labeling/test_queue.py",
-    "datasets_app/test_gold.py",
-    "datasets_app/test_imports.py",
-    "datasets_app/test_snapshots.py",
-    "datasets_app/test_splits.py",
-    "training_app/live/test_canary.py",
-    "training_app/operations/test_lists.py",
-    "training_app/operations/test_outcomes.py",
-    "training_app/runs/test_registry.py",
-    "training_app/runs/test_runs.py",
-    "training_app/serving/test_decisions.py",
-    "training_app/watching/test_dashboard.py",
+    "datasets_app/pages/test_browse.py",
+    "datasets_app/labels/test_queue.py",
+    "datasets_app/labels/test_gold.py",
+    "datasets_app/files/test_imports.py",
+    "datasets_app/labels/test_snapshots.py",
+    "datasets_app/labels/test_splits.py",
+    "training_app/rollout/test_canary.py",
+    "training_app/pages/test_lists.py",
+    "training_app/rollout/test_outcomes.py",
+    "training_app/versions/test_registry.py",
+    "training_app/training/test_runs.py",
+    "training_app/answering/test_decisions.py",
+    "training_app/pages/test_dashboard.py",
 )
 
 assert all((HERE / name).is_file() for name in WHERE_THEY_DIFFER), "a test file of WHERE_THEY_DIFFER was moved"

@@ -3,7 +3,12 @@
 import pytest
 
 from tests.access import world as worlds
-from tests.training_app.serving.conftest import fresh_process  # noqa: F401
+from tests.training_app.conftest import fresh_process  # noqa: F401
+
+
+@pytest.fixture(autouse=True)
+def alone(fresh_process: None) -> None:  # noqa: F811
+    """Each test of this folder begins so."""
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from datasets_app.files import imports
 from datasets_app.labels import adjudication, bulk, labels, queue, reask, snapshots
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
 from datasets_app.prelabeling import jobs as prelabel
-from tests.training_app.serving.served import NAMES, artifact, promoted
+from tests.training_app.served import NAMES, artifact, promoted
 from training_app.answering import decisions
 from training_app.engine.routing.router import Route
 from training_app.models import Alarm, AlarmReceiver, LaunchRule, Sweep

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from agents_app import outbound
-from tests.training_app.watching.conftest import receiver  # noqa: F401
+from tests.training_app.conftest import receiver  # noqa: F401
 
 pytestmark = pytest.mark.any_database
 

@@ -17,7 +17,7 @@ from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_has
 from tests.browser.axe import COLOURS, findings
 from tests.browser.conftest import overflow
 from tests.browser.test_review import worked  # noqa: F401
-from tests.training_app.serving import trained
+from tests.training_app import trained
 from training_app.answering import decisions
 from training_app.engine.routing.router import Router
 from training_app.models import Run

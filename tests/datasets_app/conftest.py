@@ -1,4 +1,4 @@
-"""A small pool, people of every role and a dataset, as the tests of queries and labels share them."""
+"""A small pool, people of every role, a dataset and a queue of its queries, as the tests of queries and labels share them."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,9 @@ import pytest
 from django.contrib.auth.models import Group, User
 
 from agents_app.models import Agent, Pool
-from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
+from datasets_app.labels import queue
+from datasets_app.labels.labeling import Choice
+from datasets_app.models import Dataset, Query, QueueSettings, SplitGroup, group_hash, text_hash
 
 NAMES = ("Billing", "Account", "Technical", "Shipping")
 
@@ -53,5 +55,46 @@ def person(db: None) -> Callable[..., User]:
         user = User.objects.create_user(name, f"{name}@example.com", "secret-enough-1", is_staff=True)
         user.groups.add(Group.objects.get_or_create(name=role)[0])
         return user
+
+    return make
+
+
+# ------------------------------------------------------------------------------------------------- the queue
+
+
+@pytest.fixture
+def ana(person: Callable[..., User]) -> User:
+    """A labeler."""
+    return person("ana")
+
+
+@pytest.fixture
+def rita(person: Callable[..., User]) -> User:
+    """A reviewer."""
+    return person("rita", "reviewer")
+
+
+@pytest.fixture
+def queries(add_query: Callable[..., Query]) -> list[Query]:
+    """Six unlabeled queries, oldest first."""
+    return [add_query(f"question number {n}: where is my parcel {n}?") for n in range(6)]
+
+
+@pytest.fixture
+def plain(pool: Pool) -> QueueSettings:
+    """The pool's queue without overlap, blind or evaluation share, oldest first: what a test expects is easy to see."""
+    settings = queue.settings_of(pool)
+    settings.order = QueueSettings.Order.OLDEST
+    settings.overlap_share = settings.blind_share = settings.evaluation_share = 0.0
+    settings.save()
+    return settings
+
+
+@pytest.fixture
+def choose() -> Callable[..., Choice]:
+    """Makes a choice of the agents named, of the four that the pool has."""
+
+    def make(*required: int, none: bool = False, unsure: bool = False) -> Choice:
+        return Choice(frozenset(required), none, unsure, frozenset(range(4)))
 
     return make

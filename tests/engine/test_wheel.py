@@ -67,7 +67,7 @@ def test_it_holds_the_engine_alone_and_asks_for_little(wheel: Path) -> None:
 
 
 def test_it_routes_without_django(wheel: Path, tmp_path: Path) -> None:
-    from tests.training_app.serving import trained
+    from tests.training_app import trained
 
     (tmp_path / "model.zip").write_bytes(trained.result().artifact)
     done = subprocess.run(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.training_app.serving.test_server import Server, prepared, python  # noqa: F401
+from tests.routerweb.test_server import Server, prepared, python  # noqa: F401
 
 pytestmark = [pytest.mark.process, pytest.mark.any_database]
 

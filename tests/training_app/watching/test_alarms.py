@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from agents_app.models import AuditEntry
-from tests.training_app.runs.conftest import at_once
+from tests.at_once import at_once
 from training_app.models import Alarm, AlarmDelivery, AlarmMute
 from training_app.watching import alarms, deliveries
 

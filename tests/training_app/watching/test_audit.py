@@ -9,7 +9,7 @@ from agents_app import keys, pools
 from agents_app.models import AuditEntry, Pool
 from datasets_app.labels import labels
 from datasets_app.models import Query
-from tests.training_app.operations.conftest import PERFECT, WEAK, word_model  # noqa: F401
+from tests.training_app.words import PERFECT, WEAK
 from training_app.models import Run
 from training_app.training import runs
 from training_app.versions import gate, registry
@@ -54,7 +54,7 @@ def test_runs(run: Run, ops: Any) -> None:
     assert actions(ops) == ["run.launched", "run.cancelled", "run.relaunched"]
 
 
-def test_promotions_overrides_and_roll_backs(word_model: Callable, ops: Any) -> None:  # noqa: F811
+def test_promotions_overrides_and_roll_backs(word_model: Callable, ops: Any) -> None:
     first, worse = word_model(PERFECT), word_model(WEAK)
     gate.promote(first, actor=ops)
     with pytest.raises(gate.GateRefused):

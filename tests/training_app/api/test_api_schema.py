@@ -1,0 +1,123 @@
+"""The API's description: complete, true of what is answered, and obeyed by whatever is generated from it."""
+
+import json
+from typing import Any
+
+import pytest
+import schemathesis
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections
+from hypothesis import HealthCheck, given, settings
+from hypothesis.strategies import one_of
+from jsonschema import Draft202012Validator
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from agents_app.keys import create_key
+from tests.datasets_app.conftest import add_query, dataset  # noqa: F401
+from tests.training_app.conftest import person  # noqa: F401
+from training_app.api.schema import CODES, document
+from training_app.api.urls import urlpatterns
+
+DOCUMENT = json.loads(document())
+OPERATIONS = [
+    pytest.param(operation, id=f"{method.upper()} {path}")
+    for path, methods in DOCUMENT["paths"].items()
+    for method, operation in methods.items()
+]
+#: Requests that are sent for each operation.
+BUDGET = 12
+
+
+def examples(content: dict[str, Any]) -> list[Any]:
+    media = content["application/json"]
+    return [one["value"] for one in media.get("examples", {}).values()]
+
+
+@pytest.mark.any_database
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_each_operation_says_what_it_does_with_an_example_and_its_errors(operation) -> None:
+    assert operation["summary"]
+    assert len(operation["description"]) > 40
+    assert operation["tags"]
+    for parameter in operation.get("parameters", ()):
+        assert parameter["description"], parameter["name"]
+    if "requestBody" in operation:
+        assert examples(operation["requestBody"]["content"])
+        assert {"400", "411", "413", "415"} <= set(operation["responses"])
+    public = operation["operationId"] in ("health", "schema")
+    assert public or {"401", "403", "503"} <= set(operation["responses"])
+    if "parameters" in operation and any(one["in"] == "path" for one in operation["parameters"]):
+        assert "404" in operation["responses"]
+    for status, response in operation["responses"].items():
+        assert response["description"], status
+        shown = examples(response["content"])
+        assert shown, status
+        if int(status) >= 400 and operation["operationId"] != "health":
+            assert all(CODES[one["error"]["code"]][0] == int(status) for one in shown)
+
+
+@pytest.mark.any_database
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_the_examples_are_as_they_are_described(operation) -> None:
+    bodies = [operation["requestBody"]] if "requestBody" in operation else []
+    for described in [*bodies, *operation["responses"].values()]:
+        schema = described["content"]["application/json"]["schema"]
+        validator = Draft202012Validator({**schema, "components": DOCUMENT["components"]})
+        for shown in examples(described["content"]):
+            assert [error.message for error in validator.iter_errors(shown)] == []
+
+
+@pytest.mark.any_database
+def test_every_address_is_described() -> None:
+    routes = {str(one.pattern) for one in urlpatterns if str(one.pattern).endswith("/")} - {"docs/"}
+    described = {path.removeprefix("/api/") for path in DOCUMENT["paths"]}
+    assert len(routes) == len(described) > 30
+    assert len({operation.values[0]["operationId"] for operation in OPERATIONS}) == len(OPERATIONS)
+
+
+@pytest.fixture
+def sender(pool, model, person, add_query, settings):  # noqa: F811
+    """A key that may do everything in a pool that holds one of everything, and the API itself."""
+    from routerweb import wsgi
+
+    for signal in (request_started, request_finished):
+        signal.disconnect(close_old_connections)
+    settings.ALLOWED_HOSTS = ["*"]
+    add_query("Billing is wrong")
+    _key, secret = create_key("all", [pool], ["route", "ops", "label"], labels_as=person("labeler"))
+    yield secret, wsgi.application
+    for signal in (request_started, request_finished):
+        signal.connect(close_old_connections)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", DOCUMENT["paths"])
+def test_generated_requests_meet_no_fault_and_nothing_undocumented(sender, path) -> None:
+    secret, api = sender
+    schema = schemathesis.openapi.from_wsgi("/api/schema/", api)
+    checks = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+    sent = 0
+
+    for result in schema.include(path=path).get_all_operations():
+        operation = result.ok()
+
+        @settings(
+            max_examples=BUDGET, deadline=None, database=None, suppress_health_check=list(HealthCheck), derandomize=True
+        )
+        @given(case=one_of(*(operation.as_strategy(generation_mode=mode) for mode in GenerationMode)))
+        def send(case) -> None:
+            nonlocal sent
+            sent += 1
+            response = case.call(headers={"Authorization": f"Bearer {secret}"})
+            if response.status_code == 503 and b"no_model" in response.content:
+                return
+            case.validate_response(response, checks=checks)
+
+        send()
+    assert sent

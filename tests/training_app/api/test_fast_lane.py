@@ -1,0 +1,196 @@
+"""The fast lane and the views beside each other: generated requests, good and bad, get the same status, headers and body from both."""
+
+import io
+import json
+from collections import Counter
+from itertools import chain
+from typing import Any
+
+import pytest
+from django.core.signals import request_started
+from django.db import close_old_connections
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from agents_app import pools
+from routerweb import threads
+from routerweb.bodies import Body
+from tests.training_app.served import application
+from training_app.answering import decisions
+from training_app.api import fast_lane
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+EXAMPLES = 2_000
+LIMIT = 60  # characters of a query
+
+words = st.sampled_from(
+    ["billing", "shipping", "perhaps technical", "счёт 🙂", "x" * LIMIT, "x" * (LIMIT + 1), " ", "", "ﷺ" * 4]
+)
+any_text = st.text(st.characters(exclude_categories=()), max_size=LIMIT + 5)
+texts = words | words | any_text
+leaves: Any = st.none() | st.booleans() | st.integers() | st.floats() | any_text | st.just(10**400)
+values: Any = st.recursive(leaves, lambda inner: st.lists(inner, max_size=2), max_leaves=3)
+slugs = st.sampled_from(["support", "support", "sales", "nowhere", ""])
+
+
+def maybe(strategy: Any) -> Any:
+    return strategy | strategy | strategy | values
+
+
+def objects(**required: Any) -> Any:
+    optional = {
+        "pool": maybe(slugs),
+        "sticky_key": maybe(texts),
+        "explain": maybe(st.booleans()),
+        "colour": values,
+        "\ud800": values,
+    }
+    return st.fixed_dictionaries(required, optional=optional)
+
+
+bodies = {
+    "/api/route/": objects(query=maybe(texts)) | values | st.just({}),
+    "/api/route/batch/": objects(queries=maybe(st.lists(maybe(texts), max_size=4))) | values | st.just({}),
+}
+
+
+#: Bodies that hold.
+good = {
+    "/api/route/": st.fixed_dictionaries(
+        {"query": words.filter(str.strip)},
+        optional={"pool": st.just("support"), "sticky_key": st.just("ana"), "explain": st.booleans()},
+    ),
+    "/api/route/batch/": st.fixed_dictionaries(
+        {"queries": st.lists(words.filter(str.strip), max_size=3)}, optional={"sticky_key": st.just("ana")}
+    ),
+}
+
+
+@st.composite
+def raw_bodies(draw: Any, path: str) -> bytes:
+    value = draw(bodies[path])
+    raw = json.dumps(value, ensure_ascii=draw(st.booleans())).encode("utf-8", "surrogatepass")
+    damaged = {
+        "cut": raw[: len(raw) // 2],
+        "random": draw(st.binary(max_size=20)),
+        "utf-16": raw.decode("utf-8", "replace").encode("utf-16"),
+        "deep": b'{"query": ' + b"[" * 90_000,
+        "digits": b'{"query": ' + b"9" * 5_009 + b"}",
+        "infinite": b'{"query": "a", "n": 1e999}',
+        "large": raw + b" " * 3_000,
+    }
+    return damaged.get(draw(st.sampled_from(["none"] * 8 + list(damaged))), raw)
+
+
+def usually(value: bytes, *others: bytes | None) -> Any:
+    return st.sampled_from([value] * 8 + list(others))
+
+
+def several(name: bytes, values_: Any) -> Any:
+    """A header once, mostly; or not at all, or twice."""
+
+    def named(found: list[bytes | None]) -> list[tuple[bytes, bytes]]:
+        return [(name, value) for value in found if value is not None]
+
+    return st.lists(values_, min_size=1, max_size=1).map(named) | st.lists(values_, max_size=2).map(named)
+
+
+@pytest.fixture
+def ways(app, model, in_memory, settings, monkeypatch):
+    """Sends a request both ways; each is (status, headers, body)."""
+    from routerweb import wsgi
+
+    settings.MAX_QUERY_CHARACTERS, settings.MAX_BATCH_QUERIES, settings.DATA_UPLOAD_MAX_MEMORY_SIZE = LIMIT, 3, 2_000
+    settings.DECISION_BUFFER = 0
+    sales = pools.create_pool("Sales", "sales")
+    keys = {
+        "good": app.secret,
+        "both": application(model.pool, sales).secret,
+        "ops": application(model.pool, scopes=("ops",)).secret,
+    }
+    keys |= {"sales": application(sales).secret}
+    in_memory()
+    monkeypatch.setattr(decisions, "new_id", lambda at: 7)
+    request_started.disconnect(close_old_connections)
+
+    def views(scope: dict[str, Any], raw: bytes) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+        found = threads.answer(wsgi.application, scope, Body(io.BytesIO(raw), len(raw), whole=True))
+        with found.file:
+            return found.status, found.headers, found.file.read()
+
+    def lane(scope: dict[str, Any], raw: bytes) -> tuple[int, list[tuple[bytes, bytes]], bytes] | None:
+        routed = fast_lane.answer(scope["method"].encode(), scope["raw_path"], scope["headers"], raw, scope["scheme"])
+        return None if routed is None else (200, fast_lane.headers(len(routed)), routed)
+
+    yield keys, views, lane
+    request_started.connect(close_old_connections)
+
+
+@pytest.mark.parametrize("path", bodies)
+def test_the_lane_and_the_views_agree_to_the_byte(ways, path) -> None:
+    keys, views, lane = ways
+    seen: Counter[str] = Counter()
+
+    bearer = f"Bearer {keys['good']}"
+    others = [bearer.lower()[:6] + f"  {keys['good']} ", "Bearer rw_wrong", "Bearer", "Basic abc", "Bearer é"]
+    others += [f"Bearer {keys[name]}" for name in ("both", "ops", "sales")]
+    authorizations = several(
+        b"authorization", usually(bearer.encode(), *(word.encode("latin-1") for word in others), None)
+    )
+    kinds = (b"Application/JSON; charset=UTF-8", b"application/json;charset=latin-1", b"text/plain", b"", None)
+    types = several(b"content-type", usually(b"application/json", *kinds))
+    hosts = several(b"host", usually(b"127.0.0.1:8000", b"localhost", b"evil.example", b"", None))
+    accepts = several(b"accept", usually(b"*/*", b"application/json", b"text/html", None))
+
+    plain = [
+        (b"host", b"127.0.0.1:8000"), (b"authorization", bearer.encode()), (b"content-type", b"application/json"), (b"accept", b"*/*"),
+    ]  # fmt: skip
+
+    @settings(
+        max_examples=EXAMPLES // len(bodies), deadline=None, suppress_health_check=list(HealthCheck), database=None
+    )
+    @given(
+        good[path].map(lambda body: json.dumps(body).encode()) | raw_bodies(path),
+        st.just(plain) | st.just(plain) | st.tuples(hosts, authorizations, types, accepts).map(chain.from_iterable).map(list),
+        st.just("POST") | st.sampled_from(["POST", "GET", "PUT", "HEAD", "OPTIONS"]), st.sampled_from(["http", "https"]),
+    )  # fmt: skip
+    def check(raw, sent, method, scheme) -> None:
+        headers = [*sent, (b"content-length", str(len(raw)).encode())]
+        scope = {
+            "method": method, "raw_path": path.encode(), "path": path, "query_string": b"", "http_version": "1.1", "scheme": scheme,
+            "headers": headers, "server": ("127.0.0.1", 8000), "client": ("127.0.0.1", 5000),
+        }  # fmt: skip
+        fast, slow = lane(scope, raw), views(scope, raw)
+        event(f"{slow[0]}")
+        seen[f"{slow[0]}"] += 1
+        seen["lane"] += fast is not None
+        assert slow[0] < 500 or b"no_model" in slow[2], slow
+        if slow[0] >= 400 and method != "HEAD":
+            assert set(json.loads(slow[2])) == {"error"}
+        if fast is not None:
+            assert fast == slow
+        elif slow[0] == 200:  # whoever sends what is usual is not left to the slower way
+            assert sorted(sent) != sorted(plain)
+
+    check()
+    assert seen["lane"] > EXAMPLES // len(bodies) // 10, seen
+    assert {"200", "400", "401", "405", "413"} <= set(seen), seen
+
+
+def test_the_lane_counts_against_the_same_minute(app, model, settings, in_memory):
+    settings.ROUTE_RATE_PER_MINUTE = 2
+    in_memory()
+    headers = [
+        (b"host", b"127.0.0.1"), (b"authorization", f"Bearer {app.secret}".encode()), (b"content-type", b"application/json"),
+    ]  # fmt: skip
+    body = b'{"query": "billing"}'
+    assert fast_lane.answer(b"POST", fast_lane.ROUTE, headers, body, "http") is not None
+    assert app.route().status_code == 200
+    assert fast_lane.answer(b"POST", fast_lane.ROUTE, headers, body, "http") is None
+    assert app.route().status_code == 429
+
+
+def test_off_by_a_setting(settings):
+    assert fast_lane.takes(fast_lane.ROUTE)
+    settings.FAST_LANE = False
+    assert not fast_lane.takes(fast_lane.ROUTE)

@@ -1,0 +1,121 @@
+"""Lists that sort by their address, models without a scorecard, and what runs by the clock."""
+
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django_q.models import Schedule
+
+from agents_app.models import Pool
+from datasets_app.models import Snapshot
+from tests.training_app.pages.test_run_pages import scorecard
+from tests.training_app.told import artifact
+from training_app import schedules
+from training_app.models import Decision, RouterModel
+from training_app.training import runs
+from training_app.versions import registry
+
+Make = Callable[..., RouterModel]
+
+
+def measured(jaccard: float) -> dict:
+    card = scorecard()
+    card["metrics"]["jaccard"] = {"mean": jaccard, "low": jaccard - 0.1, "high": jaccard + 0.1}
+    return card
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize(
+    ("sort", "versions"),
+    [
+        ("", [4, 3, 2, 1]),
+        ("model", [1, 2, 3, 4]),
+        ("jaccard", [3, 1, 2, 4]),
+        ("-jaccard", [2, 1, 3, 4]),
+        ("nonsense", [4, 3, 2, 1]),
+        ("-made", [4, 3, 2, 1]),
+    ],
+)
+def test_models_sort_and_those_without_a_figure_come_last(
+    make_model: Make, browser: Client, sort: str, versions: list[int]
+) -> None:
+    for jaccard in (0.5, 0.9, 0.1):
+        make_model(measured(jaccard))
+    make_model({})
+    answer = browser.get(reverse("models", args=["support"]), {"sort": sort})
+    assert [model.version for model in answer.context["rows"]] == versions
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize(("sort", "order"), [("", [2, 1, 0]), ("run", [0, 1, 2]), ("-jaccard", [1, 0, 2])])
+def test_runs_sort_by_what_their_models_reach(
+    snapshot: Snapshot, told_router: None, browser: Client, sort: str, order: list[int]
+) -> None:
+    made = [runs.launch(snapshot.pool, snapshot=snapshot, queue=False) for _ in range(3)]
+    for run, jaccard in zip(made, (0.5, 0.9), strict=False):
+        attempt = runs.claim(run.pk)
+        assert attempt
+        runs.finish(run.pk, attempt, artifact(), measured(jaccard))
+    answer = browser.get(reverse("runs", args=["support"]), {"sort": sort})
+    assert [row[0].pk for row in answer.context["rows"]] == [made[i].pk for i in order]
+    assert 'aria-sort="' in answer.content.decode()
+
+
+def test_home_and_the_models_page_stand_without_a_scorecard(make_model: Make, browser: Client, pool: Pool) -> None:
+    registry.promote(make_model({}), actor=None)
+    home = browser.get("/")
+    assert home.status_code == 200
+    assert "It came without a scorecard." in home.content.decode()
+    assert browser.get(reverse("model", args=["support", 1])).status_code == 200
+
+
+def test_schedules_are_made_once_and_a_changed_one_stays(db: None) -> None:
+    made = Schedule.objects.filter(func__in=schedules.SCHEDULES)
+    schedules.install()
+    assert sorted(made.values_list("func", flat=True)) == sorted(schedules.SCHEDULES)
+    made.update(schedule_type="W")
+    call_command("migrate", verbosity=0)
+    assert set(made.values_list("schedule_type", flat=True)) == {"W"}
+    assert made.count() == len(schedules.SCHEDULES)
+
+
+@pytest.mark.parametrize("func", sorted(schedules.SCHEDULES))
+def test_what_is_scheduled_is_there_and_runs(db: None, func: str) -> None:
+    from django.utils.module_loading import import_string
+
+    import_string(func)()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/p/support/decisions/",
+        "/p/support/decisions/?format=jsonl",
+        "/admin/training_app/decision/",
+        "/admin/training_app/promotion/",
+    ],
+)
+def test_lists_leave_scorecards_in_the_database(
+    make_model: Make, pool: Pool, django_user_model: type[User], path: str
+) -> None:
+    first, second = make_model(scorecard()), make_model(scorecard())
+    for model in (first, second):
+        registry.promote(model, actor=None)
+        Decision.objects.create(
+            pool=pool, model=model, text="a", agents=[], scores={}, confidence=1, steps=1, stop_reason="none", microseconds=1,
+        )  # fmt: skip
+    browser = Client()
+    browser.force_login(django_user_model.objects.create_superuser("root"))
+    browser.get(path)
+    with CaptureQueriesContext(connection) as asked:
+        answer = browser.get(path)
+        body = b"".join(answer.streaming_content) if answer.streaming else answer.content
+    assert b"support-2" in body
+    assert [
+        query["sql"] for query in asked if "training_app_scorecard" in query["sql"] and "content" in query["sql"]
+    ] == []

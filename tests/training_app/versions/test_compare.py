@@ -1,0 +1,117 @@
+"""Runs side by side: what differs, the curves over each other, and differences measured on the same queries."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from agents_app import pools
+from datasets_app.labels import snapshots
+from datasets_app.models import Snapshot, SplitGroup
+from tests.training_app.words import PERFECT, WEAK, WordRouter, card
+from training_app.models import Run, RunEvent
+from training_app.training import runs
+from training_app.versions import gate
+
+Trained = Callable[..., Run]
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> Trained:
+    """A run that is done, with its curves and a model that answers by words."""
+    monkeypatch.setattr("training_app.engine.routing.router.Router", WordRouter)
+
+    def make(words: dict[str, int] | None, *, on: Snapshot = snapshot, **config: object) -> Run:
+        run = runs.launch(on.pool, snapshot=on, config=config, queue=False)
+        attempt = runs.claim(run.pk)
+        assert attempt
+        points = [RunEvent(run=run, step=step, metrics={"val_jaccard": step / 10, "loss": 0.1}) for step in (1, 2)]
+        runs.report(run.pk, attempt, points, phase="policy", step=2, total=2, metrics={})
+        if words is not None:
+            best = {"best_validation": {"val_jaccard": 0.75}}
+            runs.finish(run.pk, attempt, json.dumps(words).encode(), card(**best))
+        return run
+
+    return make
+
+
+def compare(browser: Client, *found: Run | int | str):
+    keys = [run.pk if isinstance(run, Run) else run for run in found]
+    return browser.get(reverse("run_compare", args=["support"]), {"run": keys}, follow=True)
+
+
+def test_differences_are_from_the_first_run(trained: Trained, browser: Client) -> None:
+    weak, strong = trained(WEAK, gamma=0.5), trained(PERFECT, gamma=0.5, hidden_layers="8")
+    answer = compare(browser, weak, strong)
+    row = answer.context["compared"][0]
+    assert row["run"] == strong
+    assert row["figures"]["jaccard"]["difference"]["mean"] == pytest.approx(2 / 9)
+    assert compare(browser, strong, weak).context["compared"][0]["figures"]["jaccard"]["difference"][
+        "mean"
+    ] == pytest.approx(-2 / 9)
+    assert answer.context["settings"] == [("hidden_layers", [[32, 32], [8]])]
+    assert "0.750" in answer.content.decode()
+
+
+def test_curves_lie_over_each_other(trained: Trained, browser: Client) -> None:
+    first, second = trained(WEAK), trained(None)
+    charts = {chart["id"]: chart["content"] for chart in compare(browser, first, second).context["charts"]}
+    assert set(charts) == {"overlay-val_jaccard", "overlay-loss"}
+    drawn = charts["overlay-val_jaccard"]
+    assert drawn["labels"] == [1, 2]
+    assert [one["label"] for one in drawn["datasets"]] == [f"Run {first.pk}", f"Run {second.pk}"]
+    assert drawn["datasets"][0]["data"] == [0.1, 0.2]
+
+
+def test_a_run_without_a_model_says_why_there_is_no_difference(trained: Trained, browser: Client) -> None:
+    answer = compare(browser, trained(WEAK), trained(None), trained(PERFECT))
+    assert [bool(row["figures"]) for row in answer.context["compared"]] == [False, True]
+    assert "One of the two has made no model." in answer.content.decode()
+
+
+def test_a_long_test_split_is_not_measured_on_a_page(
+    trained: Trained, browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "PAGE_QUERIES", 17)
+    assert "too many to measure on a page" in compare(browser, trained(WEAK), trained(PERFECT)).content.decode()
+
+
+def test_different_snapshots_are_told(trained: Trained, snapshot: Snapshot, browser: Client) -> None:
+    first = trained(WEAK)
+    assert "do not compare" not in compare(browser, first, trained(WEAK)).content.decode()
+    SplitGroup.objects.filter(split="val").update(split="test")
+    # Two queries stay in validation, as a run needs some.
+    group = SplitGroup.objects.filter(split="test").first()
+    SplitGroup.objects.filter(pk=group.pk).update(split="val")
+    other = snapshots.take(snapshot.pool)
+    assert "do not compare" in compare(browser, first, trained(WEAK, on=other)).content.decode()
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_two_to_four_are_compared(trained: Trained, browser: Client, count: int) -> None:
+    found = [trained(None) for _number in range(count)]
+    assert "Choose two to four runs" in compare(browser, *found).content.decode()
+
+
+def test_what_is_no_run_of_the_pool_is_left_out(trained: Trained, browser: Client) -> None:
+    one, other = trained(WEAK), trained(PERFECT)
+    answer = compare(browser, one, "x", 999, other, one, "9" * 30)
+    assert [column["run"] for column in answer.context["columns"]] == [one, other]
+    Run.objects.filter(pk=other.pk).update(pool=pools.create_pool("Sales", "sales", actor=None))
+    assert "Choose two to four runs" in compare(browser, one, other).content.decode()
+
+
+def test_only_ops_compare(trained: Trained, person: Callable[..., User]) -> None:
+    client = Client()
+    client.force_login(person("reviewer"))
+    assert compare(client, trained(WEAK), trained(WEAK)).status_code == 403
+
+
+def test_the_list_has_a_box_for_each_run(trained: Trained, browser: Client) -> None:
+    run = trained(WEAK)
+    page = browser.get(reverse("runs", args=["support"])).content.decode()
+    assert f'type="checkbox" name="run" value="{run.pk}" aria-label="Compare run {run.pk}"' in page
+    assert reverse("run_compare", args=["support"]) in page

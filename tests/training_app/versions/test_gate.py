@@ -1,0 +1,293 @@
+"""The gate: what passes, what is refused and why, what an override keeps, and that every door leads through it."""
+
+import json
+from collections.abc import Callable
+from io import StringIO
+from types import SimpleNamespace
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.test import Client
+from django.urls import reverse
+
+from agents_app.models import AuditEntry
+from datasets_app.models import Snapshot
+from tests.at_once import at_once
+from tests.training_app.words import PERFECT, WEAK, card
+from training_app.models import Comparison, Judgement, Promotion, RouterModel
+from training_app.training import runs
+from training_app.versions import comparisons, gate, registry
+
+Make = Callable[..., RouterModel]
+MODEL = "support-2"
+
+
+@pytest.fixture
+def weak_active(word_model: Make) -> RouterModel:
+    model = word_model(WEAK)
+    gate.promote(model, actor=None)
+    return model
+
+
+@pytest.fixture
+def strong_active(word_model: Make) -> RouterModel:
+    model = word_model(PERFECT)
+    gate.promote(model, actor=None)
+    return model
+
+
+def failed(model: RouterModel) -> list[str]:
+    return [finding.check for finding in gate.judge(model).findings if finding.passed is False]
+
+
+# ---------------------------------------------------------------------------------------------------- what it finds
+
+
+@pytest.mark.parametrize(
+    ("scorecard", "checks"),
+    [
+        (card(), []),
+        (card(constant=0.0), ["constant"]),
+        (card(constant=0.001), []),
+        (card(baseline=-0.019), []),
+        (card(baseline=-0.02), ["baseline"]),
+        (card(measured_on="val"), ["test"]),
+        (card(queries=0), ["test"]),
+        ({}, ["test", "constant", "baseline"]),
+        ({**card(), "baselines": {}, "best_baseline": None}, ["constant", "baseline"]),
+    ],
+)
+def test_a_scorecard_must_show_it(weak_active: RouterModel, word_model: Make, scorecard: dict, checks: list) -> None:
+    assert failed(word_model(PERFECT, scorecard)) == checks
+
+
+def test_the_margin_is_a_setting(weak_active: RouterModel, word_model: Make, settings) -> None:
+    model = word_model(PERFECT, card(baseline=-0.05))
+    assert failed(model) == ["baseline"]
+    settings.PROMOTION_MARGIN = 0.06
+    assert failed(model) == []
+
+
+def test_a_weaker_model_does_not_replace_a_better_one(strong_active: RouterModel, word_model: Make) -> None:
+    model = word_model(WEAK)
+    assert failed(model) == ["active"]
+    with pytest.raises(
+        gate.GateRefused, match=r"support-2 does not pass the gate\. Worse than the active model, support-1"
+    ):
+        gate.promote(model, actor=None)
+    assert registry.active(model.pool) == strong_active
+    assert not Judgement.objects.filter(promotion__model=model).exists()
+
+
+def test_a_better_model_replaces_a_weaker_one(weak_active: RouterModel, word_model: Make) -> None:
+    model = word_model(PERFECT)
+    promotion = gate.promote(model, actor=None, reason="better")
+    assert (promotion.kind, promotion.reason, promotion.judgement.passed) == ("promotion", "better", True)
+    texts = [finding["text"] for finding in promotion.judgement.findings]
+    assert texts[-1].startswith("Better than the active model, support-1, by ")
+
+
+def test_the_first_model_passes_and_is_recorded_as_the_first(word_model: Make) -> None:
+    promotion = gate.promote(word_model(WEAK, {}), actor=None)
+    assert (promotion.kind, promotion.judgement.passed, promotion.judgement.override) == ("first", True, "")
+    assert [finding["passed"] for finding in promotion.judgement.findings] == [False, False, False]
+
+
+def test_a_plain_classifier_that_wins_is_named(weak_active: RouterModel, word_model: Make) -> None:
+    behind, before = word_model(PERFECT, card(svm=0.95)), word_model(PERFECT, card(svm=0.85))
+    assert gate.judge(behind).ahead == "A plain classifier wins here: linear SVM has Jaccard 0.950, this router 0.900."
+    assert gate.judge(before).ahead == ""
+    assert gate.judge(behind).passed  # and may be promoted all the same
+
+
+def test_the_page_leads_to_the_classifier_as_a_model(snapshot: Snapshot, word_model: Make, browser: Client) -> None:
+    run = runs.launch(
+        snapshot.pool, snapshot=snapshot, config={"total_steps": 60, "svm_c": 2}, promote=True, queue=False
+    )
+    attempt = runs.claim(run.pk)
+    assert attempt
+    version = runs.finish(run.pk, attempt, json.dumps(PERFECT).encode(), card(svm=0.95)).version
+    registry.promote(word_model(WEAK), actor=None)
+    page = browser.get(reverse("model", args=["support", version])).content.decode()
+    address = f"{reverse('run_new', args=['support'])}?from={run.pk}&amp;snapshot={snapshot.pk}&amp;classifier=svm"
+    assert address in page
+    form = browser.get(address.replace("&amp;", "&")).context["form"]
+    shown = {name: form[name].value() for name in ("recipe", "classifier", "promote", "snapshot", "svm_c")}
+    assert shown == {
+        "recipe": "classifier",
+        "classifier": "svm",
+        "promote": False,
+        "snapshot": snapshot.pk,
+        "svm_c": 2.0,
+    }
+
+
+# ---------------------------------------------------------------------------------------------------- measured on the same queries
+
+
+def test_both_are_measured_on_the_same_test_queries(weak_active: RouterModel, word_model: Make) -> None:
+    compared = comparisons.between(word_model(PERFECT), weak_active)
+    assert compared
+    figures = compared.figures["jaccard"]
+    # Of nine queries a variant: three need nothing; Technical is missed alone once and beside another agent twice.
+    assert compared.queries == 18
+    assert figures["ours"]["mean"] == 1
+    assert figures["theirs"]["mean"] == pytest.approx((6 + 0 + 2 * 0.5) / 9)
+    assert figures["difference"]["mean"] == pytest.approx(2 / 9)
+    assert figures["difference"]["low"] > 0
+
+
+def test_it_is_measured_once(weak_active: RouterModel, word_model: Make, django_assert_num_queries: Callable) -> None:
+    model = word_model(PERFECT)
+    first = comparisons.between(model, weak_active)
+    with django_assert_num_queries(2):
+        assert comparisons.between(model, weak_active) == first
+
+
+@pytest.mark.both_databases
+def test_two_that_measure_at_once_keep_one(transactional_db: None, word_model: Make) -> None:
+    one, other = word_model(PERFECT), word_model(WEAK)
+    found = at_once(4, lambda _number: comparisons.between(one, other))
+    assert {type(row) for row in found} == {Comparison}
+    assert Comparison.objects.count() == 1
+
+
+def test_a_page_leaves_a_long_measurement_to_the_promotion(weak_active: RouterModel, word_model: Make) -> None:
+    model = word_model(PERFECT)
+    verdict = gate.judge(model, most=17)
+    assert [finding.passed for finding in verdict.findings] == [True, True, True, None]
+    assert verdict.passed
+    assert not Comparison.objects.exists()
+    assert gate.judge(model, most=18).findings[-1].passed is True
+
+
+def test_without_a_test_query_it_is_not_promoted(weak_active: RouterModel, word_model: Make) -> None:
+    Snapshot.objects.update(split_sizes={"train": 1, "val": 1})
+    assert failed(word_model(PERFECT)) == ["active"]
+
+
+def test_a_run_measures_at_its_end(weak_active: RouterModel, snapshot: Snapshot, training: SimpleNamespace) -> None:
+    """The job measures before it registers, so that no transaction stays open meanwhile."""
+    run = runs.launch(snapshot.pool, snapshot=snapshot, queue=False, promote=True)
+    attempt = runs.claim(run.pk)
+    assert attempt
+    measured = comparisons.Measured(
+        weak_active.pk, 18, {"jaccard": {"difference": {"mean": -0.2, "low": -0.3, "high": -0.1}}}
+    )
+    from tests.training_app.told import artifact
+
+    model = runs.finish(run.pk, attempt, artifact(), card(), measured)
+    run.refresh_from_db()
+    last = run.events.order_by("pk").last()
+    assert last
+    assert (run.status, model.state) == ("done", "candidate")
+    assert last.message.startswith(
+        "Done: support-2, not promoted. support-2 does not pass the gate. Worse than the active"
+    )
+    assert registry.active(run.pool) == weak_active
+
+
+@pytest.mark.parametrize(("queries", "counted"), [(18, 2), (30, 2), (36, 2), (9, 2), (37, 1), (8, 1)])
+def test_models_measured_on_mostly_the_same_queries_are_counted(
+    snapshot: Snapshot, training: SimpleNamespace, queries: int, counted: int
+) -> None:
+    """A test split only grows, so 18 queries of an earlier snapshot stand among the 30 of a later one."""
+    from tests.training_app.runs.conftest import artifact
+
+    made = []
+    for number, size in enumerate((18, queries), start=50):
+        copy = Snapshot(pool=snapshot.pool, number=number, digest=f"{number}", roster=snapshot.roster, rows=40)
+        copy.split_sizes = {"train": 10, "val": 10, "test": size}
+        copy.save()
+        run = runs.launch(snapshot.pool, snapshot=copy, queue=False)
+        attempt = runs.claim(run.pk)
+        assert attempt
+        made.append(runs.finish(run.pk, attempt, artifact(), card(), None))
+    assert [gate.tried(model) for model in made] == [counted, counted]
+
+
+# ---------------------------------------------------------------------------------------------------- overriding it
+
+
+def test_an_override_is_kept_with_what_it_overrode(strong_active: RouterModel, word_model: Make, ops: User) -> None:
+    model = word_model(WEAK)
+    promotion = gate.promote(model, actor=ops, override="  the strong one is too slow  ")
+    assert registry.active(model.pool) == model
+    assert (promotion.judgement.passed, promotion.judgement.override) == (False, "the strong one is too slow")
+    entry = AuditEntry.objects.get(action="gate.overridden")
+    assert (entry.actor, entry.target, entry.detail["reason"]) == (ops, MODEL, "the strong one is too slow")
+    assert entry.detail["failed"][0].startswith("Worse than the active model")
+
+
+def test_blanks_are_no_reason(strong_active: RouterModel, word_model: Make) -> None:
+    with pytest.raises(gate.GateRefused):
+        gate.promote(word_model(WEAK), actor=None, override="  ")
+
+
+def test_an_override_that_was_not_needed_is_none(weak_active: RouterModel, word_model: Make) -> None:
+    promotion = gate.promote(word_model(PERFECT), actor=None, override="just in case")
+    assert (promotion.judgement.passed, promotion.judgement.override) == (True, "")
+    assert not AuditEntry.objects.filter(action="gate.overridden").exists()
+
+
+def test_a_verdict_on_a_model_that_is_not_active_any_more_does_not_count(
+    weak_active: RouterModel, word_model: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, rival = word_model(PERFECT), word_model(PERFECT)
+    judged = gate.judge(model)
+    registry.promote(rival, actor=None)
+    monkeypatch.setattr(gate, "judge", lambda model: judged)
+    with pytest.raises(registry.RegistryError, match="just changed"):
+        gate.promote(model, actor=None)
+    assert registry.active(model.pool) == rival
+    assert Promotion.objects.count() == 2
+
+
+# ---------------------------------------------------------------------------------------------------- every door
+
+
+def test_the_page_shows_the_findings_and_asks_for_the_reason(
+    strong_active: RouterModel, word_model: Make, browser: Client
+) -> None:
+    word_model(WEAK, card(svm=0.95))
+    path = reverse("model", args=["support", 2])
+    page = browser.get(path).content.decode()
+    assert "Worse than the active model, support-1" in page
+    assert "A plain classifier wins here" in page
+    assert 'name="override"' in page
+    page = browser.post(reverse("model_promote", args=["support", 2]), follow=True).content.decode()
+    assert "does not pass the gate" in page
+    browser.post(reverse("model_promote", args=["support", 2]), {"override": "cheaper to run"})
+    assert registry.active(strong_active.pool) != strong_active
+    page = browser.get(path).content.decode()
+    assert "cheaper to run" in page
+    assert "The gate was overridden" in page
+
+
+def test_the_page_of_a_model_that_passes_asks_for_no_reason(
+    weak_active: RouterModel, word_model: Make, browser: Client
+) -> None:
+    word_model(PERFECT)
+    page = browser.get(reverse("model", args=["support", 2])).content.decode()
+    assert "It may be promoted." in page
+    assert 'name="override"' not in page
+
+
+def test_the_command_refuses_and_takes_an_override(strong_active: RouterModel, word_model: Make) -> None:
+    word_model(WEAK)
+    with pytest.raises(CommandError, match=r"does not pass the gate.*--override"):
+        call_command("promote", MODEL, stdout=StringIO())
+    out = StringIO()
+    call_command("promote", MODEL, "--override", "an experiment", stdout=out)
+    assert "support-2 answers now instead of support-1" in out.getvalue()
+
+
+def test_the_admin_refuses_too(strong_active: RouterModel, word_model: Make, django_user_model: type[User]) -> None:
+    root = Client()
+    root.force_login(django_user_model.objects.create_superuser("root"))
+    model = word_model(WEAK)
+    path = reverse("admin:training_app_routermodel_changelist")
+    answer = root.post(path, {"action": "make_active", "_selected_action": [model.pk]}, follow=True)
+    assert "does not pass the gate" in " ".join(str(message) for message in answer.context["messages"])
+    assert registry.active(model.pool) == strong_active
