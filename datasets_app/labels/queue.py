@@ -361,12 +361,9 @@ def offer_skipped(pool: Pool, person: User, agent: Agent | None = None) -> int:
 # --------------------------------------------------------------------------------------------------------- what is left
 
 
-def left(pool: Pool, agent: Agent | None = None, person: User | None = None) -> int:
-    """How many items wait for somebody; with `person` also those that this person holds, which only they can answer now."""
-    waiting = OPEN
-    if person is not None:
-        waiting |= Q(Exists(Assignment.objects.filter(item=OuterRef("pk"), person=person, state=HELD)))
-    return QueueItem.objects.filter(waiting, pool=pool, agent=agent).count()
+def still_open(pool: Pool, agent: Agent | None = None) -> int:
+    """How many items nobody holds and that want another answer. What a person is told is left: `progress.left`."""
+    return QueueItem.objects.filter(OPEN, pool=pool, agent=agent).count()
 
 
 def skipped(pool: Pool, person: User, agent: Agent | None = None) -> int:

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import labeling, queue, reask
+from datasets_app.labels import labeling, progress, queue, reask
 from datasets_app.labels.suggestions import Offer, mean_score, proposed
 from datasets_app.models import Assignment, Draft, Label, Query
 
@@ -44,7 +44,8 @@ def address(pool: Pool, agent: Agent | None) -> str:
 
 def counts(pool: Pool, person: User, agent: Agent | None = None) -> dict[str, int]:
     """How much this person has done today, and how much waits for somebody."""
-    return {"today": queue.done_today(pool, person), "left": queue.left(pool, agent, person)}
+    left = progress.left(pool, person, agent)
+    return {"today": queue.done_today(pool, person), "left": left.yours, "others": left.others}
 
 
 def item(lease: Assignment, choice: labeling.Choice | None = None, problem: str = "") -> dict[str, Any]:
@@ -133,7 +134,7 @@ def nothing(pool: Pool, person: User, agent: Agent | None = None) -> dict[str, A
         "skipped": queue.skipped(pool, person, agent),
         "queries": Query.objects.filter(dataset__pool=pool, deleted_at__isnull=True).exists(),
         "agents": pool.agents.filter(state=Agent.State.ACTIVE).exists(),
-        "open_for_others": queue.left(pool, agent),
+        "open_for_others": progress.left(pool, person, agent).others,
     }
 
 

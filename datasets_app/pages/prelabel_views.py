@@ -16,7 +16,7 @@ from agents_app import audit, pools
 from agents_app.access import Role, get_pool, require_role
 from agents_app.models import Agent, Pool
 from agents_app.views.settings import draw
-from datasets_app.labels import orders, queue, reask
+from datasets_app.labels import orders, progress, queue, reask
 from datasets_app.models import PrelabelJob, Query
 from datasets_app.pages import browse
 from datasets_app.pages.labeling_forms import PrelabelForm, PromptForm, QueueSettingsForm
@@ -44,7 +44,7 @@ def queue_settings(request: HttpRequest, slug: str) -> HttpResponse:
         return redirect("settings_queue", slug)
     context = {
         "form": form,
-        "left": queue.left(pool),
+        "left": progress.left(pool).total,
         "holdings": queue.holdings(pool),
         "questions": reask.open_questions(pool),
     }

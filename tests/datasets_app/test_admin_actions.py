@@ -29,14 +29,14 @@ def act(client, action, *queries, **more):
 def test_sending_asks_labelers(client, pool, plain, queries):
     labels.record(queries[0], source="import", required=[0], asked=range(4))
     queue.fill(pool)
-    assert queue.left(pool) == 5
+    assert queue.still_open(pool) == 5
     html = act(client, "send_to_queue", queries[0]).content.decode()
     assert "1 query waits for labelers." in html
-    assert queue.left(pool) == 6
+    assert queue.still_open(pool) == 6
     undo = reverse("bulk_undo", args=[pool.slug, BulkChange.objects.get().pk])
     assert f'action="{undo}"' in html, "the admin draws the button too"
     client.post(undo)
-    assert queue.left(pool) == 5
+    assert queue.still_open(pool) == 5
 
 
 def test_accepting_makes_gold_of_suggestions_alone_and_undoes(client, pool, plain, queries):

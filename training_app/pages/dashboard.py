@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import queue
+from datasets_app.labels import progress
 from training_app.models import Decision, Outcome, ProcessSign, RouterModel, Run
 from training_app.watching import watch
 
@@ -174,7 +174,7 @@ def work(pool: Pool, labeling: int | None = None) -> dict[str, Any]:
     )
     alive = Counter(sign.part for sign in watch.alive())
     return {
-        "labeling": queue.left(pool) if labeling is None else labeling,
+        "labeling": progress.left(pool).total if labeling is None else labeling,
         "queued": states.get("queued", 0),
         "running": states.get("running", 0),
         "processes": [(label, alive[value]) for value, label in ProcessSign.Part.choices],

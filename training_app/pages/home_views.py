@@ -15,11 +15,11 @@ from django.views.decorators.http import require_GET
 from agents_app import navigation
 from agents_app.access import Role, roles_of
 from agents_app.models import Pool
-from datasets_app.labels import queue
+from datasets_app.labels import progress, queue
 from datasets_app.models import Query
 from routerweb.http import page
 from training_app.models import Run
-from training_app.pages import dashboard
+from training_app.pages import dashboard, first_steps
 from training_app.training import previews
 from training_app.versions import registry, scorecards
 from training_app.watching import alarms
@@ -37,18 +37,20 @@ def home(request: HttpRequest) -> HttpResponse:
         if Role.LABELER in roles:
             context["labeling"] = labeling(pool, cast(User, request.user))
         if roles & {Role.OPS, Role.REVIEWER}:
-            context["states"] = states(pool)
+            context |= {"states": states(pool), "labeled": progress.labeled(pool)}
         if Role.OPS in roles:
             asked = request.GET.get("hours", "")
-            left = context["labeling"]["left"] if "labeling" in context else None
+            left = context["labeling"]["left"].total if "labeling" in context else None
             context |= operations(pool, 168 if asked == "168" else 24, labeling=left)
+        if roles & {Role.OPS, Role.REVIEWER}:
+            context["path"] = first_steps.path(pool, roles, context["labeled"])
     return page(request, "training_app/home.html", context, title=pool.name if pool else _("Home"))
 
 
 def labeling(pool: Pool, person: User) -> dict[str, Any]:
-    """A labeler's own figures: what is left, what they did today."""
+    """A labeler's own figures: what is left for them and for others, what they did today."""
     return {
-        "left": queue.left(pool, person=person),
+        "left": progress.left(pool, person),
         "today": queue.done_today(pool, person),
         "address": navigation.address("label", pool),
     }

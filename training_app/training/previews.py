@@ -43,9 +43,9 @@ class Warning(NamedTuple):
 class Facts:
     """What there is to train on.
 
-    `sizes`: queries by split ("" for those without one yet). `needed`: agent id → training queries that need it. `none`: training
-    queries that need no agent. `asked`: (query, agent) pairs that somebody was asked about, of `pairs`. `llm`: training queries that
-    only an LLM has labeled. `agents`: agent id → name.
+    `sizes`: queries by split ("" for those without one yet). `needed`: agent id → queries for training that need it, those without a
+    split among them; `none`: those that need no agent. `asked`: (query, agent) pairs that somebody was asked about, of `pairs`.
+    `llm`: training queries that only an LLM has labeled. `agents`: agent id → name.
     """
 
     sizes: Mapping[str, int]
@@ -99,7 +99,7 @@ def of_gold(pool: Pool, include_llm: bool = False) -> Facts:
     for split, required, ids, count in said:
         sizes[split] += count
         asked += len(agents.keys() & set(ids)) * count
-        if split == Split.TRAIN:
+        if split in (Split.TRAIN, ""):  # most of those without a split become training queries
             none += 0 if required else count
             for agent in required:
                 needed[agent] += count
@@ -179,8 +179,11 @@ def _agents(pool: Pool, facts: Facts) -> Iterator[Warning]:
             named += ngettext(" and %(count)d more", " and %(count)d more", len(few) - NAMED) % {
                 "count": len(few) - NAMED
             }
-        text = _("Fewer than %(least)d training queries for: %(agents)s. What they need is hard to learn.")
-        yield Warning(text % {"least": FEW_QUERIES, "agents": named}, queue)
+        text = _(
+            "Fewer than %(least)d queries to train on for: %(agents)s. Label %(more)d more that need the scarcest of them."
+        )
+        more = FEW_QUERIES - needed[few[0]]
+        yield Warning(text % {"least": FEW_QUERIES, "agents": named, "more": more}, queue)
     enough = {agent: count for agent, count in needed.items() if count >= FEW_QUERIES}
     if enough:
         most, least = (pick(enough, key=lambda agent: enough[agent]) for pick in (max, min))

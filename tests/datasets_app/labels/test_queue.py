@@ -103,18 +103,18 @@ def test_overlap_may_change_at_any_time(pool, plain, queries, person, choose):
     ana, ben = person("ana"), person("ben")
     for lease in queue.take(pool, ana, count=6):
         labeling.submit(lease, choose(0), key=str(lease.pk), base=0)
-    assert queue.left(pool) == 0
+    assert queue.still_open(pool) == 0
     plain.overlap, plain.overlap_share = 2, 1.0
     plain.save()
     queue.resize(plain)
-    assert queue.left(pool) == 6
+    assert queue.still_open(pool) == 6
     assert queue.take(pool, ana) == [], "nobody is asked the same twice"
     assert len(queue.take(pool, ben, count=9)) == 6
     plain.overlap_share = 0.0
     plain.save()
     queue.resize(plain)
     queue.release(pool, ben)
-    assert queue.left(pool) == 0
+    assert queue.still_open(pool) == 0
 
 
 def test_the_shares_hold_over_many_queries_and_are_independent():
@@ -137,7 +137,7 @@ def test_queries_that_came_with_their_gold_are_asked_about_only_when_sent(pool, 
     labels.record(queries[0], source="import", required=[1], asked=[0, 1, 2, 3])
     assert len(queue.take(pool, person("ana"), count=9)) == 5
     assert places.send(Query.objects.filter(pk=queries[0].pk), pool) == 1
-    assert queue.left(pool) == 1
+    assert queue.still_open(pool) == 1
     assert queue.take(pool, person("ben"))[0].item.query == queries[0]
 
 
@@ -232,7 +232,7 @@ def work_off(pool: Pool, user: User, number: int) -> None:
         count = draw.choice((1, 2))
         leases = again(lambda count=count: queue.take(pool, user, count=count))
         if not leases:
-            if queue.left(pool) == 0 or not queue._candidates(settings, user, None).exists():
+            if queue.still_open(pool) == 0 or not queue._candidates(settings, user, None).exists():
                 return
             continue
         for lease in leases:

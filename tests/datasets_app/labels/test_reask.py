@@ -39,7 +39,7 @@ def answer(client, pool, agent, query, yes, **more):
 def test_a_new_agent_is_not_asked_and_opens_its_queue(pool, queries, returns):
     assert Gold.objects.get(query=queries[0]).asked == [0, 1, 2, 3]
     assert reask.open_questions(pool) == [(returns, 3)]
-    assert queue.left(pool) == 0, "nothing was put into the queue of whole sets"
+    assert queue.still_open(pool) == 0, "nothing was put into the queue of whole sets"
     assert reask.fill(returns) == 0, "nobody is asked twice"
 
 

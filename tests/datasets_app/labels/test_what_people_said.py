@@ -97,7 +97,7 @@ def test_sending_is_undone_in_any_order(pool: Pool, plain: QueueSettings, query:
     answer(pool, ana, query, said(0), "a")
     second = bulk.apply(pool, only(query), bulk.SEND, None, author=rita)
     bulk.undo(first, rita)
-    assert queue.left(pool) == 1, "what was sent once more stays asked"
+    assert queue.still_open(pool) == 1, "what was sent once more stays asked"
     bulk.undo(second, rita)
     assert places.of([query.pk])[query.pk].wanted is False
 
@@ -329,13 +329,13 @@ def test_a_decision_taken_back_puts_its_query_into_the_queue_again(
 ) -> None:
     queue.skip(queue.take(pool, ana)[0], "no idea")
     first = adjudication.decide(pool, query, author=rita, required=frozenset({1}), took="edit", reason="mistake")
-    assert queue.left(pool) == 0
+    assert queue.still_open(pool) == 0
     second = adjudication.decide(pool, query, author=rita, required=frozenset({2}), took="edit", reason="mistake")
     adjudication.take_back(first, rita)
-    assert queue.left(pool) == 0, "a later decision stands"
+    assert queue.still_open(pool) == 0, "a later decision stands"
     assert gold_of(query) == ([2], [0, 1, 2, 3])
     adjudication.take_back(second, rita)
-    assert queue.left(pool) == 1
+    assert queue.still_open(pool) == 1
     assert gold_of(query) is None
     with pytest.raises(labels.LabelError, match="taken back already"):
         adjudication.take_back(second, rita)

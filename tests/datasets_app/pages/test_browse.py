@@ -230,7 +230,7 @@ def test_sending_to_the_queue_is_counted_and_undone_as_one(client, pool, plain, 
     assert "3 queries wait for labelers." in html
     change = BulkChange.objects.get()
     assert url("bulk_undo", pool, change.pk) in html
-    assert queue.left(pool) == 6
+    assert queue.still_open(pool) == 6
     queue.finish(queue.open_item(known[0], person("dora"), pool))
     html = client.post(url("bulk_undo", pool, change.pk), follow=True).content.decode()
     assert "3 queries are as they were." in html
@@ -255,7 +255,7 @@ def test_queries_that_nobody_queued_yet_are_not_counted_as_sent(pool, plain, kno
     change = bulk.apply(pool, browse.search(pool, "").queries, bulk.SEND, None, author=rita)
     assert change.total == 2, "the gold ones; the others come into the queue of themselves"
     assert bulk.undo(change, rita) == 2
-    assert queue.left(pool) == 4
+    assert queue.still_open(pool) == 4
 
 
 def test_a_change_that_a_worker_made_is_undone_from_the_list(client, pool, plain, known, rita, monkeypatch):
@@ -297,13 +297,13 @@ def test_ticked_queries_alone_are_changed(client, pool, plain, known):
 
 def test_deleted_queries_leave_the_queue_and_come_back(client, pool, plain, known, rita):
     queue.fill(pool)
-    open_before = queue.left(pool)
+    open_before = queue.still_open(pool)
     client.post(url("query_delete", pool, known[4].pk))
-    assert queue.left(pool) == open_before - 1
+    assert queue.still_open(pool) == open_before - 1
     assert found(pool, known, "is:deleted") == [4]
     assert found(pool, known, "") == [0, 1, 2, 3, 5]
     client.post(url("query_restore", pool, known[4].pk))
-    assert queue.left(pool) == open_before
+    assert queue.still_open(pool) == open_before
     assert found(pool, known, "") == [0, 1, 2, 3, 4, 5]
 
 
@@ -313,12 +313,12 @@ def test_erasing_forgets_drafts_and_remarks_and_asks_no_more(client, pool, plain
     Draft.objects.create(query=known[4], person=ana, required=[1])
     queue.skip(lease, "this is Mrs Miller of 4 Elm Road")
     QueueItem.objects.filter(pk=lease.item_id).update(note="Mrs Miller was sent to the wrong agent")
-    before = queue.left(pool)
+    before = queue.still_open(pool)
     client.post(url("query_erase", pool, known[4].pk), {"sure": "1"})
     assert not Draft.objects.exists()
     assert Assignment.objects.get(pk=lease.pk).reason == ""
     assert QueueItem.objects.get(pk=lease.item_id).note == ""
-    assert queue.left(pool) == before - 1
+    assert queue.still_open(pool) == before - 1
 
 
 def test_erasing_takes_out_what_an_llm_said_of_the_text(client, pool, plain, known):
@@ -346,9 +346,9 @@ def test_one_querys_page_says_who_decided_what(client, pool, plain, known):
 
 def test_sending_to_the_queue_from_the_page(client, pool, plain, known):
     queue.fill(pool)
-    before = queue.left(pool)
+    before = queue.still_open(pool)
     client.post(url("query_send", pool, known[0].pk))
-    assert queue.left(pool) == before + 1
+    assert queue.still_open(pool) == before + 1
 
 
 def test_the_way_back_keeps_the_whole_search(client, pool, known):

@@ -91,7 +91,7 @@ def test_items_come_in_the_queues_order_and_are_leased(app, pool, queries, ana):
     assert app.post("/api/label/heartbeat/", {"queries": [*held, queries[5].pk]}).json() == {"held": sorted(held)}
     assert app.post("/api/label/release/", {"queries": [second["query"]]}).json() == {"released": 1}
     assert app.post("/api/label/release/", {}).json() == {"released": 2}
-    assert queue.left(pool) == 6
+    assert queue.still_open(pool) == 6
 
 
 def test_reading_takes_nothing(app, queries):

@@ -82,10 +82,10 @@ def test_few_answers_are_read_at_once_and_give_the_same_picture(
 
 
 def test_the_page_counts_the_labeling_queue_once(model: RouterModel, person: Any, monkeypatch: Any) -> None:
-    from datasets_app.labels import queue
+    from datasets_app.labels import progress
 
     asked = []
-    monkeypatch.setattr(queue, "left", lambda pool, **_of: asked.append(pool) or 7)
+    monkeypatch.setattr(progress, "left", lambda pool, person=None: asked.append(pool) or progress.Left(4, 3))
     browser = Client()
     browser.force_login(person("admin"))
     page = browser.get("/")
@@ -135,4 +135,4 @@ def test_an_open_alarm_stands_on_top_and_a_muted_one_does_not(model: RouterModel
 def test_a_pool_without_a_model_says_what_to_do(pool: Any, browser: Client) -> None:
     page = browser.get("/").text
     assert "Support answers nothing yet: no model is active." in page
-    assert "Launch a run" in page
+    assert "From here to a router that answers" in page

@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import queue
+from datasets_app.labels import progress, queue
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
 
 pytestmark = pytest.mark.django_db
@@ -30,11 +30,11 @@ def test_home_and_label_say_the_same(db) -> None:
 
     def home() -> int:
         page = browser.get(reverse("home"), follow=True).content.decode()
-        return int(re.search(r"(\d+) (?:are|is) waiting", page)[1])
+        return int(re.search(r"(\d+) (?:are|is) left for you", page)[1])
 
     assert home() == 12
     label = browser.get(reverse("label", args=["support"])).content.decode()
-    assert queue.left(pool) < 12, "the page holds some for its reader"
-    assert queue.left(pool, person=ana) == 12
+    assert queue.still_open(pool) < 12, "the page holds some for its reader"
+    assert progress.left(pool, ana).yours == 12
     assert re.search(r"\b12\b[^<]*left", re.sub(r"<[^>]+>", "", label))
     assert home() == 12

@@ -69,7 +69,7 @@ def test_it_costs_the_same_however_many_labels_there_are(labeled: Pool, django_a
 def test_an_agent_with_few_queries_is_named_with_their_number(labeled: Pool) -> None:
     pools.add_agent(labeled, "Sales")
     found = previews.preview(labeled)
-    assert "Fewer than 10 training queries for: Sales (0)." in texts(found)
+    assert "Fewer than 10 queries to train on for: Sales (0). Label 10 more" in texts(found)
     assert found.warnings[0].address == reverse("settings_queue", args=["support"])
 
 

@@ -1,0 +1,180 @@
+"""The way from an empty pool to a router that answers: six steps, each with its true count, what is missing and one button."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from django.urls import reverse
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from agents_app.access import Role
+from agents_app.models import Agent, ApiKey, Pool
+from datasets_app.labels import progress
+from training_app.models import RouterModel, Run
+from training_app.versions import registry, scorecards
+
+#: A pool chooses between at least so many agents.
+AGENTS = 2
+#: Labels to aim at: so many for the pool, or so many for each agent where that is more.
+LABELS, LABELS_EACH = 50, 10
+#: With fewer labels there is nothing to put into three splits.
+LABELS_LEAST = 12
+PEOPLE = frozenset({Role.REVIEWER, Role.OPS})
+OPS = frozenset({Role.OPS})
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step: `count` and `missing` in words; the button's `action` and `address`, "" where there is nothing to do now or
+    the reader's role does not open it. `also` and `also_at` are a second way, as a quiet link."""
+
+    name: str
+    title: str
+    done: bool
+    count: str
+    missing: str = ""
+    action: str = ""
+    address: str = ""
+    also: str = ""
+    also_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """The six steps; `current` is the first that is not done. `agents`: each active agent and how many labeled queries need it."""
+
+    steps: tuple[Step, ...]
+    agents: tuple[tuple[Agent, int], ...]
+    each: int
+
+    @property
+    def current(self) -> Step | None:
+        return next((step for step in self.steps if not step.done), None)
+
+
+def path(pool: Pool, roles: Collection[Role], labeled: progress.Labeled | None = None) -> Path | None:
+    """The set-up path of a pool for somebody with these roles; None once a model is active and a key may ask it. `labeled` where
+    somebody has counted it already."""
+    active = registry.active(pool)
+    asking = [key for key in ApiKey.objects.live().filter(pools=pool) if ApiKey.Scope.ROUTE in key.scopes]
+    if active is not None and asking:
+        return None
+    agents = progress.by_agent(pool)
+    labeled = labeled or progress.labeled(pool)
+    steps = (
+        _agents(pool, len(agents)),
+        _queries(pool, labeled),
+        _labels(pool, labeled, len(agents)),
+        _training(pool, labeled.labeled, active),
+        _promotion(pool, active),
+        _key(pool, len(asking)),
+    )
+    allowed = {"label": Role.LABELER in roles, "queries": bool(PEOPLE & set(roles))}
+    shown = tuple(step if allowed.get(step.name, Role.OPS in roles) else _without_button(step) for step in steps)
+    return Path(shown, tuple(agents), LABELS_EACH)
+
+
+def target(agents: int) -> int:
+    """How many labels are aimed at in a pool of so many agents."""
+    return max(LABELS, LABELS_EACH * agents)
+
+
+def _without_button(step: Step) -> Step:
+    return Step(step.name, step.title, step.done, step.count, step.missing)
+
+
+def _agents(pool: Pool, count: int) -> Step:
+    done = count >= AGENTS
+    return Step(
+        "agents",
+        _("Describe the agents"),
+        done,
+        ngettext("%(n)s agent", "%(n)s agents", count) % {"n": number_format(count)},
+        "" if done else _("A pool chooses among at least two agents. One a line will do: name, colon, description."),
+        _("Add agents"),
+        reverse("agents_add_several", args=[pool.slug]),
+    )
+
+
+def _queries(pool: Pool, labeled: progress.Labeled) -> Step:
+    count = labeled.queries
+    return Step(
+        "queries",
+        _("Bring queries"),
+        count > 0,
+        ngettext("%(n)s query", "%(n)s queries", count) % {"n": number_format(count)},
+        "" if count else _("A file of texts, a spreadsheet or a few pasted lines. Labels may come with them."),
+        _("Import queries"),
+        reverse("import", args=[pool.slug]),
+    )
+
+
+def _labels(pool: Pool, labeled: progress.Labeled, agents: int) -> Step:
+    aim, have = target(agents), labeled.labeled
+    missing = ""
+    if have < aim:
+        missing = ngettext("%(n)s more label.", "%(n)s more labels.", aim - have) % {"n": number_format(aim - have)}
+        short = aim - labeled.queries
+        if short > 0:
+            words = ngettext(
+                "That takes %(n)s more query than there are.", "That takes %(n)s more queries than there are.", short
+            )
+            missing += " " + words % {"n": number_format(short)}
+    out_of_queries = have >= labeled.queries
+    return Step(
+        "label",
+        _("Label"),
+        have >= aim,
+        _("%(have)s of %(aim)s") % {"have": number_format(have), "aim": number_format(aim)},
+        missing,
+        "" if not labeled.queries else _("Import more") if out_of_queries else _("Label"),
+        reverse("import" if out_of_queries else "label", args=[pool.slug]),
+        _("Train with what is there") if LABELS_LEAST <= have < aim else "",
+        reverse("run_new", args=[pool.slug]),
+    )
+
+
+def _training(pool: Pool, labels: int, active: RouterModel | None) -> Step:
+    runs = list(Run.objects.filter(pool=pool).order_by("-pk")[:50])
+    finished = sum(run.status == Run.Status.DONE for run in runs)
+    last = runs[0] if runs else None
+    count = ngettext("%(n)s run finished", "%(n)s runs finished", finished) % {"n": number_format(finished)}
+    done = finished > 0 or active is not None
+    address, action, missing = reverse("run_new", args=[pool.slug]), _("Train"), ""
+    if last and last.status in (Run.Status.QUEUED, Run.Status.RUNNING):
+        action, address = _("Watch the run"), reverse("run", args=[pool.slug, last.pk])
+        missing = _("It waits for a worker.") if last.status == Run.Status.QUEUED else _("It trains now.")
+    elif last and last.status == Run.Status.FAILED and not done:
+        missing = _("The last run failed: %(why)s") % {"why": last.error[:200]}
+    elif labels < LABELS_LEAST and not done:
+        missing = ngettext("It takes at least %(n)s label.", "It takes at least %(n)s labels.", LABELS_LEAST) % {
+            "n": LABELS_LEAST
+        }
+        action = ""
+    return Step("train", _("Train"), done, count, missing, action, address)
+
+
+def _promotion(pool: Pool, active: RouterModel | None) -> Step:
+    if active is not None:
+        text = _("%(model)s answers") % {"model": active.name}
+        return Step("promote", _("Promote"), True, text, "", "", "")
+    model = RouterModel.objects.filter(pool=pool, pruned_at__isnull=True).order_by("-version").first()
+    if model is None:
+        return Step("promote", _("Promote"), False, _("no model yet"), _("Until then requests are answered with 503."))
+    figures = scorecards.headline(model)
+    exact = figures.get("exact")
+    count = model.name
+    if exact is not None:
+        count = _("%(model)s: %(n)d of 100 exactly right") % {"model": model.name, "n": round(100 * exact)}
+    missing = _("Look at what it gets right, and let it answer.")
+    address = reverse("model", args=[pool.slug, model.version])
+    return Step("promote", _("Promote"), False, count, missing, _("Look and promote"), address)
+
+
+def _key(pool: Pool, keys: int) -> Step:
+    count = ngettext("%(n)s key", "%(n)s keys", keys) % {"n": number_format(keys)}
+    missing = "" if keys else _("Applications send it with every request.")
+    return Step(
+        "key", _("Make a key"), keys > 0, count, missing, _("Make a key"), reverse("settings_keys", args=[pool.slug])
+    )
