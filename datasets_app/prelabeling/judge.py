@@ -81,6 +81,8 @@ def _verdict(answer: Any, known: Collection[int], model: str) -> Verdict:
 
     def agents(name: str) -> tuple[int, ...]:
         named = answer.get(name)
-        return tuple(one for one in named if isinstance(one, int) and one in known) if isinstance(named, list) else ()
+        if not isinstance(named, list):
+            return ()
+        return tuple(one for one in named if isinstance(one, int) and not isinstance(one, bool) and one in known)
 
     return Verdict(answer["right"], agents("missing"), agents("unneeded"), str(answer.get("why", ""))[:1_000], model)

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.engine.synthetic import AGENTS
-from training_app.engine.llm import BadKey, Client, LLMError, NoAnswer, Stopped, Usage, parse_suggestions
+from training_app.engine.llm import BadKey, Client, LLMError, NoAnswer, Stopped, Usage, find_json, parse_suggestions
 
 
 def answer(text: str, **choice) -> httpx.Response:
@@ -140,6 +140,23 @@ def test_a_server_without_schemas_is_asked_without_from_then_on() -> None:
 def test_what_is_no_completion_is_tried_again(body: str) -> None:
     server = Server(httpx.Response(200, text=body), answer(GOOD))
     assert server.client().suggest(["a", "b"], AGENTS).items[0].required == {0}
+
+
+def test_an_answer_that_could_not_be_stored_is_mended() -> None:
+    body = {
+        "choices": [{"message": {"content": "a\0b\ud800c"}}],
+        "usage": {"prompt_tokens": 10**30, "completion_tokens": True},
+    }
+    done = Server(httpx.Response(200, text=json.dumps(body))).client().complete([])
+    assert done.text == "a�b�c"
+    assert done.usage == Usage(0, 0, 1)
+    assert find_json('{"why": "half \\ud800", "sure": 1e999}') == {"why": "half �", "sure": "inf"}
+    assert find_json('So: {"why": "\\u0000"}.') == {"why": "�"}
+
+
+def test_a_refusal_that_could_not_be_stored_is_spelt_out() -> None:
+    with pytest.raises(LLMError, match=r"no \\ud800 \\u0000"):
+        Server(httpx.Response(400, text=json.dumps({"error": "no \ud800 \0"}))).client().complete([])
 
 
 def test_an_endless_body_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,10 +22,12 @@ from typing import Any
 import httpx
 
 from training_app.engine.asking import DEFAULT_PROMPT, routing_messages
+from training_app.engine.data import storable
 from training_app.engine.data.examples import Agent
 
 MAX_WAIT = 120.0  # seconds between two tries at most, whatever Retry-After says
 MAX_ANSWER = 4 << 20  # bytes of one response
+MAX_TOKENS = 1 << 32  # of one call, by what the server says; what counts more is not believed
 
 
 class LLMError(Exception):
@@ -275,10 +277,11 @@ def answer_schema(agents: Sequence[Agent]) -> dict[str, Any]:
 
 
 def find_json(text: str) -> Any:
-    """The JSON value in a model's answer, alone, in a code fence or within prose. Raises ValueError without one."""
+    """The JSON value in a model's answer, alone, in a code fence or within prose, mended where it could not be stored.
+    Raises ValueError without one."""
     text = text.strip()
     try:
-        return json.loads(text)
+        return storable.mended(json.loads(text))[0]
     except (ValueError, RecursionError):
         pass
     decoder = json.JSONDecoder()
@@ -290,7 +293,7 @@ def find_json(text: str) -> Any:
         except (ValueError, RecursionError):
             continue
         if isinstance(value, dict) or (isinstance(value, list) and value and isinstance(value[0], dict)):
-            return value
+            return storable.mended(value)[0]
     raise ValueError("the answer holds no JSON")
 
 
@@ -363,10 +366,11 @@ def _completion(response: httpx.Response) -> tuple[Completion | None, str]:
 
     def tokens(name: str) -> int:
         value = usage.get(name) if isinstance(usage, dict) else None
-        return value if isinstance(value, int) and value >= 0 else 0
+        counted = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_TOKENS
+        return value if counted else 0
 
     spent = Usage(tokens("prompt_tokens"), tokens("completion_tokens"), 1)
-    return Completion(content, spent, choice.get("finish_reason") == "length"), ""
+    return Completion(storable.mended_text(content), spent, choice.get("finish_reason") == "length"), ""
 
 
 def _message(response: httpx.Response) -> str:
@@ -377,7 +381,7 @@ def _message(response: httpx.Response) -> str:
         text = error.get("message", str(error)) if isinstance(error, dict) else str(error)
     except (ValueError, RecursionError):
         text = response.text
-    return " ".join(str(text).split())[:200]
+    return storable.printable(" ".join(str(text).split()))[:200]
 
 
 def _retry_after(response: httpx.Response) -> float | None:
