@@ -11,6 +11,7 @@ import argparse
 import os
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from math import sqrt
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +22,7 @@ import numpy as np
 
 from training_app.engine.data import intervals, metrics, shares
 from training_app.engine.data.examples import Agent
-from training_app.engine.judging import analysis, off_policy, sequential
+from training_app.engine.judging import analysis, folds, off_policy, sequential
 from training_app.engine.routing import calibration, exploring
 
 DOCS = Path(__file__).parent.parent / "docs" / "certainty.md"
@@ -171,12 +172,71 @@ def snips(rng: Rng, n: int) -> bool | None:
     return found.snips.low <= truth <= found.snips.high
 
 
+FEATURES = 24  # of a made-up query: those of WEIGHTS that are not 0 say which of four agents it needs
+_drawn = np.random.default_rng(7)
+WEIGHTS = _drawn.normal(size=(FEATURES, 4)) * (_drawn.random((FEATURES, 4)) < 0.4)
+
+
+def world(rng: Rng, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Made-up queries: features float64[n, FEATURES] and required sets bool[n, 4]."""
+    x = rng.normal(size=(n, FEATURES))
+    return x, x @ WEIGHTS + rng.normal(size=(n, 4)) > 0.8
+
+
+def ridge(x: np.ndarray, y: np.ndarray, seen: int) -> Callable[[np.ndarray], np.ndarray]:
+    """Least squares on the first `seen` features: what a router is in this simulation."""
+    design = np.c_[x[:, :seen], np.ones(len(x))]
+    weights = np.linalg.solve(design.T @ design + 3 * np.eye(seen + 1), design.T @ (2.0 * y - 1))
+    return lambda new: np.c_[new[:, :seen], np.ones(len(new))] @ weights > 0
+
+
+@lru_cache
+def expected(n: int, seen: int) -> float:
+    """The mean Jaccard of a router that learnt from four fifths of n queries, over 300 of them and 4,000 queries each."""
+    rng = np.random.default_rng((n, seen))
+    x, y = world(rng, 4_000)
+    made = (ridge(*world(rng, n * 4 // 5), seen) for _ in range(300))
+    return float(np.mean([metrics.per_query(router(x), y)["jaccard"].mean() for router in made]))
+
+
+def folded(rng: Rng, n: int, seen: tuple[int, ...]) -> list[np.ndarray]:
+    """What the queries of a pool get from five folds of each router, float64[n]."""
+    x, y = world(rng, n)
+    fold, found = rng.permutation(n) % 5, [np.empty(n) for _ in seen]
+    for k in range(5):
+        out = fold == k
+        for values, features in zip(found, seen, strict=True):
+            values[out] = metrics.per_query(ridge(x[~out], y[~out], features)(x[out]), y[out])["jaccard"]
+    return found
+
+
+def cross_validated(rng: Rng, n: int) -> bool | None:
+    if not folds.LEAST <= n <= folds.MOST:
+        return None
+    found = folds.widened(folded(rng, n, (FEATURES,))[0])
+    return found["low"] <= expected(n, FEATURES) <= found["high"]
+
+
+def lead_in_folds(rng: Rng, n: int) -> dict[str, float]:
+    ours, theirs = folded(rng, n, (FEATURES, 18))
+    return folds.widened(ours - theirs, paired=True)
+
+
+def cross_validated_lead(rng: Rng, n: int) -> bool | None:
+    if not folds.LEAST <= n <= folds.MOST:
+        return None
+    found = lead_in_folds(rng, n)
+    return found["low"] <= expected(n, FEATURES) - expected(n, 18) <= found["high"]
+
+
 ROWS = (
     Row("mean Jaccard, 95 % exactly right", "empirical likelihood on [0, 1]", mean_of(0.95)),
     Row("mean Jaccard, 85 % exactly right", "empirical likelihood on [0, 1]", mean_of(0.85)),
     Row("mean Jaccard, 50 % exactly right", "empirical likelihood on [0, 1]", mean_of(0.5)),
     Row("difference of two routers, 10 % differ", "empirical likelihood on [-1, 1], Poisson threshold", difference_of(0.1, 0.7)),
     Row("difference of two routers, 40 % differ", "empirical likelihood on [-1, 1], Poisson threshold", difference_of(0.4, 0.6)),
+    Row("mean Jaccard by cross-validation", "empirical likelihood, five folds, variance times 1.4", cross_validated),
+    Row("lead by cross-validation", "empirical likelihood, five folds, variance times 1.4", cross_validated_lead),
     Row("F1 of an agent", "Wilson on the Jaccard of its queries", f1),
     Row("difference of an agent's F1", "empirical likelihood of its linear part", f1_difference),
     Row("AUROC", "Newcombe's method 5", auroc),
@@ -200,6 +260,9 @@ RELEASED = {
     r"baselines\.\w+\.by_agent\.difference": "difference of an agent's F1",
     r"out_of_scope\.auroc_interval": "AUROC",
     r"out_of_scope\.fpr95_interval": "FPR95",
+    r"cross_validated\.metrics\.\w+": "mean Jaccard by cross-validation",
+    r"cross_validated\.baselines\.\w+\.metrics\.\w+": "mean Jaccard by cross-validation",
+    r"cross_validated\.baselines\.\w+\.difference\.\w+": "lead by cross-validation",
     r"fair_sample\.\w+": "mean Jaccard",
     r"needed\.loss_saved\w*": "(losses: Student's t)",
     r"encoder\..*": "(what chose the scorer: Student's t)",
@@ -269,6 +332,17 @@ def gate_table(draws: int, seed: int) -> str:
             cells.append(f"{100 * np.mean([gate(rng, n, *case) for _ in range(draws)]):.1f}")
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
         print(lines[-1], flush=True)
+    cells = []
+    for n in sizes:
+        rng = np.random.default_rng((seed, n))
+        if folds.LEAST <= n <= folds.MOST:
+            truth = expected(n, FEATURES) - expected(n, 18)
+            passed = [lead_in_folds(rng, n)["low"] > truth for _ in range(draws // 2)]
+            cells.append(f"{100 * np.mean(passed):.1f}")
+        else:
+            cells.append("–")
+    lines.append("| by cross-validation: worse by the margin, n labels | " + " | ".join(cells) + " |")
+    print(lines[-1], flush=True)
     return "\n".join(lines)
 
 

@@ -66,7 +66,7 @@ class TestRun:
         assert card["measured_on"] == "test"
         assert card["best_baseline"] in ("svm", "logreg", "bayes", "threshold")
         assert card["baselines"]["random"]["difference"]["jaccard"]["low"] > 0
-        assert set(card["timing"]) == {"scorer", "policy", "calibration", "baselines", "measure"}
+        assert set(card["timing"]) == {"scorer", "policy", "calibration", "baselines", "folds", "measure"}
 
     def test_the_scorecard_stands_in_the_artifact_without_times(self, trained: list[Progress]) -> None:
         result = trained[-1].result

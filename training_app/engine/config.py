@@ -95,6 +95,14 @@ class Config:
         group="scorer",
     )
     baselines: bool = _setting(True, "Measure the baselines on the same split beside the router.", group="run")
+    judging_folds: int = _setting(
+        5,
+        "Where fewer than 100 test queries stand among 40 to 500 labeled ones, judge router and baselines by so many folds of all of "
+        "them as well, which takes as many times as long; 0 does not.",
+        low=0,
+        high=20,
+        group="run",
+    )
     llm_queries: int = _setting(
         0,
         "Ask the configured LLM about this many queries of the measured split and show it beside the router; 0 asks none. "
@@ -270,6 +278,8 @@ class Config:
             raise ConfigError("min_replay_size", f"{self.min_replay_size} is above replay_buffer_size")
         if self.folds == 1:
             raise ConfigError("folds", "1 fold leaves nothing to fit on: 0 for the scorer's own, or 2 and more")
+        if self.judging_folds == 1:
+            raise ConfigError("judging_folds", "1 fold leaves nothing to learn from: 0 for none, or 2 and more")
         if self.encoder == "embedding" and not self.embedding_path:
             raise ConfigError("embedding_path", "encoder: embedding needs the folder of a model")
         if not self.action_masking and self.recipe != "tfidf":

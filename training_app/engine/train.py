@@ -25,7 +25,7 @@ from training_app.engine.data.examples import Agent, Example, group_key
 from training_app.engine.data.metrics import jaccard
 from training_app.engine.data.prepared import Matrices, Prepared, TrainError, prepared
 from training_app.engine.data.rows import Rows, draw_weights
-from training_app.engine.judging import llm_baseline
+from training_app.engine.judging import folds, llm_baseline
 from training_app.engine.judging.baselines import BASELINES, CLASSIFIERS, classifier_policy
 from training_app.engine.judging.llm_baseline import Asked, LanguageModel
 from training_app.engine.judging.operating import operating_margin
@@ -48,7 +48,7 @@ from training_app.engine.routing.env import RoutingEnv
 from training_app.engine.routing.policy import Policy
 from training_app.engine.routing.router import Router, scorer_parts
 
-PHASES = ("features", "scorer", "policy", "baselines", "measure")
+PHASES = ("features", "scorer", "policy", "baselines", "folds", "measure")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +132,16 @@ def _trained(
         if config.recipe == "scores":
             baselines |= _rules_as_baselines(data, learnt, calibrated.router)
     answered = yield from _llm_phase(config, llm, data)
+    judged = None
+    if config.baselines and config.judging_folds and folds.few(examples):
+        learn = partial(_folded, config, unlabeled)
+        with _timed(timing, "folds"):
+            judged = yield from folds.cross_validated(data.agents, examples, config.judging_folds, config.seed, learn)
     yield Progress("measure", 0, 1, f"measuring on {data.measured_on}")
     with _timed(timing, "measure"):
         card = _measured(config, data, learnt, calibrated, baselines, answered)
+        if judged is not None:
+            card["cross_validated"] = judged
         parts = calibrated.parts
         made = Artifact(parts.config, parts.vocabulary, parts.tensors, card).to_bytes()
     yield Progress("measure", 1, 1, "done", {}, None, Result(made, {**card, "timing": timing}))
@@ -257,6 +264,19 @@ def _calibrated(config: Config, data: Prepared, learnt: Learnt) -> Calibrated:
     )
     parts = _artifact(config, data.agents, scores, policy, found, wanted)
     return Calibrated(parts, Router.from_artifact(parts), margin, selected, anyone, wanted_report)
+
+
+def _folded(
+    config: Config, unlabeled: Sequence[str], data: Prepared
+) -> Generator[Progress, None, dict[str, BoolArray]]:
+    """What the whole recipe, learnt from the train and validation rows of a fold, answers to its test rows: see `folds.Fold`."""
+    scores = yield from _scorer_phase(config, data, unlabeled)
+    learnt = yield from _policy_phase(config, data, scores, "", None)
+    router = _calibrated(config, data, learnt).router
+    sets = yield from _baseline_phase(data, config.seed)
+    if config.recipe == "scores":
+        sets |= _rules_as_baselines(data, learnt, router)
+    return {"": router.selections(data.measured.rows.texts), **sets}
 
 
 def _baseline_phase(data: Prepared, seed: int) -> Generator[Progress, None, dict[str, BoolArray]]:

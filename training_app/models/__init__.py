@@ -6,7 +6,7 @@ from training_app.models.launching import LaunchRule, Sweep
 from training_app.models.live import Canary, LiveSettings, LiveTally, ShadowScore
 from training_app.models.packed import PackedDecisions
 from training_app.models.runs import Checkpoint, Run, RunEvent
-from training_app.models.scorecards import Baseline, Card, Interval, LearntRoster, Scorecard
+from training_app.models.scorecards import Baseline, Card, Folded, Interval, LearntRoster, Scorecard
 from training_app.models.throttling import KeyMinute
 from training_app.models.versions import Artifact, Comparison, Judgement, Promotion, RouterModel
 from training_app.models.watching import (
@@ -35,6 +35,7 @@ __all__ = (
     "Decision",
     "DriftPoint",
     "DriftReference",
+    "Folded",
     "Interval",
     "Judgement",
     "KeyMinute",

@@ -41,12 +41,32 @@ class Baseline:
     lead: Mapping[str, Interval]
 
 
+def _baselines(content: Mapping[str, Any]) -> dict[str, Baseline]:
+    return {
+        name: Baseline(_intervals(beside["metrics"]), _intervals(beside.get("difference") or {}))
+        for name, beside in content.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """What cross-validation in `folds` folds says of the recipe on `queries` labeled queries: figures by measure, and what
+    stood beside."""
+
+    queries: int
+    folds: int
+    metrics: Mapping[str, Interval]
+    baselines: Mapping[str, Baseline]
+
+
 @dataclass(frozen=True, slots=True)
 class Card:
     """A scorecard. One that came without figures has no `metrics`.
 
     `queries` are those that it was measured on, of the split `measured_on`. `best_baseline` names the strongest one, "" without any.
-    `validation` is the Jaccard on validation by which the policy was chosen. `errors` are {"text", "required", "selected", "nearest"}.
+    `folded` is
+    there where the test split is too small to judge by. `validation` is the Jaccard on validation by which the policy was chosen.
+    `errors` are {"text", "required", "selected", "nearest"}.
     `content` is all of it as the engine wrote it, for what pages only draw.
     """
 
@@ -55,6 +75,7 @@ class Card:
     best_baseline: str = ""
     queries: int = 0
     measured_on: str = "test"
+    folded: Folded | None = None
     validation: float | None = None
     errors: Sequence[Mapping[str, Any]] = ()
     content: Mapping[str, Any] = field(default_factory=dict)
@@ -62,12 +83,14 @@ class Card:
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Card":
         """From the engine's JSON."""
+        folded = content.get("cross_validated")
         return cls(
             metrics=_intervals(content.get("metrics") or {}),
-            baselines={
-                name: Baseline(_intervals(beside["metrics"]), _intervals(beside.get("difference") or {}))
-                for name, beside in (content.get("baselines") or {}).items()
-            },
+            baselines=_baselines(content.get("baselines") or {}),
+            folded=folded
+            and Folded(
+                folded["queries"], folded["folds"], _intervals(folded["metrics"]), _baselines(folded["baselines"])
+            ),
             best_baseline=content.get("best_baseline") or "",
             queries=content.get("queries") or 0,
             measured_on=content.get("measured_on") or "test",
@@ -75,6 +98,14 @@ class Card:
             errors=content.get("errors") or (),
             content=content,
         )
+
+    def best_folded(self) -> str:
+        """The strongest baseline by cross-validation that is not the rule which answers; "" without any."""
+        if self.folded is None:
+            return ""
+        rule = (self.content.get("decision") or {}).get("rule")
+        others = [name for name in self.folded.baselines if name != rule]
+        return max(others, key=lambda name: self.folded.baselines[name].metrics["jaccard"].mean, default="")  # type: ignore[union-attr]
 
     def lead(self, baseline: str, measure: str = "jaccard") -> Interval | None:
         """The model's lead over a baseline, None where that was not measured beside it."""

@@ -4,12 +4,14 @@ A candidate must be measured on test queries, beat the best constant set, and be
 than the active model. Beating means that the paired 95 % interval of the difference lies above 0; no worse means that it
 lies above -PROMOTION_MARGIN. What is compared is the measure of the model's kind: Jaccard, for a set router. The lower
 end counts what the unseen may still cost, so that on few queries a model which is truly worse by the margin passes in at
-most 25 of 1,000 (docs/certainty.md). Of several models measured on the same test queries the best looks better than it
-is: "better" is said at the level that their number leaves. The first model of a kind passes, recorded as the first.
-Whoever promotes another one that fails says why.
+most 25 of 1,000 (docs/certainty.md). Where the test split is small, constant set and baseline are judged by
+cross-validation over all labeled queries; the active model, which has learnt from some of them, on test queries only. Of
+several models measured on the same test queries the best looks better than it is: "better" is said at the level that
+their number leaves. The first model of a kind passes, recorded as the first. Whoever promotes another one that fails says
+why.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import NormalDist
 
 from django.conf import settings
@@ -18,7 +20,7 @@ from django.utils.translation import gettext as _
 
 from agents_app import audit
 from training_app.engine.data.shares import Z
-from training_app.models import Interval, Judgement, Promotion, RouterModel
+from training_app.models import Card, Interval, Judgement, Promotion, RouterModel
 from training_app.versions import comparisons, registry, scorecards
 
 #: Baselines that classify each agent by itself, without a policy.
@@ -166,7 +168,7 @@ def _on_test(model: RouterModel) -> Finding:
 
 def _beats_constant(model: RouterModel) -> Finding:
     card = model.card
-    difference = card.lead("constant")
+    difference, queries = _lead(card, "constant")
     if difference is None:
         return Finding("constant", False, _("The best constant set was not measured beside it."))
     text = _("Better than the best constant set by %(mean).3f (%(low).3f to %(high).3f) Jaccard.") % difference.words()
@@ -175,17 +177,27 @@ def _beats_constant(model: RouterModel) -> Finding:
             _("Not shown to beat the best constant set: %(mean)+.3f (%(low).3f to %(high).3f) Jaccard.")
             % difference.words()
         )
-        text += scorecards.would_tell(difference, 0.0, card.queries)
-    return Finding("constant", difference.low > 0, scorecards.minus(text))
+        text += scorecards.would_tell(difference, 0.0, queries)
+    return Finding("constant", difference.low > 0, scorecards.minus(text) + scorecards.by_folds(card))
 
 
 def _holds_baseline(model: RouterModel) -> Finding:
     card = model.card
-    name, difference = card.best_baseline, card.lead(card.best_baseline)
+    name = card.best_folded() if card.folded else card.best_baseline
+    difference, queries = _lead(card, name)
     if difference is None:
         return Finding("baseline", False, _("No baseline was measured beside it."))
     whom = _("the strongest baseline, %(name)s") % {"name": scorecards.BASELINES.get(name, name)}
-    return _no_worse("baseline", whom, difference, card.queries, tried(model))
+    found = _no_worse("baseline", whom, difference, queries, tried(model))
+    return replace(found, text=found.text + scorecards.by_folds(card))
+
+
+def _lead(card: Card, name: str) -> tuple[Interval | None, int]:
+    """The lead over a baseline, and on how many queries: by cross-validation where the test split is small."""
+    if card.folded is None:
+        return card.lead(name), card.queries
+    beside = card.folded.baselines.get(name)
+    return (beside.lead["jaccard"] if beside else None), card.folded.queries
 
 
 def _holds_active(model: RouterModel, active: RouterModel, most: int | None) -> Finding:

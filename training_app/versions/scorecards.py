@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy
 
 from training_app.engine.data import intervals
 from training_app.engine.data.examples import Agent
-from training_app.models import Interval, RouterModel, Scorecard
+from training_app.models import Card, Interval, RouterModel, Scorecard
 
 MEASURES = {
     "jaccard": gettext_lazy("Jaccard"),
@@ -118,6 +118,20 @@ def verdict(model: RouterModel) -> str:
     return minus(text % places)
 
 
+def by_folds(card: Card) -> str:
+    """Where a finding's figures come from, as a sentence after it; "" where they are those of the test split."""
+    if card.folded is None:
+        return ""
+    found = {"queries": card.folded.queries, "folds": card.folded.folds, "test": card.queries}
+    return (
+        " "
+        + _(
+            "By cross-validation in %(folds)d folds of the %(queries)d labeled queries, as %(test)d test queries are few."
+        )
+        % found
+    )
+
+
 def would_tell(difference: Interval, least: float, queries: int) -> str:
     """How many test queries would tell, by the figures so far; "" where they point the other way."""
     ahead = difference.mean - least
@@ -167,6 +181,7 @@ def context(model: RouterModel) -> dict[str, Any]:
     return {
         "card": card,
         "verdict": verdict(model),
+        "folded": folded(model.card),
         "decision": decision(card),
         "warnings": card.get("warnings", []),
         "calibration": card.get("calibration", {}),
@@ -176,6 +191,21 @@ def context(model: RouterModel) -> dict[str, Any]:
             (name.replace("_", " "), share, card.get("robustness_jaccard", {}).get(name))
             for name, share in card.get("robustness", {}).items()
         ],
+    }
+
+
+def folded(card: Card) -> dict[str, Any] | None:
+    """What cross-validation says, for a sentence: queries, folds, ours, exact, and the lead over the best baseline with its name."""
+    best = card.best_folded()
+    if card.folded is None or not best:
+        return None
+    return {
+        "queries": card.folded.queries,
+        "folds": card.folded.folds,
+        "ours": card.folded.metrics["jaccard"],
+        "exact": card.folded.metrics["exact"].mean,
+        "name": BASELINES.get(best, best),
+        "lead": card.folded.baselines[best].lead["jaccard"],
     }
 
 

@@ -123,6 +123,37 @@ def test_the_page_leads_to_the_classifier_as_a_model(snapshot: Snapshot, word_mo
     }
 
 
+def by_folds(low: float) -> dict:
+    """What cross-validation says: the lead over an SVM begins at `low`, that over the rule which answers lies below."""
+    figures = card(baseline=low)
+    beside = {**figures["baselines"], "bayes": card(svm=0.95, baseline=-0.5)["baselines"]["svm"]}
+    return {"queries": 140, "folds": 5, "metrics": figures["metrics"], "baselines": beside}
+
+
+@pytest.mark.parametrize(("low", "checks"), [(0.01, []), (-0.03, ["baseline"])])
+def test_a_small_test_split_gives_way_to_cross_validation(
+    weak_active: RouterModel, word_model: Make, low: float, checks: list
+) -> None:
+    few = {"decision": {"rule": "bayes", "why": "few", "goal": "jaccard"}, "cross_validated": by_folds(low)}
+    model = word_model(PERFECT, card(constant=-0.1, baseline=-0.01 if checks else -0.3, **few))
+    assert failed(model) == checks
+    said = {finding.check: finding.text for finding in gate.judge(model).findings}
+    assert said["baseline"].endswith(
+        " By cross-validation in 5 folds of the 140 labeled queries, as 18 test queries are few."
+    )
+    assert "linear SVM" in said["baseline"]
+    assert "By cross-validation" not in said["active"]
+
+
+def test_the_page_shows_cross_validation(word_model: Make, browser: Client) -> None:
+    model = word_model(
+        PERFECT, card(cross_validated=by_folds(0.01), decision={"rule": "bayes", "why": "few", "goal": "jaccard"})
+    )
+    page = browser.get(reverse("model", args=["support", model.version])).content.decode()
+    assert "By cross-validation in 5 folds of all 140 labeled queries: Jaccard 0.900 (0.850 to 0.950)" in page
+    assert "lead over the best baseline, linear SVM: +0.030 (+0.010 to +0.050)" in page
+
+
 # ---------------------------------------------------------------------------------------------------- measured on the same queries
 
 

@@ -1,0 +1,123 @@
+"""How a small pool's router does by cross-validation: every labeled query is a test query once. numpy only.
+
+Twenty test queries tell little, while the pool has a hundred labels. So the groups of all of them are dealt to folds, and for each
+fold the whole recipe learns anew from the others: scorer, its choice, decision rule and baselines, validation rows apart. What all
+folds answered is judged together.
+
+The folds' models share most of their rows, so what they get hangs together, and an interval that takes the queries to be
+independent is too narrow (Bengio and Grandvalet 2004). Nadeau and Bengio (2003) widen the variance of five folds by 2.25; with
+intervals by likelihood INFLATION is enough at 50 to 400 labels, which `benchmarks/coverage.py` shows. The figure is that of the recipe
+with so many labels, not of the one model that is served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from training_app.engine.data import intervals, metrics
+from training_app.engine.data.arrays import BoolArray, FloatArray
+from training_app.engine.data.examples import Agent, Example, group_key
+from training_app.engine.data.prepared import Prepared, TrainError, prepared
+from training_app.engine.progress import Progress
+
+FEW_TEST = 100  # with so many test queries the test split is enough
+LEAST, MOST = 40, 500  # labeled queries; more take long, and their test split is larger
+INFLATION = 1.4  # of the variance
+MEASURES = ("jaccard", "f1", "exact", "success")
+T = TypeVar("T")
+
+#: Learns from a fold's train and validation rows; the sets of its test rows by router, bool[N, A] over its agents, ours as "".
+Fold = Callable[[Prepared], Generator[Progress, None, Mapping[str, BoolArray]]]
+
+
+def few(examples: Sequence[Example]) -> bool:
+    """Whether the test split is so small, and the pool large enough, that cross-validation says more."""
+    return sum(e.split == "test" for e in examples) < FEW_TEST and LEAST <= len(examples) <= MOST
+
+
+def dealt(examples: Sequence[Example], folds: int, seed: int) -> list[list[Example]]:
+    """The examples once for each fold, its own with the split test, of the others as large a part val as before; rows of one group
+    stand together."""
+    groups = sorted({group_key(e.text) for e in examples})
+    order = np.random.Generator(np.random.PCG64(seed)).permutation(len(groups)).tolist()
+    place = {groups[g]: at for at, g in enumerate(order)}
+    learnt = [e for e in examples if e.split != "test"]
+    share = sum(e.split == "val" for e in learnt) / max(len(learnt), 1)
+
+    def split(at: int, fold: int) -> str:
+        if at % folds == fold:
+            return "test"
+        turn = at // folds * (folds - 1) + (at - fold - 1) % folds  # the groups outside the fold, counted
+        return "val" if int((turn + 1) * share) > int(turn * share) else "train"
+
+    return [[replace(e, split=split(place[group_key(e.text)], fold)) for e in examples] for fold in range(folds)]
+
+
+def widened(values: FloatArray, *, paired: bool = False) -> dict[str, float]:
+    """The mean of what cross-validated queries got, float64[N], with its interval: {"mean", "low", "high"}."""
+    sample = intervals.Sample(values, -1.0 if paired else 0.0, 1.0)
+    threshold = intervals.likely(sample.size)
+    if paired:
+        threshold = max(threshold, intervals.rare(sample.differing()))
+    threshold *= INFLATION
+    return intervals.Interval(sample.mean, sample.end(-1, threshold), sample.end(1, threshold)).plain()
+
+
+def _quietly(work: Generator[Progress, None, T], fold: int, folds: int) -> Generator[Progress, None, T]:
+    """The same work; of its progress only the words, as its figures are those of a fold."""
+    while True:
+        try:
+            progress = next(work)
+        except StopIteration as done:
+            found: T = done.value
+            return found
+        yield Progress("folds", fold, folds, f"fold {fold + 1} of {folds}: {progress.message or progress.phase}")
+
+
+def cross_validated(
+    agents: Sequence[Agent], examples: Sequence[Example], folds: int, seed: int, learn: Fold
+) -> Generator[Progress, None, dict[str, Any] | None]:
+    """{"folds", "queries", "metrics": {measure: interval}, "baselines": {name: {"metrics", "difference"}}} of queries of which every
+    agent was asked; None where a fold's rows are too few to learn from."""
+    place = {agent.id: a for a, agent in enumerate(agents)}
+    found: dict[str, list[BoolArray]] = {}
+    needed: list[BoolArray] = []
+    for number, rows in enumerate(dealt(examples, folds, seed)):
+        yield Progress("folds", number, folds, f"fold {number + 1} of {folds}")
+        try:
+            data = prepared(agents, rows)
+        except TrainError:
+            return None
+        columns = [place[agent.id] for agent in data.agents]
+        judged = [e for e in data.splits["test"].examples if e.asked is None or set(place) <= e.asked]
+        whole = np.array([e.asked is None or set(place) <= e.asked for e in data.splits["test"].examples])
+        if not judged:
+            continue
+        needed.append(np.array([[agent.id in e.required for agent in agents] for e in judged]))
+        answered = yield from _quietly(learn(data), number, folds)
+        for name, sets in answered.items():
+            chosen = np.zeros((len(judged), len(agents)), np.bool_)
+            chosen[:, columns] = sets[whole]
+            found.setdefault(name, []).append(chosen)
+    if not needed:
+        return None
+    required = np.concatenate(needed)
+    values = {name: metrics.per_query(np.concatenate(sets), required) for name, sets in found.items()}
+    ours = values.pop("")
+    beside = {
+        name: {
+            "metrics": {m: widened(theirs[m]) for m in MEASURES},
+            "difference": {m: widened(np.round(ours[m] - theirs[m], 12), paired=True) for m in MEASURES},
+        }
+        for name, theirs in values.items()
+    }
+    return {
+        "folds": folds,
+        "queries": len(required),
+        "metrics": {m: widened(ours[m]) for m in MEASURES},
+        "baselines": beside,
+    }
