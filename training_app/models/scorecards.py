@@ -64,10 +64,9 @@ class Card:
     """A scorecard. One that came without figures has no `metrics`.
 
     `queries` are those that it was measured on, of the split `measured_on`. `best_baseline` names the strongest one, "" without any.
-    `folded` is
-    there where the test split is too small to judge by. `validation` is the Jaccard on validation by which the policy was chosen.
-    `errors` are {"text", "required", "selected", "nearest"}.
-    `content` is all of it as the engine wrote it, for what pages only draw.
+    `folded` is there where the test split is too small to judge by. `validation` is the Jaccard on validation by which the policy
+    was chosen. `errors` are {"text", "required", "selected", "nearest"}. `content` is all of it as the engine wrote it, for what
+    pages only draw.
     """
 
     metrics: Mapping[str, Interval] = field(default_factory=dict)
@@ -99,13 +98,13 @@ class Card:
             content=content,
         )
 
-    def best_folded(self) -> str:
+    def best_folded(self, measure: str = "jaccard") -> str:
         """The strongest baseline by cross-validation that is not the rule which answers; "" without any."""
         if self.folded is None:
             return ""
         rule = (self.content.get("decision") or {}).get("rule")
-        others = [name for name in self.folded.baselines if name != rule]
-        return max(others, key=lambda name: self.folded.baselines[name].metrics["jaccard"].mean, default="")  # type: ignore[union-attr]
+        others = {name: beside.metrics[measure].mean for name, beside in self.folded.baselines.items() if name != rule}
+        return max(others, key=lambda name: others[name], default="")
 
     def lead(self, baseline: str, measure: str = "jaccard") -> Interval | None:
         """The model's lead over a baseline, None where that was not measured beside it."""

@@ -66,7 +66,7 @@ def model_detail(request: HttpRequest, slug: str, version: int) -> HttpResponse:
     context = {
         "pool": model.pool,
         "model": model,
-        "active": registry.active(model.pool),
+        "active": registry.active(model.pool, model.kind),
         "promotions": model.promotions.select_related("previous__pool", "model__pool", "author", "judgement"),
         "roster": scorecards.agents(model).values(),
         **scorecards.context(model),

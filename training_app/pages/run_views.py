@@ -19,13 +19,13 @@ from datasets_app.models import Snapshot
 from routerweb import parameters
 from routerweb.http import page
 from training_app.engine.config import Config, ConfigError
-from training_app.models import Checkpoint, RouterModel, Run
+from training_app.models import SET_ROUTER, Checkpoint, RouterModel, Run
 from training_app.pages import curves, scorecard_tables, sorting
 from training_app.pages.launch_form import LaunchForm, initial_of, title_of
 from training_app.pages.model_views import gate_context
 from training_app.training import near_duplicates as near
 from training_app.training import previews, runs
-from training_app.versions import gate, registry, scorecards
+from training_app.versions import kinds, registry, scorecards
 
 ROWS = 25
 #: What the list sorts by, `?sort=` to the database's column; the first is the default, newest first.
@@ -215,7 +215,7 @@ def _initial(request: HttpRequest, pool: Pool) -> dict[str, Any]:
     if origin:
         run = get_object_or_404(Run, pool=pool, pk=parameters.key(origin))
         initial |= {**initial_of(run.config), "promote": run.promote}
-    if classifier in gate.CLASSIFIERS:
+    if classifier in kinds.of(SET_ROUTER).classifiers:
         initial |= {"recipe": "classifier", "classifier": classifier, "promote": False}
     return initial
 

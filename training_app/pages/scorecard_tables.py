@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from training_app.engine.data.examples import Agent
 from training_app.models import Comparison, RouterModel
-from training_app.versions import registry, scorecards
+from training_app.versions import kinds, registry, scorecards
 
 #: Errors on one page, and agents that the confusion table shows at most, those with the most errors first.
 ERRORS, CONFUSED = 25, 12
@@ -21,27 +21,28 @@ ACTIVE = "active"
 def context(model: RouterModel, asked: Mapping[str, str]) -> dict[str, Any]:
     """What the scorecard's template draws beside `scorecards.context`, as the address asks: `?against=` a baseline or "active",
     `?errors=` a page. Empty for a model without a scorecard."""
-    card = model.card.content
+    card, kind = model.card.content, kinds.of(model.kind)
     if not card.get("metrics"):
         return {}
     roster = scorecards.agents(model)
     compared = with_active(model)
-    against = chosen(card, compared, asked.get("against", ""))
+    others = rivals(card, compared, kind)
+    against = chosen(others, card, asked.get("against", ""))
     lead = beside(card, compared, against)
     listed = list(enumerate(card.get("errors", [])))
     page = Paginator(listed, ERRORS).get_page(asked.get("errors"))
     return {
-        "leaderboard": leaderboard(card, compared),
-        "rivals": rivals(card, compared),
+        "leaderboard": leaderboard(card, compared, kind),
+        "rivals": others,
         "against": against,
-        "against_name": rivals(card, compared).get(against, ""),
+        "against_name": others.get(against, ""),
         "by_size": [
             (size, row, lead.get("by_size", {}).get(size, {}).get("difference"))
             for size, row in card.get("by_size", {}).items()
         ],
         "by_agent": by_agent(card, roster, lead),
         "confusion": confusion(card, roster),
-        "operating": operating(card),
+        "operating": operating(card, kind),
         "errors_page": page,
         "errors": [{"place": place, **scorecards.error_row(error, roster)} for place, error in page],
     }
@@ -52,23 +53,22 @@ def context(model: RouterModel, asked: Mapping[str, str]) -> dict[str, Any]:
 
 def with_active(model: RouterModel) -> Comparison | None:
     """The comparison with the model that is active now, where it was measured; None for the active model itself."""
-    active = registry.active(model.pool)
+    active = registry.active(model.pool, model.kind)
     if active is None or active.pk == model.pk:
         return None
     found = Comparison.objects.filter(model=model, against=active).select_related("against__pool")
     return found.order_by("-pk").first()
 
 
-def rivals(card: Mapping[str, Any], compared: Comparison | None) -> dict[str, str]:
+def rivals(card: Mapping[str, Any], compared: Comparison | None, kind: kinds.Kind) -> dict[str, str]:
     """Whom the router can be seen beside, by the word of the address: the active model, then every baseline."""
     found = {ACTIVE: _("the active model, %(name)s") % {"name": compared.against.name}} if compared else {}
-    return found | {name: str(scorecards.BASELINES.get(name, name)) for name in card.get("baselines", {})}
+    return found | {name: kind.baseline(name) for name in card.get("baselines", {})}
 
 
-def chosen(card: Mapping[str, Any], compared: Comparison | None, asked: str) -> str:
-    """The rival that the address names, else the active model, else the best baseline."""
-    known = rivals(card, compared)
-    return asked if asked in known else ACTIVE if compared else card.get("best_baseline", "")
+def chosen(known: Mapping[str, str], card: Mapping[str, Any], asked: str) -> str:
+    """Of the known rivals the one that the address names, else the active model, else the best baseline."""
+    return asked if asked in known else ACTIVE if ACTIVE in known else card.get("best_baseline") or ""
 
 
 def beside(card: Mapping[str, Any], compared: Comparison | None, against: str) -> dict[str, Any]:
@@ -79,14 +79,16 @@ def beside(card: Mapping[str, Any], compared: Comparison | None, against: str) -
     return found
 
 
-def leaderboard(card: Mapping[str, Any], compared: Comparison | None) -> list[dict[str, Any]]:
-    """The router, every baseline and the active model, best Jaccard first."""
-    rows = scorecards.leaderboard(card)
+def leaderboard(card: Mapping[str, Any], compared: Comparison | None, kind: kinds.Kind) -> list[dict[str, Any]]:
+    """The model, every baseline and the active model, best first by the kind's measure."""
+    rows = scorecards.leaderboard(card, kind)
     if compared:
         figures = compared.figures
         theirs = {name: found["theirs"] for name, found in figures.items() if "theirs" in found}
-        rows.append({"name": compared.against.name, "active": True, "lead": figures["jaccard"]["difference"], **theirs})
-    return sorted(rows, key=lambda row: -row["jaccard"]["mean"])
+        rows.append(
+            {"name": compared.against.name, "active": True, "lead": figures[kind.measure]["difference"], **theirs}
+        )
+    return scorecards.in_order(rows, kind)
 
 
 def by_agent(card: Mapping[str, Any], roster: Mapping[int, Agent], lead: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -141,7 +143,7 @@ def _agent(roster: Mapping[int, Agent], number: int) -> Agent:
 # ---------------------------------------------------------------------------------------------------- operating points
 
 
-def operating(card: Mapping[str, Any]) -> dict[str, Any] | None:
+def operating(card: Mapping[str, Any], kind: kinds.Kind) -> dict[str, Any] | None:
     """Recall against the average number of agents, for the tag `chart`: the curve, the chosen point, every baseline; None where it was
     not measured or no measured query needs an agent."""
     found = card.get("operating_points")
@@ -159,7 +161,7 @@ def operating(card: Mapping[str, Any]) -> dict[str, Any] | None:
     ]
     sets += [
         {
-            "label": str(scorecards.BASELINES.get(name, name)),
+            "label": kind.baseline(name),
             "data": at(point),
             "pointRadius": 6,
             "pointStyle": styles[i % len(styles)],

@@ -24,7 +24,6 @@ from agents_app.jobs import Heartbeat
 from datasets_app.labels import snapshots
 from training_app.engine.config import ConfigError
 from training_app.models import Checkpoint, Run, RunEvent
-from training_app.models.kinds import SET_ROUTER
 from training_app.training import runs
 from training_app.versions import comparisons, fair_sample, kinds, registry
 
@@ -124,7 +123,7 @@ def _train(run: Run, attempt: uuid.UUID, trainer: Any, pulse: Heartbeat, tell: T
     journal.write(last=True)
     artifact = result.artifact
     scorecard = dict(result.scorecard)
-    if run.kind == SET_ROUTER:
+    if kinds.of(run.kind).answers:
         scorecard["fair_sample"] = _patiently(lambda: fair_sample.measure(artifact, run.snapshot))
     compared = _compared(run, artifact)
     _patiently(lambda: runs.finish(run.pk, attempt, artifact, scorecard, compared))

@@ -1,26 +1,18 @@
-"""Two models on the same test queries: the active one is routed again with its own artifact, so that the difference is paired."""
+"""Two models beside each other: on the same test queries, the active one measured again with its own artifact, so that the difference
+is paired; or, for a kind that has no such way, by their scorecards."""
 
-from collections.abc import Collection, Sequence
+from importlib import import_module
+from math import hypot
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from datasets_app.labels import snapshots
 from datasets_app.models import Snapshot
-from training_app.engine.data import metrics
-from training_app.engine.data.examples import Example
-from training_app.engine.judging import analysis as judging
-from training_app.engine.routing.router import Router
-from training_app.models import Comparison, RouterModel
+from training_app.models import Comparison, Interval, RouterModel
 from training_app.versions import kinds, registry
-
-MEASURES = ("jaccard", "f1", "exact", "success", "set_size")
-BATCH = 1_000
 
 
 class Measured(NamedTuple):
-    """What was found: against which model (its key), on how many test queries, and the figures: by measure ours, theirs and the
-    difference, and what `judging.beside` tells by set size and by agent."""
+    """What was found: against which model (its key), on how many test queries, and the figures, as the kind's `beside` gives them."""
 
     against: int
     queries: int
@@ -28,13 +20,16 @@ class Measured(NamedTuple):
 
 
 def between(model: RouterModel, against: RouterModel, *, most: int | None = None) -> Comparison | None:
-    """The comparison of two models, measured now where it was not yet.
+    """The comparison of two models of one kind, measured now where it was not yet.
 
-    None where there is no snapshot with a test query to measure on, or where it was not measured yet and would take more than
-    `most` queries. Raises RegistryError for an artifact that cannot be used.
+    None where there is no snapshot with a test query to measure on, where it was not measured yet and would take more than `most`
+    queries, and where a kind is compared by scorecards and one of them lacks its measure. Raises RegistryError for an artifact that
+    cannot be used.
     """
+    if not kinds.of(model.kind).beside:
+        return by_scorecards(model, against)
     snapshot = snapshot_for(model)
-    if snapshot is None or not kinds.of(model.kind).answers:
+    if snapshot is None:
         return None
     kept = Comparison.objects.filter(model=model, against=against, snapshot=snapshot).first()
     if kept is not None:
@@ -45,10 +40,39 @@ def between(model: RouterModel, against: RouterModel, *, most: int | None = None
     return keep(model, measured, snapshot) if measured.queries else None
 
 
+def by_scorecards(model: RouterModel, against: RouterModel) -> Comparison | None:
+    """The two scorecards' difference in every measure that both have, as a row that is not kept; None without the kind's own.
+
+    The interval takes them as measured on queries of their own, which on shared ones is wider than it needs to be:
+    low = d - sqrt((ours - ours.low)² + (theirs.high - theirs)²), and high likewise (Zou and Donner 2008).
+    """
+    ours, theirs = model.card, against.card
+    shared = [name for name in ours.metrics if name in theirs.metrics]
+    if kinds.of(model.kind).measure not in shared:
+        return None
+
+    def difference(one: Interval, other: Interval) -> dict[str, float]:
+        mean = one.mean - other.mean
+        low = mean - hypot(one.mean - one.low, other.high - other.mean)
+        high = mean + hypot(one.high - one.mean, other.mean - other.low)
+        return {"mean": mean, "low": low, "high": high}
+
+    figures = {
+        name: {
+            "ours": ours.metrics[name].words(),
+            "theirs": theirs.metrics[name].words(),
+            "difference": difference(ours.metrics[name], theirs.metrics[name]),
+        }
+        for name in shared
+    }
+    return Comparison(model=model, against=against, queries=min(ours.queries, theirs.queries), figures=figures)
+
+
 def with_active(artifact: bytes, snapshot: Snapshot, kind: str) -> Measured | None:
-    """The figures of an artifact that is not registered yet beside its pool's active model of that kind; None without one."""
+    """The figures of an artifact that is not registered yet beside its pool's active model of that kind; None without one, and where
+    the kind is compared by scorecards."""
     active = registry.active(snapshot.pool, kind)
-    if active is None or not kinds.of(kind).answers or not snapshot.split_sizes.get("test"):
+    if active is None or not kinds.of(kind).beside or not snapshot.split_sizes.get("test"):
         return None
     return measure(registry.load(artifact, kind), active, snapshot)
 
@@ -69,43 +93,9 @@ def snapshot_for(model: RouterModel) -> Snapshot | None:
     return found if found and found.split_sizes.get("test") else None
 
 
-def measure(ours: Router, against: RouterModel, snapshot: Snapshot) -> Measured:
-    """Route the snapshot's test queries with both. Only queries count of which every agent that one of them knows was asked."""
+def measure(ours: Any, against: RouterModel, snapshot: Snapshot) -> Measured:
+    """A loaded version and a model of the same kind on the snapshot's test queries."""
     theirs = registry.load_model(against)
-    roster = frozenset(agent.id for agent in snapshots.agents(snapshot))
-    known = frozenset(agent.id for router in (ours, theirs) for agent in router.agents) & roster
-    test = [example for example in snapshots.examples(snapshot) if _counts(example, known)]
-    required = [example.required for example in test]
-    sets = [_routed(router, [example.text for example in test], roster) for router in (ours, theirs)]
-    ids = sorted(frozenset().union(*required, *sets[0], *sets[1]))
-    truth = _matrix(required, ids)
-    chosen = [_matrix(found, ids) for found in sets]
-    mine, other = (metrics.per_query(found, truth) for found in chosen)
-    figures: dict[str, Any] = {
-        name: {
-            "ours": metrics.interval(mine[name], name),
-            "theirs": metrics.interval(other[name], name),
-            "difference": metrics.paired(mine[name], other[name], name),
-        }
-        for name in MEASURES
-    }
-    if test:
-        figures |= judging.beside(chosen[0], chosen[1], truth, np.ones_like(truth), ids)
-    return Measured(against.pk, len(test), figures)
-
-
-def _counts(example: Example, known: frozenset[int]) -> bool:
-    return example.split == "test" and (example.asked is None or known <= example.asked)
-
-
-def _routed(router: Router, texts: Sequence[str], roster: frozenset[int]) -> list[frozenset[int]]:
-    """The router's sets. Of the agents that it knows it may take those that the snapshot's roster holds."""
-    available = roster & {agent.id for agent in router.agents}
-    found: list[frozenset[int]] = []
-    for at in range(0, len(texts), BATCH):
-        found += [frozenset(route.agents) for route in router.route_batch(texts[at : at + BATCH], available)]
-    return found
-
-
-def _matrix(sets: Sequence[Collection[int]], ids: Sequence[int]) -> Any:
-    return np.array([[number in chosen for number in ids] for chosen in sets], np.bool_).reshape(len(sets), len(ids))
+    way = import_module(kinds.of(against.kind).beside)
+    queries, figures = way.beside(ours, theirs, snapshots.agents(snapshot), list(snapshots.examples(snapshot)))
+    return Measured(against.pk, queries, figures)

@@ -21,10 +21,8 @@ from django.utils.translation import gettext as _
 from agents_app import audit
 from training_app.engine.data.shares import Z
 from training_app.models import Card, Interval, Judgement, Promotion, RouterModel
-from training_app.versions import comparisons, registry, scorecards
+from training_app.versions import comparisons, kinds, registry, scorecards
 
-#: Baselines that classify each agent by itself, without a policy.
-CLASSIFIERS = ("logreg", "svm")
 #: Test queries up to which a page measures the active model itself; with more, the run's job or the promotion does.
 PAGE_QUERIES = 2_000
 
@@ -130,24 +128,27 @@ def promote(
 
 
 def winning_classifier(model: RouterModel) -> str:
-    """The classifier without any policy that has the best mean Jaccard, where that is above the model's; else ""."""
-    card = model.card
-    plain = {name: card.baselines[name].metrics["jaccard"].mean for name in CLASSIFIERS if name in card.baselines}
-    if "jaccard" not in card.metrics or not plain:
+    """Of its kind's classifiers, which have no policy, the best by the kind's measure where it is above the model; else ""."""
+    card, kind = model.card, kinds.of(model.kind)
+    plain = {
+        name: card.baselines[name].metrics[kind.measure].mean for name in kind.classifiers if name in card.baselines
+    }
+    if kind.measure not in card.metrics or not plain:
         return ""
     best = max(plain, key=lambda name: plain[name])
-    return best if plain[best] > card.metrics["jaccard"].mean else ""
+    return best if plain[best] > card.metrics[kind.measure].mean else ""
 
 
 def classifier_ahead(model: RouterModel) -> str:
-    """A plain sentence where a classifier without any policy has the better mean Jaccard, else ""."""
-    best, card = winning_classifier(model), model.card
+    """A plain sentence where a classifier without any policy does better, else ""."""
+    best, card, kind = winning_classifier(model), model.card, kinds.of(model.kind)
     if not best:
         return ""
-    return _("A plain classifier wins here: %(name)s has Jaccard %(theirs).3f, this router %(ours).3f.") % {
-        "name": scorecards.BASELINES[best],
-        "theirs": card.baselines[best].metrics["jaccard"].mean,
-        "ours": card.metrics["jaccard"].mean,
+    return _("A plain classifier wins here: %(name)s has %(measured)s %(theirs).3f, this router %(ours).3f.") % {
+        "name": kind.baseline(best),
+        "measured": kind.measured,
+        "theirs": card.baselines[best].metrics[kind.measure].mean,
+        "ours": card.metrics[kind.measure].mean,
     }
 
 
@@ -167,42 +168,47 @@ def _on_test(model: RouterModel) -> Finding:
 
 
 def _beats_constant(model: RouterModel) -> Finding:
-    card = model.card
-    difference, queries = _lead(card, "constant")
+    card, kind = model.card, kinds.of(model.kind)
+    whom = _("the %(name)s") % {"name": kind.baseline(kind.constant)}
+    difference, queries = _lead(card, kind.constant, kind)
     if difference is None:
-        return Finding("constant", False, _("The best constant set was not measured beside it."))
-    text = _("Better than the best constant set by %(mean).3f (%(low).3f to %(high).3f) Jaccard.") % difference.words()
-    if difference.low <= 0:
-        text = (
-            _("Not shown to beat the best constant set: %(mean)+.3f (%(low).3f to %(high).3f) Jaccard.")
-            % difference.words()
+        return Finding(
+            "constant", False, _("%(whom)s was not measured beside it.") % {"whom": whom[:1].upper() + whom[1:]}
         )
+    shown = {**difference.words(), "whom": whom, "measured": kind.measured}
+    text = _("Better than %(whom)s by %(mean).3f (%(low).3f to %(high).3f) %(measured)s.") % shown
+    if difference.low <= 0:
+        text = _("Not shown to beat %(whom)s: %(mean)+.3f (%(low).3f to %(high).3f) %(measured)s.") % shown
         text += scorecards.would_tell(difference, 0.0, queries)
     return Finding("constant", difference.low > 0, scorecards.minus(text) + scorecards.by_folds(card))
 
 
 def _holds_baseline(model: RouterModel) -> Finding:
-    card = model.card
-    name = card.best_folded() if card.folded else card.best_baseline
-    difference, queries = _lead(card, name)
+    card, kind = model.card, kinds.of(model.kind)
+    name = card.best_folded(kind.measure) if card.folded else card.best_baseline
+    difference, queries = _lead(card, name, kind)
     if difference is None:
         return Finding("baseline", False, _("No baseline was measured beside it."))
-    whom = _("the strongest baseline, %(name)s") % {"name": scorecards.BASELINES.get(name, name)}
-    found = _no_worse("baseline", whom, difference, queries, tried(model))
+    whom = _("the strongest baseline, %(name)s") % {"name": kind.baseline(name)}
+    found = _no_worse("baseline", whom, kind, difference, queries, tried(model))
     return replace(found, text=found.text + scorecards.by_folds(card))
 
 
-def _lead(card: Card, name: str) -> tuple[Interval | None, int]:
+def _lead(card: Card, name: str, kind: kinds.Kind) -> tuple[Interval | None, int]:
     """The lead over a baseline, and on how many queries: by cross-validation where the test split is small."""
     if card.folded is None:
-        return card.lead(name), card.queries
+        return card.lead(name, kind.measure), card.queries
     beside = card.folded.baselines.get(name)
-    return (beside.lead["jaccard"] if beside else None), card.folded.queries
+    return (beside.lead.get(kind.measure) if beside else None), card.folded.queries
 
 
 def _holds_active(model: RouterModel, active: RouterModel, most: int | None) -> Finding:
+    kind = kinds.of(model.kind)
     compared = comparisons.between(model, active, most=most)
     if compared is None:
+        if not kind.beside:
+            text = _("Its scorecard, or that of the active model, %(name)s, lacks %(measured)s.")
+            return Finding("active", False, text % {"name": active.name, "measured": kind.measured})
         if comparisons.snapshot_for(model) is None:
             return Finding(
                 "active", False, _("There is no test query to compare it with %(name)s.") % {"name": active.name}
@@ -210,9 +216,8 @@ def _holds_active(model: RouterModel, active: RouterModel, most: int | None) -> 
         text = _("The comparison with the active model, %(name)s, is measured when it is promoted.")
         return Finding("active", None, text % {"name": active.name})
     whom = _("the active model, %(name)s") % {"name": active.name}
-    return _no_worse(
-        "active", whom, Interval.of(compared.figures["jaccard"]["difference"]), compared.queries, tried(model)
-    )
+    difference = Interval.of(compared.figures[kind.measure]["difference"])
+    return _no_worse("active", whom, kind, difference, compared.queries, tried(model))
 
 
 def tried(model: RouterModel) -> int:
@@ -231,30 +236,32 @@ def tried(model: RouterModel) -> int:
     return max(1, alike.count())
 
 
-def _no_worse(check: str, whom: str, difference: Interval, queries: int, models: int) -> Finding:
+def _no_worse(check: str, whom: str, kind: kinds.Kind, difference: Interval, queries: int, models: int) -> Finding:
     margin = settings.PROMOTION_MARGIN
     passed = difference.low > -margin
-    shown = {**difference.words(), "whom": whom, "margin": margin, "models": models}
+    shown = {**difference.words(), "whom": whom, "margin": margin, "models": models, "measured": kind.measured}
     if _chosen_among(difference, models) > 0:
-        text = _("Better than %(whom)s, by %(mean).3f (%(low).3f to %(high).3f) Jaccard.") % shown
+        text = _("Better than %(whom)s, by %(mean).3f (%(low).3f to %(high).3f) %(measured)s.") % shown
     elif difference.high < 0:
-        text = _("Worse than %(whom)s: %(mean)+.3f (%(low).3f to %(high).3f) Jaccard.") % shown
+        text = _("Worse than %(whom)s: %(mean)+.3f (%(low).3f to %(high).3f) %(measured)s.") % shown
     elif difference.low > 0:
         text = (
             _(
-                "No worse than %(whom)s: %(mean)+.3f (%(low).3f to %(high).3f) Jaccard. Alone that would count as better, but it is "
-                "one of %(models)d models measured on these test queries: the best of so many equal ones often looks better."
+                "No worse than %(whom)s: %(mean)+.3f (%(low).3f to %(high).3f) %(measured)s. Alone that would count as better, but "
+                "it is one of %(models)d models measured on these test queries: the best of so many equal ones often looks better."
             )
             % shown
         )
     elif passed:
         text = (
-            _("No worse than %(whom)s by more than %(margin).3f: %(mean)+.3f (%(low).3f to %(high).3f) Jaccard.")
+            _("No worse than %(whom)s by more than %(margin).3f: %(mean)+.3f (%(low).3f to %(high).3f) %(measured)s.")
             % shown
         )
     else:
         text = (
-            _("May be worse than %(whom)s by more than %(margin).3f: %(mean)+.3f (%(low).3f to %(high).3f) Jaccard.")
+            _(
+                "May be worse than %(whom)s by more than %(margin).3f: %(mean)+.3f (%(low).3f to %(high).3f) %(measured)s."
+            )
             % shown
         )
         text += scorecards.would_tell(difference, -margin, queries)

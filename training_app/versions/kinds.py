@@ -6,7 +6,7 @@ name what trains by its dotted path: that brings torch, and is imported inside t
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -40,9 +40,15 @@ class Kind:
 
     `config` checks a run's settings, and raises ConfigError. `train` names the module of the engine whose `train(config, agents,
     examples, *, checkpoint, llm)` is a generator of Progress and whose `TrainError` says why it cannot. `load` makes an
-    artifact's bytes a version, and raises ArtifactError. `measure` is the figure of the scorecard that the gate compares, 0 to 1,
-    `measured` its name on a page. `answers` tells whether it answers the queries of /api/route/: what does may be a shadow or a
-    canary, and is compared query by query.
+    artifact's bytes a version, and raises ArtifactError. `answers` tells whether it answers the queries of /api/route/: what does
+    may be a shadow or a canary.
+
+    The gate compares `measure`, a figure of the scorecard's metrics from 0 to 1 of which more is better; `measured` is its name in
+    the middle of a sentence. A version must beat `constant`, the baseline that knows nothing of the query. `baselines` has the names
+    that baselines have on a page, and `classifiers` those that are told of where they win. `beside` names the module of the engine
+    whose `beside(ours, theirs, agents, examples)` measures two loaded versions on the same test queries: (queries, figures by
+    measure, each {"ours", "theirs", "difference"}). Without one, two versions are compared by their scorecards, as if each had
+    been measured on queries of its own.
     """
 
     name: str
@@ -52,11 +58,19 @@ class Kind:
     load: Callable[[bytes], Any]
     measure: str
     measured: Promise
+    constant: str = "constant"
+    baselines: Mapping[str, Promise] = field(default_factory=dict)
+    classifiers: tuple[str, ...] = ()
+    beside: str = ""
     answers: bool = False
 
     def trainer(self) -> Any:
         """The module that trains, imported now."""
         return import_module(self.train)
+
+    def baseline(self, name: str) -> str:
+        """A baseline's name on a page."""
+        return str(self.baselines.get(name, name))
 
 
 KINDS: dict[str, Kind] = {
@@ -70,6 +84,18 @@ KINDS: dict[str, Kind] = {
             load=lambda content: router.Router.load(content),
             measure="jaccard",
             measured=gettext_lazy("Jaccard"),
+            baselines={
+                "random": gettext_lazy("random"),
+                "constant": gettext_lazy("best constant set"),
+                "keyword": gettext_lazy("keyword rules"),
+                "logreg": gettext_lazy("logistic regression"),
+                "svm": gettext_lazy("linear SVM"),
+                "neighbours": gettext_lazy("nearest neighbours"),
+                "threshold": gettext_lazy("its own scores, one threshold"),
+                "bayes": gettext_lazy("its own scores, Bayes' best set"),
+            },
+            classifiers=("logreg", "svm"),
+            beside="training_app.engine.judging.paired",
             answers=True,
         ),
     )

@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy
 from training_app.engine.data import intervals
 from training_app.engine.data.examples import Agent
 from training_app.models import Card, Interval, RouterModel, Scorecard
+from training_app.versions import kinds
 
 MEASURES = {
     "jaccard": gettext_lazy("Jaccard"),
@@ -25,17 +26,6 @@ MEASURES = {
     "under": gettext_lazy("Agents too few"),
 }
 HEADLINE = ("jaccard", "f1", "exact")
-BASELINES = {
-    "random": gettext_lazy("random"),
-    "constant": gettext_lazy("best constant set"),
-    "keyword": gettext_lazy("keyword rules"),
-    "logreg": gettext_lazy("logistic regression"),
-    "svm": gettext_lazy("linear SVM"),
-    "neighbours": gettext_lazy("nearest neighbours"),
-    "threshold": gettext_lazy("its own scores, one threshold"),
-    "bayes": gettext_lazy("its own scores, Bayes' best set"),
-}
-
 
 #: Decision rules, and why one was chosen, by the words of a scorecard's "decision".
 RULES = {
@@ -83,36 +73,43 @@ def agents(model: RouterModel) -> dict[int, Agent]:
 
 def verdict(model: RouterModel) -> str:
     """In a sentence or two: how the model does beside the best baseline, on how many queries."""
-    card = model.card
-    if not card.metrics:
+    card, kind = model.card, kinds.of(model.kind)
+    if kind.measure not in card.metrics:
         return _("It came without a scorecard.")
-    places = {"score": card.metrics["jaccard"].mean, "queries": card.queries, "model": model.name}
+    places = {
+        "score": card.metrics[kind.measure].mean,
+        "measured": kind.measured,
+        "queries": card.queries,
+        "model": model.name,
+    }
     on_test = card.measured_on == "test"
     where = _("%(queries)d test queries") if on_test else _("%(queries)d validation queries, which flatter")
     places["where"] = where % places
     name = card.best_baseline
-    difference = card.lead(name)
+    difference = card.lead(name, kind.measure)
     if difference is None:
-        return _("Jaccard %(score).3f on %(where)s; no baseline was measured beside it.") % places
-    places |= {"name": BASELINES.get(name, name), "by": abs(difference.mean)}
+        return _("%(measured)s %(score).3f on %(where)s; no baseline was measured beside it.") % places
+    places |= {"name": kind.baseline(name), "by": abs(difference.mean)}
     places |= {"low": difference.low, "high": difference.high, "more": difference.mean}
     places["margin"] = settings.PROMOTION_MARGIN
     if difference.low > 0:
-        text = _("Better than the best baseline, %(name)s, by %(by).3f (%(low).3f to %(high).3f) Jaccard on %(where)s.")
+        text = _(
+            "Better than the best baseline, %(name)s, by %(by).3f (%(low).3f to %(high).3f) %(measured)s on %(where)s."
+        )
     elif difference.high < 0:
         text = _(
-            "Worse than the best baseline: %(name)s alone is better by %(by).3f Jaccard (difference %(low).3f to "
+            "Worse than the best baseline: %(name)s alone is better by %(by).3f %(measured)s (difference %(low).3f to "
             "%(high).3f) on %(where)s."
         )
     elif difference.low > -settings.PROMOTION_MARGIN:
         text = _(
             "No worse than the best baseline, %(name)s, by more than %(margin).3f: the difference is %(more)+.3f (%(low).3f to "
-            "%(high).3f) Jaccard on %(where)s."
+            "%(high).3f) %(measured)s on %(where)s."
         )
     else:
         text = _(
             "May be worse than the best baseline, %(name)s, by more than %(margin).3f: the difference is %(more)+.3f (%(low).3f to "
-            "%(high).3f) Jaccard on %(where)s."
+            "%(high).3f) %(measured)s on %(where)s."
         )
         return minus(text % places + would_tell(difference, -settings.PROMOTION_MARGIN, card.queries))
     return minus(text % places)
@@ -175,18 +172,20 @@ def decision(card: Mapping[str, Any]) -> str:
 
 def context(model: RouterModel) -> dict[str, Any]:
     """What the scorecard's template draws; `card` is empty where the model has no scorecard."""
-    card = model.card.content
+    card, kind = model.card.content, kinds.of(model.kind)
     if not card.get("metrics"):
         return {"card": {}, "verdict": verdict(model)}
+    labels = {kind.measure: kind.measured, **MEASURES}
     return {
         "card": card,
+        "measured": kind.measured,
         "verdict": verdict(model),
-        "folded": folded(model.card),
+        "folded": folded(model.card, kind),
         "decision": decision(card),
         "warnings": card.get("warnings", []),
         "calibration": card.get("calibration", {}),
         "reliability": reliability(card.get("calibration", {})),
-        "measures": [(label, card["metrics"][name]) for name, label in MEASURES.items() if name in card["metrics"]],
+        "measures": [(label, card["metrics"][name]) for name, label in labels.items() if name in card["metrics"]],
         "robustness": [
             (name.replace("_", " "), share, card.get("robustness_jaccard", {}).get(name))
             for name, share in card.get("robustness", {}).items()
@@ -194,29 +193,29 @@ def context(model: RouterModel) -> dict[str, Any]:
     }
 
 
-def folded(card: Card) -> dict[str, Any] | None:
+def folded(card: Card, kind: kinds.Kind) -> dict[str, Any] | None:
     """What cross-validation says, for a sentence: queries, folds, ours, exact, and the lead over the best baseline with its name."""
-    best = card.best_folded()
+    best = card.best_folded(kind.measure)
     if card.folded is None or not best:
         return None
     return {
         "queries": card.folded.queries,
         "folds": card.folded.folds,
-        "ours": card.folded.metrics["jaccard"],
+        "ours": card.folded.metrics[kind.measure],
         "exact": card.folded.metrics["exact"].mean,
-        "name": BASELINES.get(best, best),
-        "lead": card.folded.baselines[best].lead["jaccard"],
+        "name": kind.baseline(best),
+        "lead": card.folded.baselines[best].lead[kind.measure],
     }
 
 
-def leaderboard(card: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The router and every baseline, best Jaccard first: name, measures with intervals, the router's lead over it."""
+def leaderboard(card: Mapping[str, Any], kind: kinds.Kind) -> list[dict[str, Any]]:
+    """The model and every baseline, best first: name, measures with intervals, the kind's own as `measured`, and the model's lead."""
     rows = [{"name": _("this model"), "ours": True, **card["metrics"]}]
     for name, found in card.get("baselines", {}).items():
-        lead = found["difference"]["jaccard"]
-        rows.append({"name": BASELINES.get(name, name), "ours": False, "lead": lead, **found["metrics"]})
+        lead = found["difference"][kind.measure]
+        rows.append({"name": kind.baseline(name), "ours": False, "lead": lead, **found["metrics"]})
     if asked := card.get("llm"):
-        lead = asked["difference"]["jaccard"]
+        lead = asked["difference"][kind.measure]
         note = _("asked about %(queries)d queries, the lead is over these") % {"queries": asked["queries"]}
         if asked["unanswered"]:
             note += "; " + _("%(count)d without an answer") % {"count": asked["unanswered"]}
@@ -224,7 +223,13 @@ def leaderboard(card: Mapping[str, Any]) -> list[dict[str, Any]]:
         if asked["cost"] is not None:
             note += "; " + _("cost %(cost).2f") % {"cost": asked["cost"]}
         rows.append({"name": asked["model"], "ours": False, "lead": lead, "note": note, **asked["metrics"]})
-    return sorted(rows, key=lambda row: -row["jaccard"]["mean"])
+    return in_order(rows, kind)
+
+
+def in_order(rows: Sequence[dict[str, Any]], kind: kinds.Kind) -> list[dict[str, Any]]:
+    """Rows of figures, best first by the kind's measure, which each row gets as `measured`."""
+    rows = [{**row, "measured": row[kind.measure]} for row in rows]
+    return sorted(rows, key=lambda row: -row["measured"]["mean"])
 
 
 def reliability(calibration: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from django.urls import reverse
 from tests.training_app.words import PERFECT, WEAK, card, interval
 from training_app.models import RouterModel
 from training_app.pages import scorecard_tables
-from training_app.versions import comparisons, registry
+from training_app.versions import comparisons, kinds, registry
 
 Make = Callable[..., RouterModel]
 ROSTER = {0: "Billing", 1: "Shipping", 2: "Technical"}
@@ -144,7 +144,7 @@ def test_the_operating_points_hold_curve_choice_and_baselines(path: str, browser
     assert len({one.get("pointStyle") for one in found["datasets"]}) == 4  # by their shape, not by colour alone
     nobody = full()
     nobody["operating_points"]["chosen"]["recall"] = None
-    assert scorecard_tables.operating(nobody) is None
+    assert scorecard_tables.operating(nobody, kinds.of("set_router")) is None
 
 
 # ---------------------------------------------------------------------------------------------------- errors

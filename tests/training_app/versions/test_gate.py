@@ -14,6 +14,7 @@ from django.urls import reverse
 from agents_app.models import AuditEntry
 from datasets_app.models import Snapshot
 from tests.at_once import at_once
+from tests.training_app.told import artifact
 from tests.training_app.words import PERFECT, WEAK, card
 from training_app.models import Comparison, Judgement, Promotion, RouterModel
 from training_app.training import runs
@@ -206,7 +207,6 @@ def test_a_run_measures_at_its_end(weak_active: RouterModel, snapshot: Snapshot,
     measured = comparisons.Measured(
         weak_active.pk, 18, {"jaccard": {"difference": {"mean": -0.2, "low": -0.3, "high": -0.1}}}
     )
-    from tests.training_app.told import artifact
 
     model = runs.finish(run.pk, attempt, artifact(), card(), measured)
     run.refresh_from_db()
@@ -224,7 +224,6 @@ def test_models_measured_on_mostly_the_same_queries_are_counted(
     snapshot: Snapshot, training: SimpleNamespace, queries: int, counted: int
 ) -> None:
     """A test split only grows, so 18 queries of an earlier snapshot stand among the 30 of a later one."""
-    from tests.training_app.runs.conftest import artifact
 
     made = []
     for number, size in enumerate((18, queries), start=50):

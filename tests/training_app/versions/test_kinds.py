@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.db import IntegrityError, transaction
+from django.urls import reverse
 from django.utils.translation import gettext_lazy
 
 from agents_app.models import Pool
@@ -15,7 +16,7 @@ from training_app.engine.progress import Progress, Result
 from training_app.models import Promotion, RouterModel, Run
 from training_app.rollout import trials
 from training_app.training import runs, tasks
-from training_app.versions import kinds, registry
+from training_app.versions import gate, kinds, registry
 
 
 class Chooser:
@@ -58,6 +59,8 @@ def chooser(monkeypatch: pytest.MonkeyPatch) -> str:
         load=Chooser,
         measure="quality",
         measured=gettext_lazy("quality"),
+        constant="cheapest",
+        baselines={"cheapest": gettext_lazy("cheapest backend")},
     )
     monkeypatch.setitem(kinds.KINDS, "chooser", row)
     monkeypatch.setattr(
@@ -102,6 +105,61 @@ def test_what_answers_no_queries_is_not_tried_on_them(labeled: Pool, chooser, ma
         trials.start_shadow(model, actor=None)
     with pytest.raises(registry.RegistryError, match="answers no queries"):
         trials.start_canary(model, 0.1, actor=None)
+
+
+def quality(mean: float, lead: float = 0.1) -> dict[str, Any]:
+    """A chooser's scorecard: its quality within 0.03, and its lead over the cheapest backend within 0.02."""
+    figures = {"quality": {"mean": mean, "low": mean - 0.03, "high": mean + 0.03}}
+    over = {"quality": {"mean": lead, "low": lead - 0.02, "high": lead + 0.02}}
+    cheapest = {"metrics": figures, "difference": over}
+    return {"metrics": figures, "queries": 50, "baselines": {"cheapest": cheapest}, "best_baseline": "cheapest"}
+
+
+def chose(pool: Pool, **card: Any) -> RouterModel:
+    return registry.register(None, pool, b'{"kind": "chooser"}', quality(**card), kind="chooser")
+
+
+@pytest.mark.django_db
+def test_the_gate_compares_what_its_kind_is_measured_by(labeled: Pool, chooser) -> None:
+    gate.promote(chose(labeled, mean=0.6), actor=None)
+    better, even, worse = (chose(labeled, mean=mean) for mean in (0.7, 0.61, 0.4))
+    behind = chose(labeled, mean=0.7, lead=0.01)
+    found = [finding.text for finding in gate.judge(better).findings]
+    # 0.1 less and more the root of 0.03² + 0.03²
+    assert found == [
+        "Measured on 50 test queries.",
+        "Better than the cheapest backend by 0.100 (0.080 to 0.120) quality.",
+        "Better than the strongest baseline, cheapest backend, by 0.100 (0.080 to 0.120) quality.",
+        "Better than the active model, support-1, by 0.100 (0.058 to 0.142) quality.",
+    ]
+    assert gate.judge(even).findings[-1].text.startswith("May be worse than the active model, support-1 by more than")
+    assert gate.judge(worse).findings[-1].text.startswith("Worse than the active model, support-1: −0.200")
+    assert gate.judge(behind).findings[1].text.startswith("Not shown to beat the cheapest backend: +0.010")
+    assert gate.judge(better).ahead == ""
+    gate.promote(better, actor=None)
+    assert registry.active(labeled, chooser) == better
+
+
+@pytest.mark.django_db
+def test_a_scorecard_without_the_measure_is_no_comparison(labeled: Pool, chooser) -> None:
+    gate.promote(chose(labeled, mean=0.6), actor=None)
+    bare = registry.register(None, labeled, b'{"kind": "chooser"}', {}, kind=chooser)
+    last = gate.judge(bare).findings[-1]
+    assert (last.passed, last.text) == (
+        False,
+        "Its scorecard, or that of the active model, support-1, lacks quality.",
+    )
+
+
+@pytest.mark.django_db
+def test_its_page_shows_its_own_figures_alone(labeled: Pool, chooser, browser) -> None:
+    model = chose(labeled, mean=0.6)
+    page = browser.get(reverse("model", args=[labeled.slug, model.version])).content.decode()
+    assert (
+        "Better than the best baseline, cheapest backend, by 0.100 (0.080 to 0.120) quality on 50 test queries." in page
+    )
+    for absent in ("Jaccard", "Calibration", "By agent", "By size"):
+        assert absent not in page
 
 
 @pytest.mark.both_databases

@@ -1,0 +1,60 @@
+"""Two loaded routers on the same test queries, so that their difference is paired. numpy only."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from training_app.engine.data import metrics
+from training_app.engine.data.arrays import BoolArray
+from training_app.engine.data.examples import Agent, Example
+from training_app.engine.judging import analysis
+from training_app.engine.routing.router import Router
+
+MEASURES = ("jaccard", "f1", "exact", "success", "set_size")
+BATCH = 1_000
+
+
+def beside(
+    ours: Router, theirs: Router, agents: Sequence[Agent], examples: Sequence[Example]
+) -> tuple[int, dict[str, Any]]:
+    """How many test queries were routed with both, and the figures: by measure {"ours", "theirs", "difference"}, each a mean with its
+    95% interval, and `analysis.beside` by set size and by agent where there was any query.
+
+    Only test queries count of which every agent that one of the two knows was asked. Each may take what it knows of `agents`.
+    """
+    roster = frozenset(agent.id for agent in agents)
+    known = frozenset(agent.id for router in (ours, theirs) for agent in router.agents) & roster
+    test = [row for row in examples if row.split == "test" and (row.asked is None or known <= row.asked)]
+    required = [row.required for row in test]
+    sets = [_routed(router, [row.text for row in test], roster) for router in (ours, theirs)]
+    ids = sorted(frozenset().union(*required, *sets[0], *sets[1]))
+    truth = _matrix(required, ids)
+    chosen = [_matrix(found, ids) for found in sets]
+    mine, other = (metrics.per_query(found, truth) for found in chosen)
+    figures: dict[str, Any] = {
+        name: {
+            "ours": metrics.interval(mine[name], name),
+            "theirs": metrics.interval(other[name], name),
+            "difference": metrics.paired(mine[name], other[name], name),
+        }
+        for name in MEASURES
+    }
+    if test:
+        figures |= analysis.beside(chosen[0], chosen[1], truth, np.ones_like(truth), ids)
+    return len(test), figures
+
+
+def _routed(router: Router, texts: Sequence[str], roster: frozenset[int]) -> list[frozenset[int]]:
+    """The router's sets. Of the agents that it knows it may take those that the roster holds."""
+    available = roster & {agent.id for agent in router.agents}
+    found: list[frozenset[int]] = []
+    for at in range(0, len(texts), BATCH):
+        found += [frozenset(route.agents) for route in router.route_batch(texts[at : at + BATCH], available)]
+    return found
+
+
+def _matrix(sets: Sequence[Collection[int]], ids: Sequence[int]) -> BoolArray:
+    return np.array([[number in chosen for number in ids] for chosen in sets], np.bool_).reshape(len(sets), len(ids))
