@@ -1,10 +1,9 @@
 """Runs, models, promotions and decisions in the admin: history to look at, and a few actions; nothing is edited here."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import Any
 
 from django.contrib import admin, messages
-from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect
@@ -15,7 +14,7 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
 
-from agents_app.access import Role, roles_of
+from agents_app.access import Role, person, roles_of
 from agents_app.models import Pool
 from agents_app.read_only import ReadOnly
 from agents_app.templatetags.routerweb import ago, state
@@ -81,14 +80,14 @@ class RunAdmin(ReadOnlyAdmin):
 
     @admin.action(description=_("Cancel"), permissions=["operate"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
-        actor = cast(User, request.user)
+        actor = person(request)
         one_by_one(
             request, queryset, lambda run: runs.cancel(run, actor=actor), _t("%(row)s is cancelled."), (runs.RunError,)
         )
 
     @admin.action(description=_("Launch again"), permissions=["operate"])
     def launch_again(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
-        actor = cast(User, request.user)
+        actor = person(request)
         one_by_one(
             request, queryset, lambda run: runs.relaunch(run, actor), _t("%(row)s is queued again."), (runs.RunError,)
         )
@@ -125,7 +124,7 @@ class RouterModelAdmin(ReadOnlyAdmin):
         if queryset.values("pool").distinct().count() != queryset.count():
             messages.error(request, _t("Choose one model of a pool: it can have only one active model."))
             return
-        actor = cast(User, request.user)
+        actor = person(request)
         one_by_one(
             request,
             queryset,
@@ -186,7 +185,7 @@ def _launch(request: HttpRequest, chosen: list[tuple[Pool, Snapshot | None]]) ->
     if len(chosen) == 1:
         pool, snapshot = chosen[0]
         return redirect(reverse("run_new", args=[pool.slug]) + (f"?snapshot={snapshot.pk}" if snapshot else ""))
-    author, config = cast(User, request.user), Config().changed()
+    author, config = person(request), Config().changed()
     one_by_one(
         request,
         chosen,

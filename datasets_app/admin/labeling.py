@@ -1,10 +1,9 @@
 """What the admin may do with chosen queries beside what their own list offers: the same functions that the pages call."""
 
-from typing import Any, cast
+from typing import Any
 
 from django.conf import settings
 from django.contrib import admin, messages
-from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
@@ -13,6 +12,7 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
+from agents_app.access import person
 from agents_app.models import Pool
 from datasets_app.labels import bulk
 from datasets_app.models import PrelabelJob, Query
@@ -31,7 +31,7 @@ def _by_pool(chosen: "QuerySet[Query]") -> list[tuple[Pool, "QuerySet[Query]"]]:
 def send_to_queue(model_admin: Any, request: HttpRequest, queryset: "QuerySet[Query]") -> None:
     """Ask labelers about them."""
     for pool, chosen in _by_pool(queryset):
-        change = bulk.apply(pool, chosen, bulk.SEND, None, author=cast(User, request.user))
+        change = bulk.apply(pool, chosen, bulk.SEND, None, author=person(request))
         told = ngettext("%(n)s query waits for labelers.", "%(n)s queries wait for labelers.", change.total)
         undo = reverse("bulk_undo", args=[pool.slug, change.pk])
         messages.success(request, told % {"n": change.total}, extra_tags=f"undo:{undo}")
@@ -48,7 +48,7 @@ def prelabel_chosen(model_admin: Any, request: HttpRequest, queryset: "QuerySet[
                 chosen,
                 base_url=last.base_url if last else settings.LLM_BASE_URL,
                 model=last.model if last else settings.LLM_MODEL,
-                author=cast(User, request.user),
+                author=person(request),
                 fallback=last.fallback if last else PrelabelJob.Fallback.SKIP,
             )
         except prelabel.PrelabelError as error:
@@ -62,7 +62,7 @@ def prelabel_chosen(model_admin: Any, request: HttpRequest, queryset: "QuerySet[
 def accept_suggestions(model_admin: Any, request: HttpRequest, queryset: "QuerySet[Query]") -> None:
     """Make what is suggested a decision where there is no gold."""
     for pool, chosen in _by_pool(queryset):
-        change = bulk.apply(pool, chosen, bulk.ACCEPT, None, author=cast(User, request.user))
+        change = bulk.apply(pool, chosen, bulk.ACCEPT, None, author=person(request))
         told = ngettext("%(n)s suggestion is gold now.", "%(n)s suggestions are gold now.", change.changed)
         undo = reverse("bulk_undo", args=[pool.slug, change.pk])
         messages.success(request, told % {"n": change.changed}, extra_tags=f"undo:{undo}")

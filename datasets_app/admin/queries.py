@@ -3,7 +3,6 @@
 from typing import Any, cast
 
 from django.contrib import admin, messages
-from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import FileResponse, HttpRequest
 from django.utils.html import format_html_join
@@ -12,6 +11,7 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
+from agents_app.access import person
 from agents_app.models import Pool
 from agents_app.templatetags.routerweb import ago, state
 from datasets_app.admin import labeling
@@ -154,7 +154,7 @@ class QueryAdmin(HistoryAdmin):
         chosen = queryset.order_by().values("dataset__pool")
         for pool in Pool.objects.filter(pk__in=chosen):
             try:
-                snapshot = snapshots.take(pool, author=cast(User, request.user))
+                snapshot = snapshots.take(pool, author=person(request))
             except snapshots.SnapshotError as error:
                 messages.error(request, str(error))
             else:

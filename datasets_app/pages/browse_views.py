@@ -3,7 +3,6 @@
 from typing import Any, cast
 
 from django.contrib import messages
-from django.contrib.auth.models import User
 from django.core.paginator import Paginator
 from django.db import transaction
 from django.db.models import Count, QuerySet
@@ -17,7 +16,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from django_q.tasks import async_task
 
-from agents_app.access import Role, get_pool, require_role, roles_of
+from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Agent, Pool
 from datasets_app.files import exports
 from datasets_app.labels import bulk, labeling, snapshots, suggestions, traces
@@ -199,7 +198,7 @@ def _which_agent(request: HttpRequest, pool: Pool, action: str, back: str) -> Ht
 @may_browse
 def bulk_apply(request: HttpRequest, slug: str) -> HttpResponse:
     """Do it, and offer the undo. More than 2,000 queries are left to a worker."""
-    pool, actor = get_pool(slug), cast(User, request.user)
+    pool, actor = get_pool(slug), person(request)
     action = request.POST.get("action", "")
     chosen, text, _ticked = _selected(request, pool, request.POST)
     back = _list_of(slug, text)
@@ -236,7 +235,7 @@ def told(change: BulkChange) -> str:
 def bulk_undo(request: HttpRequest, slug: str, change_id: int) -> HttpResponse:
     """Take a bulk change back."""
     change = get_object_or_404(BulkChange.objects.select_related("pool"), pk=change_id, pool__slug=slug)
-    count = bulk.undo(change, cast(User, request.user))
+    count = bulk.undo(change, person(request))
     as_it_was = ngettext("%(n)s query is as it was.", "%(n)s queries are as they were.", count) % {"n": count}
     messages.success(request, as_it_was)
     return redirect(_list_of(slug, change.search))
@@ -279,7 +278,7 @@ def query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
         "events": history(pool, found, request.user),
         "leases": Assignment.objects.filter(item__query=found).select_related("person").order_by("taken_at"),
         "may_review": Role.REVIEWER in roles_of(request.user),
-        "own": labeling.own_label(found, cast(User, request.user)),
+        "own": labeling.own_label(found, person(request)),
     }
     title = _("Query %(key)s") % {"key": found.pk}
     return page(
@@ -295,7 +294,7 @@ def query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
 @may_browse
 def query_delete(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     """Put one query aside; it can be brought back."""
-    pool, actor = get_pool(slug), cast(User, request.user)
+    pool, actor = get_pool(slug), person(request)
     found = get_object_or_404(Query, pk=query_id, dataset__pool=pool)
     change = bulk.apply(pool, Query.objects.filter(pk=found.pk), bulk.DELETE, None, author=actor)
     messages.success(request, _("Deleted."), extra_tags="undo:" + reverse("bulk_undo", args=[slug, change.pk]))
@@ -321,7 +320,7 @@ def query_erase(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     if found.erased_at is not None:
         return redirect("query", slug, query_id)
     if request.method == "POST" and request.POST.get("sure") == "1":
-        left = snapshots.erase(found, cast(User, request.user))
+        left = snapshots.erase(found, person(request))
         messages.success(request, _("The text is erased everywhere. Its label still counts."))
         if left:
             where = ", ".join(f"{trace.place} ({trace.count})" for trace in left)
@@ -340,7 +339,7 @@ def query_send(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     """Ask labelers about one query."""
     pool = get_pool(slug)
     found = get_object_or_404(Query, pk=query_id, dataset__pool=pool, deleted_at__isnull=True)
-    change = bulk.apply(pool, Query.objects.filter(pk=found.pk), bulk.SEND, None, author=cast(User, request.user))
+    change = bulk.apply(pool, Query.objects.filter(pk=found.pk), bulk.SEND, None, author=person(request))
     if change.total:
         undo = "undo:" + reverse("bulk_undo", args=[slug, change.pk])
         messages.success(request, _("It waits for labelers."), extra_tags=undo)

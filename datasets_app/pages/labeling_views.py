@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from agents_app import audit
-from agents_app.access import Role, get_pool, require_role, roles_of
+from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.guidelines import rendered
 from agents_app.models import Agent, Pool
 from datasets_app.labels import labeling, queue, reask
@@ -46,10 +46,10 @@ def _unless_gone(view: Callable[..., HttpResponse]) -> Callable[..., HttpRespons
 @require_role(Role.LABELER)
 def label(request: HttpRequest, slug: str, number: int | None = None) -> HttpResponse:
     """The page: the person's next item, or why there is none."""
-    pool, person = get_pool(slug), _person(request)
+    pool, labeler = get_pool(slug), person(request)
     agent = _about(pool, number)
-    leases = queue.take(pool, person, agent=agent)
-    return _label_page(request, pool, agent, item(leases[0]) if leases else nothing(pool, person, agent))
+    leases = queue.take(pool, labeler, agent=agent)
+    return _label_page(request, pool, agent, item(leases[0]) if leases else nothing(pool, labeler, agent))
 
 
 @require_GET
@@ -68,14 +68,16 @@ def label_item(request: HttpRequest, slug: str, query_id: int, number: int | Non
 @require_role(Role.LABELER)
 def label_next(request: HttpRequest, slug: str, number: int | None = None) -> HttpResponse:
     """The item to come, for the script; `beside` lists the queries that the person has on screen or is sending."""
-    pool, person = get_pool(slug), _person(request)
+    pool, labeler = get_pool(slug), person(request)
     agent = _about(pool, number)
     beside = parameters.listed(request.GET.get("beside"))
-    leases = queue.take(pool, person, beside=beside, agent=agent)
+    leases = queue.take(pool, labeler, beside=beside, agent=agent)
     if leases:
         return JsonResponse(_drawn(request, pool, leases[0]))
-    html = render_to_string("datasets_app/_label_nothing.html", {"pool": pool, **nothing(pool, person, agent)}, request)
-    return JsonResponse({"query": None, "html": html, **counts(pool, person, agent)})
+    html = render_to_string(
+        "datasets_app/_label_nothing.html", {"pool": pool, **nothing(pool, labeler, agent)}, request
+    )
+    return JsonResponse({"query": None, "html": html, **counts(pool, labeler, agent)})
 
 
 @require_POST
@@ -151,15 +153,15 @@ def label_skip(request: HttpRequest, slug: str, query_id: int, number: int | Non
 @require_role(Role.LABELER)
 def label_undo(request: HttpRequest, slug: str, number: int | None = None) -> HttpResponse:
     """Take back the last submit or skip, or the one of the query that is named."""
-    pool, person = get_pool(slug), _person(request)
+    pool, labeler = get_pool(slug), person(request)
     wanted = _number(request, "query")
     query = get_object_or_404(Query, pk=wanted, dataset__pool=pool) if wanted else None
     agent = _about(pool, number)
-    undone = labeling.undo(pool, person, query, agent)
+    undone = labeling.undo(pool, labeler, query, agent)
     if _wants_json(request):
         key = (undone.query.pk if undone.held else None) if undone else wanted or None
         return JsonResponse(
-            {"saved": True, "query": key, "what": undone.what if undone else "", **counts(pool, person, agent)}
+            {"saved": True, "query": key, "what": undone.what if undone else "", **counts(pool, labeler, agent)}
         )
     if undone is None:
         messages.info(request, _("There is nothing to undo."))
@@ -176,7 +178,7 @@ def label_heartbeat(request: HttpRequest, slug: str, number: int | None = None) 
     """The person is still at it: their leases on the named queries are renewed. Answers with those that they still hold."""
     pool = get_pool(slug)
     keys = parameters.listed(request.POST.get("queries"))
-    return JsonResponse({"held": sorted(queue.heartbeat(pool, _person(request), keys))})
+    return JsonResponse({"held": sorted(queue.heartbeat(pool, person(request), keys))})
 
 
 @require_POST
@@ -185,7 +187,7 @@ def label_skipped(request: HttpRequest, slug: str, number: int | None = None) ->
     """Be asked again what one skipped."""
     pool = get_pool(slug)
     agent = _about(pool, number)
-    queue.offer_skipped(pool, _person(request), agent)
+    queue.offer_skipped(pool, person(request), agent)
     return redirect(address(pool, agent))
 
 
@@ -196,7 +198,7 @@ def label_release(request: HttpRequest, slug: str, person_id: int) -> HttpRespon
     pool, holder = get_pool(slug), get_object_or_404(User, pk=person_id)
     count = queue.release(pool, holder)
     audit.record(
-        "queue.released", actor=_person(request), target=holder.get_username(), pool=pool, detail={"items": count}
+        "queue.released", actor=person(request), target=holder.get_username(), pool=pool, detail={"items": count}
     )
     messages.success(request, _("%(count)s items of %(person)s are free again.") % {"count": count, "person": holder})
     back = request.POST.get("next", "")
@@ -219,11 +221,6 @@ def label_history(request: HttpRequest, slug: str, query_id: int) -> HttpRespons
 # ------------------------------------------------------------------------------------------------------ what is drawn
 
 
-def _person(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)
-    return request.user
-
-
 def _wants_json(request: HttpRequest) -> bool:
     return "application/json" in request.headers.get("Accept", "")
 
@@ -244,8 +241,8 @@ def _lease(request: HttpRequest, pool: Pool, query_id: int, number: int | None) 
         raise labeling.Gone
     if agent is not None:
         get_object_or_404(QueueItem, query=query, agent=agent)
-    lease = queue.open_item(query, _person(request), pool, agent)
-    lease.person = _person(request)
+    lease = queue.open_item(query, person(request), pool, agent)
+    lease.person = person(request)
     lease.item.pool = pool
     return lease
 
@@ -277,7 +274,7 @@ def _label_page(
         "may_edit_guidelines": Role.REVIEWER in roles_of(request.user),
         "reasons": SKIP_REASONS,
         "reask": reask.open_questions(pool),
-        **counts(pool, _person(request), agent),
+        **counts(pool, person(request), agent),
         **drawn,
     }
     return page(request, "datasets_app/label.html", context, title=_("Label"), status=status)

@@ -1,10 +1,7 @@
 """The settings' sections Labeling queue and Pre-labeling, and the page of a pre-labeling job."""
 
-from typing import cast
-
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -13,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from agents_app import audit, pools
-from agents_app.access import Role, get_pool, require_role
+from agents_app.access import Role, get_pool, person, require_role
 from agents_app.models import Agent, Pool
 from agents_app.views.settings import draw
 from datasets_app.labels import orders, progress, queue, reask
@@ -39,7 +36,7 @@ def queue_settings(request: HttpRequest, slug: str) -> HttpResponse:
         queue.fill(pool)
         queue.resize(saved)
         orders.arrange(saved)
-        audit.record("queue.settings", actor=cast(User, request.user), pool=pool, detail={"changed": form.changed_data})
+        audit.record("queue.settings", actor=person(request), pool=pool, detail={"changed": form.changed_data})
         messages.success(request, _("Saved. It holds for everything that is still open."))
         return redirect("settings_queue", slug)
     context = {
@@ -85,7 +82,7 @@ def prelabel_page(request: HttpRequest, slug: str) -> HttpResponse:
             form.add_error("q", " ".join(found.problems))
         elif "start" in request.POST:
             try:
-                job = prelabel.create(pool, queries, author=cast(User, request.user), limit=limit, **given)
+                job = prelabel.create(pool, queries, author=person(request), limit=limit, **given)
             except prelabel.PrelabelError as error:
                 form.add_error(None, str(error))
             else:
@@ -122,7 +119,7 @@ def prompt_page(request: HttpRequest, slug: str) -> HttpResponse:
         text = form.cleaned_data["text"]
         if "save" in request.POST:
             try:
-                saved = prompts.save(pool, text, cast(User, request.user))
+                saved = prompts.save(pool, text, person(request))
             except prompts.PromptError as error:
                 form.add_error("text", str(error))
             else:
@@ -186,5 +183,5 @@ def prelabel_change(request: HttpRequest, slug: str, job_id: int) -> HttpRespons
     if wish not in done or not done[wish](job):
         messages.info(request, _("There is nothing to be done: the job has changed meanwhile."))
     else:
-        audit.record(f"prelabel.{wish}", actor=cast(User, request.user), pool=job.pool, target=str(job))
+        audit.record(f"prelabel.{wish}", actor=person(request), pool=job.pool, target=str(job))
     return redirect("prelabel_job", slug, job_id)

@@ -1,6 +1,6 @@
 """The pages Review and Agreement: one disagreement at a time, and how far people agree at all."""
 
-from typing import Any, cast
+from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.models import User
@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from agents_app.access import Role, get_pool, require_role
+from agents_app.access import Role, get_pool, person, require_role
 from agents_app.models import Pool
 from datasets_app.labels import adjudication, agreement, labels, places, queue
 from datasets_app.models import Label, Query
@@ -63,7 +63,7 @@ def review_query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse
         label = adjudication.decide(
             pool,
             query,
-            author=cast(User, request.user),
+            author=person(request),
             required=required,
             took=took,
             reason=request.POST.get("reason", ""),
@@ -111,7 +111,7 @@ def review_undo(request: HttpRequest, slug: str, label_id: int) -> HttpResponse:
         Label.objects.select_related("query"), pk=label_id, query__dataset__pool=pool, **places.REVIEWED
     )
     try:
-        adjudication.take_back(label, cast(User, request.user))
+        adjudication.take_back(label, person(request))
     except (adjudication.DecisionError, labels.LabelError) as error:
         messages.error(request, str(error))
         return redirect("query", slug, label.query_id)
@@ -128,7 +128,7 @@ def _case_page(
     chosen: frozenset[int] | None = None,
     said: dict[str, Any] | None = None,
 ) -> HttpResponse:
-    case = adjudication.case(pool, query, cast(User, request.user))
+    case = adjudication.case(pool, query, person(request))
     picked = chosen if chosen is not None else frozenset(row.agent.number for row in case.rows if row.proposed)
     context = {
         "pool": pool,

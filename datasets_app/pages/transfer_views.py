@@ -3,10 +3,9 @@
 import csv
 import io
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.models import User
 from django.core.paginator import Paginator
 from django.db.models import Count, Q
 from django.http import FileResponse, HttpRequest, HttpResponse
@@ -15,7 +14,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from agents_app.access import Role, get_pool, require_role
+from agents_app.access import Role, get_pool, person, require_role
 from agents_app.models import Pool
 from datasets_app.files import exports, imports, uploads
 from datasets_app.labels import queries, snapshots
@@ -56,7 +55,7 @@ def import_page(request: HttpRequest, slug: str) -> HttpResponse:
             chosen["file"],
             format=chosen["format"],
             split=chosen["split"],
-            author=cast(User, request.user),
+            author=person(request),
         )
         return redirect("import_detail", slug, upload.pk)
     found = Import.objects.filter(dataset__pool=pool).select_related("dataset", "author")
@@ -189,7 +188,7 @@ def snapshot_list(request: HttpRequest, slug: str) -> HttpResponse:
         try:
             snapshot = snapshots.take(
                 pool,
-                author=cast(User, request.user),
+                author=person(request),
                 note=request.POST.get("note", "").strip(),
                 include_llm=request.POST.get("include_llm") == "on",
             )

@@ -1,7 +1,7 @@
 """The home page: what a person's role has to see first of the pool that they are in."""
 
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
@@ -13,7 +13,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET
 
 from agents_app import navigation
-from agents_app.access import Role, roles_of
+from agents_app.access import Role, person, roles_of
 from agents_app.models import Pool
 from datasets_app.labels import progress, queue
 from datasets_app.models import Query
@@ -35,7 +35,7 @@ def home(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {"pool": pool, "new_pool": navigation.address("pool_new", None)}
     if pool:
         if Role.LABELER in roles:
-            context["labeling"] = labeling(pool, cast(User, request.user))
+            context["labeling"] = labeling(pool, person(request))
         if roles & {Role.OPS, Role.REVIEWER}:
             context |= {"states": states(pool), "labeled": progress.labeled(pool)}
         if Role.OPS in roles:

@@ -1,9 +1,8 @@
 """Pages of models: the list, one model with its scorecard, promotion and roll-back."""
 
-from typing import Any, cast
+from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.models import User
 from django.core.paginator import Paginator
 from django.db.models import F
 from django.http import HttpRequest, HttpResponse
@@ -12,7 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
-from agents_app.access import Role, get_pool, require_role
+from agents_app.access import Role, get_pool, person, require_role
 from routerweb.http import page
 from training_app.models import Promotion, RouterModel
 from training_app.pages import scorecard_tables, sorting
@@ -85,7 +84,7 @@ def model_promote(request: HttpRequest, slug: str, version: int) -> HttpResponse
     try:
         gate.promote(
             model,
-            actor=cast(User, request.user),
+            actor=person(request),
             reason=request.POST.get("reason", "").strip(),
             override=request.POST.get("override", ""),
         )
@@ -104,9 +103,7 @@ def model_rollback(request: HttpRequest, slug: str) -> HttpResponse:
     """Go back to the model that was active before."""
     pool = get_pool(slug)
     try:
-        promotion = registry.rollback(
-            pool, actor=cast(User, request.user), reason=request.POST.get("reason", "").strip()
-        )
+        promotion = registry.rollback(pool, actor=person(request), reason=request.POST.get("reason", "").strip())
         messages.success(request, _("Rolled back to %(model)s.") % {"model": promotion.model.name})
     except registry.RegistryError as error:
         messages.error(request, str(error))
@@ -119,7 +116,7 @@ def model_pin(request: HttpRequest, slug: str, version: int) -> HttpResponse:
     """Keep the model's artifact for good with `on=1`, or let it grow old like others."""
     model, on = _model(slug, version), request.POST.get("on") == "1"
     try:
-        keeping.pin(model, on, actor=cast(User, request.user))
+        keeping.pin(model, on, actor=person(request))
         text = _("%(model)s is pinned: its artifact stays.") if on else _("%(model)s is pinned no longer.")
         messages.success(request, text % {"model": model.name})
     except registry.RegistryError as error:

@@ -1,10 +1,9 @@
 """Pages of runs: the list, the form that launches one, and one run, live while it trains."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.models import User
 from django.core.paginator import Paginator
 from django.db.models import F, QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -13,7 +12,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from agents_app.access import Role, get_pool, require_role
+from agents_app.access import Role, get_pool, person, require_role
 from agents_app.models import Pool
 from datasets_app.models import Snapshot
 from routerweb import parameters
@@ -79,7 +78,7 @@ def run_new(request: HttpRequest, slug: str) -> HttpResponse:
                 snapshot=form.cleaned_data["snapshot"],
                 promote=form.cleaned_data["promote"],
                 include_llm=form.cleaned_data["include_llm"],
-                author=cast(User, request.user),
+                author=person(request),
             )
         except ConfigError as error:
             form.add_error(error.field, error.reason)
@@ -177,7 +176,7 @@ def run_cancel(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
     """End a queued or running run."""
     run = _run(slug, run_id)
     try:
-        runs.cancel(run, actor=cast(User, request.user))
+        runs.cancel(run, actor=person(request))
         messages.success(request, _("%(run)s is cancelled.") % {"run": run})
     except runs.RunError as error:
         messages.error(request, str(error))
@@ -190,7 +189,7 @@ def run_relaunch(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
     """Put a failed or cancelled run back into the queue."""
     run = _run(slug, run_id)
     try:
-        runs.relaunch(run, cast(User, request.user))
+        runs.relaunch(run, person(request))
         messages.success(request, _("%(run)s is queued again.") % {"run": run})
     except runs.RunError as error:
         messages.error(request, str(error))
