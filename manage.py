@@ -5,28 +5,38 @@ import os
 import sys
 
 
+def what_to_say(error: Exception) -> str:
+    """The line that stands in place of a traceback, "" where an error is the program's own."""
+    from django.core.exceptions import ImproperlyConfigured
+    from django.db import OperationalError
+
+    if isinstance(error, ImproperlyConfigured):
+        return str(error)  # it names the setting and says what to do
+    if isinstance(error, OperationalError):
+        # It is away, locked, full: nothing that a traceback would explain.
+        return f"The database does not take this: {str(error).strip().splitlines()[0]}"
+    if isinstance(error, OSError) and error.filename is not None:
+        # A path that somebody named. Half a surrogate pair stands for bytes that are no UTF-8.
+        path = str(error.filename).encode("utf-8", "backslashreplace").decode()
+        return f"{path if len(path) <= 200 else path[:200] + '…'}: {error.strerror}"
+    return ""
+
+
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "routerweb.settings")
     asks_for_help = len(sys.argv) < 2 or sys.argv[1] == "help" or {"--help", "-h"} & set(sys.argv[1:])
     if sys.argv[1:2] == ["benchmark"] or asks_for_help:
         # They serve nobody and open no database, so they need no installation with a key of its own.
         os.environ.setdefault("DEBUG", "1")
-    from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
-    from django.db import OperationalError
 
     try:
         execute_from_command_line(sys.argv)
-    except ImproperlyConfigured as error:
-        # It names the setting and says what to do.
-        if "--traceback" in sys.argv:
+    except Exception as error:
+        line = what_to_say(error)
+        if not line or "--traceback" in sys.argv:
             raise
-        sys.exit(str(error))
-    except OperationalError as error:
-        # It is away, locked, full: nothing that a traceback would explain.
-        if "--traceback" in sys.argv:
-            raise
-        sys.exit(f"The database does not take this: {str(error).strip().splitlines()[0]}")
+        sys.exit(line)
 
 
 if __name__ == "__main__":
