@@ -16,10 +16,16 @@ def what_to_say(error: Exception) -> str:
         # It is away, locked, full: nothing that a traceback would explain.
         return f"The database does not take this: {str(error).strip().splitlines()[0]}"
     if isinstance(error, OSError) and error.filename is not None:
-        # A path that somebody named. Half a surrogate pair stands for bytes that are no UTF-8.
-        path = str(error.filename).encode("utf-8", "backslashreplace").decode()
-        return f"{path if len(path) <= 200 else path[:200] + '…'}: {error.strerror}"
+        return f"{_shown(str(error.filename))}: {error.strerror}"  # a path that somebody named
+    if isinstance(error, UnicodeEncodeError) and _shown(error.object) != error.object:
+        return f"{_shown(error.object)} is not UTF-8 text."  # a word of the command line
     return ""
+
+
+def _shown(word: str) -> str:
+    """A word as a line may show it. Half a surrogate pair stands for bytes that are no UTF-8."""
+    shown = word.encode("utf-8", "backslashreplace").decode()
+    return shown if len(shown) <= 200 else f"{shown[:200]}…"
 
 
 def main() -> None:
