@@ -264,7 +264,7 @@ RELEASED = {
     r"cross_validated\.baselines\.\w+\.metrics\.\w+": "mean Jaccard by cross-validation",
     r"cross_validated\.baselines\.\w+\.difference\.\w+": "lead by cross-validation",
     r"fair_sample\.\w+": "mean Jaccard",
-    r"needed\.loss_saved\w*": "(losses: Student's t)",
+    r"needed\.(\w+\.)?loss_saved\w*": "(losses: Student's t)",
     r"encoder\..*": "(what chose the scorer: Student's t)",
     r"decision\..*": "(what chose the rule: Student's t)",
 }

@@ -251,6 +251,7 @@ def _calibrated(config: Config, data: Prepared, learnt: Learnt) -> Calibrated:
         scored=scores.fit.held_out,
         none_share=config.none_share,
         seed=config.seed,
+        encoder=_encoder_for_nearness(config, scores),
     )
     anyone = None if wanted is None else wanted.logits(val.texts, served, val.asked)[whole]
     found = calibration.fit(
@@ -264,6 +265,14 @@ def _calibrated(config: Config, data: Prepared, learnt: Learnt) -> Calibrated:
     )
     parts = _artifact(config, data.agents, scores, policy, found, wanted)
     return Calibrated(parts, Router.from_artifact(parts), margin, selected, anyone, wanted_report)
+
+
+def _encoder_for_nearness(config: Config, scores: Scores) -> str:
+    """Whether nearness in meaning is to be tried: see `needed.fit`."""
+    if config.encoder != "auto" or not config.sentences or not sentences.installed():
+        return ""
+    kinds = [scorer.kind for scorer in (scores.fit.fitted, *getattr(scores.fit.fitted, "children", ()))]
+    return "loaded" if "fused" in kinds else "there"
 
 
 def _folded(

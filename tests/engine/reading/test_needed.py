@@ -5,13 +5,14 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tests.engine.synthetic import AGENTS, examples
+from tests.engine.synthetic import AGENTS, PHRASES, examples
 from training_app.engine.config import Config
 from training_app.engine.data import artifact
 from training_app.engine.data.artifact import tensor_bytes, tensors_from
 from training_app.engine.data.metrics import auroc
 from training_app.engine.data.rows import Rows, rows_of
-from training_app.engine.reading import nearness, needed
+from training_app.engine.reading import nearness, needed, sentences
+from training_app.engine.reading.likeness import Likeness
 from training_app.engine.reading.nearness import Nearness
 from training_app.engine.routing import calibration
 from training_app.engine.routing.router import Router
@@ -262,3 +263,66 @@ class TestRouting:
         tensors = {name: t for name, t in parts.tensors.items() if name != "needed.rows"}
         with pytest.raises(artifact.ArtifactError, match="do not fit"):
             Router.from_artifact(dataclasses.replace(parts, tensors=tensors))
+
+
+@pytest.fixture
+def two_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An encoder that knows whether a text is about an agent's matter, whatever its words: nothing is downloaded or loaded."""
+    phrases = [phrase for of in PHRASES.values() for phrase in of]
+
+    def embed(texts: list[str]) -> np.ndarray:
+        about, else_ = np.random.default_rng(0).normal(size=(2, 512))
+        asks = np.array([any(phrase in text for phrase in phrases) for text in texts])
+        own = np.stack([np.random.default_rng(len(text)).normal(size=512) for text in texts])
+        vectors = np.where(asks[:, None], about, else_) + 0.3 * own
+        return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+    monkeypatch.setattr(sentences, "embed", embed)
+
+
+class TestMeaning:
+    def test_it_is_taken_where_it_saves_more_than_n_grams(self, two_topics: None) -> None:
+        (train, x), (val, val_x) = pool(600, 0), pool(300, 1)
+        plain, told = needed.fit(x, train, val_x, val, none_share=0.15, seed=0)
+        assert plain is not None
+        found, report = needed.fit(x, train, val_x, val, none_share=0.15, seed=0, encoder="loaded")
+        assert found is not None
+        assert (plain.reads_meaning, found.reads_meaning) == (False, True)
+        assert report["loss_saved"]["mean"] > needed.WORTH
+        assert report["auroc"]["scores"] == told["auroc"]["scores"]
+        assert report["grams"]["kept"]
+        again = needed.Needed.from_parts(found.config(), tensors_from(tensor_bytes(found.tensors())))
+        np.testing.assert_allclose(
+            again.logits(val.texts[:20], val_x[:20]), found.logits(val.texts[:20], val_x[:20]), rtol=1e-6
+        )
+
+    def test_what_says_no_more_than_n_grams_is_left_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rng = np.random.default_rng(0)
+        monkeypatch.setattr(sentences, "embed", lambda texts: rng.normal(size=(len(texts), 512)).astype(np.float32))
+        (train, x), (val, val_x) = pool(600, 0), pool(300, 1)
+        found, report = needed.fit(x, train, val_x, val, none_share=0.15, seed=0, encoder="loaded")
+        assert found is not None
+        assert not found.reads_meaning
+        assert report["kept"]
+        assert not report["meaning"]["kept"]
+
+    def test_a_training_query_is_not_its_own_neighbour(self, two_topics: None) -> None:
+        made = Likeness.fit(TEXTS, REQUIRED, seed=0)
+        assert made is not None
+        index, kept = made
+        assert kept.tolist() == [0, 1, 2, 3, 4, 5]
+        alone = index.of_all(TEXTS[:2], np.array([0, -1]))
+        assert alone[0] <= index.of(TEXTS[0])
+        assert alone[1] == pytest.approx(index.of(TEXTS[1]))
+        cosines = sentences.embed(TEXTS[:1]) @ index.vectors.astype(np.float32).T
+        assert index.of(TEXTS[0]) == pytest.approx(np.sort(cosines[0])[-3:].mean(), abs=1e-5)
+        assert alone[0] == pytest.approx(np.sort(np.delete(cosines[0], 0))[-3:].mean(), abs=1e-5)
+
+    def test_another_encoder_is_refused(self, two_topics: None) -> None:
+        (train, x), (val, val_x) = pool(600, 0), pool(300, 1)
+        found, _ = needed.fit(x, train, val_x, val, none_share=0.15, seed=0, encoder="loaded")
+        assert found is not None
+        with pytest.raises(ValueError, match="train anew"):
+            needed.Needed.from_parts({**found.config(), "sentence_encoder": "another"}, found.tensors())
+        with pytest.raises(ValueError, match="likeness"):
+            Likeness.from_tensors({"vectors": found.tensors()["vectors"].astype(np.float32)})

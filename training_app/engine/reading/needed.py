@@ -7,6 +7,9 @@ Under independence the probability that no agent is needed is exp(-sum log(1 + e
 of that to believe, and what being near to a training query (`nearness.py`) adds. They are fitted on log-odds that no row
 had a part in, and on nearness to other rows only. Where validation does not show that nearness helps, beyond the noise,
 or too few queries need nobody to learn it from, there is no `Needed`: the answer then costs and says what it did without.
+
+Nearness is that of n-grams, or in meaning (`likeness.py`) where validation shows that this saves more: enough to load the sentence
+encoder for it, if the scorer does not read with it already.
 """
 
 from __future__ import annotations
@@ -23,12 +26,15 @@ from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.intervals import spread
 from training_app.engine.data.metrics import auroc
 from training_app.engine.data.rows import Rows, draw_weights
+from training_app.engine.reading import sentences
+from training_app.engine.reading.likeness import Likeness
 from training_app.engine.reading.logistic import logistic
 from training_app.engine.reading.nearness import Nearness
 
 LEAST_TRAIN, LEAST_VAL = 20, 10  # rows that need nobody, and rows that need somebody
 SAMPLED = 4_000  # training rows of either kind that the weights are fitted on
 WORTH = 0.002  # the loss a query, in nats, that nearness must save on validation to be worth its time
+WORTH_ENCODER = 0.01  # what nearness in meaning must save beyond that where nothing else asks for the sentence encoder
 LIMIT = 12.0  # log-odds beyond this say nothing more
 SURE = 8.0  # a logit beyond this says nothing more
 SPREAD = 10.0  # nearness is taken times this
@@ -47,7 +53,7 @@ def score(log_odds: FloatArray, available: BoolArray | None = None) -> NDArray[n
 class Needed:
     """The index of training queries, and the `weights` float64[3] of score, nearness and 1."""
 
-    nearness: Nearness
+    nearness: Nearness | Likeness
     weights: NDArray[np.float64]
 
     def logits(
@@ -70,7 +76,13 @@ class Needed:
 
     def config(self) -> dict[str, Any]:
         """All else, as JSON-able values."""
-        return {"weights": self.weights.tolist()}
+        found: dict[str, Any] = {"weights": self.weights.tolist()}
+        return {**found, "sentence_encoder": sentences.NAME} if self.reads_meaning else found
+
+    @property
+    def reads_meaning(self) -> bool:
+        """Whether it asks the sentence encoder."""
+        return isinstance(self.nearness, Likeness)
 
     @classmethod
     def from_parts(cls, config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> Needed:
@@ -78,6 +90,9 @@ class Needed:
         weights = np.array([float(w) for w in config["weights"]])
         if weights.shape != PRIOR.shape or not np.isfinite(weights).all():
             raise ValueError("needed: the wrong number of weights")
+        if "sentence_encoder" in config:
+            sentences.check(str(config["sentence_encoder"]))
+            return cls(Likeness.from_tensors(tensors), weights)
         return cls(Nearness.from_tensors(tensors), weights)
 
     def _weighed(self, scores: NDArray[np.float64], near: FloatArray) -> NDArray[np.float64]:
@@ -94,10 +109,13 @@ def fit(
     scored: NDArray[np.int64] | None = None,
     none_share: float,
     seed: int,
+    encoder: str = "",
 ) -> tuple[Needed | None, dict[str, Any]]:
     """What was learnt from training `rows`, if validation approves, and a report: {"kept", and where it was tried "weights",
     and of validation "auroc": {"scores", "with_nearness"}, "loss", "loss_saved": interval, "loss_saved_with_training":
-    interval}. `log_odds` float32[M, A] are out-of-fold ones, of the rows whose numbers are `scored` (all, where None).
+    interval}, and where meaning was tried the same under "meaning"}. `log_odds` float32[M, A] are out-of-fold ones, of the rows
+    whose numbers are `scored` (all, where None). `encoder`: "" where nearness in meaning is not to be tried, "loaded" where the
+    scorer reads with the sentence encoder, "there" where it would be loaded for this.
 
     Rows in which some agent was not asked are left out. Both splits are weighed so that queries that need nobody make up
     `none_share`, the assumption on which the policy learns too.
@@ -105,47 +123,87 @@ def fit(
     numbers = np.arange(len(rows)) if scored is None else scored
     whole: BoolArray = np.asarray(rows.asked[numbers].all(axis=1))
     numbers, log_odds = numbers[whole], log_odds[whole]
-    val_whole: BoolArray = np.asarray(val.asked.all(axis=1))
-    val_texts = [text for text, full in zip(val.texts, val_whole.tolist(), strict=True) if full]
+    val_whole = np.flatnonzero(val.asked.all(axis=1))
     needs: BoolArray = np.asarray(rows.required[numbers].any(axis=1))
     val_needs: BoolArray = np.asarray(val.required[val_whole].any(axis=1))
     if not (_enough(needs, LEAST_TRAIN) and _enough(val_needs, LEAST_VAL)):
         return None, {"kept": False}
-    made = Nearness.fit(rows.texts, rows.required & rows.asked, seed=seed)
+    some = _sample(needs, seed)
+    seen = _Seen(score(log_odds[some]), needs[some], _counts(needs[some], none_share))
+    judged = _Seen(score(val_log_odds[val_whole]), val_needs, _counts(val_needs, none_share))
+    texts = [val.texts[i] for i in val_whole.tolist()]
+    weighed, place = rows.required & rows.asked, numbers[some]
+
+    made = Nearness.fit(rows.texts, weighed, seed=seed)
     if made is None:
         return None, {"kept": False}
-    nearness, kept = made
-    some = _sample(needs, seed)
-    near = [_without_itself(nearness, kept, rows.texts, i) for i in numbers[some].tolist()]
-    seen = score(log_odds[some]), np.array(near, np.float32)
-    columns = [seen[0], SPREAD * seen[1], np.ones(len(some))]
-    counts = _counts(needs[some], none_share)
-    weights = logistic(np.stack(columns, axis=1), needs[some], PRIOR, 3.0, counts)
-    columns[1] = np.zeros(len(some))
-    alone = logistic(np.stack(columns, axis=1), needs[some], PRIOR, 3.0, counts)
+    near = [_without_itself(*made, rows.texts, i) for i in place.tolist()]
+    nothing = np.zeros(len(some), np.float32), np.zeros(len(texts), np.float32)
+    grams, report, saved = _tried(made[0], seen, judged, (np.array(near, np.float32), made[0].of_all(texts)), nothing)
+    report["kept"] = bool(grams.weights[1] > 0 and saved > WORTH and report["loss_saved_with_training"]["low"] > 0)
+    found = grams if report["kept"] else None
+    alike = Likeness.fit(rows.texts, weighed, seed=seed) if encoder else None
+    if alike is not None:
+        index, kept = alike
+        at = np.minimum(np.searchsorted(kept, place), len(kept) - 1)
+        itself = np.where(kept[at] == place, at, -1)
+        near_in_meaning = index.of_all([rows.texts[i] for i in place.tolist()], itself), index.of_all(texts)
+        before = nothing if found is None else (np.array(near, np.float32), made[0].of_all(texts))
+        meaning, told, saved = _tried(index, seen, judged, near_in_meaning, before)
+        least = WORTH if encoder == "loaded" else WORTH + WORTH_ENCODER
+        surely = told["loss_saved_with_training"]["low"] > 0
+        told["kept"] = bool(meaning.weights[1] > 0 and saved > least and surely)
+        if told["kept"]:
+            found, report = meaning, {**told, "grams": report}
+        else:
+            report["meaning"] = told
+    return found, report
 
-    found, unaided = Needed(nearness, weights), Needed(nearness, alone)
-    scores, val_near = score(val_log_odds[val_whole]), nearness.of_all(val_texts)
-    with_nearness, without = found._weighed(scores, val_near), unaided._weighed(scores, val_near)
-    share = _counts(val_needs, none_share)
-    loss = share * _loss(without, val_needs)
-    saved = loss - share * _loss(with_nearness, val_needs)
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Rows that teach or judge: score float64[N], whether they need anybody bool[N], and how much each counts float64[N]."""
+
+    score: NDArray[np.float64]
+    needs: BoolArray
+    counts: NDArray[np.float64]
+
+
+def _tried(
+    index: Nearness | Likeness,
+    seen: _Seen,
+    judged: _Seen,
+    near: tuple[FloatArray, FloatArray],
+    before: tuple[FloatArray, FloatArray],
+) -> tuple[Needed, dict[str, Any], float]:
+    """What nearness by `index` brings against what was `before` (all 0: the scores alone): (found, report, nats a query saved on
+    validation). `near` and `before` are the nearness of the rows that teach and of those that judge."""
+
+    def fitted(nearness: FloatArray) -> Needed:
+        columns = [seen.score, SPREAD * nearness.astype(np.float64), np.ones(len(nearness))]
+        return Needed(index, logistic(np.stack(columns, axis=1), seen.needs, PRIOR, 3.0, seen.counts))
+
+    found, without = fitted(near[0]), fitted(before[0])
+    ours, theirs = found._weighed(judged.score, near[1]), without._weighed(judged.score, before[1])
+    loss = judged.counts * _loss(theirs, judged.needs)
+    saved = loss - judged.counts * _loss(ours, judged.needs)
     # A hundred rows that need nobody are few to tell a gain from noise by: the training rows, scored without themselves,
     # bear witness as well. Three weights fitted on thousands of rows flatter them little.
-    inside = counts * (_loss(unaided._weighed(*seen), needs[some]) - _loss(found._weighed(*seen), needs[some]))
+    inside = _loss(without._weighed(seen.score, before[0]), seen.needs) - _loss(
+        found._weighed(seen.score, near[0]), seen.needs
+    )
+    alone = fitted(np.zeros_like(near[0]))._weighed(judged.score, np.zeros_like(near[1]))
     report = {
-        "weights": weights.tolist(),
+        "weights": found.weights.tolist(),
         "auroc": {
-            "scores": auroc(scores.astype(np.float32), val_needs),
-            "with_nearness": auroc(with_nearness.astype(np.float32), val_needs),
+            "scores": auroc(alone.astype(np.float32), judged.needs),
+            "with_nearness": auroc(ours.astype(np.float32), judged.needs),
         },
         "loss": float(loss.mean()),
         "loss_saved": spread(saved).plain(),
-        "loss_saved_with_training": spread(np.concatenate([saved, inside])).plain(),
+        "loss_saved_with_training": spread(np.concatenate([saved, seen.counts * inside])).plain(),
     }
-    surely = report["loss_saved_with_training"]["low"] > 0
-    report["kept"] = bool(weights[1] > 0 and saved.mean() > WORTH and surely)
-    return (found if report["kept"] else None), report
+    return found, report, float(saved.mean())
 
 
 def _enough(needs: BoolArray, least: int) -> bool:

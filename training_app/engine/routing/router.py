@@ -123,7 +123,8 @@ class Router:
     @property
     def reads_meaning(self) -> bool:
         """Whether a route asks the sentence encoder, so that a process which holds this router has it loaded."""
-        return "fused" in (self.scorer.kind, *(child.kind for child in getattr(self.scorer, "children", ())))
+        kinds = (self.scorer.kind, *(child.kind for child in getattr(self.scorer, "children", ())))
+        return "fused" in kinds or (self._needed is not None and self._needed.reads_meaning)
 
     @property
     def limits(self) -> tuple[int, int]:
