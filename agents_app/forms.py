@@ -131,13 +131,15 @@ class PoolForm(forms.Form):
         required=False,
         max_length=500_000,
         widget=forms.Textarea(attrs={"rows": 8, "class": "rw-mono", "spellcheck": "false"}),
-        help_text=_("One a line, “Name: description”. They can also be added later."),
+        help_text=_(
+            "One a line, “Name: description”; or cells of a spreadsheet, JSON or YAML. They can also be added later."
+        ),
     )
     file = forms.FileField(
         label=_("or a file"),
         required=False,
         allow_empty_file=False,
-        help_text=_("agents.jsonl, one JSON object a line."),
+        help_text=_("JSON, one object a line (agents.jsonl), or YAML."),
     )
 
 

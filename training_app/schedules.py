@@ -14,6 +14,7 @@ SCHEDULES = {
     "training_app.answering.suggesting.suggest_all": ("Suggestions of the active models", "I", 1),
     "training_app.watching.drift.look_all": ("Look for drift", "H", None),
     "training_app.versions.keeping.look": ("Prune the artifacts of old models", "D", None),
+    "datasets_app.files.imports.forget_unchosen": ("Drop files that nobody went on with", "D", None),
     "training_app.training.rules.evaluate": ("Launch runs by rule", "I", 1),
 }
 

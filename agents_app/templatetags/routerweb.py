@@ -8,7 +8,7 @@
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -111,6 +111,12 @@ def state(value: str) -> SafeString | str:
     if not value:
         return NOTHING
     return format_html('<span class="rw-state rw-state-{}">{}</span>', value, STATES.get(value, value))
+
+
+@register.filter
+def at(values: Sequence[Any], place: int) -> Any:
+    """What stands at a place of a list; "" beyond its end."""
+    return values[place] if 0 <= place < len(values) else ""
 
 
 @register.filter

@@ -10,6 +10,7 @@ from django.http import FileResponse, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from agents_app import effects, pools, rosters
@@ -19,6 +20,7 @@ from agents_app.models import Agent, Pool
 from agents_app.pools import PoolError
 from routerweb.downloads import download
 from routerweb.http import Crumb, page, takes_file, wants_fragment
+from training_app.engine.data import examples as data
 
 SORTS = ("number", "name", "cost", "state")
 PAGE = 50
@@ -51,14 +53,21 @@ def pool_new(request: HttpRequest) -> HttpResponse:
             _tell(form, error)
         else:
             messages.success(request, _("The pool “%(name)s” is ready.") % {"name": pool.name})
-            return redirect("agents", pool.slug)
+            request.session["pool"] = pool.slug  # home shows the new pool, and its next step
+            return redirect("home")
     return page(request, "agents_app/pool_new.html", {"form": form}, title=_("New pool"))
 
 
 def _make_pool(request: HttpRequest, values: dict[str, Any]) -> Pool:
-    lines = rosters.parse_lines(values["agents"])
-    uploaded = rosters.read_upload(values["file"]) if values["file"] else ()
-    return rosters.pool_with_agents(values["name"], values["slug"], lines, uploaded, actor=person(request))
+    lines, agents = _given(values)
+    return rosters.pool_with_agents(values["name"], values["slug"], lines, agents, actor=person(request))
+
+
+def _given(values: dict[str, Any]) -> tuple[list[tuple[str, str]], tuple[data.Agent, ...]]:
+    """What was pasted and what was uploaded, as one. Raises PoolError."""
+    lines, agents = rosters.parse(values["agents"])
+    more, uploaded = rosters.read_upload(values["file"]) if values["file"] else ([], ())
+    return [*lines, *more], (*agents, *uploaded)
 
 
 @require_role(Role.OPS)
@@ -121,15 +130,15 @@ def agents_add_several(request: HttpRequest, slug: str) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         values = form.cleaned_data
         try:
-            lines = rosters.parse_lines(values["agents"])
-            uploaded = rosters.read_upload(values["file"]) if values["file"] else ()
-            if not lines and not uploaded:
+            lines, listed = _given(values)
+            if not lines and not listed:
                 raise PoolError(_("Paste at least one line, or choose a file."), "agents")
-            added = rosters.add_several(pool, lines, uploaded, actor=person(request))
+            added = rosters.add_several(pool, lines, listed, actor=person(request))
         except PoolError as error:
             _tell(form, error)
         else:
-            messages.success(request, _("%(count)d agents were added.") % {"count": added})
+            text = ngettext("%(count)d agent was added.", "%(count)d agents were added.", added)
+            messages.success(request, text % {"count": added})
             return redirect("agents", pool.slug)
     context = {"pool": pool, "form": form}
     return page(request, "agents_app/agents_several.html", context, title=_("Add several agents"), crumbs=_crumbs(pool))

@@ -9,6 +9,7 @@ import io
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,11 +18,14 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django_q.tasks import async_task
 
 from agents_app import audit, jobs, pools
 from agents_app.models import Pool
+from datasets_app.files import tables
+from datasets_app.files.tables import Reading
 from datasets_app.labels import disagreement, labels, queries
 from datasets_app.models import Dataset, Import, ImportProblem, Label, Query
 from training_app.engine.data.examples import Row, RowError
@@ -42,6 +46,9 @@ SUFFIXES = {
     "txt": "txt",
     "text": "txt",
 }
+
+#: What an import's format is called, by how its file is built.
+FORMAT_OF = {"table": "csv", "xlsx": "xlsx", "objects": "jsonl", "array": "json", "lines": "txt"}
 
 Progress = Callable[[Import], None]
 
@@ -78,21 +85,24 @@ def read_file(
     progress: Progress | None = None,
     file_name: str = "",
     actor_name: str = "",
+    reading: Reading | None = None,
 ) -> Import:
     """Read a file into a dataset here and now; returns the import with its counts, its problems stored beside it.
 
-    `split` is for rows that name none; `actor_name` is the command that reads, for the audit trail. `progress` is called after
-    every batch of at most 1,000 rows. A bad row becomes an `ImportProblem` and the good ones go in. Raises what reading the stream
-    or the database raises; the import is then marked failed, and what was stored stays.
+    `format` is one of our own; a file of another form is read by its `reading`. `split` is for rows that name none; `actor_name` is
+    the command that reads, for the audit trail. `progress` is called after every batch of at most 1,000 rows. A bad row becomes an
+    `ImportProblem` and the good ones go in. Raises what reading the stream or the database raises; the import is then marked
+    failed, and what was stored stays.
     """
-    if format not in FORMATS:
+    if format not in FORMATS and reading is None:
         raise ValueError(f"unknown format {format!r}: one of {', '.join(FORMATS)}")
     name = (file_name or Path(str(getattr(stream, "name", "") or "stream")).name)[-255:]
     with transaction.atomic():
         upload = Import.objects.create(
             dataset=dataset,
             file_name=name,
-            format=format,
+            format=FORMAT_OF[reading.kind] if reading else format,
+            reading=reading.as_json() if reading else {},
             split=split,
             author=author,
             attempts=1,
@@ -155,10 +165,27 @@ def _send(import_id: int) -> None:
     async_task("datasets_app.tasks.read_upload", import_id, q_options={"cluster": CLUSTER})
 
 
+def begin(upload: Import, reading: Reading, split: str = "") -> bool:
+    """Queue an import whose columns have been chosen now; False where it was begun or stopped already."""
+    with transaction.atomic():
+        waiting = Import.objects.filter(pk=upload.pk, status=Import.Status.CHOOSING)
+        begun = waiting.update(status=Import.Status.QUEUED, reading=reading.as_json(), split=split)
+        if begun:
+            enqueue(upload)
+    return bool(begun)
+
+
+def forget_unchosen() -> int:
+    """Drop files whose columns nobody has chosen for a day; returns how many."""
+    old = Import.objects.filter(status=Import.Status.CHOOSING, created_at__lt=timezone.now() - timedelta(days=1))
+    return sum(cancel(upload) for upload in old)
+
+
 def cancel(upload: Import) -> bool:
     """Stop an import after its present batch; what has been stored stays. Returns whether there was something to stop."""
     with transaction.atomic():
-        queued = Import.objects.filter(pk=upload.pk, status=Import.Status.QUEUED).update(
+        idle = (Import.Status.CHOOSING, Import.Status.QUEUED)
+        queued = Import.objects.filter(pk=upload.pk, status__in=idle).update(
             status=Import.Status.CANCELLED, cancel_requested=True, finished_at=Now()
         )
         if queued:
@@ -278,7 +305,8 @@ def _batches(
     begin = counted.taken
     behind = upload.last_line
     alive = time.monotonic()
-    for item in read_rows(stream, upload.format, roster):
+    found = tables.rows(stream, Reading.of(upload.reading), roster) if upload.reading else None
+    for item in found or read_rows(stream, upload.format, roster):
         if item.line <= behind:
             # Skipping a long way takes longer than a dead process is waited for.
             if time.monotonic() - alive > settings.HEARTBEAT_SECONDS:

@@ -9,15 +9,23 @@ from django.db import transaction
 
 from agents_app import audit
 from datasets_app.files import imports
+from datasets_app.files.tables import Reading
 from datasets_app.models import Dataset, Import, ImportChunk
 
 CHUNK_BYTES = 1 << 20
 
 
 def receive(
-    dataset: Dataset, file: UploadedFile, *, format: str = "", split: str = "", author: User | None = None
+    dataset: Dataset,
+    file: UploadedFile,
+    *,
+    format: str = "",
+    split: str = "",
+    author: User | None = None,
+    reading: Reading | None = None,
 ) -> Import:
-    """Store an uploaded file and queue its import; `format` "" is guessed. Returns the queued import."""
+    """Store an uploaded file and queue its import; `format` "" is guessed. With a `reading` it waits for somebody to confirm what
+    its columns are (`imports.begin`). Returns the import."""
     head = file.read(4_096)
     file.seek(0)
     name = file.name or "upload"
@@ -25,7 +33,9 @@ def receive(
         upload = Import.objects.create(
             dataset=dataset,
             file_name=name[-255:],
-            format=format or imports.guess_format(name, head),
+            format=imports.FORMAT_OF[reading.kind] if reading else format or imports.guess_format(name, head),
+            reading=reading.as_json() if reading else {},
+            status=Import.Status.CHOOSING if reading else Import.Status.QUEUED,
             split=split,
             author=author,
             bytes_total=file.size or 0,
@@ -33,7 +43,8 @@ def receive(
         for position, content in enumerate(file.chunks(CHUNK_BYTES)):
             ImportChunk.objects.create(upload=upload, position=position, content=content)
         audit.record("import.started", actor=author, target=name, pool=dataset.pool, detail={"import": upload.pk})
-        imports.enqueue(upload)
+        if reading is None:
+            imports.enqueue(upload)
     return upload
 
 

@@ -7,11 +7,14 @@ from django.utils.translation import gettext_lazy as _
 from agents_app.jobs import Job
 from datasets_app.models.queries import Dataset, Split
 
+FORMATS = (("jsonl", "JSONL"), ("csv", "CSV"), ("txt", "TXT"), ("json", "JSON"), ("xlsx", "Excel"))
+
 
 class Import(Job):
     """One file that was read in: what went in, what did not, and why."""
 
     class Status(models.TextChoices):
+        CHOOSING = "choosing", _("Choosing columns")
         QUEUED = "queued", _("Queued")
         RUNNING = "running", _("Running")
         DONE = "done", _("Done")
@@ -20,7 +23,13 @@ class Import(Job):
 
     dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, related_name="imports")
     file_name = models.CharField(_("file"), max_length=255)
-    format = models.CharField(_("format"), max_length=5, choices=(("jsonl", "JSONL"), ("csv", "CSV"), ("txt", "TXT")))
+    format = models.CharField(_("format"), max_length=5, choices=FORMATS)
+    reading = models.JSONField(
+        default=dict,
+        blank=True,
+        editable=False,
+        help_text=_("How a file of somebody else's form is read; empty: one of ours."),
+    )
     split = models.CharField(_("split"), max_length=5, choices=Split.choices, blank=True, default="")
     status = models.CharField(_("status"), max_length=9, choices=Status.choices, default=Status.QUEUED)
     author = models.ForeignKey(
@@ -44,10 +53,12 @@ class Import(Job):
         verbose_name_plural = _("imports")
         constraints = (
             models.CheckConstraint(
-                condition=models.Q(status__in=("queued", "running", "done", "failed", "cancelled")),
+                condition=models.Q(status__in=("choosing", "queued", "running", "done", "failed", "cancelled")),
                 name="import_status_known",
             ),
-            models.CheckConstraint(condition=models.Q(format__in=("jsonl", "csv", "txt")), name="import_format_known"),
+            models.CheckConstraint(
+                condition=models.Q(format__in=tuple(name for name, _word in FORMATS)), name="import_format_known"
+            ),
             models.CheckConstraint(
                 condition=~models.Q(status="running") | models.Q(attempt__isnull=False),
                 name="running_import_has_attempt",
@@ -60,7 +71,7 @@ class Import(Job):
     @property
     def ended(self) -> bool:
         """Whether the import is done, failed or cancelled."""
-        return self.status not in (self.Status.QUEUED, self.Status.RUNNING)
+        return self.status in (self.Status.DONE, self.Status.FAILED, self.Status.CANCELLED)
 
 
 class ImportChunk(models.Model):

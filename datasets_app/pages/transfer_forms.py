@@ -4,6 +4,7 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -19,11 +20,19 @@ class ImportForm(forms.Form):
 
     file = forms.FileField(
         label=gettext_lazy("File"),
-        help_text=gettext_lazy("JSONL, CSV or plain text in UTF-8. Choose it, or drop it here."),
+        required=False,
+        help_text=gettext_lazy("Excel, CSV, JSON, JSONL or text, one query a line. Choose it, or drop it here."),
         error_messages={
-            "required": gettext_lazy("Choose a file."),
             "empty": gettext_lazy("The file is empty. Choose one that holds queries."),
         },
+    )
+    pasted = forms.CharField(
+        label=gettext_lazy("or paste"),
+        required=False,
+        strip=False,
+        max_length=2_000_000,
+        widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
+        help_text=gettext_lazy("Cells of a spreadsheet, or queries, one a line."),
     )
     dataset = forms.CharField(
         label=gettext_lazy("Dataset"),
@@ -48,7 +57,7 @@ class ImportForm(forms.Form):
 
     def clean_file(self) -> Any:
         file = self.cleaned_data["file"]
-        if file.size > settings.MAX_UPLOAD_MB << 20:
+        if file and file.size > settings.MAX_UPLOAD_MB << 20:
             raise forms.ValidationError(
                 _("The file has %(size)s MB; at most %(limit)s. Split it, or use the command import_queries.")
                 % {"size": file.size >> 20, "limit": settings.MAX_UPLOAD_MB}
@@ -58,7 +67,13 @@ class ImportForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         file = cleaned.get("file")
-        if file is not None and cleaned.get("format") == "txt":
+        if not file and not self.errors:
+            text = cleaned.get("pasted", "")
+            if not text.strip():
+                self.add_error("file", _("Choose a file, or paste some lines."))
+            else:
+                cleaned["file"] = SimpleUploadedFile(_("pasted lines"), text.encode("utf-8", "replace"))
+        elif file and cleaned.get("format") == "txt":
             head = file.read(4_096)
             file.seek(0)
             if holds_json(head):
@@ -67,6 +82,37 @@ class ImportForm(forms.Form):
                     _("Its lines are JSON objects, and as text each would be stored with its braces. Choose JSONL."),
                 )
         return cleaned
+
+
+#: What a column may be, by our name for it.
+MEANINGS = (
+    ("text", gettext_lazy("The query's text")),
+    ("required_agents", gettext_lazy("Agents that it needs")),
+    ("asked_agents", gettext_lazy("Agents that were asked about")),
+    ("id", gettext_lazy("Its id")),
+    ("split", gettext_lazy("Its split")),
+)
+ENCODINGS = (
+    ("utf-8", "UTF-8"),
+    ("cp1252", gettext_lazy("Windows-1252 (Western)")),
+    ("cp1251", gettext_lazy("Windows-1251 (Cyrillic)")),
+    ("utf-16", "UTF-16"),
+)
+DELIMITERS = ((",", gettext_lazy("comma")), (";", gettext_lazy("semicolon")), ("\t", gettext_lazy("tab")), ("|", "|"))
+
+
+class ColumnsForm(forms.Form):
+    """How a file is read and what its columns are. The choices of columns are drawn by the template, from the file."""
+
+    encoding = forms.ChoiceField(label=gettext_lazy("Encoding"), choices=ENCODINGS, required=False)
+    delimiter = forms.ChoiceField(label=gettext_lazy("Between the cells"), choices=DELIMITERS, required=False)
+    header = forms.BooleanField(label=gettext_lazy("The first row holds names"), required=False)
+    keep = forms.BooleanField(label=gettext_lazy("Keep the other columns with each query"), required=False)
+    split = forms.ChoiceField(
+        label=gettext_lazy("Split"),
+        required=False,
+        choices=(("", gettext_lazy("As the rows say, or later")), *Split.choices),
+    )
 
 
 class _DatasetChoice(forms.ModelChoiceField):

@@ -7,6 +7,7 @@ from datasets_app.pages import transfer_views as views
 urlpatterns = [
     path("p/<slug:slug>/import/", views.import_page, name="import"),
     path("p/<slug:slug>/import/<int:import_id>/", views.import_detail, name="import_detail"),
+    path("p/<slug:slug>/import/<int:import_id>/columns/", views.import_columns, name="import_columns"),
     path("p/<slug:slug>/import/<int:import_id>/cancel/", views.import_cancel, name="import_cancel"),
     path("p/<slug:slug>/import/<int:import_id>/retry/", views.import_retry, name="import_retry"),
     path("p/<slug:slug>/import/<int:import_id>/problems.csv", views.import_problems, name="import_problems"),

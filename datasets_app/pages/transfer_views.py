@@ -2,10 +2,12 @@
 
 import csv
 import io
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, BinaryIO, cast
 
 from django.contrib import messages
+from django.core.files.uploadedfile import UploadedFile
 from django.core.paginator import Paginator
 from django.db.models import Count, Q
 from django.http import FileResponse, HttpRequest, HttpResponse
@@ -14,12 +16,14 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from agents_app.access import Role, get_pool, person, require_role
+from agents_app import pools
+from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Pool
-from datasets_app.files import exports, imports, uploads
+from datasets_app.files import exports, imports, looking, uploads
+from datasets_app.files.tables import Reading, Unreadable
 from datasets_app.labels import queries, snapshots
 from datasets_app.models import Import, Query, Snapshot
-from datasets_app.pages.transfer_forms import ExportForm, ImportForm
+from datasets_app.pages.transfer_forms import MEANINGS, ColumnsForm, ExportForm, ImportForm
 from routerweb.downloads import download
 from routerweb.http import Crumb, page, takes_file, wants_fragment
 from training_app.engine.data.files import formula_safe
@@ -50,14 +54,20 @@ def import_page(request: HttpRequest, slug: str) -> HttpResponse:
     )
     if posted and form.is_valid():
         chosen = form.cleaned_data
-        upload = uploads.receive(
-            queries.dataset_of(pool, chosen["dataset"]),
-            chosen["file"],
-            format=chosen["format"],
-            split=chosen["split"],
-            author=person(request),
-        )
-        return redirect("import_detail", slug, upload.pk)
+        try:
+            reading = None if chosen["format"] else _reading(pool, chosen["file"])
+        except Unreadable as error:
+            form.add_error("file" if chosen["file"] is request.FILES.get("file") else "pasted", str(error))
+        else:
+            upload = uploads.receive(
+                queries.dataset_of(pool, chosen["dataset"]),
+                chosen["file"],
+                format=chosen["format"],
+                split=chosen["split"],
+                author=person(request),
+                reading=reading,
+            )
+            return redirect("import_columns" if reading else "import_detail", slug, upload.pk)
     found = Import.objects.filter(dataset__pool=pool).select_related("dataset", "author")
     context = {
         "pool": pool,
@@ -68,6 +78,90 @@ def import_page(request: HttpRequest, slug: str) -> HttpResponse:
     }
     status = 422 if form.errors else 200
     return page(request, "datasets_app/import.html", context, title=_("Import"), crumbs=_crumbs(pool), status=status)
+
+
+def _reading(pool: Pool, file: UploadedFile) -> Reading | None:
+    """How a file is to be read; None for one of our own form, of which nothing needs to be asked. Raises Unreadable."""
+    looked = looking.look(cast(BinaryIO, file), file.name or "", pools.roster(pool, retired=True))
+    file.seek(0)
+    return None if looked.plain else looked.reading
+
+
+@require_http_methods(["GET", "POST"])
+@require_role(Role.REVIEWER, Role.OPS)
+def import_columns(request: HttpRequest, slug: str, import_id: int) -> HttpResponse:
+    """The first rows of a file and what its columns are; a POST reads it in. An HTMX request shows them by other settings."""
+    upload = _upload(slug, import_id)
+    pool = upload.dataset.pool
+    if upload.status != Import.Status.CHOOSING:
+        return redirect("import_detail", slug, import_id)
+    stored = Reading.of(upload.reading)
+    asked = request.POST if request.method == "POST" else request.GET
+    form = ColumnsForm(asked or None, initial={**upload.reading, "split": upload.split})
+    reading, problem, looked = stored, "", None
+    if asked and form.is_valid():
+        reading = _corrected(stored, form.cleaned_data)
+    agents = pools.roster(pool, retired=True)
+    try:
+        looked = looking.again(uploads.content(upload), reading, agents, guess=reading != stored)
+        if asked and reading == stored:
+            named = {meaning: looked.columns[i].key for i, meaning in _meanings(asked, len(looked.columns))}
+            looked = looking.again(
+                uploads.content(upload), replace(reading, columns=named, keep="keep" in asked), agents
+            )
+    except Unreadable as error:
+        problem = str(error)
+    if looked and reading != stored:
+        Import.objects.filter(pk=upload.pk).update(reading=looked.reading.as_json())
+    elif looked and request.method == "POST":
+        if "text" in looked.reading.columns:
+            imports.begin(upload, looked.reading, form.cleaned_data.get("split", ""))
+            return redirect("import_detail", slug, import_id)
+        problem = _("Say which column holds the query's text.")
+    shown = looked.reading if looked else reading
+    context = {
+        "pool": pool,
+        "upload": upload,
+        "form": ColumnsForm(initial={**shown.as_json(), "split": asked.get("split", upload.split)}),
+        "problem": problem,
+        "looked": looked,
+        "meanings": MEANINGS,
+        "columns": _with_meanings(looked) if looked else [],
+        "is_table": shown.kind in ("table", "xlsx"),
+        "is_text": shown.kind != "xlsx",
+    }
+    if wants_fragment(request):
+        return render(request, "datasets_app/_import_columns.html", context)
+    crumbs = _crumbs(pool, (_("Import"), reverse("import", args=[slug])))
+    status = 422 if problem and request.method == "POST" else 200
+    return page(
+        request, "datasets_app/import_columns.html", context, title=upload.file_name, crumbs=crumbs, status=status
+    )
+
+
+def _corrected(stored: Reading, said: Mapping[str, Any]) -> Reading:
+    """A reading by what somebody has corrected of how the file is built."""
+    changed = replace(stored, encoding=said["encoding"] or stored.encoding)
+    if stored.kind in ("table", "xlsx"):
+        changed = replace(changed, header=said["header"])
+    if stored.kind == "table":
+        changed = replace(changed, delimiter=said["delimiter"] or stored.delimiter)
+    return changed
+
+
+def _meanings(asked: Mapping[str, str], count: int) -> Iterator[tuple[int, str]]:
+    """(column's place, what it is said to be) of each column that is one of ours; of two of a kind the first."""
+    known, taken = dict(MEANINGS), set()
+    for place in range(count):
+        meaning = asked.get(f"as-{place}", "")
+        if meaning in known and meaning not in taken:
+            taken.add(meaning)
+            yield place, meaning
+
+
+def _with_meanings(looked: looking.Look) -> list[tuple[looking.Column, str]]:
+    by_key = {key: meaning for meaning, key in looked.reading.columns.items()}
+    return [(column, by_key.get(column.key, "")) for column in looked.columns]
 
 
 def _upload(slug: str, import_id: int) -> Import:
@@ -81,6 +175,8 @@ def import_detail(request: HttpRequest, slug: str, import_id: int) -> HttpRespon
     """One import: live while it is read, then its report. An HTMX request gets the live part alone."""
     upload = _upload(slug, import_id)
     pool = upload.dataset.pool
+    if upload.status == Import.Status.CHOOSING:
+        return redirect("import_columns", slug, import_id)
     kind = request.GET.get("kind", "")
     problems = upload.problems.all()
     if kind in ("left-out", "kept"):
@@ -93,6 +189,8 @@ def import_detail(request: HttpRequest, slug: str, import_id: int) -> HttpRespon
         "kept": figures["all"] - figures["rejected"],
         "left_out": figures["rejected"],
         "problems": Paginator(problems, PROBLEMS).get_page(request.GET.get("page")),
+        "may_label": Role.LABELER in roles_of(request.user),
+        "may_train": Role.OPS in roles_of(request.user),
         "can_retry": upload.status == Import.Status.FAILED and upload.chunks.exists(),
     }
     if wants_fragment(request):

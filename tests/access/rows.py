@@ -98,6 +98,7 @@ PAGES: dict[str, Row] = {
     P + "queries/<int:query_id>/erase/": Row(STAFF, "GET POST"),
     P + "import/": Row(STAFF, "GET POST"),
     P + "import/<int:import_id>/": Row(STAFF),
+    P + "import/<int:import_id>/columns/": Row(STAFF, "GET POST"),
     P + "import/<int:import_id>/cancel/": Row(STAFF, "POST"),
     P + "import/<int:import_id>/retry/": Row(STAFF, "POST"),
     P + "import/<int:import_id>/problems.csv": Row(STAFF),

@@ -35,7 +35,7 @@ def test_a_bad_line_is_named(text: str, said: str) -> None:
 def test_an_upload_goes_out_as_it_came_in(pool: Pool) -> None:
     text = "".join(rosters.json_lines(pool))
     again = pools.create_pool("Copy")
-    assert rosters.add_several(again, [], rosters.read_upload(io.BytesIO(text.encode())), actor=None) == 3
+    assert rosters.add_several(again, *rosters.read_upload(io.BytesIO(text.encode())), actor=None) == 3
     assert "".join(rosters.json_lines(again)) == text
     assert json.loads(text.splitlines()[0]) == {
         "id": 0,
@@ -60,3 +60,48 @@ def test_several_are_added_all_or_none(pool: Pool) -> None:
     with pytest.raises(PoolError):
         rosters.pool_with_agents("New", "", [("A", ""), ("a", "")], actor=None)
     assert Pool.objects.count() == 1
+
+
+JSONL = '{"name": "Billing", "description": "invoices", "keywords": ["refund"]}\n{"name": "Account"}'
+LISTED = '[{"name": "Billing", "description": "invoices", "keywords": ["refund"]}, {"name": "Account"}]'
+YAML = "- name: Billing\n  description: invoices\n  keywords: [refund]\n- name: Account\n"
+NESTED = "agents:\n  Billing:\n    description: invoices\n    keywords: [refund]\n  Account: {}\n"
+
+
+@pytest.mark.parametrize("text", [JSONL, LISTED, YAML, NESTED, "\ufeff" + YAML])
+def test_pasted_json_and_yaml_are_agents(pool: Pool, text: str) -> None:
+    made = pools.create_pool("Fresh")
+    rosters.add_several(made, *rosters.parse(text), actor=None)
+    assert [(a.number, a.name, a.description, a.keywords) for a in made.agents.order_by("number")] == [
+        (0, "Billing", "invoices", ["refund"]),
+        (1, "Account", "", []),
+    ]
+
+
+def test_cells_of_a_spreadsheet_are_name_and_description() -> None:
+    assert rosters.parse("Billing\tinvoices, refunds\nAccount\tlog-in\n") == (
+        [("Billing", "invoices, refunds"), ("Account", "log-in")],
+        (),
+    )
+
+
+def test_new_ones_get_the_next_ids(pool: Pool) -> None:
+    before = pool.next_agent_number
+    assert rosters.add_several(pool, *rosters.parse('{"name": "Quite new"}\n{"name": "Newer"}'), actor=None) == 2
+    added = pool.agents.filter(number__gte=before).order_by("number")
+    assert [agent.name for agent in added] == ["Quite new", "Newer"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("- name: [", "neither YAML nor JSON"),
+        ("[1, 2", "neither YAML nor JSON"),
+        ("agents: &a [x]\nother:\n  more: *a", "References"),
+        ("- name: A\n  id: 0\n- name: a\n  id: 1", "stands on line"),
+        ('{"name": ""}', "name"),
+    ],
+)
+def test_what_cannot_be_read_says_so(text: str, said: str) -> None:
+    with pytest.raises(PoolError, match=said):
+        rosters.parse(text)

@@ -156,7 +156,7 @@ def test_the_live_part_alone_answers_htmx_and_reloads_the_page_at_the_end(review
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({}, "Choose a file."),
+        ({}, "Choose a file, or paste some lines."),
         ({"file": b""}, "The file is empty."),
         ({"file": b"x", "dataset": "  "}, "This field is required."),
         ({"file": b"x" * (2 << 20)}, "at most 1."),

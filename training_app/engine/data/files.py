@@ -147,11 +147,16 @@ class _CsvLines:
         return None if found is None else (found, self.bad.pop(found))
 
 
-def _records(lines: _CsvLines, delimiter: str) -> Iterator[tuple[int, list[str]] | RowError]:
-    """(line on which it begins, cells) of each record behind the header that is not blank."""
+def read_records(stream: BinaryIO, delimiter: str) -> Iterator[tuple[int, list[str]] | RowError]:
+    """(line on which it begins, cells) of each record of a CSV in UTF-8 that is not blank, a header among them."""
+    return _records(_CsvLines(stream), delimiter, 0)
+
+
+def _records(lines: _CsvLines, delimiter: str, before: int = 1) -> Iterator[tuple[int, list[str]] | RowError]:
+    """(line on which it begins, cells) of each record that is not blank, behind so many lines that were taken `before`."""
     reader = csv.reader(lines, delimiter=delimiter)
     while True:
-        begin = reader.line_num + 2
+        begin = reader.line_num + before + 1
         try:
             cells = next(reader)
         except StopIteration:
@@ -159,15 +164,15 @@ def _records(lines: _CsvLines, delimiter: str) -> Iterator[tuple[int, list[str]]
         except csv.Error as error:
             yield RowError(begin, f"not CSV: {error}")
             continue
-        broken = lines.first_bad(begin, reader.line_num + 1)
+        broken = lines.first_bad(begin, reader.line_num + before)
         if broken is not None:
             yield RowError(*broken, excerpt=short(delimiter.join(cells)))
         elif len(cells) > 1 or (cells and cells[0].strip()):
             yield begin, cells
 
 
-def _agents_cell(value: str, roster: Roster, column: str) -> list[Any] | None:
-    """Agents in a CSV cell: a JSON list, or names and ids between `;`, `,` or `|`. Blank is None."""
+def agents_cell(value: str, roster: Roster, column: str) -> list[Any] | None:
+    """Agents in a cell of a table: a JSON list, or names and ids between `;`, `,` or `|`. Blank is None. Raises BadRow."""
     # A name may itself hold a comma or a bar: the whole cell is tried as one agent first.
     if normalise(value) in roster.by_name:
         return [value]
@@ -195,7 +200,7 @@ def _values(header: _Header, cells: list[str], roster: Roster) -> dict[str, Any]
     values: dict[str, Any] = {k: cell for k, cell in by_column.items() if k and (cell or k in COLUMNS)}
     for column in ("required_agents", "asked_agents"):
         if column in values:
-            values[column] = _agents_cell(values[column], roster, column)
+            values[column] = agents_cell(values[column], roster, column)
     if extra:
         try:
             kept = _json(extra) if extra.startswith("{") else {"extra": extra}

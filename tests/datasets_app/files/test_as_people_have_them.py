@@ -1,0 +1,266 @@
+"""Files as people have them: each goes in whole, or one sentence says why not. None is stored as garbage."""
+
+import gzip
+import io
+import json
+import zipfile
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO
+
+import openpyxl
+import pytest
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from django.urls import reverse
+
+from agents_app.models import Pool
+from datasets_app import tasks
+from datasets_app.files import looking, tables
+from datasets_app.models import Import, Query
+from training_app.engine.data.examples import Agent, Row, RowError
+
+AGENTS = tuple(Agent(n, name, "", (), name[:2].upper()) for n, name in enumerate(("Billing", "Account", "Shipping")))
+TEXTS = ("I was charged twice", "Where is my parcel?", "Größe falsch – naïve façade", "what a nice day")
+
+
+def book(*rows: tuple[Any, ...], sheets: int = 1) -> bytes:
+    made = openpyxl.Workbook()
+    for _extra in range(sheets - 1):
+        made.create_sheet()
+    sheet = made.worksheets[-1]
+    for row in rows:
+        sheet.append(row)
+    buffer = io.BytesIO()
+    made.save(buffer)
+    return buffer.getvalue()
+
+
+def zipped(name: str, content: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+TABLE = [("Message", "Category"), *((text, "Billing") for text in TEXTS)]
+
+
+def csv(delimiter: str, encoding: str = "utf-8", end: str = "\r\n", quote: str = "") -> bytes:
+    return end.join(delimiter.join(f"{quote}{cell}{quote}" for cell in row) for row in TABLE).encode(encoding)
+
+
+#: name → (content, queries that go in, those with a label)
+GOES_IN: dict[str, tuple[bytes, int, int]] = {
+    "semicolon.csv": (csv(";"), 4, 4),
+    "tabs.tsv": (csv("\t"), 4, 4),
+    "quoted.csv": (csv(",", quote='"'), 4, 4),
+    "bom.csv": (b"\xef\xbb\xbf" + csv(";"), 4, 4),
+    "windows.csv": (csv(";", "cp1252"), 4, 4),
+    "excel-unicode.txt": (csv("\t", "utf-16"), 4, 4),
+    "cyrillic.csv": ("Запрос;Агенты\nгде мой заказ и когда он придёт;Billing\n".encode("cp1251"), 1, 1),
+    "book.xlsx": (book(*TABLE), 4, 4),
+    "second-sheet.xlsx": (book(("question", "id"), ("refund please", 7), (None, None), ("hello", 8), sheets=2), 2, 0),
+    "array.json": (json.dumps([{"question": text, "intent": ["Billing"]} for text in TEXTS], indent=2).encode(), 4, 4),
+    "texts.json": (json.dumps(list(TEXTS)).encode(), 4, 0),
+    "objects.jsonl": ("\n\n".join(json.dumps({"query": t, "tags": "billing; account"}) for t in TEXTS).encode(), 4, 4),
+    "blank-lines.csv": (b"\n\n\nquestion,note\n\nrefund,a\n,\n\nhello,b\n\n", 2, 0),
+    "lines in a cell.csv": (b'text,comment\n"first\nsecond",x\n"say ""hi""",y\n', 2, 0),
+    "no-header.csv": (b"1,I was charged twice this month and want my money back,Billing\n2,hello there my friend,Account\n", 2, 2),
+    "one-column.csv": (b"question\nwhere is it, and when?\nhello\n", 2, 0),
+    "lines.txt": ("\n".join(TEXTS).encode() + b'\n\n"a quote that never ends\n', 5, 0),
+    "trailing.csv": (b"text;agent;;\nrefund;Billing;;\nhello;;;\n", 2, 1),
+}  # fmt: skip
+
+#: name → (content, a word of the sentence that says why not)
+STAYS_OUT: dict[str, tuple[bytes, str]] = {
+    "old.xls": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), ".xlsx"),
+    "report.pdf": (b"%PDF-1.7 " + bytes(200), "PDF"),
+    "packed.csv.gz": (gzip.compress(csv(";")), "compressed"),
+    "archive.zip": (zipped("queries.csv", csv(";")), "ZIP"),
+    "sheet.ods": (zipped("mimetype", b"application/vnd.oasis.opendocument.spreadsheet"), "OpenDocument"),
+    "page.xls": (b"<html><body><table><tr><td>hi</td></tr></table></body></html>", "web page"),
+    "broken.xlsx": (book(*TABLE)[:900], "Excel"),
+    "one-object.json": (json.dumps({"data": [{"text": "hi"}]}, indent=2).encode(), "one JSON object"),
+    "zeros.csv": (b"text\n" + bytes(50), "zero bytes"),
+    "empty.csv": (b"\xef\xbb\xbf\r\n \r\n", "empty"),
+    "header.csv": (b"", "empty"),
+}
+
+
+def read(content: bytes, name: str) -> tuple[looking.Look, list[Row | RowError]]:
+    looked = looking.look(io.BytesIO(content), name, AGENTS)
+    return looked, list(tables.rows(io.BytesIO(content), looked.reading, AGENTS))
+
+
+@pytest.mark.parametrize("name", GOES_IN)
+def test_it_goes_in_whole(name: str) -> None:
+    content, queries, labeled = GOES_IN[name]
+    _looked, found = read(content, name)
+    bad = [one for one in found if isinstance(one, RowError)]
+    rows = [one for one in found if isinstance(one, Row)]
+    assert bad == []
+    assert (len(rows), sum(row.required is not None for row in rows)) == (queries, labeled)
+    for row in rows:
+        assert not set("\ufffdÃ{") & set(row.text), "stored as garbage"
+    if queries == 4:
+        assert [row.text for row in rows] == list(TEXTS)
+
+
+@pytest.mark.parametrize("name", STAYS_OUT)
+def test_one_sentence_says_why_not(name: str) -> None:
+    content, word = STAYS_OUT[name]
+    with pytest.raises(tables.Unreadable) as refused:
+        read(content, name)
+    assert word in str(refused.value)
+    assert len(str(refused.value)) < 160
+
+
+def test_a_workbook_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MAX_UNPACKED", 1_000)
+    with pytest.raises(tables.Unreadable, match="unpacks"):
+        read(book(*TABLE), "book.xlsx")
+
+
+class Long(io.RawIOBase):
+    """A CSV of so many bytes, made as it is read."""
+
+    def __init__(self, size: int) -> None:
+        self.left, self.piece, self.first = size, b"", True
+        self.row = b"%s;Billing\r\n" % (b"refund " * 1_400)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self.piece and self.left > 0:
+            self.piece = b"Message;Category\r\n" if self.first else self.row
+            self.first = False
+            self.left -= len(self.piece)
+        size = min(len(buffer), len(self.piece))
+        buffer[:size], self.piece = self.piece[:size], self.piece[size:]
+        return size
+
+
+def test_200_megabytes_are_read_row_by_row() -> None:
+    head = io.BytesIO(Long(2 << 20).read(2 << 20))
+    looked = looking.look(head, "large.csv", AGENTS)
+    count = sum(isinstance(row, Row) for row in tables.rows(_buffered(Long(200 << 20)), looked.reading, AGENTS))
+    assert count == -(-(200 << 20) // len(Long(0).row)) or count == (200 << 20) // len(Long(0).row)
+
+
+def _buffered(raw: io.RawIOBase) -> BinaryIO:
+    return io.BufferedReader(raw, 1 << 18)
+
+
+def test_a_name_that_is_no_agent_is_told_before_anything_goes_in() -> None:
+    looked, found = read(b"text,label\nrefund,Billing\nbye,Farewell\nhi,Farewell\n", "x.csv")
+    assert looked.strange == (("Farewell", 2),)
+    assert [type(one) for one in found] == [Row, RowError, RowError]
+
+
+def test_an_array_that_breaks_off_keeps_what_stood_before() -> None:
+    _looked, found = read(b'[{"text": "one"}, {"text": "two"}, {"te', "x.json")
+    assert [one.text for one in found if isinstance(one, Row)] == ["one", "two"]
+    assert "breaks off" in next(one.reason for one in found if isinstance(one, RowError))
+
+
+def test_other_columns_stay_with_the_query_unless_told_otherwise() -> None:
+    content = b"Message;Channel\nrefund;mail\n"
+    looked, found = read(content, "x.csv")
+    assert isinstance(found[0], Row)
+    assert found[0].extra == {"Channel": "mail"}
+    without = tables.Reading(**{**looked.reading.as_json(), "keep": False})
+    assert [row.extra for row in tables.rows(io.BytesIO(content), without, AGENTS) if isinstance(row, Row)] == [{}]
+
+
+# ---------------------------------------------------------------------------------------------------- on the pages
+
+
+@pytest.fixture
+def reviewer(client: Client, person: Callable[..., User]) -> Client:
+    client.force_login(person("rita", "reviewer"))
+    return client
+
+
+@pytest.fixture
+def no_queue(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    from datasets_app.files import imports
+
+    monkeypatch.setattr(imports, "async_task", lambda *args, **options: None)
+    return
+
+
+def send(client: Client, **fields: Any) -> Any:
+    return client.post(reverse("import", args=["support"]), {"dataset": "Tickets", **fields})
+
+
+@pytest.mark.usefixtures("no_queue", "dataset")
+def test_columns_are_chosen_from_the_first_rows_and_read(reviewer: Client, pool: Pool) -> None:
+    answer = send(reviewer, file=SimpleUploadedFile("tickets.csv", csv(";", "cp1252")))
+    upload = Import.objects.get()
+    assert upload.status == "choosing"
+    columns = reverse("import_columns", args=["support", upload.pk])
+    assert answer["Location"] == columns
+    page = reviewer.get(columns).text
+    assert "Größe falsch – naïve façade" in page
+    assert Query.objects.count() == 0
+    answer = reviewer.post(
+        columns, {"encoding": "cp1252", "delimiter": ";", "header": "on", "as-0": "text", "as-1": ""}
+    )
+    assert answer["Location"] == reverse("import_detail", args=["support", upload.pk])
+    assert tasks.read_upload(upload.pk) == "done"
+    assert set(Query.objects.values_list("text", flat=True)) == set(TEXTS)
+    assert Query.objects.first().state == "unlabeled"
+    report = reviewer.get(reverse("import_detail", args=["support", upload.pk])).text
+    assert "Label them" in report
+
+
+@pytest.mark.usefixtures("no_queue", "dataset")
+def test_a_wrong_guess_is_corrected_in_the_preview(reviewer: Client, pool: Pool) -> None:
+    send(reviewer, file=SimpleUploadedFile("tickets.csv", csv(";", "cp1252")))
+    upload = Import.objects.get()
+    columns = reverse("import_columns", args=["support", upload.pk])
+    fragment = reviewer.get(
+        columns, {"encoding": "cp1251", "delimiter": ";", "header": "on"}, headers={"HX-Request": "true"}
+    )
+    assert "<html" not in fragment.text
+    assert "Gr" in fragment.text
+    assert "Größe" not in fragment.text
+    assert Import.objects.get().reading["encoding"] == "cp1251"
+    answer = reviewer.post(
+        columns, {"encoding": "cp1251", "delimiter": ";", "header": "on", "as-0": "", "as-1": "split"}
+    )
+    assert answer.status_code == 422
+    assert "Say which column holds" in answer.text
+
+
+@pytest.mark.usefixtures("no_queue", "dataset")
+def test_cells_are_pasted(reviewer: Client, pool: Pool) -> None:
+    send(reviewer, pasted='Question\tAgent\nrefund me\tBilling\n"two\nlines"\tAccount\n')
+    upload = Import.objects.get()
+    columns = reverse("import_columns", args=["support", upload.pk])
+    reviewer.post(
+        columns, {"encoding": "utf-8", "delimiter": "\t", "header": "on", "as-0": "text", "as-1": "required_agents"}
+    )
+    assert tasks.read_upload(upload.pk) == "done"
+    assert set(Query.objects.values_list("text", "state")) == {("refund me", "gold"), ("two\nlines", "gold")}
+
+
+@pytest.mark.usefixtures("no_queue", "dataset")
+def test_what_cannot_be_read_is_not_stored(reviewer: Client, pool: Pool) -> None:
+    answer = send(reviewer, file=SimpleUploadedFile("old.xls", STAYS_OUT["old.xls"][0]))
+    assert answer.status_code == 422
+    assert "old Excel file" in answer.text
+    assert not Import.objects.exists()
+
+
+@pytest.mark.usefixtures("no_queue", "dataset")
+def test_it_is_red_when_nothing_went_in(reviewer: Client, pool: Pool) -> None:
+    send(reviewer, file=SimpleUploadedFile("x.jsonl", b'{"text": "hi", "required_agents": ["Nobody"]}\n'))
+    upload = Import.objects.get()
+    assert tasks.read_upload(upload.pk) == "done"
+    page = reviewer.get(reverse("import_detail", args=["support", upload.pk])).text
+    assert "rw-note-error" in page
+    assert "Nothing went in" in page
+    assert "Label them" not in page
