@@ -21,7 +21,7 @@ from training_app.engine.config import Config
 from training_app.engine.data import artifact
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.artifact import Artifact
-from training_app.engine.data.examples import Agent, Example, group_key
+from training_app.engine.data.examples import Agent, Example
 from training_app.engine.data.metrics import jaccard
 from training_app.engine.data.prepared import Matrices, Prepared, TrainError, prepared
 from training_app.engine.data.rows import Rows, draw_weights
@@ -157,7 +157,7 @@ def _timed(timing: dict[str, float], phase: str) -> Iterator[None]:
 
 def _scorer_phase(config: Config, data: Prepared, unlabeled: Sequence[str]) -> Generator[Progress, None, Scores]:
     rows = data.train.rows
-    groups = [group_key(text) for text in rows.texts]
+    groups = [example.fold_key for example in data.train.examples]
 
     def work(progress: ScorerProgress) -> Scores:
         if config.recipe == "classifier":

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from training_app.engine.data.conversations import before, opening
+
 SPLITS = ("train", "val", "test")
 
 
@@ -29,19 +31,27 @@ class Agent:
 @dataclass(frozen=True, slots=True)
 class Example:
     """One labeled query. `asked` are the agents that the label speaks about; None means all of them.
-    An agent that was not asked is neither required nor a negative."""
+    An agent that was not asked is neither required nor a negative. `text` may be a `Turn` of a conversation; `group` names the
+    conversation, where the data does: all of its turns stay in one split and in one fold."""
 
     id: str
     text: str
     required: frozenset[int]
     asked: frozenset[int] | None = None
     split: str = ""
+    group: str = ""
+
+    @property
+    def fold_key(self) -> str:
+        """What rows share that may not stand on both sides of a fold."""
+        return conversation_key(self.group) if self.group else split_key(self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One row of a file. `required` None means unlabeled; `asked` None means that the file does not say.
-    `extra` holds every other key or column."""
+    `text` is a `Turn` where the row has `messages`; `conversation` is then the id of the conversation, where there is one. `extra`
+    holds every other key or column."""
 
     line: int
     id: str
@@ -50,6 +60,7 @@ class Row:
     asked: frozenset[int] | None = None
     split: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
+    conversation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +124,34 @@ _NOT_SEEN_IN_ASCII = {code: None for code in range(128) if unicodedata.category(
 
 
 def group_key(text: str) -> str:
-    """The form in which two texts belong to one split group: `normalise` without punctuation, symbols, space, and what nobody sees.
-    A text of nothing else, as of emoji alone, keeps its punctuation and symbols."""
-    return keys_of(text)[1]
+    """The form in which two texts say the same: `normalise` without punctuation, symbols, space, and what nobody sees. A text of
+    nothing else, as of emoji alone, keeps its punctuation and symbols. Conversations say the same where all their turns do."""
+    earlier = before(text)
+    if earlier:
+        return "\n".join([*(f"{m.role} {_keys(m.content)[1]}" for m in earlier), _keys(text)[1]])
+    return _keys(text)[1]
+
+
+def split_key(text: str) -> str:
+    """What puts two queries into one split group: that they say the same, or that their conversations open with the same words."""
+    return _keys(opening(text))[1]
+
+
+def conversation_key(identifier: str) -> str:
+    """The split group of all turns of the conversation of that id."""
+    return f"conversation\n{identifier}"
 
 
 def keys_of(text: str) -> tuple[str, str]:
-    """(`normalise`, `group_key`) of a text."""
+    """(what makes a query unique within a dataset, its `split_key`): for a text its `normalise` and its `group_key`."""
+    earlier = before(text)
+    if earlier:
+        said = "\n".join([*(f"{m.role} {normalise(m.content)}" for m in earlier), normalise(text)])
+        return f"conversation\n{said}", split_key(text)
+    return _keys(text)
+
+
+def _keys(text: str) -> tuple[str, str]:
     normal = normalise(text)
     if normal.isascii():
         stripped = normal.translate(_NOT_SEEN_IN_ASCII)

@@ -6,12 +6,17 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from training_app.engine.data import storable
+from training_app.engine.data import conversations, storable
+from training_app.engine.data.conversations import Bounds
 from training_app.engine.data.examples import Agent, Row, RowError, normalise
 
 MAX_TEXT = 20_000  # characters in one query
 MAX_ID = 200  # characters in a row's id
 COLUMNS = ("id", "text", "required_agents", "asked_agents", "split")
+#: Keys of a row that is a turn of a conversation; `group` is another name of `conversation_id` there.
+TURN_COLUMNS = ("messages", "conversation_id", "group")
+#: What a file may hold of one conversation: messages, of more the oldest go; characters together; characters in the last turn.
+BOUNDS = Bounds(messages=500, characters=200_000, last=MAX_TEXT)
 
 _SPLIT_NAMES = {
     "": "",
@@ -105,7 +110,8 @@ def text_of(value: object) -> str:
 
 def row_of(line: int, values: Mapping[str, Any], roster: Roster) -> Row:
     """The row that the keys and values of one line make; every key is checked. Raises BadRow."""
-    text = text_of(values.get("text"))
+    turn = values.get("messages") is not None
+    text = _turn(values, roster) if turn else text_of(values.get("text"))
     identifier = _id(values.get("id"))
     required = roster.set(values.get("required_agents"), "required_agents")
     asked = roster.set(values.get("asked_agents"), "asked_agents")
@@ -113,12 +119,35 @@ def row_of(line: int, values: Mapping[str, Any], roster: Roster) -> Row:
         stray = ", ".join(map(str, sorted(required - asked)))
         raise BadRow(f"agent {stray} is required but not among asked_agents", "required_agents")
     split = _split(values.get("split"))
-    extra = {key: value for key, value in values.items() if key not in COLUMNS}
+    extra = {k: v for k, v in values.items() if k not in COLUMNS and not (turn and k in TURN_COLUMNS)}
     if extra:
         fault = storable.fault(extra)
         if fault is not None:
             raise BadRow(fault.reason, fault.path, short(text))
-    return Row(line, identifier, text, required, asked, split, extra)
+    return Row(line, identifier, text, required, asked, split, extra, _conversation(values) if turn else "")
+
+
+def _turn(values: Mapping[str, Any], roster: Roster) -> str:
+    """The query in a row's `messages`; a `text` beside them must be their last turn."""
+    try:
+        text = conversations.checked(values["messages"], BOUNDS, roster.find).text
+    except conversations.BadConversation as bad:
+        raise BadRow(bad.reason, bad.path) from None
+    beside = values.get("text")
+    if beside not in (None, "", str(text)):
+        raise BadRow("is not the last turn of the messages: leave it out, or make it so", "text", short(beside))
+    return text
+
+
+def _conversation(values: Mapping[str, Any]) -> str:
+    """The id of a row's conversation, "" where it has none."""
+    for key in ("conversation_id", "group"):
+        if values.get(key) is not None:
+            try:
+                return _id(values[key])
+            except BadRow as bad:
+                raise BadRow(bad.reason.replace("the id ", "the conversation's id "), key, bad.excerpt) from None
+    return ""
 
 
 def _id(value: object) -> str:

@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeVar
 
+from training_app.engine.data import conversations
 from training_app.engine.data.examples import Agent, Row, RowError, normalise
-from training_app.engine.data.file_rows import COLUMNS, BadRow, Roster, row_of, short, text_of
+from training_app.engine.data.file_rows import COLUMNS, TURN_COLUMNS, BadRow, Roster, row_of, short, text_of
 from training_app.engine.data.storable import MAX_DEPTH, MAX_DIGITS, mended_text
 
 T = TypeVar("T")
@@ -113,10 +114,10 @@ def _columns(first: str, delimiter: str) -> tuple[str, ...]:
 
 def _header(first: str) -> _Header:
     """The header in the first line of a file. Raises BadRow."""
-    delimiter = next((d for d in ",;\t" if "text" in _columns(first, d)), ",")
+    delimiter = next((d for d in ",;\t" if {"text", "messages"} & set(_columns(first, d))), ",")
     columns = _columns(first, delimiter)
-    if "text" not in columns:
-        raise BadRow("the header needs a column named text", "text", short(first))
+    if not {"text", "messages"} & set(columns):
+        raise BadRow("the header needs a column named text, or messages", "text", short(first))
     repeated = sorted({column for column in columns if column and columns.count(column) > 1})
     if repeated:
         raise BadRow(f"the column {repeated[0]} stands twice in the header", repeated[0], short(first))
@@ -201,6 +202,11 @@ def _values(header: _Header, cells: list[str], roster: Roster) -> dict[str, Any]
     for column in ("required_agents", "asked_agents"):
         if column in values:
             values[column] = agents_cell(values[column], roster, column)
+    if values.get("messages"):
+        try:
+            values["messages"] = _json(values["messages"])
+        except BadRow as error:
+            raise BadRow(error.reason, "messages", error.excerpt) from None
     if extra:
         try:
             kept = _json(extra) if extra.startswith("{") else {"extra": extra}
@@ -300,12 +306,16 @@ def formula_safe(cell: str) -> str:
 
 def _jsonl_line(row: Row) -> str:
     values: dict[str, Any] = {"id": row.id} if row.id else {}
-    values |= {"text": row.text, "required_agents": None if row.required is None else sorted(row.required)}
+    turn = _is_turn(row)
+    values |= {"messages": conversations.as_json(row.text)} if turn else {"text": row.text}
+    if row.conversation:
+        values["conversation_id"] = row.conversation
+    values["required_agents"] = None if row.required is None else sorted(row.required)
     if row.asked is not None:
         values["asked_agents"] = sorted(row.asked)
     if row.split:
         values["split"] = row.split
-    values |= {key: value for key, value in row.extra.items() if key not in COLUMNS}
+    values |= {k: v for k, v in row.extra.items() if k not in COLUMNS and not (turn and k in TURN_COLUMNS)}
     return json.dumps(values, ensure_ascii=False) + "\n"
 
 
@@ -314,10 +324,19 @@ def _csv_line(row: Row) -> str:
         return "" if value is None else ";".join(map(str, sorted(value))) or "[]"
 
     buffer = io.StringIO()
-    extra = json.dumps(row.extra, ensure_ascii=False) if row.extra else ""
+    more = dict(row.extra)
+    if _is_turn(row):
+        more = {k: v for k, v in more.items() if k not in TURN_COLUMNS} | {"messages": conversations.as_json(row.text)}
+        more |= {"conversation_id": row.conversation} if row.conversation else {}
+    extra = json.dumps(more, ensure_ascii=False) if more else ""
     cells = [formula_safe(row.id), formula_safe(row.text), cell(row.required), cell(row.asked), row.split, extra]
     csv.writer(buffer).writerow(cells)
     return buffer.getvalue()
+
+
+def _is_turn(row: Row) -> bool:
+    """Whether a row is written with its messages: the first turn of a conversation is a plain text that knows its conversation."""
+    return bool(row.conversation or conversations.before(row.text))
 
 
 def _txt_line(row: Row) -> str:
@@ -325,12 +344,12 @@ def _txt_line(row: Row) -> str:
 
 
 def holds_json(head: bytes) -> bool:
-    """Whether a file that begins so has JSON objects with a text on its lines, by the first line that is not blank."""
+    """Whether a file that begins so has JSON objects with a text or messages on its lines, by the first line that is not blank."""
     for line in head.lstrip(b"\xef\xbb\xbf").split(b"\n"):
         if line.strip():
             try:
                 found = _json(line.decode())
             except (BadRow, UnicodeDecodeError):
                 return False
-            return isinstance(found, dict) and "text" in found
+            return isinstance(found, dict) and ("text" in found or "messages" in found)
     return False

@@ -90,7 +90,7 @@ def read_folder(path: str | Path) -> Folder:
                             texts.append(row.text)
                     else:
                         identifier = row.id or f"{split}-{row.line}"
-                        examples.append(Example(identifier, row.text, row.required, row.asked, split))
+                        examples.append(Example(identifier, row.text, row.required, row.asked, split, row.conversation))
         elif split == "train":
             errors.append((name, RowError(0, f"{path / name} does not exist: labeled queries to learn from go there")))
         splits[split] = tuple(examples)

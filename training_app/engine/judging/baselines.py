@@ -19,8 +19,9 @@ from training_app.engine.data.examples import Agent
 from training_app.engine.data.metrics import jaccard
 from training_app.engine.data.rows import Rows
 from training_app.engine.reading.linear import LinearScorer, fit_tfidf
-from training_app.engine.reading.scorers import CrossFit, Platt
+from training_app.engine.reading.scorers import CrossFit, FittedScorer, Platt
 from training_app.engine.reading.text import TfIdf
+from training_app.engine.reading.turns_fit import fit_channels, has_conversations
 from training_app.engine.routing.threshold import ThresholdPolicy, best_threshold
 
 LEAST_SLOPE = 0.05  # of a classifier's map from margins to log-odds
@@ -163,7 +164,11 @@ def _matrix(tfidf: TfIdf, texts: Sequence[str]) -> sp.csr_matrix:
 
 def _linear(name: str, scorer: LinearScorer) -> Callable[[Sequence[Agent], Rows, Rows, int], Baseline]:
     def fit(agents: Sequence[Agent], train: Rows, val: Rows, seed: int) -> Baseline:
-        fitted = scorer.fit(train.texts, train.required, train.asked, seed=seed)
+        fitted: FittedScorer
+        if has_conversations(train.texts) and scorer.model == "svm":
+            fitted = fit_channels(train.texts, train.required, train.asked, agents, seed)
+        else:
+            fitted = scorer.fit(train.texts, train.required, train.asked, seed=seed)
         threshold = best_threshold(fitted.logits(val.texts), val.required, val.asked)
         return Baseline(
             name,

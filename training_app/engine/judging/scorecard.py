@@ -14,6 +14,7 @@ import numpy as np
 
 from training_app.engine.data import metrics
 from training_app.engine.data.arrays import BoolArray
+from training_app.engine.data.conversations import before, text_of
 from training_app.engine.data.examples import Agent, Example, group_key
 from training_app.engine.data.rows import Rows
 from training_app.engine.judging import analysis as judging
@@ -167,6 +168,10 @@ PERTURBATIONS: dict[str, Callable[[str, random.Random], str]] = {
 }
 
 
+#: Old turns that have nothing to do with the query; measured in pools of conversations.
+STRANGE_TURNS = "strange_turns"
+
+
 def robustness(router: Router, texts: Sequence[str], *, seed: int = 0, limit: int = 1000) -> dict[str, float]:
     """The share of answers that change under each perturbation, over at most `limit` texts."""
     texts = list(texts[:limit])
@@ -191,7 +196,20 @@ def robustness_jaccard(
 def _perturbed(router: Router, texts: Sequence[str], seed: int) -> Iterator[tuple[str, BoolArray]]:
     for name, change in PERTURBATIONS.items():
         rng = random.Random(seed)  # noqa: S311 - a typo needs no secret
-        yield name, router.selections([change(text, rng) for text in texts])
+        yield name, router.selections([text_of(change(str(text), rng), before(text)) for text in texts])
+    if any(before(text) for text in texts):
+        yield STRANGE_TURNS, router.selections(with_strange_turns(texts, seed))
+
+
+def with_strange_turns(texts: Sequence[str], seed: int) -> list[str]:
+    """Each query with the first exchange of another conversation as the oldest of what was said before it."""
+    rng = random.Random(seed)  # noqa: S311 - as above
+    exchanges = [before(text)[:2] for text in texts if len(before(text)) >= 2]
+    strange = []
+    for text in texts:
+        others = [e for e in (rng.choice(exchanges) for _ in range(5)) if e != before(text)[:2]] if exchanges else []
+        strange.append(text_of(str(text), [*others[0], *before(text)]) if others else text)
+    return strange
 
 
 # ------------------------------------------------------------------------------------------------------------- errors

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from training_app.engine.config import Config
 from training_app.engine.data.arrays import FloatArray
-from training_app.engine.data.examples import Agent, group_key
+from training_app.engine.data.examples import Agent, split_key
 from training_app.engine.data.rows import Rows
 from training_app.engine.progress import ScorerProgress
-from training_app.engine.reading import sentences, student
+from training_app.engine.reading import sentences, student, turns_fit
 from training_app.engine.reading.fused_fit import FusedScorer, Taught, described
 from training_app.engine.reading.linear import EmbeddingScorer, LinearScorer, best_jaccards, choose_linear
 from training_app.engine.reading.scorers import (
@@ -73,6 +73,22 @@ def fit_encoder(
     candidates by their out-of-fold log-odds on the training rows and by what validation gets; in a large pool (`hold_out`), by
     the latter alone. No choice sees test.
     """
+    if turns_fit.has_conversations(rows.texts):
+        plain = partial(_fit_plain, config, rows, groups, validation, agents, unlabeled, progress)
+        return turns_fit.fit_turns(config, rows, groups, validation, agents, plain, progress)
+    return _fit_plain(config, rows, groups, validation, agents, unlabeled, progress)
+
+
+def _fit_plain(
+    config: Config,
+    rows: Rows,
+    groups: Sequence[str],
+    validation: Rows,
+    agents: Sequence[Agent],
+    unlabeled: Sequence[str],
+    progress: ScorerProgress,
+) -> tuple[CrossFit, dict[str, Any]]:
+    """What reads plain texts; of a conversation the last turn."""
     apart = _held_out(config, rows, groups, validation)
     if apart is None:
         return _fit(config, agents, rows, groups, validation, None, unlabeled, progress)
@@ -187,7 +203,7 @@ def _teacher(taught: Taught, meaning: bool, rows: Rows, texts: Sequence[str], se
     scorers: list[Scorer] = [FusedScorer(taught, embedding=meaning)]
     if len(rows) >= SEQUENCE_ROWS * 2 // 3:
         scorers.append(SequenceScorer.for_rows(len(rows)))
-    groups = [group_key(text) for text in rows.texts]
+    groups = [split_key(text) for text in rows.texts]
     fits = [cross_fit(s, rows.texts, rows.required, rows.asked, groups, seed=seed, folds=3) for s in scorers]
     fit = settled(fits, rows, rows.take(np.zeros(0, np.int64)))
     return fit.platt(fit.fitted.logits(texts))

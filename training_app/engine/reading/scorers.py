@@ -81,6 +81,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "stack": ("training_app.engine.reading.stack", "StackedMargins"),
     "fused": ("training_app.engine.reading.fused", "FusedMargins"),
     "embedding": ("training_app.engine.reading.embedding", "EmbeddingMargins"),
+    "turns": ("training_app.engine.reading.turns", "TurnsMargins"),
 }
 
 

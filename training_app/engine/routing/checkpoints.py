@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from training_app.engine.config import Config
-from training_app.engine.data import artifact
+from training_app.engine.data import artifact, conversations
 from training_app.engine.data.artifact import ArtifactError
 from training_app.engine.data.examples import Agent, Example
 from training_app.engine.reading.scorers import CrossFit, FittedScorer, Platt, load_scorer
@@ -45,7 +45,9 @@ def fingerprint(config: Config, agents: Sequence[Agent], examples: Sequence[Exam
         digest.update(artifact.json_bytes(asdict(agent)))
     for e in examples:
         asked = None if e.asked is None else sorted(e.asked)
-        digest.update(artifact.json_bytes([e.id, e.text, sorted(e.required), asked, e.split]))
+        said = [conversations.earlier_as_json(e.text), e.group]
+        more = said if any(said) else []
+        digest.update(artifact.json_bytes([e.id, e.text, sorted(e.required), asked, e.split, *more]))
     return digest.hexdigest()
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from training_app.engine.data import artifact
+from training_app.engine.data import artifact, conversations
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.artifact import Artifact, ArtifactError
 from training_app.engine.data.examples import Agent
@@ -147,9 +147,11 @@ class Router:
         """The log-odds that the policy acts on, float32[N, A]."""
         return self._platt(self.scorer.logits(texts))
 
-    def route(self, text: str, available: Collection[int] | None = None) -> Route:
+    def route(self, text: str | Sequence[Any], available: Collection[int] | None = None) -> Route:
         """The agents that `text` needs, out of those whose ids are `available` (all, where None; ids that this router
-        does not know are left out)."""
+        does not know are left out). A conversation comes as a `Turn` or as its messages, {"role", "content"} each, the last one the
+        user's. Raises BadConversation for a list that is none."""
+        text = text if isinstance(text, str) else conversations.read(text)
         mask = self._available(available)
         x = self._platt(self.scorer.logits((text,)))[0]
         if isinstance(self.policy, SharedPolicy | BayesPolicy):
@@ -165,16 +167,19 @@ class Router:
         p, confidence = self.calibration.of_one(x, order, mask, needed)
         return self._answer(order, p, mask, confidence, steps, full)
 
-    def route_batch(self, texts: Sequence[str], available: Collection[int] | None = None) -> list[Route]:
+    def route_batch(
+        self, texts: Sequence[str | Sequence[Any]], available: Collection[int] | None = None
+    ) -> list[Route]:
         """`route` of many texts at once, the same answers at a fraction of the time."""
         if not texts:
             return []
+        queries = [text if isinstance(text, str) else conversations.read(text) for text in texts]
         mask = self._available(available)
-        x = self.log_odds(texts)
+        x = self.log_odds(queries)
         masks = np.broadcast_to(mask, x.shape)
-        selected, orders, steps = self._greedy(texts, x, masks)
+        selected, orders, steps = self._greedy(queries, x, masks)
         p = self.calibration.probabilities(x).tolist()
-        confidences = self.certainty(texts, x, selected, masks).tolist()
+        confidences = self.certainty(queries, x, selected, masks).tolist()
         limit = self._max or len(mask) + 1
         sizes = selected.sum(axis=1).tolist()
         taken = orders.tolist()
@@ -243,8 +248,10 @@ class Router:
 
     # --------------------------------------------------------------------------------------------------- explaining
 
-    def explain(self, text: str, available: Collection[int] | None = None) -> Explanation:
-        """The route of `text` with the values of every step and the parts of the text that weighed most."""
+    def explain(self, text: str | Sequence[Any], available: Collection[int] | None = None) -> Explanation:
+        """The route of `text` with the values of every step and the parts of the text that weighed most; those of an earlier turn of a
+        conversation with whose it was."""
+        text = text if isinstance(text, str) else conversations.read(text)
         route = self.route(text, available)
         mask = self._available(available)
         x = self.log_odds([text])
