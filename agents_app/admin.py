@@ -23,7 +23,7 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 
 from agents_app import keys, pools
 from agents_app.access import Role, person
-from agents_app.models import Agent, ApiKey, AuditEntry, Pool
+from agents_app.models import Agent, ApiKey, AuditEntry, Executor, Pool
 from agents_app.pools import PoolError
 from agents_app.read_only import ReadOnly
 
@@ -198,6 +198,17 @@ class ApiKeyAdmin(NeverDeleted, ModelAdmin):
             ngettext("%(count)d key was revoked.", "%(count)d keys were revoked.", done) % {"count": done},
             messages.SUCCESS,
         )
+
+
+@admin.register(Executor)
+class ExecutorAdmin(ReadOnly, ModelAdmin):
+    """To look at; Settings changes them, and no page shows their secrets."""
+
+    list_display = ("agent", "kind", "address", "model", "active", "changed_at")
+    list_filter = ("kind", "active", "agent__pool")
+    list_select_related = ("agent",)
+    search_fields = ("agent__name", "address", "model")
+    exclude = ("secret",)
 
 
 @admin.register(AuditEntry)

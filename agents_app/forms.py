@@ -155,6 +155,12 @@ class PoolDetailsForm(forms.Form):
     description = forms.CharField(
         label=_("Description"), required=False, max_length=4000, widget=forms.Textarea(attrs={"rows": 3})
     )
+    currency = forms.CharField(
+        label=_("Currency"),
+        required=False,
+        max_length=3,
+        help_text=_("Of every cost in this pool, by its three-letter code."),
+    )
 
 
 class GuidelinesForm(forms.Form):

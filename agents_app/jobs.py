@@ -60,6 +60,8 @@ class Job(models.Model):
 
 
 J = TypeVar("J", bound=Job)
+#: What names a job: its primary key.
+Key = int | uuid.UUID
 
 
 def _all(kind: type[J]) -> "QuerySet[J]":
@@ -69,7 +71,7 @@ def _all(kind: type[J]) -> "QuerySet[J]":
 # ---------------------------------------------------------------------------------------------------- written by jobs
 
 
-def claim(kind: type[J], key: int, **fields: Any) -> uuid.UUID | None:
+def claim(kind: type[J], key: Key, **fields: Any) -> uuid.UUID | None:
     """A fresh attempt token for a queued job, or None where it is not queued (any more). `fields` begin anew with it."""
     attempt = uuid.uuid4()
     claimed = (
@@ -91,18 +93,18 @@ def begun(attempt: uuid.UUID) -> dict[str, Any]:
     }
 
 
-def owned(kind: type[J], key: int, attempt: uuid.UUID | None) -> "QuerySet[J]":
+def owned(kind: type[J], key: Key, attempt: uuid.UUID | None) -> "QuerySet[J]":
     """The job, as long as it is running under this attempt; empty otherwise."""
     return _all(kind).filter(pk=key, attempt=attempt, status=RUNNING)
 
 
-def write(kind: type[J], key: int, attempt: uuid.UUID | None, /, **fields: Any) -> None:
+def write(kind: type[J], key: Key, attempt: uuid.UUID | None, /, **fields: Any) -> None:
     """Change the job under its attempt. Raises AttemptLost where it is no longer its own."""
     if not owned(kind, key, attempt).update(**fields):
         raise AttemptLost(f"{kind._meta.verbose_name} {key} is no longer running under attempt {attempt}")
 
 
-def beat(kind: type[J], key: int, attempt: uuid.UUID | None, /, **fields: Any) -> None:
+def beat(kind: type[J], key: Key, attempt: uuid.UUID | None, /, **fields: Any) -> None:
     """Say that the job is alive, and write how far it is. Raises AttemptLost."""
     write(kind, key, attempt, heartbeat_at=Now(), **fields)
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import admin
+from django.db.models import Exists, OuterRef
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils.functional import Promise
@@ -11,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.dataclasses import SearchResult
 
 from agents_app.access import Role, roles_of
-from agents_app.models import Agent, Pool
+from agents_app.models import Agent, Executor, Pool
 
 EVERYONE = frozenset(Role)
 
@@ -25,6 +26,8 @@ class Entry:
     icon: str
     roles: frozenset[Role]
     belongs: tuple[str, ...]
+    #: Shown only in a pool of which this attribute is true; elsewhere the page is led to from Settings.
+    where: str = ""
 
 
 ENTRIES = (
@@ -42,6 +45,7 @@ ENTRIES = (
     Entry("runs", _("Runs"), "play_circle", frozenset({Role.OPS}), ("run",)),
     Entry("models", _("Models"), "deployed_code", frozenset({Role.OPS}), ("model", "promot", "rollback")),
     Entry("decisions", _("Decisions"), "receipt_long", frozenset({Role.OPS}), ("decision",)),
+    Entry("episodes", _("Episodes"), "timeline", frozenset({Role.OPS}), ("episode",), "orchestrates"),
     Entry("alarms", _("Alarms"), "notifications", frozenset({Role.OPS}), ("alarm", "drift")),
     Entry("playground", _("Playground"), "alt_route", frozenset({Role.OPS}), ("playground",)),
     Entry(
@@ -49,7 +53,7 @@ ENTRIES = (
         _("Settings"),
         "settings",
         frozenset({Role.REVIEWER, Role.OPS}),
-        ("settings", "people", "person", "key", "audit", "prelabel", "prompt", "receiver"),
+        ("settings", "people", "person", "key", "audit", "prelabel", "prompt", "receiver", "executor"),
     ),
 )
 
@@ -70,7 +74,9 @@ def address(name: str, pool: Pool | None) -> str:
 def pools_of(request: HttpRequest) -> list[Pool]:
     """Every pool by name, without its texts; read once a request."""
     if not hasattr(request, "_routerweb_pools"):
-        request._routerweb_pools = list(Pool.objects.only("slug", "name"))  # type: ignore[attr-defined]
+        called = Exists(Executor.objects.filter(agent__pool=OuterRef("pk"), active=True))
+        found = Pool.objects.only("slug", "name").annotate(orchestrates=called)
+        request._routerweb_pools = list(found)  # type: ignore[attr-defined]
     pools: list[Pool] = request._routerweb_pools  # type: ignore[attr-defined]
     return pools
 
@@ -107,11 +113,18 @@ def shell(request: HttpRequest) -> dict[str, Any]:
 
 def _same_page(entry: Entry | None, pool: Pool, request: HttpRequest) -> str:
     for candidate in (entry, *ENTRIES[1:]):
-        if candidate is not None and candidate.roles & roles_of(request.user) and candidate.name != "home":
+        if candidate is None or candidate.name == "home" or not _used(candidate, pool):
+            continue
+        if candidate.roles & roles_of(request.user):
             found = address(candidate.name, pool)
             if found:
                 return found
     return address("home", None) or "/"
+
+
+def _used(entry: Entry, pool: Pool | None) -> bool:
+    """Whether the pool uses what the entry leads to."""
+    return not entry.where or bool(getattr(pool, entry.where, False))
 
 
 def _page_name(request: HttpRequest) -> str:
@@ -130,7 +143,7 @@ def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
     pool, roles, here = current_pool(request), roles_of(request.user), _page_name(request)
     items = []
     for entry in ENTRIES:
-        link = address(entry.name, pool) if entry.roles & roles else ""
+        link = address(entry.name, pool) if entry.roles & roles and _used(entry, pool) else ""
         if link:
             items.append({"title": entry.title, "icon": entry.icon, "link": link, "active": _belongs(here, entry)})
     groups: list[dict[str, Any]] = [{"title": None, "collapsible": False, "items": items}]
@@ -155,7 +168,7 @@ def search(request: HttpRequest, term: str) -> list[SearchResult]:
     pool, roles = current_pool(request), roles_of(request.user)
     found = []
     for entry in ENTRIES:
-        link = address(entry.name, pool) if entry.roles & roles else ""
+        link = address(entry.name, pool) if entry.roles & roles and _used(entry, pool) else ""
         if link and term in str(entry.title).lower():
             found.append(SearchResult(str(entry.title), pool.name if pool else "", link, entry.icon))
     for other in pools_of(request):

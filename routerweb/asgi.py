@@ -14,6 +14,7 @@ from django.conf import settings
 
 from routerweb import bodies, threads, wsgi
 from routerweb.bodies import Receive, Scope
+from routerweb.later import Later
 from routerweb.threads import Send, Threads
 from training_app.api import fast_lane
 
@@ -66,7 +67,11 @@ async def _answer(scope: Scope, receive: Receive, send: Send) -> None:
                 await send({"type": "http.response.start", "status": 200, "headers": fast_lane.headers(len(routed))})
                 await send({"type": "http.response.body", "body": routed})
                 return
-        found = await chosen.run(threads.answer, wsgi.application, scope, body)
+        promise = Later()
+        found = await chosen.run(threads.answer, wsgi.application, scope, body, promise)
+    if promise.pieces is not None and body.whole:
+        await threads.send_later(found, promise.pieces(), send)
+        return
     await threads.send_answer(found, send, receive, read_whole=body.whole)
 
 

@@ -55,6 +55,9 @@ if PLAIN_HTTP and not DEBUG and not set(ALLOWED_HOSTS) <= set(LOOPBACK):
         "Put a TLS proxy in front and unset PLAIN_HTTP."
     )
 
+# Keys of before: what they signed and sealed is still read, and nothing new is made with them.
+SECRET_KEY_FALLBACKS = list(env.words("SECRET_KEY_FALLBACKS"))
+
 SECURE = not (DEBUG or PLAIN_HTTP)
 SESSION_COOKIE_SECURE = SECURE
 CSRF_COOKIE_SECURE = SECURE
@@ -386,6 +389,16 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "POSTPROCESSING_HOOKS": [],
     "SERVERS": [{"url": "/"}],
 }
+
+# --- Orchestration ------------------------------------------------------------------------------------------------
+
+EXECUTOR_FUNCTIONS = env.words("EXECUTOR_FUNCTIONS")
+PROVIDER_AT_ONCE = env.integer("PROVIDER_AT_ONCE", 200, low=0)
+PROVIDER_CALLS_PER_MINUTE = env.integer("PROVIDER_CALLS_PER_MINUTE", 0, low=0)
+EPISODES_AT_ONCE = env.integer("EPISODES_AT_ONCE", 500, low=1)
+EPISODE_STEPS = env.integer("EPISODE_STEPS", 20, low=1, high=100)
+EPISODE_SECONDS = env.number("EPISODE_SECONDS", 600.0, low=1.0, high=86_400.0)
+EPISODE_DAYS = env.integer("EPISODE_DAYS", 90, low=1)
 
 # --- Pre-labeling by an LLM ---------------------------------------------------------------------------------------
 

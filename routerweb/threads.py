@@ -5,13 +5,15 @@ a thread by sending or reading slowly. A long answer, an export say, waits in th
 """
 
 import asyncio
+import contextlib
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
+from routerweb import later
 from routerweb.bodies import IN_MEMORY, Body, Scope, throw_away
 
 PIECE = 64 * 1024
@@ -52,15 +54,15 @@ class Threads:
             self._waiting -= 1
 
 
-def answer(application: WSGI, scope: Scope, body: Body) -> Answer:
-    """What the application answers to a request, made in this thread."""
+def answer(application: WSGI, scope: Scope, body: Body, promise: later.Later | None = None) -> Answer:
+    """What the application answers to a request, made in this thread; `promise` is for what it leaves to the event loop."""
     started: list[Any] = []
 
     def start_response(status: str, headers: list[tuple[str, str]], _error: Any = None) -> None:
         started[:] = [int(status.split(" ", 1)[0]), headers]
 
     file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - closed once it was sent
-    pieces = application(environ(scope, body), start_response)
+    pieces = application(environ(scope, body) | {later.NAME: promise}, start_response)
     try:
         for piece in pieces:
             file.write(piece)
@@ -99,6 +101,22 @@ async def send_answer(found: Answer, send: Send, receive: Receive, *, read_whole
             await send({"type": "http.response.body", "body": piece, "more_body": True})
             await throw_away(receive)
             await send({"type": "http.response.body", "body": b""})
+
+
+async def send_later(found: Answer, pieces: AsyncIterator[bytes], send: Send) -> None:
+    """Send an answer whose body is still to come: its head goes out with the first piece, so nothing is promised before."""
+    found.file.close()
+    headers = [header for header in found.headers if header[0] != b"content-length"]
+    begun = False
+    async with contextlib.aclosing(pieces) as coming:  # type: ignore[type-var]
+        async for piece in coming:
+            if not begun:
+                await send({"type": "http.response.start", "status": found.status, "headers": headers})
+                begun = True
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+    if not begun:
+        await send({"type": "http.response.start", "status": found.status, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
 
 
 def environ(scope: Scope, body: Body) -> dict[str, Any]:

@@ -13,11 +13,21 @@ class TrainingAppConfig(AppConfig):
         from django_q.signals import post_spawn
 
         from training_app import schedules
+        from training_app.training import reaper
         from training_app.versions import erasing  # noqa: F401  (erasing listens from here on, in every process)
 
         # Sent in each worker process of a cluster, after the fork; nowhere else.
         post_spawn.connect(_start_reaper, dispatch_uid="training_app.training.reaper")
+        if look_after_episodes not in reaper.ROUNDS:
+            reaper.ROUNDS.append(look_after_episodes)
         post_migrate.connect(schedules.install, sender=self, dispatch_uid="training_app.schedules.install")
+
+
+def look_after_episodes() -> int:
+    """The reaper's round for episodes; what calls agents is loaded with the first."""
+    from training_app.orchestration import runner
+
+    return runner.look_after()
 
 
 def _start_reaper(**_signal: Any) -> None:

@@ -30,6 +30,7 @@ def sections(request: HttpRequest, here: str, pool: Pool | None = None) -> list[
         ("settings_queue", _("Labeling queue"), {Role.REVIEWER, Role.OPS}),
         ("prelabel", _("Pre-labeling"), {Role.REVIEWER, Role.OPS}),
         ("settings_live", _("Live traffic"), {Role.OPS}),
+        ("settings_executors", _("Executors"), {Role.OPS}),
         ("settings_keys", _("API keys"), {Role.OPS}),
         ("settings_alarms", _("Alarms"), {Role.OPS}),
         ("people", _("People"), {Role.ADMIN}),
@@ -90,7 +91,9 @@ def guidelines(request: HttpRequest, slug: str) -> HttpResponse:
 def pool_details(request: HttpRequest, slug: str) -> HttpResponse:
     """The pool's name and description; its slug stays, because applications and addresses use it."""
     pool = get_pool(slug)
-    form = PoolDetailsForm(request.POST or None, initial={"name": pool.name, "description": pool.description})
+    form = PoolDetailsForm(
+        request.POST or None, initial={"name": pool.name, "description": pool.description, "currency": pool.currency}
+    )
     if request.method == "POST" and form.is_valid():
         try:
             pools.update_pool(pool, actor=person(request), **form.cleaned_data)

@@ -8,11 +8,21 @@ template holds a thread or fills the memory, whatever it says. A name that is no
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
+from functools import lru_cache
 from typing import Any, cast
 
 from django.utils.translation import gettext as _
-from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, UndefinedError, meta, nodes, pass_context
+from jinja2 import (
+    StrictUndefined,
+    Template,
+    TemplateError,
+    TemplateSyntaxError,
+    UndefinedError,
+    meta,
+    nodes,
+    pass_context,
+)
 from jinja2.exceptions import SecurityError
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -233,11 +243,7 @@ def draw(source: str, values: Mapping[str, Any]) -> str:
         raise TemplateProblem(_("The template is longer than %(most)d characters.") % {"most": SOURCE})
     _drawing.budget = _Budget()
     try:
-        tree = _ENVIRONMENT.parse(source)
-        _check(tree, values)
-        template = _ENVIRONMENT.template_class.from_code(
-            _ENVIRONMENT, _ENVIRONMENT.compile(_counted(tree)), _ENVIRONMENT.make_globals(None)
-        )
+        template = _compiled(source, frozenset(values))
         pieces, size = [], 0
         for piece in template.generate(dict(values)):
             size += len(piece)
@@ -255,16 +261,26 @@ def draw(source: str, values: Mapping[str, Any]) -> str:
         raise TemplateProblem(_("The template cannot be drawn: %(why)s.") % {"why": str(error)[:200]}) from None
 
 
-def _check(tree: nodes.Template, values: Mapping[str, Any]) -> None:
+@lru_cache(maxsize=64)
+def _compiled(source: str, names: frozenset[str]) -> Template:
+    """The template, checked and ready to draw; what one may not say is raised, and not remembered."""
+    tree = _ENVIRONMENT.parse(source)
+    _check(tree, names)
+    return _ENVIRONMENT.template_class.from_code(
+        _ENVIRONMENT, _ENVIRONMENT.compile(_counted(tree)), _ENVIRONMENT.make_globals(None)
+    )
+
+
+def _check(tree: nodes.Template, names: Set[str]) -> None:
     """Raises TemplateProblem for what a prompt may not say, and for names that it is not given."""
     for node in _walk(tree):
         problem = _forbidden(node)
         if problem:
             raise TemplateProblem(_in_line(node.lineno, problem))
-    unknown = sorted(meta.find_undeclared_variables(tree) - values.keys() - _ENVIRONMENT.globals.keys())
+    unknown = sorted(meta.find_undeclared_variables(tree) - names - _ENVIRONMENT.globals.keys())
     if unknown:
         lines = [node.lineno for node in tree.find_all(nodes.Name) if node.name == unknown[0] and node.ctx == "load"]
-        words = {"name": unknown[0], "names": ", ".join(sorted(values))}
+        words = {"name": unknown[0], "names": ", ".join(sorted(names))}
         problem = _("“%(name)s” is not known here. A prompt may name: %(names)s.") % words
         raise TemplateProblem(_in_line(min(lines, default=None), problem))
 

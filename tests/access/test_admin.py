@@ -30,6 +30,7 @@ MODELS = {
     "agents_app/agent": Rights(STAFF, change=OPS),
     "agents_app/apikey": Rights(OPS, change=OPS),
     "agents_app/auditentry": Rights(OPS),
+    "agents_app/executor": Rights(OPS),
     "auth/user": Rights(ADMINS, change=ADMINS),
     "auth/group": Rights(ADMINS, add=ADMINS),  # the four roles cannot be changed
     "datasets_app/dataset": Rights(STAFF, change=OPS, add=OPS),
@@ -43,6 +44,7 @@ MODELS = {
     "django_q/failure": Rights(OPS),
     "django_q/schedule": Rights(OPS),
     "training_app/decision": Rights(OPS),
+    "training_app/episode": Rights(OPS),
     "training_app/promotion": Rights(OPS),
     "training_app/routermodel": Rights(OPS),
     "training_app/run": Rights(OPS),

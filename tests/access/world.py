@@ -11,17 +11,18 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.utils import timezone
 
-from agents_app import keys, people, pools
+from agents_app import executors, keys, people, pools
 from agents_app.mail import set_password_link
 from agents_app.models import ApiKey, Pool
 from datasets_app.files import imports
 from datasets_app.labels import adjudication, bulk, labels, queue, reask, snapshots
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
 from datasets_app.prelabeling import jobs as prelabel
+from tests.training_app import conducted
 from tests.training_app.served import NAMES, artifact, promoted
 from training_app.answering import decisions
 from training_app.engine.routing.router import Route
-from training_app.models import Alarm, AlarmReceiver, LaunchRule, Sweep
+from training_app.models import Alarm, AlarmReceiver, Episode, LaunchRule, Sweep
 from training_app.training import runs
 from training_app.versions import registry
 from training_app.watching import alarms
@@ -161,7 +162,12 @@ def _training(world: World, pool: Pool, query: Query) -> None:
             )
         ]
     )
+    conductor = registry.register(None, pool, conducted.artifact(pool, [1]), {}, kind="orchestrator")
+    registry.promote(conductor, actor=None)
+    executors.save(pool.agents.get(number=1), {"kind": "scripted"}, actor=None)
+    episode = Episode.objects.create(pool=pool, model=conductor, policy=conductor.name, task="one task", status="done")
     world.parts |= {
+        "episode_id": episode.pk,
         "run_id": run.pk, "sweep_id": sweep.pk, "rule_id": rule.pk, "alarm_id": alarm.pk, "receiver_id": receiver.pk,
         "decision_id": UUID(int=number), "version": model.version, "name": model.name, "nowhere": uuid4(),
     }  # fmt: skip

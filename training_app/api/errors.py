@@ -17,6 +17,7 @@ from rest_framework.serializers import as_serializer_error
 
 from training_app.answering.answer import NoModel
 from training_app.answering.throttle import Exceeded
+from training_app.orchestration.policies import NoPolicy
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +55,8 @@ def refusal_of(error: Exception, path: str) -> Refused:
         return error
     if isinstance(error, NoModel):
         return Refused(503, "no_model", str(error), hint=error.hint)
+    if isinstance(error, NoPolicy):
+        return Refused(503, "no_orchestrator", str(error), hint=error.hint)
     if isinstance(error, Exceeded):
         again = (("Retry-After", str(error.seconds)),)
         return Refused(429, "too_many_requests", str(error), hint=error.hint, headers=again)

@@ -111,3 +111,21 @@ ITEM = {
 }  # fmt: skip
 TAKEN = {"item": ITEM, "today": 41, "left": 260}
 SUBMITTED = {"query": 17, "new": True, "undone": False, "label": LABEL, "today": 42, "left": 259}
+EPISODE = {
+    "episode_id": DECISION, "status": "done", "answer": "The second charge was refunded.", "stop_reason": "stop", "error": "",
+    "steps": 2, "cost": 0.0031, "tokens": 812, "latency": 1.914, "policy": "support-5",
+}  # fmt: skip
+TAKEN_STEP = {
+    "turn": 0, "path": 0, "place": 0, "step": 0, "agent": 0, "name": "Billing", "aim": "answer", "status": "done", "reason": "",
+    "probabilities": {"0": 0.91, "1": 0.06, "stop": 0.03}, "propensity": 1.0, "output": "Two charges; the second was refunded.",
+    "failure": "", "why": "", "cost": 0.0021, "tokens": 512, "latency": 1.1, "attempts": 1, "metadata": {},
+}  # fmt: skip
+EPISODE_DETAIL = EPISODE | {
+    "pool": "support", "task": "I was charged twice", "budget": 0.05, "success": None, "rating": None, "created_at": AT,
+    "finished_at": AT, "trajectory": [TAKEN_STEP], "page": f"/p/support/episodes/{DECISION}/",
+}  # fmt: skip
+QUEUED_EPISODE = {"episode_id": DECISION, "status": "running", "address": f"/api/episodes/{DECISION}/"}
+NEXT = {
+    "agent": 1, "name": "Account", "stop_reason": "", "probabilities": {"0": 0.11, "1": 0.83, "stop": 0.06}, "propensity": 1.0,
+    "step": 1, "policy": "support-5",
+}  # fmt: skip

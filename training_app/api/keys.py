@@ -12,7 +12,6 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
-from agents_app.audit import Actor
 from training_app.answering import serving, throttle
 from training_app.answering.loaded import Caller, LoadedPool, Served
 from training_app.api.bodies import kind
@@ -27,10 +26,10 @@ class Access:
     state: Served
 
     @property
-    def actor(self) -> Actor:
-        """As whom the audit trail records what this key changes: its name, and who made it."""
+    def name(self) -> str:
+        """Under which the audit trail records what this key changes: its name, and who made it."""
         maker = self.caller.maker
-        return Actor(f"key {self.caller.name} of {maker}" if maker else f"key {self.caller.name}")
+        return f"key {self.caller.name} of {maker}" if maker else f"key {self.caller.name}"
 
     def pool(self, slug: Any) -> LoadedPool:
         """The pool that is meant: the one named, or with None the key's only one. Raises Refused."""

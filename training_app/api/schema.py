@@ -46,6 +46,8 @@ CODES: dict[str, tuple[int, str]] = {
     "cannot_replay": (409, "The text of this decision was erased."),
     "gone": (410, "This query was deleted meanwhile."),
     "ended": (409, "The run has ended already."),
+    "running": (409, "This episode has not ended yet."),
+    "no_orchestrator": (503, "The pool support has no active orchestrator yet."),
     "length_missing": (411, "The request has no Content-Length."),
     "too_large": (413, "The body is larger than 26,214,400 bytes."),
     "not_json": (415, "The body is text/plain; it must be application/json."),
@@ -76,6 +78,7 @@ PATHS: dict[str, tuple[Any, str, Any]] = {
     "query_id": (OpenApiTypes.INT, "The query's id, as an item has it", 17),
     "number": (OpenApiTypes.INT, "The agent's id in its pool", 2),
     "name": (OpenApiTypes.STR, "The model's name", "support-3"),
+    "episode_id": (OpenApiTypes.UUID, "The episode's id", "019a9f3e-5d0a-7c31-9f0e-4a1b6c2d8e7f"),
     "decision_id": (OpenApiTypes.UUID, "The id that an answer came with", "019a9f3e-5d0a-7c31-9f0e-4a1b6c2d8e7f"),
 }
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.urls import URLPattern, path, re_path, register_converter
 
-from training_app.api.views import labeling, models, routing, rules, runs, serving
+from training_app.api.views import episodes, labeling, models, routing, rules, runs, serving
 from training_app.api.views.base import NothingHere
 
 
@@ -52,6 +52,12 @@ urlpatterns = [
     *address("route/", routing.RouteView),
     *address("route/batch/", routing.BatchView),
     *address("outcomes/", routing.OutcomeView),
+    *address("orchestrate/", episodes.OrchestrateView),
+    *address("orchestrate/next/", episodes.NextView),
+    *address("episodes/", episodes.EpisodesView),
+    *address("episodes/<id:episode_id>/", episodes.EpisodeView, "api_episode"),
+    *address("episodes/<id:episode_id>/cancel/", episodes.CancelEpisodeView),
+    *address("episodes/<id:episode_id>/outcome/", episodes.JudgeView),
     *address("health/", serving.HealthView),
     *address("agents/", serving.AgentsView),
     *address("agents/<number:number>/pause/", serving.PauseView),

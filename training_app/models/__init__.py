@@ -1,7 +1,8 @@
 """Everything that training, answering and watching keep, by subject."""
 
 from training_app.models.decisions import Decision, Outcome
-from training_app.models.kinds import SET_ROUTER
+from training_app.models.episodes import CallPlaces, Episode, Step
+from training_app.models.kinds import ORCHESTRATOR, SET_ROUTER
 from training_app.models.launching import LaunchRule, Sweep
 from training_app.models.live import Canary, LiveSettings, LiveTally, ShadowScore
 from training_app.models.packed import PackedDecisions
@@ -21,6 +22,7 @@ from training_app.models.watching import (
 )
 
 __all__ = (
+    "ORCHESTRATOR",
     "SET_ROUTER",
     "Alarm",
     "AlarmDelivery",
@@ -28,6 +30,7 @@ __all__ = (
     "AlarmReceiver",
     "Artifact",
     "Baseline",
+    "CallPlaces",
     "Canary",
     "Card",
     "Checkpoint",
@@ -35,6 +38,7 @@ __all__ = (
     "Decision",
     "DriftPoint",
     "DriftReference",
+    "Episode",
     "Folded",
     "Interval",
     "Judgement",
@@ -52,6 +56,7 @@ __all__ = (
     "RunEvent",
     "Scorecard",
     "ShadowScore",
+    "Step",
     "Sweep",
     "WatchTurn",
 )

@@ -1,4 +1,6 @@
-"""The name of the one kind that always is there; `versions.kinds` has the table of all."""
+"""The names of the kinds that other code has to name; `versions.kinds` has the table of all."""
 
 #: Which agents a query needs: the version that answers /api/route/.
 SET_ROUTER = "set_router"
+#: Which agent is called next, and when to stop: the version that decides for /api/orchestrate/.
+ORCHESTRATOR = "orchestrator"

@@ -24,15 +24,15 @@ from training_app.training import runs
 
 log = logging.getLogger(__name__)
 
-#: What is done at each round; each returns how many things it put right.
-ROUNDS: tuple[Callable[[], int], ...] = (
+#: What is done at each round; each returns how many things it put right. Later rooms add theirs when the applications are ready.
+ROUNDS: list[Callable[[], int]] = [
     runs.end_dead_attempts,
     imports.fail_dead_imports,
     prelabel.fail_dead_jobs,
     runs.deliver_unclaimed,
     imports.enqueue_lost_imports,
     prelabel.enqueue_lost_jobs,
-)
+]
 #: Those of them that hand on what waits while every worker is busy: nothing is wrong then.
 HANDED_ON = frozenset({runs.deliver_unclaimed, imports.enqueue_lost_imports, prelabel.enqueue_lost_jobs})
 

@@ -16,8 +16,9 @@ from django.utils.translation import gettext_lazy
 
 from training_app.engine.config import Config
 from training_app.engine.data import artifact
+from training_app.engine.orchestrating.policy import Orchestrator
 from training_app.engine.routing import router
-from training_app.models.kinds import SET_ROUTER
+from training_app.models.kinds import ORCHESTRATOR, SET_ROUTER
 
 
 class Settings(Protocol):
@@ -97,6 +98,15 @@ KINDS: dict[str, Kind] = {
             classifiers=("logreg", "svm"),
             beside="training_app.engine.judging.paired",
             answers=True,
+        ),
+        Kind(
+            name=ORCHESTRATOR,
+            label=gettext_lazy("Orchestrator"),
+            config=Config.from_mapping,
+            train="training_app.engine.orchestrating.train",
+            load=lambda content: Orchestrator.load(content),
+            measure="reward",
+            measured=gettext_lazy("Reward"),
         ),
     )
 }

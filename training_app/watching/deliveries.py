@@ -26,7 +26,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from agents_app import audit, outbound
+from agents_app import audit, outbound, signing
 from agents_app.models import Pool
 from training_app.models import Alarm, AlarmDelivery, AlarmReceiver
 
@@ -110,11 +110,6 @@ def secret_of(receiver: AlarmReceiver) -> str:
     """The secret that a webhook's requests are signed with. It follows from SECRET_KEY: with another key it is another one."""
     made = hmac.new(settings.SECRET_KEY.encode(), f"routerweb webhook {receiver.nonce}".encode(), hashlib.sha256)
     return "whsec_" + base64.urlsafe_b64encode(made.digest()).decode().rstrip("=")
-
-
-def signature(secret: str, timestamp: int, body: bytes) -> str:
-    """The value of Routerweb-Signature."""
-    return "v1=" + hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256).hexdigest()
 
 
 # --- Messages -------------------------------------------------------------------------------------------------------
@@ -215,8 +210,7 @@ def _post(delivery: AlarmDelivery) -> tuple[int, str]:
         "Content-Type": "application/json",
         "Routerweb-Event": delivery.event,
         "Routerweb-Delivery": str(delivery.pk),
-        "Routerweb-Timestamp": str(timestamp),
-        "Routerweb-Signature": signature(secret_of(delivery.receiver), timestamp, body),
+        **signing.headers(secret_of(delivery.receiver), timestamp, body),
     }
     return outbound.post(delivery.receiver.address, body, headers)
 

@@ -60,7 +60,9 @@ class PromoteView(ModelView):
         told = self.body(shapes.PromoteRequest)
         model = self.model(name)
         try:
-            promotion = gate.promote(model, actor=self.access.actor, reason=told["reason"], override=told["override"])
+            promotion = gate.promote(
+                model, actor=None, actor_name=self.access.name, reason=told["reason"], override=told["override"]
+            )
         except gate.GateRefused as refused:
             raise _refused(refused, "promote it") from None
         except registry.RegistryError as error:
@@ -85,7 +87,7 @@ class PinView(ModelView):
     def _pin(self, name: str) -> Response:
         model = self.model(name)
         try:
-            keeping.pin(model, self.pinned, actor=self.access.actor)
+            keeping.pin(model, self.pinned, actor=None, actor_name=self.access.name)
         except registry.RegistryError as error:
             raise Refused(409, "cannot_pin", str(error)) from None
         return Response(shapes.ModelSerializer(scorecards.with_headlines([model])[0]).data)
@@ -120,7 +122,7 @@ class RollBackView(OpsView):
         told = self.body(shapes.RollBackRequest)
         pool = self.pool(told["pool"])
         try:
-            promotion = registry.rollback(pool, actor=self.access.actor, reason=told["reason"])
+            promotion = registry.rollback(pool, actor=None, actor_name=self.access.name, reason=told["reason"])
         except registry.RegistryError as error:
             raise Refused(409, "cannot_roll_back", str(error)) from None
         return Response(shapes.PromotionSerializer(promotion).data)
@@ -144,7 +146,7 @@ class StartShadowView(ModelView):
     def _shadow(self, name: str, change: object) -> Response:
         model = self.model(name)
         try:
-            change(model, actor=self.access.actor)  # type: ignore[operator]
+            change(model, actor=None, actor_name=self.access.name)  # type: ignore[operator]
         except registry.RegistryError as error:
             raise Refused(409, "cannot_shadow", str(error)) from None
         return Response(shapes.ModelStateSerializer(model).data)
@@ -180,7 +182,8 @@ class StartCanaryView(ModelView):
             canary = trials.start_canary(
                 model,
                 told["share"],
-                actor=self.access.actor,
+                actor=None,
+                actor_name=self.access.name,
                 reason=told["reason"],
                 override=told["override"],
             )
@@ -205,7 +208,7 @@ class StopCanaryView(ModelView):
         canary = trials.canary_of(model.pool)
         if canary is None or canary.model_id != model.pk:
             raise Refused(409, "cannot_canary", f"{model.name} is not the canary of {model.pool.slug}.")
-        ended = trials.stop_canary(model.pool, actor=self.access.actor)
+        ended = trials.stop_canary(model.pool, actor=None, actor_name=self.access.name)
         return Response(shapes.CanarySerializer(ended).data)
 
 

@@ -4,7 +4,6 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from agents_app.audit import Actor
 from training_app.rollout import trials
 from training_app.versions import registry
 
@@ -31,11 +30,11 @@ class Command(BaseCommand):
                 now = trials.canary_of(model.pool)
                 if now is None or now.model_id != model.pk:
                     raise registry.RegistryError(f"{model.name} is not the canary of {model.pool.slug}.")
-                trials.stop_canary(model.pool, actor=Actor("canary"))
+                trials.stop_canary(model.pool, actor=None, actor_name="canary")
                 self.stdout.write(f"{registry.active(model.pool)} answers everything again.")
                 return
             canary = trials.start_canary(
-                model, options["share"], actor=Actor("canary"),
+                model, options["share"], actor=None, actor_name="canary",
                 reason=options["reason"], override=options["override"],
             )  # fmt: skip
         except registry.RegistryError as error:

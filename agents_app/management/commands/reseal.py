@@ -1,0 +1,22 @@
+"""`reseal`: secrets that were sealed under an earlier SECRET_KEY, sealed under the present one."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from agents_app import audit, executors, sealing
+
+
+class Command(BaseCommand):
+    help = (
+        "Seal every executor's secret under the present SECRET_KEY, so that an old one may leave SECRET_KEY_FALLBACKS. "
+        "Example: python manage.py reseal"
+    )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            count = executors.reseal()
+        except sealing.CannotOpen as error:
+            raise CommandError(str(error)) from None
+        audit.record("site.resealed", actor=None, actor_name="reseal", detail={"secrets": count})
+        self.stdout.write(f"{count:,} secrets are sealed under the present SECRET_KEY.")

@@ -1,0 +1,381 @@
+"""The course of one episode: the engine's loop decides, agents are called, and every step is stored before the next begins.
+
+Pure but for what it is handed: where to write, how to call, whom to tell. What an episode that goes on has stored already is neither
+decided nor called again; a call whose start is stored and whose end is not is made again under the same key where its executor may be
+called again, and counts as failed where not.
+"""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models.functions import Now
+
+from agents_app.models import Executor
+from training_app.engine.data import storable
+from training_app.engine.orchestrating import loop
+from training_app.engine.orchestrating.state import Call, State
+from training_app.engine.orchestrating.turns import (
+    Decision,
+    Ended,
+    Failure,
+    Limits,
+    Outcome,
+    Request,
+    Result,
+    StoredTurn,
+    Turn,
+)
+from training_app.engine.orchestrating.voting import majority
+from training_app.models import Episode, Step
+from training_app.orchestration import calling, calls
+from training_app.orchestration.calling import Places, Purse
+from training_app.orchestration.calls import Ask, Said, Spec
+from training_app.orchestration.ledger import Ended as EndedCall
+from training_app.orchestration.ledger import Entry, Ledger
+from training_app.orchestration.policies import Decider
+from training_app.orchestration.wire import Wire
+
+#: What the engine calls a failure of ours.
+KINDS = {
+    "failed": "error", "instruction": "error", "not_allowed": "refused", "no_executor": "unavailable", "busy": "unavailable",
+    "budget": "unavailable", "interrupted": "cut_off",
+}  # fmt: skip
+#: Bytes that the frame of an instruction and each earlier output may add to a prompt, for the worst case that the loop sets aside.
+FRAME, AROUND_AN_OUTPUT = 2_048, 256
+
+#: Told of each thing that happens: a word, and what there is to say.
+Tell = Callable[[str, dict[str, Any]], None]
+
+
+@dataclass(slots=True)
+class Course:
+    """One episode under way in this process. `stored` are its steps so far, in order."""
+
+    episode: Episode
+    decider: Decider
+    specs: Mapping[int, Spec]
+    names: Mapping[int, str]
+    ledger: Ledger
+    wire: Wire
+    places: Places
+    tell: Tell
+    stored: Sequence[Step] = ()
+    _turns_stored: set[int] = field(default_factory=set)
+    _begun_before: set[int | None] = field(default_factory=set)
+    _rows: dict[int, Step] = field(default_factory=dict)
+    _answers: dict[int, str] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        """Go on to the end. Raises AttemptLost, and django.db.Error where the database stayed away."""
+        until = time.monotonic() + settings.EPISODE_SECONDS
+        ends: list[EndedCall] = []
+        turns = self._turns()
+        try:
+            turn = next(turns)
+            while True:
+                begins = self._begun(turn)
+                if begins or ends:
+                    await self.ledger.write(Entry(self.episode.pk, self._attempt, ends, begins))
+                ends, outcomes = [], {}
+                if turn.requests:
+                    self._tell_chosen(turn)
+                    for request, outcome in await self._made(turn.requests, until):
+                        outcomes[request.number] = _outcome(outcome)
+                        ends.append(self._ended(request, outcome))
+                if time.monotonic() >= until:
+                    await self._finish(self._broken("timeout"), ends)
+                    return
+                turn = turns.send(outcomes)
+        except StopIteration as stopped:
+            await self._finish(stopped.value, ends)
+
+    @property
+    def _attempt(self) -> UUID:
+        assert self.episode.attempt is not None
+        return self.episode.attempt
+
+    # --- The loop -------------------------------------------------------------------------------------------------
+
+    def _turns(self) -> loop.Turns:
+        plan = self.episode.plan
+        known = stored_turns(self.stored)
+        self._turns_stored = {row.turn for row in self.stored}
+        self._begun_before = {row.call for row in self.stored if row.status == Step.Status.RUNNING}
+        for row in self.stored:
+            if row.call is not None:
+                self._rows[row.call] = row
+                if row.status == Step.Status.DONE:
+                    self._answered(row)
+        limits = Limits(
+            max_steps=self.episode.max_steps, budget=self.episode.budget, paths=self.episode.paths,
+            together=plan.get("together", 1), available=frozenset(plan["agents"]), aggregator=plan.get("aggregator"),
+        )  # fmt: skip
+        costs = {agent: spec.most_cost for agent, spec in self.specs.items()}
+        return loop.episode(
+            self.decider.policy, self.episode.messages, limits, costs=costs, worst=self._worst, seed=plan.get("seed"), stored=known
+        )  # fmt: skip
+
+    def _worst(self, agent: int, state: State) -> float:
+        """The most that one attempt of a call may cost; a chat whose prompt comes out longer than this is not sent."""
+        spec = self.specs.get(agent)
+        if spec is None:
+            return 0.0
+        if spec.kind != Executor.Kind.CHAT or not (spec.price_in or spec.price_out):
+            return spec.most_cost
+        said = sum(len(call.output.encode("utf-8", "replace")) + AROUND_AN_OUTPUT for call in state.calls)
+        asked = sum(len(message["content"].encode("utf-8", "replace")) + AROUND_AN_OUTPUT for message in state.messages)
+        own = len(spec.instruction.encode()) + len(spec.description.encode()) + len(str(spec.tools)) + FRAME
+        return ((said + asked + own) * spec.price_in + spec.most_tokens * spec.price_out) / 1e6
+
+    def _begun(self, turn: Turn) -> list[Step]:
+        """The new rows of a turn: one for each call, and one for each path that ends. All of a turn's are stored at once."""
+        if turn.number in self._turns_stored:
+            return []
+        rows = rows_of(self.episode.pk, turn)
+        self._rows |= {row.call: row for row in rows if row.call is not None}
+        return rows
+
+    # --- Calls ----------------------------------------------------------------------------------------------------
+
+    async def _made(self, requests: Sequence[Request], until: float) -> list[tuple[Request, calls.Outcome]]:
+        """What came of each call, in the requests' order; of one that outlasts the episode, that it did."""
+        if len(requests) == 1:
+            return [(requests[0], await self._in_time(requests[0], until))]
+        tasks = [asyncio.ensure_future(self._in_time(request, until)) for request in requests]
+        try:
+            return list(zip(requests, await asyncio.gather(*tasks), strict=True))
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _in_time(self, request: Request, until: float) -> calls.Outcome:
+        started = time.monotonic()
+        try:
+            async with asyncio.timeout(max(until - started, 0.0)):
+                return await self._call(request)
+        except TimeoutError:
+            why = f"the episode took longer than {settings.EPISODE_SECONDS:g} seconds"
+            return calls.Failure("timeout", why, request.worst, time.monotonic() - started)
+
+    async def _call(self, request: Request) -> calls.Outcome:
+        spec, row = self.specs.get(request.agent), self._rows[request.number]
+        if request.number in self._begun_before and not (spec is not None and spec.repeatable):
+            return calls.Failure("interrupted", calls.FAILURES["interrupted"], request.worst)
+        said = tuple(
+            Said(self.names.get(call.agent, str(call.agent)), call.output, call.failed) for call in request.calls
+        )
+        asked = Ask(row.call_key, self.episode.task, self.episode.messages, said, str(self.episode.pk), request.step)
+        purse = Purse(None if self.episode.budget is None else request.worst)
+        return await calling.call(spec, asked, self.wire, self.places, purse)
+
+    def _ended(self, request: Request, outcome: calls.Outcome) -> EndedCall:
+        """Keep what came of a call, and tell it; what is to be stored of it."""
+        row = self._rows[request.number]
+        failed = isinstance(outcome, calls.Failure)
+        row.status = Step.Status.FAILED if failed else Step.Status.DONE
+        row.cost, row.latency, row.attempts = outcome.cost, outcome.latency, outcome.attempts
+        row.metadata = dict(outcome.metadata)
+        if isinstance(outcome, calls.Failure):
+            row.failure, row.why = outcome.kind, storable.mended_text(outcome.why)[:400]
+        else:
+            row.output, row.tokens = outcome.content, outcome.tokens
+            self._answered(row)
+        self.tell("step", as_json(row, self.names))
+        return EndedCall(
+            row.turn, row.path, row.place, row.status, row.output, row.failure, row.why, row.cost, row.tokens, row.latency,
+            row.attempts, row.metadata,
+        )  # fmt: skip
+
+    def _answered(self, row: Step) -> None:
+        answer = row.metadata.get("answer", row.output)
+        if isinstance(answer, str) and answer.strip():
+            self._answers[row.path] = answer
+
+    # --- The end --------------------------------------------------------------------------------------------------
+
+    def _broken(self, reason: str) -> Ended:
+        """How an episode ends that its loop did not end: with the answers that there are."""
+        answer = majority([self._answers[path] for path in sorted(self._answers)])
+        return Ended(answer, 0, 0, 0.0, 0, 0.0, reason)  # type: ignore[arg-type]
+
+    async def _finish(self, ended: Ended, ends: Sequence[EndedCall]) -> None:
+        answered = ended.answer is not None
+        fields: dict[str, Any] = {
+            "status": Episode.Status.DONE if answered else Episode.Status.FAILED,
+            "answer": ended.answer or "",
+            "stop_reason": ended.stop_reason,
+            "error": "" if answered else self._why(),
+            **self._sums(),
+        }
+        stored = {**fields, "finished_at": Now()}
+        await self.ledger.write(Entry(self.episode.pk, self._attempt, ends, (), stored))
+        for name, value in fields.items():
+            setattr(self.episode, name, value)
+
+    def _sums(self) -> dict[str, Any]:
+        """Steps, cost, tokens and seconds of all calls, those included that an earlier process made."""
+        steps: dict[int, set[int]] = defaultdict(set)
+        longest: dict[int, float] = defaultdict(float)
+        for row in self._rows.values():
+            longest[row.turn] = max(longest[row.turn], row.latency)
+            if row.aim == "answer":
+                steps[row.path].add(row.number)
+        return {
+            "steps": max((len(numbers) for numbers in steps.values()), default=0),
+            "cost": sum(row.cost for row in self._rows.values()),
+            "tokens": sum(row.tokens for row in self._rows.values()),
+            "latency": sum(longest.values()),
+        }
+
+    def _why(self) -> str:
+        """Why there is no answer."""
+        failed = [row for row in self._rows.values() if row.failure]
+        if failed:
+            return f"{failed[-1].failure}: {failed[-1].why}"
+        return "No agent that was called gave an answer." if self._rows else "No agent was called."
+
+    # --- Telling --------------------------------------------------------------------------------------------------
+
+    def _tell_chosen(self, turn: Turn) -> None:
+        for decision in turn.decisions:
+            if decision.chosen:
+                self.tell("chosen", {"path": decision.path, "step": decision.step, **self._decided(decision)})
+
+    def _decided(self, decision: Decision) -> dict[str, Any]:
+        return {
+            "agents": list(decision.chosen),
+            "names": [self.names.get(agent, str(agent)) for agent in decision.chosen],
+            "probabilities": by_name(decision.candidates, decision.probabilities),
+        }
+
+
+def by_name(candidates: Iterable[int | None], probabilities: Iterable[float]) -> dict[str, float]:
+    """Probabilities by agent id, and by "stop"."""
+    return {"stop" if a is None else str(a): p for a, p in zip(candidates, probabilities, strict=True)}
+
+
+def as_json(row: Step, names: Mapping[int, str]) -> dict[str, Any]:
+    """One step for an answer of the API."""
+    return {
+        "turn": row.turn,
+        "place": row.place,
+        "path": row.path,
+        "step": row.number,
+        "agent": row.agent,
+        "name": "" if row.agent is None else names.get(row.agent, str(row.agent)),
+        "aim": row.aim,
+        "status": row.status,
+        "reason": row.reason,
+        "probabilities": by_name(row.candidates, row.probabilities),
+        "propensity": row.propensity,
+        "output": row.output,
+        "failure": row.failure,
+        "why": row.why,
+        "cost": row.cost,
+        "tokens": row.tokens,
+        "latency": round(row.latency, 4),
+        "attempts": row.attempts,
+        "metadata": row.metadata,
+    }
+
+
+def _outcome(outcome: calls.Outcome) -> Outcome:
+    """Ours as the engine has it."""
+    if isinstance(outcome, calls.Failure):
+        kind = KINDS.get(outcome.kind, outcome.kind)
+        return Failure(kind, outcome.why, outcome.cost, 0, outcome.latency)  # type: ignore[arg-type]
+    return Result(outcome.content, outcome.cost, outcome.tokens, outcome.latency, outcome.metadata)
+
+
+# --- Turns as rows ----------------------------------------------------------------------------------------------------
+
+
+def rows_of(episode: UUID, turn: Turn) -> list[Step]:
+    """The rows of a turn."""
+    rows = []
+    requests: dict[int, list[Request]] = defaultdict(list)
+    for request in turn.requests:
+        requests[request.path].append(request)
+    decided = {decision.path: decision for decision in turn.decisions}
+    for path in sorted(decided.keys() | requests.keys()):
+        decision = decided.get(path)
+        shown: dict[str, Any] = {}
+        if decision is not None:
+            shown = {
+                "candidates": list(decision.candidates), "probabilities": list(decision.probabilities),
+                "propensity": decision.propensity,
+            }  # fmt: skip
+        for place, request in enumerate(requests[path]):
+            spent = sum(call.cost for call in request.calls)
+            rows.append(
+                Step(
+                    episode_id=episode, turn=turn.number, path=path, place=place, number=request.step, call=request.number,
+                    agent=request.agent, aim=request.aim, worst=request.worst, call_key=f"{episode.hex}-{request.number}",
+                    state={"spent": spent, "calls": len(request.calls)}, **shown,
+                )
+            )  # fmt: skip
+        if decision is not None and not decision.chosen:
+            rows.append(_ending(episode, turn.number, decision, shown))
+    return rows
+
+
+def _ending(episode: UUID, turn: int, decision: Decision, shown: Mapping[str, Any]) -> Step:
+    return Step(
+        episode_id=episode, turn=turn, path=decision.path, number=decision.step, reason=decision.reason or "stop",
+        status=Step.Status.DONE, **shown,
+    )  # fmt: skip
+
+
+def stored_turns(rows: Sequence[Step]) -> list[StoredTurn]:
+    """The turns that rows hold, with the outcomes of calls that ended."""
+    by_turn: dict[int, list[Step]] = defaultdict(list)
+    for row in rows:
+        by_turn[row.turn].append(row)
+    return [_stored(turn, sorted(by_turn[turn], key=lambda row: (row.path, row.place))) for turn in sorted(by_turn)]
+
+
+def _stored(turn: int, rows: Sequence[Step]) -> StoredTurn:
+    by_path: dict[int, list[Step]] = defaultdict(list)
+    for row in rows:
+        by_path[row.path].append(row)
+    decisions = tuple(
+        Decision(
+            path, first.number, tuple(first.candidates), tuple(first.probabilities),
+            tuple(row.agent for row in own if row.agent is not None), first.propensity, first.reason or None,  # type: ignore[arg-type]
+        )
+        for path, own in by_path.items()
+        if (first := own[0]).aim == "answer"
+    )  # fmt: skip
+    requests = tuple(
+        Request(row.call, row.path, row.number, row.agent, row.worst, aim=row.aim)  # type: ignore[arg-type]
+        for row in rows
+        if row.call is not None and row.agent is not None
+    )
+    outcomes = {
+        row.call: _stored_outcome(row) for row in rows if row.call is not None and row.status != Step.Status.RUNNING
+    }
+    return StoredTurn(Turn(turn, decisions, requests), outcomes)
+
+
+def _stored_outcome(row: Step) -> Outcome:
+    if row.status == Step.Status.FAILED:
+        return _outcome(calls.Failure(row.failure, row.why, row.cost, row.latency))
+    return Result(row.output, row.cost, row.tokens, row.latency, row.metadata)
+
+
+def calls_of(rows: Iterable[Step], path: int) -> list[Call]:
+    """The finished calls of a path, as a state holds them."""
+    found = []
+    for row in rows:
+        if row.path == path and row.call is not None and row.agent is not None and row.aim == "answer":
+            answer = row.metadata.get("answer", row.output)
+            failed = row.status == Step.Status.FAILED
+            said = answer if not failed and isinstance(answer, str) and answer.strip() else None
+            found.append(Call(row.agent, row.output, failed, row.cost, row.tokens, row.latency, said))
+    return found

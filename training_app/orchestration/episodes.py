@@ -1,0 +1,224 @@
+"""Episodes as rows: begun, claimed, cancelled, judged, found dead, pruned. The runner calls agents; nothing here does."""
+
+import hashlib
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.db.models import F, QuerySet
+from django.db.models.functions import Now
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from agents_app import audit, jobs
+from agents_app.models import Pool
+from training_app.answering.decisions import new_id
+from training_app.engine.orchestrating import state
+from training_app.models import Episode, Step
+from training_app.orchestration.policies import Decider
+
+#: An episode whose process died so often is given up.
+MOST_LOSSES = 5
+#: A worker takes an episode that waits for so long: a web process, which has it in memory, comes first.
+OTHERS_FIRST_SECONDS = 3
+Status = Episode.Status
+
+
+class EpisodeError(Exception):
+    """Why an episode cannot be begun, cancelled or judged, in words for whoever asked for it; `code` is a word for programs."""
+
+    def __init__(self, message: str, code: str = "invalid") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked for. `agents` are the ids that may be called, None for all; `aggregator` makes one answer of several paths'."""
+
+    messages: Sequence[Mapping[str, str]]
+    max_steps: int = 0
+    budget: float | None = None
+    paths: int = 1
+    together: int = 1
+    agents: frozenset[int] | None = None
+    aggregator: int | None = None
+    seed: int | None = None
+
+    def digest(self) -> str:
+        """What makes it another request under the same Idempotency-Key. SHA-256, 64 hexadecimal digits."""
+        values = [
+            [dict(message) for message in self.messages], self.max_steps, self.budget, self.paths, self.together,
+            None if self.agents is None else sorted(self.agents), self.aggregator, self.seed,
+        ]  # fmt: skip
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def begin(
+    pool_id: int,
+    wanted: Wanted,
+    decider: Decider,
+    callable: frozenset[int],
+    *,
+    api_key: int | None = None,
+    author: User | None = None,
+    idempotency_key: str = "",
+    claim: bool = True,
+) -> tuple[Episode, bool]:
+    """A new episode, claimed for this process or queued; and whether it is new: the same Idempotency-Key is the same episode.
+
+    Raises EpisodeError where that key named another request.
+    """
+    digest = wanted.digest()
+    if idempotency_key and (known := _known(api_key, idempotency_key, digest)):
+        return known, False
+    allowed = callable if wanted.agents is None else callable & wanted.agents
+    made = Episode(
+        id=uuid.UUID(int=new_id(timezone.now().timestamp())),
+        pool_id=pool_id,
+        model_id=decider.model,
+        policy=decider.name,
+        api_key_id=api_key,
+        author=author,
+        idempotency_key=idempotency_key,
+        request_digest=digest,
+        task=state.task_of(wanted.messages),
+        messages=[dict(message) for message in wanted.messages],
+        max_steps=wanted.max_steps or getattr(decider.policy, "max_steps", settings.EPISODE_STEPS),
+        budget=wanted.budget,
+        paths=wanted.paths,
+        plan={
+            "agents": sorted(allowed), "seed": wanted.seed, "together": wanted.together, "aggregator": wanted.aggregator,
+        },
+    )  # fmt: skip
+    if claim:
+        for name, value in jobs.begun(uuid.uuid4()).items():
+            setattr(made, name, value)
+        made.attempts = 1
+    try:
+        with transaction.atomic():
+            made.save(force_insert=True)
+    except IntegrityError:
+        # Somebody else began it under the same key at the same time.
+        if idempotency_key and (known := _known(api_key, idempotency_key, digest)):
+            return known, False
+        raise
+    return made, True
+
+
+def _known(api_key: int | None, key: str, digest: str) -> Episode | None:
+    known = Episode.objects.filter(api_key_id=api_key, idempotency_key=key).select_related("pool").first()
+    if known is not None and known.request_digest != digest:
+        raise EpisodeError(_("This Idempotency-Key was used for another request."), "key_used")
+    return known
+
+
+def claim_waiting(most: int, *, patient: bool = False) -> list[tuple[uuid.UUID, uuid.UUID]]:
+    """Claim up to so many queued episodes, the oldest first: their ids and attempts. `patient`: only those nobody else took."""
+    waiting = Episode.objects.filter(status=Status.QUEUED).order_by("created_at")
+    if patient:
+        waiting = waiting.filter(created_at__lt=Now() - timedelta(seconds=OTHERS_FIRST_SECONDS))
+    claimed = []
+    for key in list(waiting.values_list("pk", flat=True)[:most]):
+        attempt = jobs.claim(Episode, key)
+        if attempt is not None:
+            claimed.append((key, attempt))
+    return claimed
+
+
+def beat(held: Mapping[uuid.UUID, uuid.UUID]) -> set[uuid.UUID]:
+    """Say that these episodes (id → attempt) are alive; those that are no longer this process's."""
+    keys = list(held)
+    owned: set[uuid.UUID] = set()
+    for at in range(0, len(keys), 200):
+        running = Episode.objects.filter(pk__in=keys[at : at + 200], status=Status.RUNNING)
+        own = [key for key, attempt in running.values_list("pk", "attempt") if held[key] == attempt]
+        Episode.objects.filter(pk__in=own, status=Status.RUNNING).update(heartbeat_at=Now())
+        owned.update(own)
+    return set(keys) - owned
+
+
+def release(held: Mapping[uuid.UUID, uuid.UUID]) -> None:
+    """Put episodes back into the queue, as the process ends in order: another goes on with them."""
+    for key, attempt in held.items():
+        jobs.owned(Episode, key, attempt).update(status=Status.QUEUED, attempt=None)
+
+
+def end_dead() -> int:
+    """Put the episodes of dead processes back into the queue, or give them up after MOST_LOSSES; how many."""
+    return jobs.end_dead(Episode, _interrupted)
+
+
+def _interrupted(episode: Episode, row: "QuerySet[Episode]") -> bool:
+    if episode.losses >= MOST_LOSSES:
+        why = _("Its process died %(count)d times.") % {"count": episode.losses + 1}
+        return bool(
+            row.update(status=Status.FAILED, stop_reason="interrupted", error=why, finished_at=Now(), attempt=None)
+        )
+    return bool(row.update(status=Status.QUEUED, attempt=None, losses=F("losses") + 1))
+
+
+def cancel(episode: Episode, *, actor: User | None = None, actor_name: str = "") -> None:
+    """End an episode; a call under way is not waited for. Raises EpisodeError where it has ended already."""
+    with transaction.atomic():
+        running = Episode.objects.filter(pk=episode.pk, status__in=(Status.QUEUED, Status.RUNNING))
+        if not running.update(status=Status.CANCELLED, stop_reason="cancelled", finished_at=Now(), attempt=None):
+            raise EpisodeError(_("This episode has ended already."), "ended")
+        audit.record("episode.cancelled", actor=actor, actor_name=actor_name, target=str(episode.pk), pool=episode.pool)
+    totals(episode.pk)
+    episode.refresh_from_db()
+
+
+def totals(key: uuid.UUID) -> None:
+    """Write what the stored steps of an episode add up to, where its loop could not say so at its end."""
+    rows = list(
+        Step.objects.filter(episode_id=key, call__isnull=False).values_list("turn", "cost", "tokens", "latency")
+    )
+    longest: dict[int, float] = {}
+    for turn, _cost, _tokens, latency in rows:
+        longest[turn] = max(longest.get(turn, 0.0), latency)
+    Episode.objects.filter(pk=key).update(
+        steps=len(longest), cost=sum(row[1] for row in rows), tokens=sum(row[2] for row in rows),
+        latency=sum(longest.values()),
+    )  # fmt: skip
+
+
+def judge(
+    episode: Episode,
+    *,
+    success: bool | None,
+    rating: float | None = None,
+    comment: str = "",
+    person: User | None = None,
+) -> None:
+    """Say how well an episode did: a person on its page, or the application. A later word replaces an earlier one.
+
+    Raises EpisodeError where it has not ended.
+    """
+    ended = Episode.objects.filter(pk=episode.pk).exclude(status__in=(Status.QUEUED, Status.RUNNING))
+    judge = Episode.Judge.PERSON if person else Episode.Judge.APPLICATION
+    if not ended.update(
+        success=success, rating=rating, comment=comment, judge=judge, judged_by=person, judged_at=timezone.now()
+    ):
+        raise EpisodeError(_("This episode has not ended yet."), "running")
+    episode.refresh_from_db()
+
+
+def prune() -> int:
+    """Delete episodes of more than EPISODE_DAYS days; how many. A schedule calls it."""
+    old = Episode.objects.filter(created_at__lt=timezone.now() - timedelta(days=settings.EPISODE_DAYS))
+    gone = 0
+    while keys := list(old.exclude(status=Status.RUNNING).values_list("pk", flat=True)[:200]):
+        gone += len(keys)
+        Episode.objects.filter(pk__in=keys).delete()
+    return gone
+
+
+def of_pool(pool: Pool) -> "QuerySet[Episode]":
+    """The pool's episodes, newest first."""
+    return Episode.objects.filter(pool=pool).select_related("pool", "model__pool")

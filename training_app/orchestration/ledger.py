@@ -1,0 +1,210 @@
+"""All that episodes write: by one thread of the process, as many writes in one transaction as wait for it.
+
+A call's row is stored before the call is made and its end before the next begins, so each step waits for the database. Hundreds of
+episodes write together: what arrives while one transaction is under way goes into the next. Every write names its episode's attempt
+and fails where the episode is no longer running under it: it was cancelled, or taken for dead and is gone on with elsewhere.
+"""
+
+import asyncio
+import json
+import logging
+import queue
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db.models.functions import Now
+
+from agents_app.jobs import AttemptLost
+from training_app.models import Episode, Step
+
+log = logging.getLogger(__name__)
+
+#: A transaction is tried again for so long while the database is away; then what waits for it fails.
+PATIENCE_SECONDS = 60.0
+#: Writes of one transaction at most.
+MOST = 200
+IDLE_SECONDS = 0.5
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What came of a call, for the row that was stored before it."""
+
+    turn: int
+    path: int
+    place: int
+    status: str
+    output: str
+    failure: str
+    why: str
+    cost: float
+    tokens: int
+    latency: float
+    attempts: int
+    metadata: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One write of an episode: calls that end, calls that begin, and fields of the episode itself."""
+
+    episode: uuid.UUID
+    attempt: uuid.UUID
+    ends: Sequence[Ended] = ()
+    begins: Sequence[Step] = ()
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Wait:
+    """Somebody on an event loop who waits for a write or for work done here."""
+
+    loop: asyncio.AbstractEventLoop
+    future: "asyncio.Future[Any]"
+    entry: Entry | None = None
+    work: Callable[[], Any] | None = None
+
+
+class Ledger:
+    """`write` and `run` are for an event loop; `serve` is for the thread that has the database."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[_Wait | None] = queue.SimpleQueue()
+
+    async def write(self, entry: Entry) -> None:
+        """Once it returns, it is stored. Raises AttemptLost, and django.db.Error where the database stayed away."""
+        await self._wait(entry=entry)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """What `work` returns, called in the thread that has the database."""
+        found: T = await self._wait(work=work)
+        return found
+
+    async def _wait(self, **what: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self._queue.put(_Wait(loop, future, **what))
+        return await future
+
+    def wake(self) -> None:
+        """Let `serve` look whether it is to end."""
+        self._queue.put(None)
+
+    def serve(self, ended: Callable[[], bool]) -> None:
+        """Do what is asked for until `ended`."""
+        while not ended():
+            try:
+                waits = [self._queue.get(timeout=IDLE_SECONDS)]
+            except queue.Empty:
+                continue
+            while len(waits) < MOST:
+                try:
+                    waits.append(self._queue.get_nowait())
+                except queue.Empty:
+                    break
+            found = [wait for wait in waits if wait is not None]
+            entries = [(wait, wait.entry) for wait in found if wait.entry is not None]
+            if entries:
+                _tell(_written(entries))
+            for wait in found:
+                if wait.work is not None:
+                    _tell([(wait, *_done(wait.work))])
+
+
+def _written(entries: list[tuple[_Wait, Entry]]) -> list[tuple[_Wait, Any, Exception | None]]:
+    """Each entry's wait, and what to raise there."""
+    lost, error = _done(lambda: write_all([entry for _wait, entry in entries]))
+    told: list[tuple[_Wait, Any, Exception | None]] = []
+    for at, (wait, entry) in enumerate(entries):
+        problem = error
+        if problem is None and at in lost:
+            problem = AttemptLost(f"episode {entry.episode} is no longer running under attempt {entry.attempt}")
+        told.append((wait, None, problem))
+    return told
+
+
+def _done(work: Callable[[], T]) -> tuple[T | Any, Exception | None]:
+    """What the work returned, or raised; while the database is away it is done again."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return work(), None
+        except (OperationalError, InterfaceError) as error:
+            if connection.in_atomic_block or time.monotonic() > until:
+                return None, error
+            log.warning("an episode's write waits for the database (%s); trying again", error)
+            connection.close()
+            time.sleep(0.2)
+        except Exception as error:  # told to who waits for it
+            return None, error
+
+
+def _tell(told: Iterable[tuple[_Wait, Any, Exception | None]]) -> None:
+    """Wake who waited: one call for each event loop, whatever the number."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Wait, Any, Exception | None]]] = {}
+    for one in told:
+        by_loop.setdefault(one[0].loop, []).append(one)
+    for loop, those in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_settle, those)
+        except RuntimeError:  # the loop ended, and with it who waited
+            continue
+
+
+def _settle(told: list[tuple[_Wait, Any, Exception | None]]) -> None:
+    for wait, value, error in told:
+        if wait.future.done():
+            continue
+        if error is None:
+            wait.future.set_result(value)
+        else:
+            wait.future.set_exception(error)
+
+
+# --- In the database ------------------------------------------------------------------------------------------------
+
+
+def write_all(entries: Sequence[Entry]) -> set[int]:
+    """Store the entries in one transaction, in their order; the places of those whose attempt was lost."""
+    with transaction.atomic():
+        episodes = Episode.objects.select_for_update().filter(pk__in={entry.episode for entry in entries})
+        owned = dict(episodes.filter(status=Episode.Status.RUNNING).order_by("pk").values_list("pk", "attempt"))
+        lost = {at for at, entry in enumerate(entries) if owned.get(entry.episode) != entry.attempt}
+        kept = [entry for at, entry in enumerate(entries) if at not in lost]
+        Step.objects.bulk_create([step for entry in kept for step in entry.begins])
+        _end((entry.episode, end) for entry in kept for end in entry.ends)
+        for entry in kept:
+            if entry.fields:
+                Episode.objects.filter(pk=entry.episode).update(heartbeat_at=Now(), **entry.fields)
+    return lost
+
+
+def _end(ends: Iterable[tuple[uuid.UUID, Ended]]) -> None:
+    """Write what came of calls. Many at once: an UPDATE of the ORM for each would cost more than the calls do."""
+    rows = [
+        (
+            end.status, end.output, end.failure, end.why[:400], end.cost, end.tokens, end.latency, end.attempts,
+            json.dumps(end.metadata, ensure_ascii=False), _key(episode), end.turn, end.path, end.place,
+        )
+        for episode, end in ends
+    ]  # fmt: skip
+    if not rows:
+        return
+    metadata = "%s::jsonb" if connection.vendor == "postgresql" else "%s"
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            "UPDATE training_app_step SET status = %s, output = %s, failure = %s, why = %s, cost = %s, tokens = %s, latency = %s,"  # noqa: S608
+            f" attempts = %s, metadata = {metadata}"
+            " WHERE episode_id = %s AND turn = %s AND path = %s AND place = %s",
+            rows,
+        )
+
+
+def _key(episode: uuid.UUID) -> Any:
+    return Step._meta.get_field("episode").get_db_prep_save(episode, connection)

@@ -1,0 +1,239 @@
+"""Calls at once and calls a minute, for each agent and each provider, over all processes.
+
+The database says who holds which places (`CallPlaces`). A process takes places when its calls wait for them, uses them again for its
+next calls, and gives back what it does not need; one that was silent for SILENT_SECONDS holds nothing any more. Calls a minute come
+back evenly, and never more than a minute's worth is there. What has no limit never asks the database.
+"""
+
+import asyncio
+import logging
+import time
+import uuid
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from django.conf import settings
+from django.db import Error as DatabaseFault
+from django.db import connection, transaction
+
+from training_app.models import CallPlaces
+from training_app.orchestration.calls import Spec
+from training_app.orchestration.ledger import Ledger
+
+log = logging.getLogger(__name__)
+
+SILENT_SECONDS = 10.0
+#: Between two settlements: while calls wait, and while none does.
+SOON_SECONDS, LATER_SECONDS = 0.05, 1.0
+#: A call waits for a place no longer than that.
+WAIT_SECONDS = 60.0
+
+
+class Limit(NamedTuple):
+    """At most so many calls at once, and a minute; 0 is no limit."""
+
+    at_once: int
+    per_minute: int
+
+
+class Wish(NamedTuple):
+    """What a process needs of one key: the places that its calls hold, how many calls wait, and calls of the minute it gives back."""
+
+    limit: Limit
+    busy: int
+    waiting: int
+    unused: float
+
+
+class Grant(NamedTuple):
+    """What it has of it until the next settlement: places beside those of its calls, and calls of the minute."""
+
+    places: int
+    calls: float
+
+
+def of(spec: Spec) -> dict[str, Limit]:
+    """The limits that a call of that executor keeps to, by what they are kept under."""
+    found = {}
+    if spec.at_once or spec.per_minute:
+        found[f"agent:{spec.pk}"] = Limit(spec.at_once, spec.per_minute)
+    if spec.provider and (settings.PROVIDER_AT_ONCE or settings.PROVIDER_CALLS_PER_MINUTE):
+        limit = Limit(settings.PROVIDER_AT_ONCE, settings.PROVIDER_CALLS_PER_MINUTE)
+        found[f"provider:{spec.provider}"[:300]] = limit
+    return found
+
+
+@dataclass(slots=True)
+class _Held:
+    """What this process has of one key: `busy` calls under way, `places` and `calls` free for the next ones."""
+
+    limit: Limit
+    busy: int = 0
+    places: int = 0
+    calls: float = 0.0
+    used_at: float = field(default_factory=time.monotonic)
+
+
+class Limits:
+    """The places of one process, for its event loop."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._name = uuid.uuid4().hex[:12]
+        self._held: dict[str, _Held] = {}
+        self._waiting: deque[tuple[dict[str, Limit], asyncio.Future[bool]]] = deque()
+        self._awake = asyncio.Event()
+
+    async def take(self, spec: Spec) -> bool:
+        """Wait for a place; False where none became free within WAIT_SECONDS."""
+        wanted = of(spec)
+        if not wanted or (not self._waiting and self._taken(wanted)):
+            return True
+        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting.append((wanted, future))
+        self._awake.set()
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                return await future
+        except TimeoutError:
+            return False
+
+    def leave(self, spec: Spec) -> None:
+        """The call is over; its place is this process's for the next one."""
+        for key in of(spec):
+            held = self._held.get(key)
+            if held is not None:
+                held.busy, held.places = max(held.busy - 1, 0), held.places + 1
+        self._serve()
+
+    async def settle_for_ever(self) -> None:
+        """The task that takes places, gives them back, and says that this process is alive."""
+        while True:
+            rest = SOON_SECONDS if self._waiting else LATER_SECONDS
+            try:
+                async with asyncio.timeout(rest if self._held or self._waiting else None):
+                    await self._awake.wait()
+            except TimeoutError:
+                pass
+            self._awake.clear()
+            try:
+                await self.settle()
+            except DatabaseFault as error:
+                log.warning("Places for calls cannot be settled, the next ones wait: %s", error)
+                await asyncio.sleep(LATER_SECONDS)
+            if self._waiting:
+                await asyncio.sleep(SOON_SECONDS)
+
+    async def settle(self) -> None:
+        """Once."""
+        self._forget_cancelled()
+        wishes = self._wishes()
+        if not wishes:
+            return
+        for held in self._held.values():
+            held.places, held.calls = 0, 0.0
+        busy = {key: held.busy for key, held in self._held.items()}
+        grants = await self._ledger.run(lambda: settle(self._name, wishes))
+        for key, grant in grants.items():
+            held = self._held.setdefault(key, _Held(wishes[key].limit))
+            # What ended meanwhile has put its place here already, within what was told to the database.
+            held.places = max(grant.places + busy.get(key, 0) - held.busy, 0)
+            held.calls += grant.calls
+        self._serve()
+        for key, wish in wishes.items():
+            if not wish.busy and not wish.waiting:
+                self._held.pop(key, None)
+
+    def _wishes(self) -> dict[str, Wish]:
+        waiting: dict[str, int] = {}
+        limits: dict[str, Limit] = {key: held.limit for key, held in self._held.items()}
+        for wanted, _future in self._waiting:
+            for key, limit in wanted.items():
+                waiting[key] = waiting.get(key, 0) + 1
+                limits[key] = limit
+        none = _Held(Limit(0, 0))
+        return {
+            key: Wish(limit, (held := self._held.get(key, none)).busy, waiting.get(key, 0), held.calls)
+            for key, limit in limits.items()
+        }
+
+    def _forget_cancelled(self) -> None:
+        self._waiting = deque(wait for wait in self._waiting if not wait[1].done())
+
+    def _serve(self) -> None:
+        """Give what is free to the calls that wait, in their order; one whose agent is full lets others pass."""
+        if not self._waiting:
+            return
+        left: deque[tuple[dict[str, Limit], asyncio.Future[bool]]] = deque()
+        for wanted, future in self._waiting:
+            if future.done():
+                continue
+            if self._taken(wanted):
+                future.set_result(True)
+            else:
+                left.append((wanted, future))
+        self._waiting = left
+        if left:
+            self._awake.set()
+
+    def _taken(self, wanted: Mapping[str, Limit]) -> bool:
+        """Whether all of it was free, and is taken now."""
+        held = []
+        for key, limit in wanted.items():
+            one = self._held.get(key)
+            if one is None or (limit.at_once and one.places < 1) or (limit.per_minute and one.calls < 1):
+                return False
+            held.append(one)
+        for one in held:
+            one.busy += 1
+            one.places = max(one.places - 1, 0)
+            one.calls -= 1 if one.limit.per_minute else 0
+        return True
+
+
+# --- In the database ------------------------------------------------------------------------------------------------
+
+
+def settle(name: str, wishes: Mapping[str, Wish]) -> dict[str, Grant]:
+    """Settle a process's places with the others'. Raises django.db.Error."""
+    grants = {}
+    with transaction.atomic():
+        for key in sorted(wishes):  # in one order, so that two processes cannot hold each other up
+            CallPlaces.objects.get_or_create(key=key)
+            row = CallPlaces.objects.select_for_update().get(key=key)
+            grants[key] = _settle(row, name, wishes[key])
+            row.save()
+    return grants
+
+
+def _settle(row: CallPlaces, name: str, wish: Wish) -> Grant:
+    now = _now()
+    seconds, row.at = max(now - row.at, 0.0), now
+    others = {other: told for other, told in row.held.items() if other != name and told["at"] > now - SILENT_SECONDS}
+    places, calls = wish.waiting, 0.0
+    if wish.limit.at_once:
+        elsewhere = sum(told["calls"] for told in others.values())
+        wanting = sum(1 for told in others.values() if told["waiting"])
+        room = max(wish.limit.at_once - elsewhere - wish.busy, 0)
+        # Where others wait too, nobody takes the whole room.
+        places = min(wish.waiting, -(-room // (wanting + 1)) if wanting else room)
+    if wish.limit.per_minute:
+        most = float(wish.limit.per_minute)
+        free = most if row.free is None else min(row.free + wish.unused + most * seconds / 60.0, most)
+        calls = float(min(int(free), wish.waiting))
+        row.free = free - calls
+    if wish.busy or places or wish.waiting:
+        others[name] = {"at": now, "calls": wish.busy + places, "waiting": wish.waiting - places}
+    row.held = others
+    return Grant(places, calls)
+
+
+def _now() -> float:
+    """Seconds since 1970 by the database's clock, which all processes share."""
+    if connection.vendor != "postgresql":
+        return time.time()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT extract(epoch FROM clock_timestamp())::float8")
+        return float(cursor.fetchone()[0])

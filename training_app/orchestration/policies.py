@@ -1,0 +1,124 @@
+"""What decides for a pool, and whom it may call, in memory: the active orchestrator and the agents' executors.
+
+Read anew when the version stamp that `answering.serving` watches has moved, so that a promotion, a paused agent and a changed executor
+are in every process within two seconds, and an episode that begins asks the database nothing.
+"""
+
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, cast
+
+from agents_app import sealing
+from agents_app.models import Executor
+from training_app.answering import serving
+from training_app.answering.loaded import LoadedPool
+from training_app.engine.orchestrating.loop import Policy
+from training_app.models import ORCHESTRATOR, RouterModel
+from training_app.orchestration.calls import Spec, spec_of
+from training_app.versions import registry
+
+log = logging.getLogger(__name__)
+
+
+class NoPolicy(Exception):
+    """The pool has nothing that could decide; the message says why, `hint` what to do."""
+
+    def __init__(self, why: str, hint: str) -> None:
+        super().__init__(why)
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Decider:
+    """A policy and the version that it is: `model` is its key, None for a baseline, `name` what episodes keep."""
+
+    policy: Policy
+    name: str
+    model: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Orchestra:
+    """A pool as its episodes see it: who decides, and how each agent is called."""
+
+    pool: LoadedPool
+    decider: Decider | None
+    specs: Mapping[int, Spec] = field(default_factory=dict)
+    problem: str = ""
+
+    @property
+    def callable(self) -> frozenset[int]:
+        """The ids of the agents that may be called now: routable, with an active executor."""
+        routable = {agent.id for agent in self.pool.roster if agent.state == "active" and agent.available}
+        return frozenset(routable & self.specs.keys())
+
+    def deciding(self) -> Decider:
+        """Who decides. Raises NoPolicy."""
+        if self.decider is None:
+            raise NoPolicy(
+                self.problem or f"The pool {self.pool.slug} has no active orchestrator yet.",
+                f"Train and promote one: python manage.py train --pool {self.pool.slug} --kind orchestrator --promote.",
+            )
+        return self.decider
+
+
+_known: dict[str, tuple[int, Orchestra]] = {}
+_loading = threading.Lock()
+
+
+def orchestra(pool: LoadedPool, stamp: int | None = None) -> Orchestra:
+    """The pool's orchestra as of the stamp that is served. Asks the database where the stamp has moved; raises django.db.Error."""
+    stamp = serving.served().stamp if stamp is None else stamp
+    known = _known.get(pool.slug)
+    if known is not None and known[0] == stamp and known[1].pool is pool:
+        return known[1]
+    with _loading:
+        known = _known.get(pool.slug)
+        if known is None or known[0] != stamp or known[1].pool is not pool:
+            known = _known[pool.slug] = (stamp, _load(pool))
+    return known[1]
+
+
+def forget() -> None:
+    """Drop what is in memory."""
+    _known.clear()
+
+
+def _load(pool: LoadedPool) -> Orchestra:
+    specs = {}
+    rows = Executor.objects.filter(agent__pool_id=pool.pk, active=True).select_related("agent")
+    for executor in rows:
+        try:
+            specs[executor.agent.number] = spec_of(executor, sealing.opened(executor.secret))
+        except sealing.CannotOpen as error:
+            log.error("%s is not called: %s", executor, error)
+    row = RouterModel.objects.active(ORCHESTRATOR).filter(pool_id=pool.pk).select_related("pool").first()
+    if row is None:
+        return Orchestra(pool, None, specs)
+    try:
+        return Orchestra(pool, Decider(version(row.pk, row.artifact_digest), row.name, row.pk), specs)
+    except registry.RegistryError as error:
+        log.error("Pool %s: %s", pool.slug, error)
+        return Orchestra(pool, None, specs, f"{row.name} cannot be used: {error}")
+
+
+@lru_cache(maxsize=8)
+def version(pk: int, digest: str) -> Policy:
+    """A version's policy; a few are kept. Raises RegistryError."""
+    return cast(Policy, registry.load_model(RouterModel.objects.select_related("pool").get(pk=pk)))
+
+
+def of_episode(orchestra: Orchestra, model: int | None, name: str) -> Decider:
+    """Who decided for an episode that goes on. Raises RegistryError, and NoPolicy for a baseline."""
+    if model is None:
+        return orchestra.deciding()
+    row = RouterModel.objects.only("pk", "artifact_digest").get(pk=model)
+    return Decider(version(row.pk, row.artifact_digest), name, model)
+
+
+def roster(pool: LoadedPool) -> dict[int, Any]:
+    """The pool's agents by id."""
+    return {agent.id: agent for agent in pool.roster}
