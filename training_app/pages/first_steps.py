@@ -12,7 +12,7 @@ from agents_app.access import Role
 from agents_app.models import Agent, ApiKey, Pool
 from datasets_app.labels import progress
 from training_app.models import RouterModel, Run
-from training_app.versions import registry, scorecards
+from training_app.versions import plain_words, registry
 
 #: A pool chooses between at least so many agents.
 AGENTS = 2
@@ -162,11 +162,10 @@ def _promotion(pool: Pool, active: RouterModel | None) -> Step:
     model = RouterModel.objects.filter(pool=pool, pruned_at__isnull=True).order_by("-version").first()
     if model is None:
         return Step("promote", _("Promote"), False, _("no model yet"), _("Until then requests are answered with 503."))
-    figures = scorecards.headline(model)
-    exact = figures.get("exact")
+    plain = plain_words.of(model)
     count = model.name
-    if exact is not None:
-        count = _("%(model)s: %(n)d of 100 exactly right") % {"model": model.name, "n": round(100 * exact)}
+    if plain is not None:
+        count = _("%(model)s: %(n)d of 100 exactly right") % {"model": model.name, "n": plain.exact}
     missing = _("Look at what it gets right, and let it answer.")
     address = reverse("model", args=[pool.slug, model.version])
     return Step("promote", _("Promote"), False, count, missing, _("Look and promote"), address)

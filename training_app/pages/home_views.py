@@ -21,7 +21,7 @@ from routerweb.http import page
 from training_app.models import Run
 from training_app.pages import dashboard, first_steps
 from training_app.training import previews
-from training_app.versions import registry, scorecards
+from training_app.versions import plain_words, registry, scorecards
 from training_app.watching import alarms
 
 RECENT = timedelta(days=7)
@@ -73,6 +73,7 @@ def operations(pool: Pool, hours: int = 24, labeling: int | None = None) -> dict
     return {
         "active": model,
         "verdict": scorecards.verdict(model) if model else None,
+        "plain": plain_words.of(model) if model else None,
         "headline": scorecards.headline(model) if model else {},
         "sentence": dashboard.in_words(pool, model, traffic, outcomes),
         "traffic": traffic,

@@ -12,7 +12,7 @@ from agents_app.models import Pool
 from datasets_app.models import Snapshot
 from training_app.engine.config import Config, ConfigError
 from training_app.models import LaunchRule, Sweep
-from training_app.training import sweeps
+from training_app.training import presets, sweeps
 
 #: The settings that stand open on the form; the others are folded, by group.
 COMMON = ("encoder", "total_steps", "goal", "abstain_alpha", "seed", "baselines")
@@ -82,6 +82,9 @@ class LaunchForm(ConfigForm):
         label=_("With LLM labels that nobody reviewed"),
         help_text=_("Only for training, never for validation or test; a chosen snapshot stays as it is."),
     )
+    preset = forms.ChoiceField(
+        required=False, label=_("How thorough"), choices=[(preset.name, preset.title) for preset in presets.PRESETS]
+    )
     promote = forms.BooleanField(
         required=False,
         label=_("Promote when done"),
@@ -92,6 +95,10 @@ class LaunchForm(ConfigForm):
         super().__init__(data, **options)
         snapshots: Any = self.fields["snapshot"]
         snapshots.queryset = Snapshot.objects.filter(pool=pool).select_related("pool")
+
+    def config(self) -> dict[str, Any]:
+        """The preset's settings, and those that were changed beside it."""
+        return presets.with_settings(self.cleaned_data.get("preset", ""), super().config())
 
 
 class RuleForm(ConfigForm):

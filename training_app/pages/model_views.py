@@ -15,7 +15,7 @@ from agents_app.access import Role, get_pool, person, require_role
 from routerweb.http import page
 from training_app.models import Promotion, RouterModel
 from training_app.pages import scorecard_tables, sorting
-from training_app.versions import gate, keeping, registry, scorecards
+from training_app.versions import gate, keeping, plain_words, registry, scorecards
 
 ROWS = 25
 FIGURES = ("jaccard", "f1", "exact")
@@ -68,6 +68,7 @@ def model_detail(request: HttpRequest, slug: str, version: int) -> HttpResponse:
         "active": registry.active(model.pool, model.kind),
         "promotions": model.promotions.select_related("previous__pool", "model__pool", "author", "judgement"),
         "roster": scorecards.agents(model).values(),
+        "plain": plain_words.of(model),
         **scorecards.context(model),
         **gate_context(model),
         **scorecard_tables.context(model, request.GET),

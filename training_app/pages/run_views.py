@@ -23,8 +23,8 @@ from training_app.pages import curves, scorecard_tables, sorting
 from training_app.pages.launch_form import LaunchForm, initial_of, title_of
 from training_app.pages.model_views import gate_context
 from training_app.training import near_duplicates as near
-from training_app.training import previews, runs
-from training_app.versions import kinds, registry, scorecards
+from training_app.training import presets, previews, runs
+from training_app.versions import kinds, plain_words, registry, scorecards
 
 ROWS = 25
 #: What the list sorts by, `?sort=` to the database's column; the first is the default, newest first.
@@ -91,10 +91,13 @@ def run_new(request: HttpRequest, slug: str) -> HttpResponse:
         return _preview(request, pool)
     chosen = _chosen_snapshot(request, pool)
     asked = form.data if form.is_bound else {name: form[name].initial for name in previews.MATTERS}
+    seen = previews.preview(pool, chosen, **_matters(asked))
     context = {
         "pool": pool,
         "form": form,
-        "preview": previews.preview(pool, chosen, **_matters(asked)),
+        "preview": seen,
+        "presets": presets.expected(pool, seen.queries, seen.agents),
+        "preset": form.data.get("preset") or "normal",
         "near_at": _near_address(pool, chosen),
     }
     crumbs = [(pool.name, reverse("home")), (_("Runs"), reverse("runs", args=[slug]))]
@@ -160,6 +163,7 @@ def run_detail(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
         context |= {
             "model": model,
             "active": registry.active(run.pool),
+            "plain": plain_words.of(model),
             **scorecards.context(model),
             **gate_context(model),
             **scorecard_tables.context(model, request.GET),

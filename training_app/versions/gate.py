@@ -21,7 +21,7 @@ from django.utils.translation import gettext as _
 from agents_app import audit
 from training_app.engine.data.shares import Z
 from training_app.models import Card, Interval, Judgement, Promotion, RouterModel
-from training_app.versions import comparisons, kinds, registry, scorecards
+from training_app.versions import comparisons, kinds, plain_words, registry, scorecards
 
 #: Test queries up to which a page measures the active model itself; with more, the run's job or the promotion does.
 PAGE_QUERIES = 2_000
@@ -72,8 +72,9 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether the model may be promoted without an override."""
-        return self.first or self.clean
+        """Whether the model may be promoted without an override: the first of its kind whatever is found, unless rules by keywords
+        do as well."""
+        return self.clean or (self.first and not plain_words.no_better_than_keywords(self.model))
 
 
 def judge(model: RouterModel, *, most: int | None = None) -> Verdict:

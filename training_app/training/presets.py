@@ -1,0 +1,101 @@
+"""Three ways to train for whoever does not want to know the settings: quick, normal, best, each with the minutes that it will take."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from agents_app.models import Pool
+from training_app.engine.config import Config, ConfigError
+from training_app.models import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """One way to train: its settings where they differ from the defaults, and the seconds that it took on the demo pool."""
+
+    name: str
+    title: Promise
+    what: Promise
+    settings: Mapping[str, Any]
+    seconds: float
+
+
+#: Queries and agents of the demo pool, on which the presets' seconds were measured (docs/benchmarks.md).
+MEASURED_QUERIES, MEASURED_AGENTS = 2_040, 10
+#: What every run takes whatever its size: loading, the scorecard's fixed part.
+AT_LEAST = 8.0
+PRESETS = (
+    Preset(
+        "quick",
+        gettext_lazy("Quick"),
+        gettext_lazy("A plain reader of words. To see whether the labels make sense."),
+        {
+            "encoder": "linear", "svm_c": 1.0, "total_steps": 600, "epsilon_decay_steps": 300,
+            "judging_folds": 0, "unlabeled": False,
+        },
+        14.0,
+    ),
+    Preset(
+        "normal",
+        gettext_lazy("Normal"),
+        gettext_lazy("Tries several readers and keeps the best. What you want nearly always."),
+        {},
+        48.0,
+    ),
+    Preset(
+        "best",
+        gettext_lazy("Best"),
+        gettext_lazy("The same with more patience, and judged more closely. For the model that is to stay."),
+        {"total_steps": 6_000, "patience": 8, "judging_folds": 10},
+        75.0,
+    ),
+)  # fmt: skip
+BY_NAME = {preset.name: preset for preset in PRESETS}
+
+
+def of_config(config: Mapping[str, Any]) -> str:
+    """The preset that a run's settings are, but for its seed; "own" where they are none."""
+    try:
+        changed = {k: v for k, v in Config.from_mapping(config).changed().items() if k != "seed"}
+    except ConfigError:
+        return "own"
+    return next((preset.name for preset in PRESETS if changed == dict(preset.settings)), "own")
+
+
+def with_settings(name: str, changed: Mapping[str, Any]) -> dict[str, Any]:
+    """A preset's settings with those that somebody has changed beside it; an unknown name is no preset."""
+    preset = BY_NAME.get(name)
+    return {**(preset.settings if preset else {}), **changed}
+
+
+def seconds(pool: Pool, preset: Preset, queries: int, agents: int) -> float:
+    """How long a run by the preset will take here: as the pool's last one did, by the number of queries, or as on the demo pool."""
+    last = Run.objects.filter(pool=pool, status=Run.Status.DONE, started_at__isnull=False).select_related("snapshot")
+    for run in last.order_by("-pk")[:20]:
+        if of_config(run.config) == preset.name and run.finished_at and run.started_at and run.snapshot.rows:
+            took = (run.finished_at - run.started_at).total_seconds()
+            return AT_LEAST + max(took - AT_LEAST, 1.0) * queries / run.snapshot.rows
+    size = queries / MEASURED_QUERIES * max(agents, 1) / MEASURED_AGENTS
+    # A small pool is judged by cross-validation as well: as many more fits.
+    folds = preset.settings.get("judging_folds", Config().judging_folds) if 40 <= queries <= 500 else 0
+    return AT_LEAST + (preset.seconds - AT_LEAST) * size * (1 + folds)
+
+
+def in_words(value: float) -> str:
+    """A duration as one expects it: "less than a minute", "about 3 minutes", "about 2 hours"."""
+    if value < 50:
+        return _("less than a minute")
+    minutes = round(value / 60)
+    if minutes < 90:
+        return ngettext("about %(n)d minute", "about %(n)d minutes", max(minutes, 1)) % {"n": max(minutes, 1)}
+    hours = round(value / 3600)
+    return ngettext("about %(n)d hour", "about %(n)d hours", hours) % {"n": hours}
+
+
+def expected(pool: Pool, queries: int, agents: int) -> list[tuple[Preset, str]]:
+    """Each preset with how long it will take, in words."""
+    return [(preset, in_words(seconds(pool, preset, queries, agents))) for preset in PRESETS]
