@@ -140,10 +140,25 @@ def test_bursts_of_like_queries_are_no_drift() -> None:
         without += any(f.drifts for f in drift.compare({"confidence": left}, {"confidence": right}))
         with_order += any(f.drifts for f in drift.compare({"confidence": left}, {"confidence": right}, places))
     assert without >= 15
-    assert with_order <= without / 3
+    assert with_order <= without / 6
 
 
 def test_queries_that_come_independently_keep_their_limit() -> None:
     rng = np.random.default_rng(0)
-    factors = [drift.burst_factor(rng.random(600) < 0.3) for _ in range(200)]
-    assert sum(factor > 1 for factor in factors) <= 25
+    factors = [drift.burst_factor(rng.random(600) < 0.3, 400) for _ in range(200)]
+    assert sum(factor > 1 for factor in factors) <= 20
+
+
+def test_a_drift_that_sets_in_on_the_way_is_no_burst() -> None:
+    rng = np.random.default_rng(0)
+    factors = [drift.burst_factor(np.r_[rng.random(300) < 0.1, rng.random(300) < 0.6], 400) for _ in range(50)]
+    assert sum(factor > 1 for factor in factors) <= 5
+
+
+def test_the_limit_grows_by_what_bursts_say() -> None:
+    """Thirty bursts of twenty are thirty queries: beside a large reference the limit is that of thirty."""
+    rng = np.random.default_rng(0)
+    factors = [drift.burst_factor(np.repeat(rng.random(100) < 0.4, 20), 10**6) for _ in range(50)]
+    assert np.median(factors) == pytest.approx(20**0.5, rel=0.15)
+    beside_few = [drift.burst_factor(np.repeat(rng.random(100) < 0.4, 20), 200) for _ in range(50)]
+    assert 1 < np.median(beside_few) < 2

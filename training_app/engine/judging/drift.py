@@ -7,9 +7,8 @@ at every cut between two bins, each difference in units of what chance makes of 
 drawn, not assumed: the queries of both sides are dealt anew, again and again, which is exact at any number of queries and pays for the
 choice of the cut. A difference is drift where it is larger than chance gives in 1,999 of 2,000 deals and also large enough to matter.
 
-Deals suppose that queries come independently. Where like queries come in bursts, the answers of a stretch of traffic vary more than
-those of queries dealt at random: by batch means (Glynn and Whitt 1991) over stretches of n^(2/3) queries. Where that shows beyond
-chance, the limit grows by the root of the ratio, and by Student's quantile for the few stretches that it was estimated from.
+Deals suppose that queries come independently. Where like queries come in bursts, twenty of them may say no more than one: the limit
+grows by what the autocorrelation of the answers, in order of time, makes of their number.
 """
 
 from __future__ import annotations
@@ -35,6 +34,8 @@ Counts = Sequence[int]
 FEWEST = 50
 DRAWS = 8_000
 LEVEL = 1 - 1 / 2_000
+LONGEST_BURST = 100  # like queries in a row that are told as one burst
+LEAST_TIME = 1.3  # of independent queries a stretch like theirs shows more in 1 of 20
 GRAM = 4
 MOST_WORDS = 2_000
 
@@ -209,24 +210,44 @@ def beyond(counts: Counts, measure: Measure, cut: float) -> float:
     return sum(counts[first:]) / sum(counts)
 
 
-def burst_factor(far: NDArray[np.bool_]) -> float:
-    """By how much the limit grows where queries come in bursts: `far` bool[n], in order of time, tells which stand beyond the cut.
-    1 where their stretches vary no more than those of queries dealt at random do in 19 of 20 cases."""
-    count = len(far)
-    length = max(int(count ** (2 / 3)), 1)
-    stretches = count // length
-    share = float(far.mean()) if count else 0.0
-    if stretches < 4 or not 0 < share < 1:
+def burst_factor(far: NDArray[np.bool_], reference: int) -> float:
+    """By how much the limit grows where queries come in bursts: `far` bool[n], in order of time, tells which stand beyond the cut;
+    `reference` queries stand on the other side, and are taken to be independent.
+
+    τ queries say what one independent query does: the integrated autocorrelation time, its pairs of lags summed while they are
+    positive (Geyer 1992). What stays at lags twice as long is a slow change and no burst, and a drift that sets in on the way is
+    one step: the largest one is taken out first. τ below LEAST_TIME is chance."""
+    n = len(far)
+    most = min(n // 6, LONGEST_BURST)
+    x = _without_step(far.astype(np.float64)) if most >= 2 else np.zeros(0)
+    power = float(x @ x)
+    if power <= 0:
         return 1.0
-    means = far[: stretches * length].reshape(stretches, length).mean(axis=1)
-    # By the median of squared successive differences (von Neumann 1941): a drift that sets in on the way is one step, not a burst.
-    steps = np.diff(means) ** 2 / 2
-    ratio = float(np.median(steps)) / 0.4549 / (share * (1 - share) / length)  # 0.4549: the median of χ² of one degree
-    if ratio <= 1 + 8.3 * len(steps) ** -0.62:  # its 95th percentile for independent queries, drawn for 3 to 25 steps
+    waves = np.fft.rfft(x, 2 * n)
+    lags = np.arange(2 * most + 1)
+    alike = np.fft.irfft(waves * waves.conj())[lags] / power * n / (n - lags)  # autocorrelation at each lag
+    slow = max(float(alike[most + 1 :].mean()), 0.0)
+    time = 1.0
+    for lag in range(1, most, 2):
+        pair = float(alike[lag] + alike[lag + 1]) - 2 * slow
+        if pair <= 0:
+            break
+        time += 2 * pair
+    if time < LEAST_TIME:
         return 1.0
-    freedom = max(round(2 * len(steps) / 3), 1)
-    tail = 2 * LEVEL - 1
-    return ratio**0.5 * student(freedom, tail) / NormalDist().inv_cdf(LEVEL)
+    freedom = max(int(n / time) - 1, 3)
+    tail = student(freedom, 2 * LEVEL - 1) / NormalDist().inv_cdf(LEVEL)
+    return tail * ((time / n + 1 / reference) / (1 / n + 1 / reference)) ** 0.5
+
+
+def _without_step(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """x [n] without its mean, and without the one step, a tenth or more from either end, that explains most of it."""
+    n, x = len(x), x - x.mean()
+    before = np.arange(1, n)
+    explained = np.cumsum(x)[:-1] ** 2 * n / (before * (n - before))
+    edge = max(n // 10, 1)
+    at = edge + int(explained[edge - 1 : n - edge].argmax())
+    return np.concatenate([x[:at] - x[:at].mean(), x[at:] - x[at:].mean()])
 
 
 def _beyond(counts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -268,7 +289,7 @@ def compare(
             continue
         cut, excess, chance = difference(left, right, upward=measure.upward, seed=place)
         if places is not None:
-            chance *= burst_factor(np.asarray(places[measure.name]) >= cut)
+            chance *= burst_factor(np.asarray(places[measure.name]) >= cut, sum(left))
         far = max(excess, 0.0) if measure.upward else abs(excess)
         told = min(sum(left), sum(right)) >= FEWEST and far > chance and far >= measure.least
         found.append(Finding(measure, far, chance, told, cut if measure.whole else cut / measure.bins, excess))
