@@ -7,45 +7,27 @@ has the same name here. Standard library only.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass
 from typing import Any
 
+from training_app.engine.orchestrator_config import ORCHESTRATOR_GROUPS, OrchestratorConfig
+from training_app.engine.settings import ConfigError, Settings, setting, tables
 
-class ConfigError(ValueError):
-    """A setting that cannot be used. `field` is its name."""
-
-    def __init__(self, field: str, reason: str) -> None:
-        self.field = field
-        self.reason = reason
-        super().__init__(f"{field}: {reason}")
-
-
-def _setting(
-    default: Any,
-    doc: str,
-    *,
-    low: float | None = None,
-    high: float | None = None,
-    choices: tuple[str, ...] | None = None,
-    group: str = "policy",
-) -> Any:
-    return field(default=default, metadata={"doc": doc, "low": low, "high": high, "choices": choices, "group": group})
+__all__ = ("PUBLISHED", "Config", "ConfigError", "OrchestratorConfig", "reference")
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """The settings of one training run. Build it with `from_mapping`, which checks them."""
 
-    seed: int = _setting(
+    seed: int = setting(
         0,
         "Seed of every random draw: the same seed gives the same model on the same machine.",
         low=0,
         high=2**31 - 1,
         group="run",
     )
-    encoder: str = _setting(
+    encoder: str = setting(
         "auto",
         "What reads the text. linear: word and character n-grams with a linear model; sequence: an encoder that reads "
         "the words in order, with attention per agent; stack: both, weighed on cross-fitted scores; embedding: a local "
@@ -55,22 +37,22 @@ class Config:
         choices=("auto", "linear", "sequence", "stack", "embedding"),
         group="scorer",
     )
-    sentences: bool = _setting(
+    sentences: bool = setting(
         True,
         "Let encoder: auto try the multilingual sentence encoder that is installed with Routerweb, in pools below 20,000 training "
         "queries. A model that uses it takes 150 MB more in each process that serves it, and 0.5 to 4 ms more a route.",
         group="scorer",
     )
-    unlabeled: bool = _setting(
+    unlabeled: bool = setting(
         True,
         "Let encoder: auto learn from texts without labels too: a fast scorer learns what a slow one, fitted on the labels, makes of "
         "them. They are never counted as gold, and the model says what they brought.",
         group="scorer",
     )
-    embedding_path: str = _setting(
+    embedding_path: str = setting(
         "", "Folder of a local sentence-embedding model, for encoder: embedding.", group="scorer"
     )
-    svm_c: float = _setting(
+    svm_c: float = setting(
         0.0,
         "Inverse strength of the regularisation of the linear scorer, on n-grams of 1-2 words and 2-5 characters; "
         "0 chooses strength and n-grams by cross-validation on the training rows.",
@@ -78,7 +60,7 @@ class Config:
         high=1e4,
         group="scorer",
     )
-    folds: int = _setting(
+    folds: int = setting(
         0,
         "Folds of the cross-fitting; 0 leaves it to the scorer (ten for a linear one, three for a neural one) and fits it "
         "once, a tenth held out, from 20,000 training and 1,000 validation queries on.",
@@ -86,7 +68,7 @@ class Config:
         high=50,
         group="scorer",
     )
-    max_features: int = _setting(
+    max_features: int = setting(
         0,
         "Most frequent word and character n-grams kept by the linear scorer, each; 0 keeps 20 million divided by the "
         "number of agents, which is all of them but in large pools.",
@@ -94,8 +76,8 @@ class Config:
         high=5_000_000,
         group="scorer",
     )
-    baselines: bool = _setting(True, "Measure the baselines on the same split beside the router.", group="run")
-    judging_folds: int = _setting(
+    baselines: bool = setting(True, "Measure the baselines on the same split beside the router.", group="run")
+    judging_folds: int = setting(
         5,
         "Where fewer than 100 test queries stand among 40 to 500 labeled ones, judge router and baselines by so many folds of all of "
         "them as well, which takes as many times as long; 0 does not.",
@@ -103,7 +85,7 @@ class Config:
         high=20,
         group="run",
     )
-    llm_queries: int = _setting(
+    llm_queries: int = setting(
         0,
         "Ask the configured LLM about this many queries of the measured split and show it beside the router; 0 asks none. "
         "It costs money, and the texts go to its server.",
@@ -112,7 +94,7 @@ class Config:
         group="run",
     )
 
-    recipe: str = _setting(
+    recipe: str = setting(
         "scores",
         "What the network sees and how it learns. scores: cross-fitted log-odds of the scorer, all actions at once, "
         "states drawn without the label; tfidf: raw TF-IDF beside the mask of selected agents, epsilon-greedy episodes "
@@ -120,90 +102,88 @@ class Config:
         "chosen on validation, the baseline that classifier names as a model.",
         choices=("scores", "tfidf", "classifier"),
     )
-    classifier: str = _setting(
+    classifier: str = setting(
         "svm",
         "Which classifier recipe classifier takes: svm, a linear SVM at strength 1; logreg, logistic regression at 10.",
         choices=("svm", "logreg"),
         group="scorer",
     )
-    reward_mode: str = _setting(
+    reward_mode: str = setting(
         "shaped",
         "shaped: the change of Jaccard at every step (potential-based); jaccard: Jaccard at the end and a flat cost a "
         "step; log: Jaccard at the end and a step cost of step_cost * log(1 + t/T); stochastic: 1 at the end if one "
         "required agent, drawn at random, was selected, and a flat cost a step.",
         choices=("shaped", "jaccard", "log", "stochastic"),
     )
-    step_cost: float = _setting(
+    step_cost: float = setting(
         0.05, "Cost of a step in the reward modes jaccard, stochastic and log; shaped has none.", low=0, high=1
     )
-    gamma: float = _setting(
-        1.0, "Discount. At 1 the shaped reward's return is the final Jaccard itself.", low=0, high=1
-    )
-    total_steps: int = _setting(
+    gamma: float = setting(1.0, "Discount. At 1 the shaped reward's return is the final Jaccard itself.", low=0, high=1)
+    total_steps: int = setting(
         3000,
         "Gradient steps of recipe scores; environment steps of recipe tfidf (200,000 as published).",
         low=1,
         high=10_000_000,
     )
-    batch_size: int = _setting(64, "States in one gradient step.", low=1, high=65_536)
-    learning_rate: float = _setting(0.003, "Learning rate of Adam at its peak.", low=1e-6, high=1)
-    hidden_layers: tuple[int, ...] = _setting((32, 32), "Widths of the hidden layers.", low=1, high=4096)
-    epsilon_start: float = _setting(1.0, "Share of random actions at the start.", low=0, high=1)
-    epsilon_end: float = _setting(0.05, "Share of random actions after the decay.", low=0, high=1)
-    epsilon_decay_steps: int = _setting(
+    batch_size: int = setting(64, "States in one gradient step.", low=1, high=65_536)
+    learning_rate: float = setting(0.003, "Learning rate of Adam at its peak.", low=1e-6, high=1)
+    hidden_layers: tuple[int, ...] = setting((32, 32), "Widths of the hidden layers.", low=1, high=4096)
+    epsilon_start: float = setting(1.0, "Share of random actions at the start.", low=0, high=1)
+    epsilon_end: float = setting(0.05, "Share of random actions after the decay.", low=0, high=1)
+    epsilon_decay_steps: int = setting(
         1500, "Steps over which the share of random actions falls in a line.", low=1, high=10_000_000
     )
-    none_share: float = _setting(
+    none_share: float = setting(
         0.15,
         "Queries that need no agent are drawn at least this often, where the training data holds any: labeled "
         "collections hold fewer of them than live traffic does. 0 draws all queries alike.",
         low=0,
         high=0.9,
     )
-    tau: float = _setting(
+    tau: float = setting(
         0.01,
         "Soft update: share of the online network that joins the target network each step; 0 uses "
         "target_update_freq instead.",
         low=0,
         high=1,
     )
-    target_update_freq: int = _setting(
+    target_update_freq: int = setting(
         500,
         "Hard update: steps between copies of the online network to the target network, where tau is 0.",
         low=1,
         high=1_000_000,
     )
-    replay_buffer_size: int = _setting(
+    replay_buffer_size: int = setting(
         50_000, "Transitions that the replay buffer of recipe tfidf keeps.", low=1, high=5_000_000
     )
-    min_replay_size: int = _setting(
+    min_replay_size: int = setting(
         1000, "Transitions gathered before recipe tfidf takes its first gradient step.", low=1, high=5_000_000
     )
-    tfidf_max_features: int = _setting(
+    tfidf_max_features: int = setting(
         5000, "Size of the TF-IDF vocabulary in the state of recipe tfidf.", low=1, high=1_000_000
     )
-    action_masking: bool = _setting(
+    action_masking: bool = setting(
         True, "Selected agents cannot be selected again. Off is possible in recipe tfidf only."
     )
-    val_eval_freq: int = _setting(200, "Steps between measurements on the validation split.", low=1, high=1_000_000)
-    patience: int = _setting(
+    val_eval_freq: int = setting(200, "Steps between measurements on the validation split.", low=1, high=1_000_000)
+    patience: int = setting(
         3,
         "Recipe scores stops after so many measurements on the validation split without a new best, from 1,000 steps on; 0 goes on "
         "to total_steps.",
         low=0,
         high=1_000_000,
     )
-    save_best: bool = _setting(True, "Keep the network that was best on validation, not the last one.")
-    max_steps_per_episode: int = _setting(20, "Most steps in one episode of recipe tfidf.", low=1, high=10_000)
-    min_agents: int = _setting(
+    save_best: bool = setting(True, "Keep the network that was best on validation, not the last one.")
+    max_steps_per_episode: int = setting(20, "Most steps in one episode of recipe tfidf.", low=1, high=10_000)
+    min_agents: int = setting(
         0,
         "STOP is masked until this many agents are selected; above 0 the router never answers none.",
         low=0,
         high=10_000,
         group="answer",
     )
-    max_agents: int = _setting(0, "Most agents in an answer; 0 is no limit.", low=0, high=10_000, group="answer")
-    decision: str = _setting(
+    max_agents: int = setting(0, "Most agents in an answer; 0 is no limit.", low=0, high=10_000, group="answer")
+    decision: str = setting(
         "auto",
         "What turns the scores into a set, in recipe scores. ddqn: the Double DQN; bayes: the set of highest expected worth, were "
         "agents independent; threshold: one threshold for all agents; auto: bayes, unless the Double DQN is ahead on validation, or "
@@ -211,7 +191,7 @@ class Config:
         choices=("auto", "ddqn", "bayes", "threshold"),
         group="answer",
     )
-    goal: str = _setting(
+    goal: str = setting(
         "jaccard",
         "What the policy learns to do well, and where it works. jaccard, f1, exact: the mean of that measure; value: queries whose "
         "agents are all there, each worth query_value, less what the agents cost; recall: learn jaccard, then reach recall_floor on "
@@ -219,20 +199,20 @@ class Config:
         choices=("jaccard", "f1", "exact", "value", "recall", "size"),
         group="answer",
     )
-    query_value: float = _setting(
+    query_value: float = setting(
         1.0,
         "What a query is worth whose required agents are all in the set, in the money of the agents' costs, for goal: value.",
         low=1e-9,
         high=1e12,
         group="answer",
     )
-    recall_floor: float = _setting(
+    recall_floor: float = setting(
         0.95, "Mean recall to reach on validation, for goal: recall.", low=0, high=1, group="answer"
     )
-    average_agents: float = _setting(
+    average_agents: float = setting(
         2.0, "Mean number of agents a query on validation, for goal: size.", low=0, high=10_000, group="answer"
     )
-    abstain_alpha: float = _setting(
+    abstain_alpha: float = setting(
         0.0,
         "Conformal abstention: the share of answerable queries that may be abstained from, held with a sureness of 95 %; 0 "
         "never abstains.",
@@ -240,38 +220,37 @@ class Config:
         high=0.5,
         group="answer",
     )
-    double_targets: bool = _setting(
+    double_targets: bool = setting(
         True,
         "Ablation: the target network judges what the online network chooses. Off takes the target network's own maximum.",
         group="ablation",
     )
-    pairs: bool = _setting(
+    pairs: bool = setting(
         True,
         "Ablation: show the network which agents go together or instead of each other, where out-of-fold rows say so.",
         group="ablation",
     )
-    all_actions: bool = _setting(
+    all_actions: bool = setting(
         True, "Ablation: learn every agent's value in each state, not only the taken one's.", group="ablation"
     )
-    cross_fitting: bool = _setting(
+    cross_fitting: bool = setting(
         True,
         "Ablation: train the network on out-of-fold scores, not on the scorer's own training rows.",
         group="ablation",
     )
-    label_free: bool = _setting(
+    label_free: bool = setting(
         True,
         "Ablation: draw training states without the label. Off draws subsets of the required set.",
         group="ablation",
     )
-    shared_network: bool = _setting(
+    shared_network: bool = setting(
         True,
         "Ablation: one network shared by all agents with pooled context. Off is one plain network.",
         group="ablation",
     )
 
     def __post_init__(self) -> None:
-        for f in fields(self):
-            object.__setattr__(self, f.name, _checked(f, getattr(self, f.name)))
+        super().__post_init__()
         if self.max_agents and self.max_agents < self.min_agents:
             raise ConfigError("max_agents", f"{self.max_agents} is below min_agents, {self.min_agents}")
         if self.min_replay_size > self.replay_buffer_size:
@@ -284,34 +263,6 @@ class Config:
             raise ConfigError("embedding_path", "encoder: embedding needs the folder of a model")
         if not self.action_masking and self.recipe != "tfidf":
             raise ConfigError("action_masking", "can be switched off in recipe: tfidf only")
-
-    @classmethod
-    def from_mapping(cls, values: Mapping[str, Any]) -> Config:
-        """Settings from YAML, a form or `key=value` pairs; strings are read as the field's type.
-
-        `ddqn-router`'s files keep theirs under `training`, which is accepted. Raises ConfigError for an unknown
-        setting or a value that is of the wrong type or out of bounds, naming the field.
-        """
-        flat = dict(values)
-        nested = flat.pop("training", None)
-        if nested is not None:
-            if not isinstance(nested, Mapping):
-                raise ConfigError("training", "must hold settings")
-            flat = {**nested, **flat}
-        known = {f.name for f in fields(cls)}
-        for name in flat:
-            if name not in known:
-                raise ConfigError(str(name), f"unknown setting; the settings are {', '.join(sorted(known))}")
-        return cls(**flat)
-
-    def to_mapping(self) -> dict[str, Any]:
-        """All settings as JSON-able values; `from_mapping` gives the same Config back."""
-        return {f.name: list(v) if isinstance(v := getattr(self, f.name), tuple) else v for f in fields(self)}
-
-    def changed(self) -> dict[str, Any]:
-        """The settings that differ from their defaults."""
-        defaults = {f.name: f.default for f in fields(self)}
-        return {k: v for k, v in self.to_mapping().items() if (tuple(v) if isinstance(v, list) else v) != defaults[k]}
 
 
 #: Settings with which the published experiment and `ddqn-router` 0.2.0 train.
@@ -340,57 +291,6 @@ PUBLISHED: dict[str, Any] = {
 }
 
 
-_TRUE = {"true", "yes", "on", "1"}
-_FALSE = {"false", "no", "off", "0", ""}
-
-
-def _number(name: str, value: Any, kind: type) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ConfigError(name, f"must be a number, not {value!r}")
-    try:
-        number = float(value.replace("_", "")) if isinstance(value, str) else float(value)
-    except (ValueError, OverflowError):
-        raise ConfigError(name, f"must be a number, not {value!r}") from None
-    if not math.isfinite(number):
-        raise ConfigError(name, "must be finite")
-    if kind is int:
-        if number != int(number):
-            raise ConfigError(name, f"must be a whole number, not {value!r}")
-        return int(number)
-    return number
-
-
-def _checked(f: Any, value: Any) -> Any:
-    name, default, low, high = f.name, f.default, f.metadata["low"], f.metadata["high"]
-    assert default is not MISSING
-    if isinstance(default, bool):
-        if isinstance(value, str) and value.strip().lower() in _TRUE | _FALSE:
-            return value.strip().lower() in _TRUE
-        if not isinstance(value, bool):
-            raise ConfigError(name, f"must be true or false, not {value!r}")
-        return value
-    if isinstance(default, tuple):
-        if isinstance(value, str):
-            value = [part for part in value.strip("[]() ").replace(" ", ",").split(",") if part]
-        if not isinstance(value, list | tuple) or not 1 <= len(value) <= 8:
-            raise ConfigError(name, f"must be a list of 1 to 8 whole numbers, not {value!r}")
-        numbers = tuple(_number(name, v, int) for v in value)
-        if not all(low <= n <= high for n in numbers):
-            raise ConfigError(name, f"each must be from {low} to {high}")
-        return numbers
-    if isinstance(default, str):
-        if not isinstance(value, str):
-            raise ConfigError(name, f"must be a text, not {value!r}")
-        choices = f.metadata["choices"]
-        if choices and value not in choices:
-            raise ConfigError(name, f"must be one of {', '.join(choices)}, not {value!r}")
-        return value
-    number = _number(name, value, type(default))
-    if (low is not None and number < low) or (high is not None and number > high):
-        raise ConfigError(name, f"must be from {low:g} to {high:g}, not {number:g}")
-    return number
-
-
 # ---------------------------------------------------------------------------------------------------- the reference
 
 GROUPS = {
@@ -412,30 +312,15 @@ def reference() -> str:
         "",
         "This page is made from the code: `python -m training_app.engine.config > docs/run-settings.md`.",
     ]
-    groups = list(dict.fromkeys(f.metadata["group"] for f in fields(Config)))
-    for group in groups:
-        page += ["", f"## {GROUPS[group]}", "", "| setting | default | values | meaning |"]
-        page.append("| --- | --- | --- | --- |")
-        for f in fields(Config):
-            if f.metadata["group"] == group:
-                default = str(f.default).lower() if isinstance(f.default, bool) else f.default
-                shown = f"`{default}`" if default != "" else "none"
-                page.append(f"| `{f.name}` | {shown} | {_values(f)} | {f.metadata['doc'].replace('|', '/')} |")
+    page += tables(Config, GROUPS)
+    page += [
+        "",
+        "# The settings of an orchestrator's run",
+        "",
+        "Those of `--kind orchestrator`; see [orchestration.md](orchestration.md).",
+    ]
+    page += tables(OrchestratorConfig, ORCHESTRATOR_GROUPS)
     return "\n".join(page) + "\n"
-
-
-def _values(f: Any) -> str:
-    """What a setting may be, in words."""
-    low, high, choices = (f.metadata[name] for name in ("low", "high", "choices"))
-    if choices:
-        return ", ".join(f"`{choice}`" for choice in choices)
-    if isinstance(f.default, bool):
-        return "true, false"
-    if low is None and high is None:
-        return "text" if isinstance(f.default, str) else "numbers"
-    if high is None:
-        return f"from {low:,}"
-    return f"{low:,} to {high:,}" if low is not None else f"up to {high:,}"
 
 
 if __name__ == "__main__":

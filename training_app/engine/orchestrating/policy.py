@@ -1,13 +1,13 @@
 """The orchestrator that serves: a state in, a distribution over the agents and STOP out. Pure, and numpy only.
 
-    z_a    = w · relu(W [own_a, shared] + b + E_a) + k · own_a + T[last, a]          for each agent a
-    z_STOP = v · relu(V [mean own, shared] + c) + T[last, STOP]
+    z_a    = w · relu(W [own_a, shared] + b + E_a) + k · own_a + R_a · shared + T[last, a]          for each agent a
+    z_STOP = v · relu(V [mean own, shared] + c) + R_STOP · shared + T[last, STOP]
     π(a | s) = exp(z_a) / Σ exp(z)                                                   over what is allowed
 
-own_a and shared are `State.features`, E_a float32[H] what is learnt of agent a alone, T float32[A + 1, A + 1] which agent follows
-which, its last row for a path without a call. k is a straight line from an agent's own features to its logit: it starts as the set
-router's decision, so that a policy that has learnt nothing calls the one-shot set and stops. `reinforce.py` learns the same function
-in torch; a test holds the two equal.
+own_a and shared are `State.features`, E_a float32[H] and R_a float32[WIDTH] what is learnt of agent a alone, T float32[A + 1, A +
+1] which agent follows which, its last row for a path without a call. k is a straight line from an agent's own features to its
+logit: it starts as the set router's decision, so that a policy that has learnt nothing calls the one-shot set and stops.
+`reinforce.py` learns the same function in torch; a test holds the two equal.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BARRED = -1e9  # the logit of what is not allowed
 #: A network's parameters by name, with their shapes for A agents and H hidden units.
 PARAMETERS = (
     "agent.in", "agent.bias", "agent.own", "agent.out", "agent.line", "agent.shift",
-    "stop.in", "stop.bias", "stop.out", "stop.shift", "next",
+    "stop.in", "stop.bias", "stop.out", "stop.shift", "shared", "next",
 )  # fmt: skip
 
 
@@ -78,16 +78,19 @@ class Network:
     def hidden(self) -> int:
         return len(self.tensors["agent.out"])
 
-    def logits(self, own: FloatArray, shared: FloatArray, last: int) -> FloatArray:
-        """The logits of one state, float32[A + 1]: own float32[A, len(OWN)], shared float32[WIDTH], `last` the place of the agent
-        that answered last, A where none has."""
-        t = self.tensors
-        width = own.shape[1]
-        inner = own @ t["agent.in"][:width] + (shared @ t["agent.in"][width:] + t["agent.bias"]) + t["agent.own"]
-        agents = np.maximum(inner, 0) @ t["agent.out"] + own @ t["agent.line"] + t["agent.shift"]  # (A)
-        inner = own.mean(axis=0) @ t["stop.in"][:width] + shared @ t["stop.in"][width:] + t["stop.bias"]
-        stop = np.maximum(inner, 0) @ t["stop.out"] + t["stop.shift"][0]
-        return np.append(agents, stop).astype(np.float32) + t["next"][last]
+    def logits(self, own: FloatArray, shared: FloatArray, last: NDArray[np.int64]) -> FloatArray:
+        """The logits of B states, float32[B, A + 1]: own float32[B, A, len(OWN)], shared float32[B, WIDTH], `last` int64[B] the place
+        of the agent that answered last, A where none has."""
+        t, width = self.tensors, own.shape[-1]
+        inner = (
+            (shared @ t["agent.in"][width:] + t["agent.bias"])[:, None] + own @ t["agent.in"][:width] + t["agent.own"]
+        )
+        agents = np.maximum(inner, 0) @ t["agent.out"] + own @ t["agent.line"] + t["agent.shift"]  # (B, A)
+        inner = own.mean(axis=1) @ t["stop.in"][:width] + shared @ t["stop.in"][width:] + t["stop.bias"]  # (B, H)
+        stop = np.maximum(inner, 0) @ t["stop.out"] + t["stop.shift"]  # (B)
+        found: FloatArray = np.concatenate([agents, stop[:, None]], axis=1).astype(np.float32)
+        found += shared @ t["shared"] + t["next"][last]
+        return found
 
 
 def parameter_shapes(agents: int, hidden: int) -> dict[str, tuple[int, ...]]:
@@ -104,6 +107,7 @@ def parameter_shapes(agents: int, hidden: int) -> dict[str, tuple[int, ...]]:
         "stop.bias": (hidden,),
         "stop.out": (hidden,),
         "stop.shift": (1,),
+        "shared": (WIDTH, agents + 1),
         "next": (agents + 1, agents + 1),
     }
 
@@ -138,7 +142,7 @@ class Orchestrator:
         self.agents = tuple(agents)
         self.reader, self.network = reader, network
         self.repeats, self.max_steps = repeats, max_steps
-        self.version_info = dict(version_info or {})
+        self.version_info: dict[str, Any] = dict(version_info or {})
         self.ids = tuple(agent.id for agent in self.agents)
         self._place = {identifier: a for a, identifier in enumerate(self.ids)}
         self._costs = np.array([agent.cost for agent in self.agents], np.float32)
@@ -156,22 +160,27 @@ class Orchestrator:
     ) -> State:
         """The state of a new episode: `task` a text or a conversation, `max_steps` 0 for the policy's own, `budget` and `costs` (by
         agent id; those that are not named cost what the version was trained with) in the pool's currency."""
-        messages = as_messages(task)
+        state = self.blank(task, max_steps=max_steps, budget=budget, costs=costs)
+        log_odds = self.reader.task(state.task)
+        return replace(state, log_odds=log_odds, one_shot=self.reader.one_shot(log_odds[None])[0])
+
+    def blank(
+        self,
+        task: str | Sequence[Mapping[str, str]],
+        *,
+        max_steps: int = 0,
+        budget: float | None = None,
+        costs: Mapping[int, float] | None = None,
+    ) -> State:
+        """`begin` before the task is read."""
         estimates = self._costs
         if costs:
             estimates = np.array([costs.get(i, c) for i, c in zip(self.ids, self._costs, strict=True)], np.float32)
-        state = State(
-            messages,
-            self.ids,
-            np.zeros(len(self.ids), np.float32),
-            np.zeros(len(self.ids), np.float32),
-            estimates,
-            max_steps=max_steps or self.max_steps,
-            budget=budget,
-            place=self._place,
+        nothing = np.zeros(len(self.ids), np.float32)
+        most = max_steps or self.max_steps
+        return State(
+            as_messages(task), self.ids, nothing, nothing, estimates, max_steps=most, budget=budget, place=self._place
         )
-        log_odds = self.reader.task(state.task)
-        return replace(state, log_odds=log_odds, one_shot=self.reader.one_shot(log_odds[None])[0])
 
     def after(self, state: State, calls: Sequence[Call]) -> State:
         """The state once these calls, one step of the episode, are done. An agent that the version does not know may be among
@@ -196,7 +205,7 @@ class Orchestrator:
     def distribution(self, state: State, available: Collection[int] | None = None) -> Distribution:
         """What the policy would do. The same state gives the same distribution, whatever came before."""
         own, shared = state.features()
-        logits = self.network.logits(own, shared, self.last(state))
+        logits = self.network.logits(own[None], shared[None], np.array([self.last(state)]))[0]
         return Distribution(self.ids, softmax(logits, self.allowed(state, available)), logits)
 
     def last(self, state: State) -> int:
@@ -212,7 +221,7 @@ class Orchestrator:
         at = len(self.ids) if agent is None else self._place[agent]
 
         def lead(own: FloatArray, shared: FloatArray, last: int) -> float:
-            logits = self.network.logits(own, shared, last)
+            logits = self.network.logits(own[None], shared[None], np.array([last]))[0]
             return float(logits[at] - np.delete(logits, at).mean())
 
         whole = lead(own, shared, last)
@@ -329,7 +338,7 @@ def fresh_network(agents: int, hidden: int, rng: np.random.Generator, *, one_sho
     tensors: dict[str, FloatArray] = {}
     for name, shape in parameter_shapes(agents, hidden).items():
         spread = np.sqrt(2 / shape[0]) if name in ("agent.in", "stop.in") else 0.0
-        spread = 0.1 / np.sqrt(hidden) if name in ("agent.out", "stop.out") else spread
+        spread = 0.1 / np.sqrt(hidden) if name in ("agent.out", "stop.out", "agent.own") else spread
         tensors[name] = (rng.normal(size=shape) * spread).astype(np.float32)
     if one_shot:
         line = tensors["agent.line"]

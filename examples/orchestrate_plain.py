@@ -1,0 +1,35 @@
+"""Call agents by a trained orchestrator in plain Python, without Django: `python examples/orchestrate_plain.py ORCHESTRATOR.zip "a
+task"`.
+
+The engine decides, this file calls. Replace `AGENTS` by functions of your own.
+"""
+
+import sys
+from collections.abc import Callable
+
+from training_app.engine.orchestrating.loop import drive, episode
+from training_app.engine.orchestrating.policy import Orchestrator
+from training_app.engine.orchestrating.support import support_pool
+from training_app.engine.orchestrating.turns import Ended, Failure, Limits, Outcome, Request, Result
+
+POOL = support_pool()  # simulated agents, so that the example runs without a key
+
+
+def ask(task: str, request: Request) -> Outcome:
+    """One call: what the agent answers, or why it does not. A real one would go out over HTTP here."""
+    said = POOL.respond(task, [call.agent for call in request.calls], request.agent)
+    if said.failed:
+        return Failure("timeout", "the agent did not answer in time", cost=said.cost, latency=said.latency)
+    # An agent that only looks (triage, the checker) gives no answer to the task.
+    return Result(said.output, said.cost, said.tokens, said.latency, {"answer": said.answer})
+
+
+def solve(orchestrator: Orchestrator, task: str, ask: Callable[[str, Request], Outcome] = ask) -> Ended:
+    """One episode: at most seven steps, and never more than 12 in money."""
+    return drive(episode(orchestrator, task, Limits(max_steps=7, budget=12.0)), lambda request: ask(task, request))
+
+
+if __name__ == "__main__":
+    found = solve(Orchestrator.load(sys.argv[1]), sys.argv[2])
+    print(found.answer)
+    print(f"{found.steps} steps, cost {found.cost:.2f}, ended by {found.stop_reason}")

@@ -1,0 +1,221 @@
+"""From recorded paths and a world to a trained orchestrator: read, imitate, learn, keep what is best on validation, measure.
+
+Imported by workers only: it brings torch and scikit-learn.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from training_app.engine.data.arrays import FloatArray
+from training_app.engine.data.artifact import Artifact
+from training_app.engine.data.examples import Agent
+from training_app.engine.orchestrating import evolution, reinforce
+from training_app.engine.orchestrating.environment import (
+    Environment,
+    RecordedPath,
+    SimulatedWorld,
+    Tasks,
+    World,
+    by_network,
+    explored,
+    read_tasks,
+    walk,
+)
+from training_app.engine.orchestrating.policy import Network, Orchestrator, fresh_network
+from training_app.engine.orchestrating.reading import Outputs, Reader, fitted_projection
+from training_app.engine.orchestrating.rewards import Reward
+from training_app.engine.orchestrating.scorecard import scorecard
+from training_app.engine.orchestrator_config import OrchestratorConfig
+from training_app.engine.progress import Progress, Result
+from training_app.engine.reading.linear import LinearScorer
+from training_app.engine.reading.scorers import cross_fit
+from training_app.engine.routing.router import Router
+
+LEAST_OUTPUTS = 20  # different outputs below which no scorer of outputs is fitted
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What an orchestrator is trained for: the agents, the world in which they answer, and texts to learn, choose and measure on.
+
+    `paths` are recorded paths of tasks among `train`. `router` is the pool's set router; `log_odds` float32[train, A] are its
+    scorer's of the texts of `train`, cross-fitted where it was fitted on them, None to ask it.
+    """
+
+    agents: tuple[Agent, ...]
+    world: World
+    train: tuple[str, ...]
+    val: tuple[str, ...]
+    test: tuple[str, ...] = ()
+    paths: tuple[RecordedPath, ...] = ()
+    router: Artifact | None = None
+    log_odds: FloatArray | None = None
+
+
+def reward_of(config: OrchestratorConfig) -> Reward:
+    """The reward that the settings describe."""
+    price, success, failure = config.pays
+    form, costs = config.reward_form, config.costs
+    return Reward(
+        price,
+        config.gamma,
+        success,
+        failure,
+        "paper" if form == "paper" else "flat",
+        "tokens" if costs == "tokens" else "money",
+    )
+
+
+def train_policy(config: OrchestratorConfig, problem: Problem) -> Iterator[Progress]:
+    """Train an orchestrator and measure it; the last Progress holds the Result: its artifact and its scorecard.
+
+    What is kept is whichever was worth most on validation: the one-shot set called one by one, the imitation of recorded paths, or
+    what was learnt from them, so that no policy is kept that is worth less there than the one-shot set. The same settings and problem
+    give the same artifact on the same machine.
+    """
+    timing: dict[str, float] = {}
+    began = time.process_time()
+    yield Progress("reading", 0, 1, "reading tasks and outputs")
+    rng = np.random.Generator(np.random.PCG64(config.seed))
+    router = None if problem.router is None else Router.from_artifact(problem.router)
+    network = fresh_network(len(problem.agents), config.hidden, rng, one_shot=router is not None)
+
+    def made(network: Network, outputs: Outputs | None, projection: FloatArray | None = None) -> Orchestrator:
+        reader = Reader(
+            len(problem.agents), router, outputs, config.encoding if projection is not None else "words", projection
+        )
+        return Orchestrator(
+            problem.agents, reader, network, repeats=config.repeats, max_steps=config.max_steps,
+            version_info={"seed": config.seed, "learner": config.learner},
+        )  # fmt: skip
+
+    reward = reward_of(config)
+    budget = config.budget or None
+    orchestrator = made(network, None)
+    tasks = read_tasks(orchestrator, problem.train, problem.log_odds)
+    rows = {text: i for i, text in enumerate(problem.train)}
+    paths = [(rows[path.task], path) for path in problem.paths if path.task in rows]
+    if not paths and config.explore and isinstance(problem.world, SimulatedWorld):
+        paths = explored(Environment(orchestrator, problem.world, tasks, reward, budget), config.explore, config.seed)
+    orchestrator = made(
+        network,
+        fit_outputs(problem.agents, [p for _, p in paths], config.seed),
+        _projection(config, [p for _, p in paths]),
+    )
+    environment = Environment(orchestrator, problem.world, tasks, reward, budget)
+    val = replace(environment, tasks=read_tasks(orchestrator, problem.val))
+    timing["reading"] = time.process_time() - began
+
+    began = time.process_time()
+    log: list[dict[str, float]] = []
+    kept = Kept(val)
+    kept.offer(network, "one_shot" if router is not None else "untrained", 0)
+    if config.imitate and paths:
+        yield Progress("imitation", 0, 1, f"imitating {len(paths)} paths")
+        index = [row for row, _ in paths]
+        followed = replace(
+            environment, tasks=Tasks(tuple(tasks.texts[i] for i in index), tasks.log_odds[index], tasks.one_shot[index])
+        )
+        network = reinforce.imitate(followed, network, [p for _, p in paths], seed=config.seed)
+        kept.offer(network, "imitation", 0)
+    for update, learnt, metrics in _learnt(config, environment, network):
+        if update % config.val_eval_freq == 0 or update == config.updates:
+            worth = kept.offer(learnt, config.learner, update)
+            log.append({"step": update, **metrics, "val_reward": worth})
+        yield Progress("policy", update, config.updates, "learning", metrics)
+    timing["policy"] = time.process_time() - began
+
+    yield Progress("measure", 0, 1, "measuring")
+    began = time.process_time()
+    best = made(kept.network, orchestrator.reader.outputs, orchestrator.reader.projection)
+    best.version_info["kept"] = kept.name
+    measured = replace(val, orchestrator=best)
+    if problem.test:
+        measured = replace(measured, tasks=read_tasks(best, problem.test))
+    card = scorecard(measured, replace(environment, orchestrator=best), seed=config.seed)
+    card |= {
+        "kept": {"name": kept.name, "update": kept.update, "val_reward": kept.worth, "offered": kept.offered},
+        "measured_on": "test" if problem.test else "val",
+        "log": log,
+        "settings": config.to_mapping(),
+    }
+    timing["measure"] = time.process_time() - began
+    content = best.to_artifact(card, problem.router).to_bytes()
+    yield Progress("measure", 1, 1, "done", result=Result(content, {**card, "timing": timing}))
+
+
+class Kept:
+    """The network that was worth most on validation so far; of equals the earlier."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+        self.network: Network
+        self.name, self.update, self.worth = "", 0, -np.inf
+        self.offered: list[dict[str, float | str]] = []
+
+    def offer(self, network: Network, name: str, update: int) -> float:
+        """Measure a network, greedy, and keep it if it is better. Returns its mean reward."""
+        walks = walk(self.environment, by_network(network, None), range(len(self.environment)), keep=False)
+        found = reinforce.measured(self.environment, walks)
+        self.offered.append({"name": name, "update": update, **found})
+        if found["reward"] > self.worth + 1e-9:
+            self.network, self.name, self.update, self.worth = network, name, update, found["reward"]
+        return found["reward"]
+
+
+def _learnt(
+    config: OrchestratorConfig, environment: Environment, network: Network
+) -> Iterator[tuple[int, Network, dict[str, float]]]:
+    """(update, network, what was measured) of the learner that the settings name."""
+    if config.learner == "reinforce":
+        settings = reinforce.Settings(
+            config.episodes, config.updates, config.learning_rate, config.entropy, seed=config.seed
+        )
+        for tick in reinforce.learn(environment, network, settings):
+            yield tick.update, tick.network, tick.metrics
+    elif config.learner == "evolution":
+        yield from evolution.evolve(
+            environment,
+            network,
+            generations=config.updates,
+            population=config.population,
+            episodes=config.episodes,
+            seed=config.seed,
+        )
+
+
+def fit_outputs(agents: Sequence[Agent], paths: Sequence[RecordedPath], seed: int) -> Outputs | None:
+    """A scorer of outputs from recorded paths: which agents are called after such an output (the next one, where the order
+    matters, any later one elsewhere). None where the paths hold too few outputs to learn from."""
+    place = {agent.id: a for a, agent in enumerate(agents)}
+    texts: list[str] = []
+    targets: list[np.ndarray] = []
+    groups: list[str] = []
+    for path in paths:
+        for t, call in enumerate(path.calls):
+            if call.failed or not call.output.strip() or call.agent not in place:
+                continue
+            after = path.calls[t + 1 : t + 2] if path.ordered else path.calls[t + 1 :]
+            target = np.zeros(len(agents), np.bool_)
+            target[[place[later.agent] for later in after if later.agent in place]] = True
+            texts.append(call.output)
+            targets.append(target)
+            groups.append(path.task)
+    if len(set(texts)) < LEAST_OUTPUTS // 4 or len(texts) < LEAST_OUTPUTS:
+        return None
+    required = np.stack(targets)
+    scorer = LinearScorer(c=1.0, word_range=(1, 2), character_range=(2, 4), max_features=4000)
+    fit = cross_fit(scorer, texts, required, np.ones_like(required), groups, seed=seed, folds=3)
+    return Outputs(fit.fitted, fit.platt)
+
+
+def _projection(config: OrchestratorConfig, paths: Sequence[RecordedPath]) -> FloatArray | None:
+    if config.encoding != "sentences":
+        return None
+    outputs = sorted({call.output for path in paths for call in path.calls if call.output.strip()})
+    return fitted_projection(outputs[:2000]) if outputs else None

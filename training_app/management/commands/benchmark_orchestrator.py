@@ -1,0 +1,52 @@
+"""The orchestrator on one folder of recorded outputs, beside the one-shot set. No database is needed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from tqdm import tqdm
+
+from training_app.engine.data.examples import DataError
+from training_app.engine.settings import ConfigError
+from training_app.management.commands.train import read_config, read_pairs
+
+
+class Command(BaseCommand):
+    help = (
+        "Train an orchestrator on DIR/train.jsonl, choose it on val.jsonl, measure it on test.jsonl, beside the set router run once "
+        "each. Rows may have a trajectory of agents and outputs. "
+        "Example: python manage.py benchmark_orchestrator data/recorded --seeds 3 --json figures.json"
+    )
+    requires_system_checks = ()
+    requires_migrations_checks = False
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("directory", metavar="DIR", help="agents.jsonl, train.jsonl, val.jsonl, test.jsonl")
+        parser.add_argument("--seeds", type=int, default=1, help="how often it is trained (default: 1)")
+        parser.add_argument("--json", metavar="FILE", help="where to write the figures")
+        parser.add_argument("--config", metavar="FILE.yaml", help="settings of the orchestrator")
+        parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="one setting of it")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        # Imported now: it brings torch, which nobody who asks for --help waits for.
+        from training_app.engine.orchestrator_benchmark import BenchmarkError, benchmark, table
+        from training_app.engine.train_orchestrator import TrainError
+
+        settings = {**read_config(options.get("config")), **read_pairs(options.get("set") or [])}
+        try:
+            with tqdm(unit="step", disable=None, delay=2, leave=False) as steps:
+
+                def report(line: str) -> None:
+                    steps.update()
+                    steps.set_description(line)
+
+                found = benchmark(options["directory"], options["seeds"], settings, report)
+            if options.get("json"):
+                Path(options["json"]).write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        except (BenchmarkError, ConfigError, DataError, TrainError) as error:
+            raise CommandError(str(error)) from None
+        except OSError as error:
+            raise CommandError(f"{error.filename or options['directory']}: {error.strerror}") from None
+        for line in table(found):
+            self.stdout.write(line)
