@@ -41,7 +41,7 @@ FORMAT = 1
 LEFT_OUT = frozenset(
     {
         "sessions.Session", "admin.LogEntry", "django_q.OrmQ", "django_q.Task", "training_app.ProcessSign",
-        "training_app.WatchTurn", "training_app.KeyMinute", "training_app.CallPlaces",
+        "training_app.WatchTurn", "training_app.KeyMinute", "training_app.CallPlaces", "training_app.BackendLoad",
     }
 )  # fmt: skip
 # What `migrate` itself fills: a database with rows in these alone is an empty one.

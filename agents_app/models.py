@@ -11,6 +11,21 @@ from django.db.models.functions import Lower
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from agents_app.backend_models import Backend, BackendSettings, Provider
+
+__all__ = (
+    "Agent",
+    "ApiKey",
+    "AuditEntry",
+    "Backend",
+    "BackendSettings",
+    "Executor",
+    "HealthCheck",
+    "Pool",
+    "Provider",
+    "Stamp",
+)
+
 
 class Pool(models.Model):
     """The agents that one routing problem chooses from; everything else belongs to one pool."""

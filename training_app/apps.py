@@ -13,8 +13,12 @@ class TrainingAppConfig(AppConfig):
         from django_q.signals import post_spawn
 
         from training_app import schedules
+        from training_app.answering import serving
+        from training_app.backends import state
         from training_app.training import reaper
         from training_app.versions import erasing  # noqa: F401  (erasing listens from here on, in every process)
+
+        serving.on_load.append(state.load)
 
         # Sent in each worker process of a cluster, after the fork; nowhere else.
         post_spawn.connect(_start_reaper, dispatch_uid="training_app.training.reaper")

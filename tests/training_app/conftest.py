@@ -22,6 +22,7 @@ from tests.training_app.served import artifact as served_artifact
 from tests.training_app.told import NotAnArtifact, ToldRouter, TrainError, artifact, progress, result
 from tests.training_app.words import WordRouter, card
 from training_app.answering import decisions, serving, shadowing, throttle
+from training_app.backends import state
 from training_app.engine.routing import router as engine
 from training_app.models import AlarmReceiver, Canary, LiveSettings, RouterModel, Run
 from training_app.rollout import trials
@@ -165,6 +166,7 @@ def fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(serving, "_database_fault", "")
     serving.forget()
     throttle.forget()
+    state.forget()
     yield
     serving.forget()
     decisions.buffer = decisions.Buffer()

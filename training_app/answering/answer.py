@@ -229,8 +229,8 @@ def completed(
 # --- What becomes of an answer ------------------------------------------------------------------------------------
 
 
-def keep(given: Answer, api_key: int | None) -> None:
-    """Keep the answer as a decision of that key, and hand its text to the shadows. Never waits."""
+def keep(given: Answer, api_key: int | None, assignments: list[dict[str, Any]] | None = None) -> None:
+    """Keep the answer as a decision of that key, with what was assigned to run it, and hand its text to the shadows. Never waits."""
     pool, model, on = given.pool, given.model, given.pool.live
     if on is not None:
         for shadow in on.shadows:
@@ -249,7 +249,7 @@ def keep(given: Answer, api_key: int | None) -> None:
             given.microseconds,
             given.at,
             given.propensity,
-            _detail(given),
+            _detail(given) if assignments is None else (_detail(given) or {}) | {"assignments": assignments},
         )
     )
 

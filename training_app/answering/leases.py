@@ -43,14 +43,14 @@ def settle(
     name = name or _name
     with transaction.atomic():
         KeyMinute.objects.get_or_create(
-            api_key_id=key, defaults={"at": _now(), "free": [float(limit) for limit in limits]}
+            api_key_id=key, defaults={"at": now(), "free": [float(limit) for limit in limits]}
         )
         minute = KeyMinute.objects.select_for_update().get(api_key_id=key)
-        now = _now()
-        seconds, minute.at = max(now - minute.at, 0.0), now
+        at = now()
+        seconds, minute.at = max(at - minute.at, 0.0), at
         own = held if name in minute.shares else [0.0] * len(limits)
         others = {
-            other: share for other, share in minute.shares.items() if other != name and share["at"] > now - SILENT_SECONDS
+            other: share for other, share in minute.shares.items() if other != name and share["at"] > at - SILENT_SECONDS
         }  # fmt: skip
         leased, left = [], []
         for place, limit in enumerate(limits):
@@ -60,12 +60,12 @@ def settle(
             leased.append(taken)
             left.append(whole - taken)
         minute.free = left
-        minute.shares = others if leave else others | {name: {"at": now, "held": leased}}
+        minute.shares = others if leave else others | {name: {"at": at, "held": leased}}
         minute.save()
     return Share(leased, 1.0 / (len(others) + 1))
 
 
-def _now() -> float:
+def now() -> float:
     """Seconds since 1970 by the database's clock, which all processes share."""
     if connection.vendor != "postgresql":
         return time.time()

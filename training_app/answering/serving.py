@@ -30,6 +30,9 @@ from training_app.versions import registry
 logger = logging.getLogger(__name__)
 
 
+#: Told, after each load, of what is served from now on: later rooms bring what they keep in memory up to date with it.
+on_load: list[Callable[[Served], None]] = []
+
 _served: Served | None = None
 _loading = threading.Lock()
 _checked_at = 0.0  # monotonic time at which the stamp was last read
@@ -102,7 +105,10 @@ def refresh() -> Served:
             # Read before the load: a change that lands during it moves the stamp again and is seen at the next look.
             stamp = Stamp.current()
             if _served is None or _served.stamp != stamp:
-                _served = _load(stamp, _served)
+                fresh = _load(stamp, _served)
+                for told in on_load:
+                    told(fresh)
+                _served = fresh
                 # The connection would keep the artifacts that it read among its pages.
                 drop_connection()
                 memory.give_back()

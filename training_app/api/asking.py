@@ -6,12 +6,16 @@ from typing import Any, NamedTuple
 from django.conf import settings
 
 from training_app.answering import answer, explanations
-from training_app.answering.answer import Unroutable
+from training_app.answering.answer import Answer, Unroutable
 from training_app.answering.loaded import LoadedPool
 from training_app.api.bodies import kind
 from training_app.api.errors import Refused
 from training_app.api.keys import Access
+from training_app.backends import choosing
+from training_app.engine.backends.choosing import PRESETS, Preference
 from training_app.engine.data import storable
+
+WEIGHTS = frozenset(("quality", "cost", "latency"))
 
 
 class Asked(NamedTuple):
@@ -21,6 +25,7 @@ class Asked(NamedTuple):
     pool: LoadedPool
     explain: bool
     sticky: str
+    preference: Preference | None = None
 
 
 def one(body: Mapping[str, Any], access: Access) -> Asked:
@@ -31,7 +36,7 @@ def one(body: Mapping[str, Any], access: Access) -> Asked:
         raise Refused(400, "invalid", "explain must be true or false.", field="explain")
     pool = access.pool(body.get("pool"))
     answer.model_of(pool)
-    return Asked([text], pool, explain, _sticky(body))
+    return Asked([text], pool, explain, _sticky(body), _preference(body))
 
 
 def many(body: Mapping[str, Any], access: Access) -> Asked:
@@ -50,14 +55,13 @@ def many(body: Mapping[str, Any], access: Access) -> Asked:
     texts = [check_text(query, "queries", index) for index, query in enumerate(queries)]
     pool = access.pool(body.get("pool"))
     answer.model_of(pool)
-    return Asked(texts, pool, False, _sticky(body))
+    return Asked(texts, pool, False, _sticky(body), _preference(body))
 
 
 def answer_one(asked: Asked, access: Access) -> dict[str, Any]:
     """The answer to what was asked of /api/route/, kept."""
     given = answer.answer(asked.pool, asked.texts[0], sticky=asked.sticky, explain=asked.explain)
-    answer.keep(given, access.caller.pk)
-    shown = answer.as_json(given)
+    shown = _kept(given, asked, access)
     if given.explanation is not None:
         shown["explanation"] = explanations.as_json(given.explanation)
     return shown
@@ -67,13 +71,23 @@ def answer_many(asked: Asked, access: Access) -> dict[str, Any]:
     """The answers to what was asked of /api/route/batch/, kept."""
     model = answer.model_of(asked.pool)
     given = answer.answers(asked.pool, asked.texts, sticky=asked.sticky)
-    for one_of_them in given:
-        answer.keep(one_of_them, access.caller.pk)
     return {
         "model": model.name,
-        "results": [answer.as_json(one_of_them) for one_of_them in given],
+        "results": [_kept(one_of_them, asked, access) for one_of_them in given],
         "not_covered": asked.pool.not_covered,
     }
+
+
+def _kept(given: Answer, asked: Asked, access: Access) -> dict[str, Any]:
+    """The answer as JSON, with who is to run each agent where the pool has backends; kept as a decision."""
+    assigned = choosing.assign(given.pool.pk, given.text, given.route.agents, asked.preference)
+    shown = answer.as_json(given)
+    if assigned is None:
+        answer.keep(given, access.caller.pk)
+    else:
+        answer.keep(given, access.caller.pk, [one.as_kept() for one in assigned])
+        shown["assignments"] = [one.as_json() for one in assigned]
+    return shown
 
 
 def check_text(value: Any, field: str, index: int | None = None) -> str:
@@ -102,3 +116,25 @@ def _sticky(body: Mapping[str, Any]) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= 200 or storable.text_fault(value):
         raise Refused(400, "invalid", "sticky_key must be a text of 1 to 200 characters.", field="sticky_key")
     return value
+
+
+def _preference(body: Mapping[str, Any]) -> Preference | None:
+    """What the caller would have of backends: the name of a preset or weights; None where the pool's own counts. Raises Refused."""
+    value = body.get("preference")
+    if value is None:
+        return None
+    if isinstance(value, str):
+        if value in PRESETS:
+            return PRESETS[value]
+    elif (
+        isinstance(value, dict)
+        and value.keys() <= WEIGHTS
+        and all(type(weight) in (int, float) and 0 <= weight < 1e9 for weight in value.values())
+        and any(value.values())
+    ):
+        return Preference.of(**value)
+    presets = ", ".join(PRESETS)
+    raise Refused(
+        400, "invalid", f"preference must be one of {presets}, or weights of quality, cost and latency, none negative, not all 0.",
+        field="preference",
+    )  # fmt: skip

@@ -1,5 +1,6 @@
 """Everything that training, answering and watching keep, by subject."""
 
+from training_app.models.backends import BackendCall, BackendLoad
 from training_app.models.decisions import Decision, Outcome
 from training_app.models.episodes import CallPlaces, Episode, Step
 from training_app.models.kinds import ORCHESTRATOR, SET_ROUTER
@@ -29,6 +30,8 @@ __all__ = (
     "AlarmMute",
     "AlarmReceiver",
     "Artifact",
+    "BackendCall",
+    "BackendLoad",
     "Baseline",
     "CallPlaces",
     "Canary",

@@ -3,19 +3,21 @@
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
 
-from agents_app import audit, executors, sealing
+from agents_app import audit, backends, executors, sealing
 
 
 class Command(BaseCommand):
     help = (
-        "Seal every executor's secret under the present SECRET_KEY, so that an old one may leave SECRET_KEY_FALLBACKS. "
+        "Seal every executor's and provider's secret under the present SECRET_KEY, so that an old one may leave SECRET_KEY_FALLBACKS. "
         "Example: python manage.py reseal"
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            count = executors.reseal()
+            with transaction.atomic():
+                count = executors.reseal() + backends.reseal()
         except sealing.CannotOpen as error:
             raise CommandError(str(error)) from None
         audit.record("site.resealed", actor=None, actor_name="reseal", detail={"secrets": count})

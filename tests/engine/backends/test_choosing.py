@@ -1,5 +1,7 @@
 """One backend of several for a preference, and the measures of how that went."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -25,8 +27,8 @@ def test_presets_take_what_they_are_called() -> None:
 
 def test_a_busy_backend_is_left_and_taken_again() -> None:
     fast = PRESETS["fastest"]
-    assert choose([FOUR[3]._replace(busy=0.9), *FOUR[:3]], fast).candidate.key == 3
-    assert choose([FOUR[3]._replace(busy=0.2), *FOUR[:3]], fast).candidate.key == 4
+    assert choose([replace(FOUR[3], busy=0.9), *FOUR[:3]], fast).candidate.key == 3
+    assert choose([replace(FOUR[3], busy=0.2), *FOUR[:3]], fast).candidate.key == 4
 
 
 @given(st.lists(st.tuples(unit, unit, unit, unit), min_size=1, max_size=6), unit, unit, st.floats(0.01, 1.0))

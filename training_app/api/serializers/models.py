@@ -7,7 +7,7 @@ from rest_framework import serializers
 
 from training_app.api import asking
 from training_app.api.errors import Refused
-from training_app.api.fields import Flag, Ids, Moment, Number, Text
+from training_app.api.fields import LARGEST_NUMBER, Flag, Ids, Moment, Number, Text, Whole
 from training_app.api.serializers.base import Body, OfPool
 from training_app.models import Canary, Promotion, RouterModel
 from training_app.versions import scorecards
@@ -128,6 +128,33 @@ class LiveSerializer(serializers.Serializer[Any]):
 # --- Outcomes -------------------------------------------------------------------------------------------------------
 
 
+class ServedRequest(Body):
+    """What one agent's call really was. Billed is what was served, not what was assigned."""
+
+    agent = Whole(0, LARGEST_NUMBER)
+    backend = Whole(1, LARGEST_NUMBER, help_text="The id of the backend that served, assigned or not.")
+    tokens_in = Whole(0, 10**9, required=False, default=0)
+    tokens_out = Whole(0, 10**9, required=False, default=0)
+    cost = Number(
+        "be a number from 0", required=False, allow_null=True, default=None,
+        help_text="Left out: the tokens at the backend's prices.",
+    )  # fmt: skip
+    latency_ms = Number("be a number from 0", required=False, allow_null=True, default=None)
+    success = Flag(required=False, allow_null=True, default=None, help_text="Left out: the decision's own.")
+    failed = Flag(
+        required=False, default=False, help_text="The call gave nothing: a few in a row, and the backend cools down."
+    )
+    category = Text(80, required=False, default="", help_text="A word of your own for the kind of task.")
+
+    def run_validation(self, data: Any = serializers.empty) -> Any:
+        """The part; costs and latencies are not negative."""
+        found = super().run_validation(data)
+        for name in ("cost", "latency_ms"):
+            if found[name] is not None and found[name] < 0:
+                raise Refused(400, "invalid", f"{name} must be a number from 0.", field=name)
+        return found
+
+
 class OutcomeRequest(OfPool):
     """What became of a decision."""
 
@@ -143,6 +170,9 @@ class OutcomeRequest(OfPool):
     )
     rating = Number(required=False, allow_null=True, default=None, help_text="Any number of your own.")
     comment = serializers.CharField(required=False, allow_null=True, allow_blank=True, default="")
+    served = ServedRequest(
+        many=True, required=False, default=list, help_text="Which backend served each agent, at most 64 of them."
+    )
 
     def run_validation(self, data: Any = serializers.empty) -> Any:
         """The report; an id is checked in its own words, as it may be of a decision that nobody has written yet."""
@@ -155,8 +185,34 @@ class OutcomeRequest(OfPool):
                 400, code, "decision_id must be the id that an answer came with.", field="decision_id"
             ) from None
         comment = data.get("comment")
-        checked = super().run_validation(data | {"decision_id": str(decision), "comment": ""})
-        return checked | {"comment": asking.check_text(comment, "comment") if comment else ""}
+        served = _served(data.get("served"))
+        checked = super().run_validation(data | {"decision_id": str(decision), "comment": "", "served": []})
+        return checked | {"comment": asking.check_text(comment, "comment") if comment else "", "served": served}
+
+
+MOST_SERVED = 64
+
+
+def _served(value: Any) -> list[dict[str, Any]]:
+    """What was served, each part checked. Raises Refused, which names the part."""
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(part, dict) for part in value):
+        raise Refused(400, "invalid", "served must be a list of objects.", field="served")
+    if len(value) > MOST_SERVED:
+        raise Refused(
+            400, "too_many", f"served has {len(value)} parts; at most {MOST_SERVED} are taken.", field="served"
+        )
+    found = []
+    for place, part in enumerate(value):
+        try:
+            found.append(ServedRequest().run_validation(part))
+        except Refused as error:
+            told, where = error.error, f"served[{place}]."
+            raise Refused(400, told["code"], where + told["message"], field=where + told.get("field", "")) from None
+    if len({part["agent"] for part in found}) < len(found):
+        raise Refused(400, "invalid", "served names an agent twice.", field="served")
+    return found
 
 
 class OutcomeSerializer(serializers.Serializer[Any]):

@@ -8,8 +8,33 @@ from rest_framework import serializers
 from training_app.api import asking
 from training_app.api.fields import Flag, Rounded
 from training_app.api.serializers.base import OfPool
+from training_app.engine.backends.choosing import PRESETS
 
 STICKY = "Names a user or a conversation: the same key meets the same side of a canary. Without one the text decides."
+
+
+@extend_schema_field(
+    {
+        "oneOf": [
+            {"type": "string", "enum": list(PRESETS)},
+            {
+                "type": "object",
+                "properties": {name: {"type": "number", "minimum": 0} for name in ("quality", "cost", "latency")},
+                "additionalProperties": False,
+                "minProperties": 1,
+            },
+            {"type": "null"},
+        ]
+    }
+)
+class PreferenceField(serializers.JSONField):
+    """A preset's name, or weights. `asking` holds the checks."""
+
+
+PREFERENCE = (
+    "What the backends of the chosen agents should be: best, balanced, cheapest or fastest, or weights of quality, cost and latency. "
+    "Without one the pool's own counts."
+)
 
 
 class RouteRequest(OfPool):
@@ -18,6 +43,7 @@ class RouteRequest(OfPool):
     query = serializers.CharField(help_text="The text to route, not blank; at most MAX_QUERY_CHARACTERS (20,000).")
     explain = Flag(required=False, default=False, help_text="Whether the answer tells what led to it.")
     sticky_key = serializers.CharField(required=False, allow_null=True, min_length=1, max_length=200, help_text=STICKY)
+    preference = PreferenceField(required=False, allow_null=True, help_text=PREFERENCE)
 
     def run_validation(self, data: Any = serializers.empty) -> Any:
         """What is asked; raises Refused and NoModel."""
@@ -32,6 +58,7 @@ class BatchRequest(OfPool):
         help_text="Texts to route, at most MAX_BATCH_QUERIES (1,000), each as in one route.",
     )
     sticky_key = serializers.CharField(required=False, allow_null=True, min_length=1, max_length=200, help_text=STICKY)
+    preference = PreferenceField(required=False, allow_null=True, help_text=PREFERENCE)
 
     def run_validation(self, data: Any = serializers.empty) -> Any:
         """What is asked; raises Refused and NoModel."""
@@ -68,6 +95,30 @@ class ExplanationSerializer(serializers.Serializer[Any]):
     )
 
 
+class BackendSerializer(serializers.Serializer[Any]):
+    """Who is to run an agent."""
+
+    id = serializers.IntegerField(help_text="What `served` of its outcome names it by.")
+    name = serializers.CharField(help_text="Provider and model.")
+
+
+class ExpectedSerializer(serializers.Serializer[Any]):
+    """What is expected of a backend for this query."""
+
+    success = serializers.FloatField(min_value=0, max_value=1)
+    cost = serializers.FloatField(min_value=0, help_text="Of one call, at the backend's prices.")
+    latency_ms = serializers.FloatField(min_value=0, help_text="With the calls that it has in flight now.")
+
+
+class AssignmentSerializer(serializers.Serializer[Any]):
+    """One chosen agent and the backend that is to run it."""
+
+    agent = serializers.IntegerField()
+    backend = BackendSerializer(allow_null=True, help_text="Null where none may be taken now; `why` says why.")
+    expected = ExpectedSerializer(allow_null=True)
+    why = serializers.CharField()
+
+
 class AnswerSerializer(serializers.Serializer[Any]):
     """The set of agents that one query needs."""
 
@@ -102,6 +153,9 @@ class AnswerSerializer(serializers.Serializer[Any]):
     cold = serializers.BooleanField(
         required=False,
         help_text="Only where the pool routes to agents that the model has not learnt: whether the set holds one.",
+    )
+    assignments = AssignmentSerializer(
+        many=True, required=False, help_text="Only in pools with backends: one for each chosen agent that has any."
     )
     cold_scores = serializers.DictField(
         child=serializers.FloatField(min_value=0, max_value=1),

@@ -3,6 +3,7 @@
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
 from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -23,6 +24,7 @@ from training_app.api.serializers.routing import (
     RouteRequest,
 )
 from training_app.api.views.base import ApiView
+from training_app.backends import served
 from training_app.engine.routing.router import ArtifactError
 from training_app.models import Decision, packed
 from training_app.rollout import outcomes
@@ -103,12 +105,18 @@ class OutcomeView(ApiView):
         if strange := set(used or ()) - set(pool.agents.values_list("number", flat=True)):
             words = f"agents_used names {min(strange)}, which is no agent of {pool.slug}."
             raise Refused(400, "invalid", words, field="agents_used")
+        parts = [_part(one, told["success"]) for one in told["served"]]
         report = outcomes.Report(
             decision=told["decision_id"], success=told["success"], agents_used=None if used is None else sorted(set(used)),
             rating=told["rating"], comment=told["comment"],
         )  # fmt: skip
         try:
-            outcome, new = outcomes.record(pool, self.access.caller.pk, report)
+            with transaction.atomic():
+                outcome, new = outcomes.record(pool, self.access.caller.pk, report)
+                if parts:
+                    served.record(pool, report.decision, parts)
+        except served.UnknownBackend as error:
+            raise Refused(400, "invalid", f"served: {error}.", field="served") from None
         except outcomes.OtherPool:
             raise Refused(
                 404,
@@ -127,6 +135,15 @@ class OutcomeView(ApiView):
         packed.bring(told["decision_id"])
         known = Decision.objects.filter(pk=told["decision_id"], pool__slug__in=pools)
         return known.values_list("pool__slug", flat=True).first()
+
+
+def _part(one: dict[str, Any], success: bool) -> served.Served:
+    """One agent's part of what was served; a call that failed succeeded at nothing."""
+    judged = success if one["success"] is None else one["success"]
+    return served.Served(
+        agent=one["agent"], backend=one["backend"], tokens_in=one["tokens_in"], tokens_out=one["tokens_out"], cost=one["cost"],
+        latency=one["latency_ms"], success=judged and not one["failed"], failed=one["failed"], category=one["category"],
+    )  # fmt: skip
 
 
 class ReplayView(ApiView):

@@ -43,14 +43,20 @@ PRESETS: dict[str, Preference] = {
 }
 
 
-class Candidate(NamedTuple):
-    """One backend as it could be chosen now: calibrated success 0..1, dollars, unloaded milliseconds, how busy it is (ρ)."""
+@dataclass(slots=True)
+class Candidate:
+    """One backend as it could be chosen now: calibrated success 0..1, dollars, unloaded milliseconds, how busy it is (ρ).
+
+    `less` is taken from its worth: what the load costs, what exploration adds. Equals go by `rank`, the lower first.
+    """
 
     key: int
     success: float
     cost: float
     service: float
     busy: float = 0.0
+    less: float = 0.0
+    rank: float = 0.0
 
     @property
     def latency(self) -> float:
@@ -67,7 +73,7 @@ class Chosen(NamedTuple):
 
 
 def ranked(candidates: Sequence[Candidate], preference: Preference) -> list[Chosen]:
-    """All of them, best first: who is asked where the first one fails. Equals by success, then cost, then in their order."""
+    """All of them, best first: who is asked where the first one fails. Equals by success, cost and rank."""
     left, found = list(candidates), []
     dearest, slowest = scales(left) if left else (1.0, 1.0)
     while left:
@@ -78,7 +84,7 @@ def ranked(candidates: Sequence[Candidate], preference: Preference) -> list[Chos
 
 def scales(candidates: Sequence[Candidate]) -> tuple[float, float]:
     """C and L: the dearest cost and the slowest unloaded latency."""
-    return max([one[2] for one in candidates]) or 1.0, max([one[3] for one in candidates]) or 1.0
+    return max([one.cost for one in candidates]) or 1.0, max([one.service for one in candidates]) or 1.0
 
 
 def choose(
@@ -92,9 +98,10 @@ def choose(
     quality, cost, late = preference.quality, preference.cost, preference.latency
     best, found = None, None
     for one in candidates:
-        _key, success, dollars, service, busy = one
-        latency = service / (1.0 - (busy if busy < FULL else FULL))
-        key = quality * success - cost * (dollars / dearest) - late * (latency / slowest), success, -dollars
+        busy = one.busy
+        latency = one.service / (1.0 - (busy if busy < FULL else FULL))
+        worth = quality * one.success - cost * (one.cost / dearest) - late * (latency / slowest) - one.less
+        key = worth, one.success, -one.cost, -one.rank
         if best is None or key > best:
             best, found = key, (one, latency)
     assert best is not None

@@ -1,0 +1,127 @@
+"""Backends: who runs an agent. A provider has an address and a secret; a backend is one agent on one model of one provider."""
+
+from typing import Any, ClassVar
+
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+
+class Provider(models.Model):
+    """Whom calls go to. `secret` is sealed (`sealing`) and never shown again."""
+
+    pool = models.ForeignKey("agents_app.Pool", on_delete=models.CASCADE, related_name="providers")
+    name = models.CharField(_("name"), max_length=80)
+    address = models.CharField(_("address"), max_length=500, blank=True, help_text=_("Of its OpenAI-compatible API."))
+    secret = models.TextField(editable=False, blank=True)
+
+    class Meta:
+        ordering = ("pool", "name")
+        verbose_name = _("provider")
+        verbose_name_plural = _("providers")
+        constraints = (models.UniqueConstraint(fields=("pool", "name"), name="provider_name_unique_in_pool"),)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class BackendQuerySet(models.QuerySet["Backend"]):
+    def in_use(self) -> "BackendQuerySet":
+        """Those that may be chosen, of agents that may be routed to, each with its agent and provider."""
+        return self.filter(active=True, agent__state="active").select_related("agent", "provider")
+
+
+class Backend(models.Model):
+    """One way to run an agent. Prices are for a million tokens; a limit of 0 is none.
+
+    `quality`, `latency` and the tokens are what staff expect; what is measured takes their place as calls are reported.
+    """
+
+    agent = models.ForeignKey("agents_app.Agent", on_delete=models.CASCADE, related_name="backends")
+    provider = models.ForeignKey(
+        Provider, on_delete=models.PROTECT, related_name="backends", verbose_name=_("provider")
+    )
+    model = models.CharField(_("model"), max_length=200)
+    active = models.BooleanField(_("active"), default=True)
+    order = models.PositiveSmallIntegerField(
+        _("order"), default=0, help_text=_("Among equals, and where another failed: the lower first.")
+    )
+    price_in = models.FloatField(_("price of a million tokens in"), default=0.0, validators=[MinValueValidator(0)])
+    price_out = models.FloatField(_("price of a million tokens out"), default=0.0, validators=[MinValueValidator(0)])
+    tokens_in = models.PositiveIntegerField(_("tokens in of a call"), default=500)
+    tokens_out = models.PositiveIntegerField(_("tokens out of a call"), default=300)
+    quality = models.FloatField(
+        _("expected success"), default=0.8, validators=[MinValueValidator(0), MaxValueValidator(1)]
+    )
+    latency = models.FloatField(_("expected latency in ms"), default=1_000.0, validators=[MinValueValidator(0)])
+    requests_per_minute = models.PositiveIntegerField(_("requests a minute"), default=0)
+    tokens_per_minute = models.PositiveIntegerField(_("tokens a minute"), default=0)
+    at_once = models.PositiveIntegerField(_("calls at once"), default=0)
+    health_url = models.URLField(_("health check"), max_length=500, blank=True)
+    healthy = models.BooleanField(_("healthy"), default=True, editable=False)
+    health_said = models.CharField(max_length=200, blank=True, editable=False)
+    failures = models.PositiveIntegerField(_("failures in a row"), default=0, editable=False)
+    cooling_until = models.DateTimeField(_("cools down until"), null=True, editable=False)
+
+    objects: ClassVar[Any] = BackendQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("agent", "order", "pk")
+        verbose_name = _("backend")
+        verbose_name_plural = _("backends")
+        constraints = (
+            models.UniqueConstraint(fields=("agent", "provider", "model"), name="backend_unique_of_agent"),
+            models.CheckConstraint(
+                condition=models.Q(price_in__gte=0, price_out__gte=0, latency__gte=0, quality__gte=0, quality__lte=1),
+                name="backend_figures_in_range",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.provider}/{self.model}"
+
+    def cost(self, tokens_in: float, tokens_out: float) -> float:
+        """What a call of so many tokens costs."""
+        return (self.price_in * tokens_in + self.price_out * tokens_out) / 1e6
+
+
+class BackendSettings(models.Model):
+    """How a pool chooses: the preference of requests that bring none, a budget, and what may be tried out."""
+
+    pool = models.OneToOneField("agents_app.Pool", on_delete=models.CASCADE, related_name="backend_settings")
+    quality = models.FloatField(_("quality"), default=0.7, validators=[MinValueValidator(0)])
+    cost = models.FloatField(_("cost"), default=0.2, validators=[MinValueValidator(0)])
+    latency = models.FloatField(_("speed"), default=0.1, validators=[MinValueValidator(0)])
+    budget = models.FloatField(
+        _("budget of a day"),
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0)],
+        help_text=_(
+            "From four fifths of it on the cheapest backend is taken; once it is spent, none. Blank: no budget."
+        ),
+    )
+    spread = models.BooleanField(
+        _("spread the load"),
+        default=False,
+        help_text=_("A backend that had far more than its share of the last assignments is taken less."),
+    )
+    exploration = models.FloatField(
+        _("share that is explored"),
+        default=0.0,
+        validators=[MinValueValidator(0), MaxValueValidator(0.1)],
+        help_text=_("Of the assignments, 0 to 0.1: any backend that may be taken, so that others are measured too."),
+    )
+
+    class Meta:
+        constraints = (
+            models.CheckConstraint(
+                condition=models.Q(quality__gte=0, cost__gte=0, latency__gte=0), name="backend_weights_not_negative"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(exploration__gte=0, exploration__lte=0.1), name="backend_exploration_is_small"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return str(self.pool)

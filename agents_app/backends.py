@@ -1,0 +1,149 @@
+"""Providers and backends: what may be set, how a secret is kept, and that running processes hear of a change."""
+
+import math
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import Model
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from agents_app import audit, outbound, sealing
+from agents_app.models import Agent, Backend, BackendSettings, Pool, Provider, Stamp
+from training_app.engine.data import storable
+
+#: Calls that failed in a row before a backend cools down, the first cool-down and the longest one; each is twice the one before.
+FAILURES = 3
+COOL_DOWN, LONGEST_COOL_DOWN = timedelta(seconds=30), timedelta(minutes=10)
+MOST_SECRET = 4_000
+LARGEST = 1e9
+
+
+class BackendError(ValueError):
+    """What cannot be kept; the message says why, `field` names the input at fault."""
+
+    def __init__(self, message: str, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
+
+
+def save_provider(
+    pool: Pool, name: str, address: str = "", *, secret: str | None = None, actor: User | None, actor_name: str = ""
+) -> Provider:
+    """The pool's provider of that name, made or changed. `secret` None keeps the one that is there, "" forgets it.
+
+    Raises BackendError.
+    """
+    with transaction.atomic():
+        provider = Provider.objects.filter(pool=pool, name=name.strip()).first() or Provider(
+            pool=pool, name=name.strip()
+        )
+        provider.address = address.strip()
+        if provider.address:
+            try:
+                outbound.check(provider.address)
+            except outbound.Refused as error:
+                raise BackendError(str(error), "address") from None
+            except OSError:
+                pass  # not found today; a call will say so
+        if secret is not None:
+            secret = secret.strip()
+            if secret and (not secret.isascii() or not secret.isprintable() or len(secret) > MOST_SECRET):
+                words = _("A secret has printable ASCII characters, at most %(most)d.")
+                raise BackendError(words % {"most": MOST_SECRET}, "secret")
+            provider.secret = sealing.seal(secret)
+        _check(provider)
+        provider.save()
+        _told("provider.saved", pool, str(provider), {"secret": secret is not None}, actor, actor_name)
+    return provider
+
+
+def save(
+    agent: Agent, provider: Provider, values: Mapping[str, Any], *, backend: Backend | None = None,
+    actor: User | None, actor_name: str = "",
+) -> Backend:  # fmt: skip
+    """A backend of the agent, new or changed; fields that are left out stay. Raises BackendError."""
+    if provider.pool_id != agent.pool_id:
+        raise BackendError(_("The provider belongs to another pool."), "provider")
+    with transaction.atomic():
+        found = backend or Backend(agent=agent)
+        found.agent, found.provider = agent, provider
+        for name, value in values.items():
+            setattr(found, name, value)
+        _check(found)
+        found.save()
+        _told("backend.saved", agent.pool, f"{agent}: {found}", {"changed": sorted(values)}, actor, actor_name)
+    return found
+
+
+def remove(backend: Backend, *, actor: User | None, actor_name: str = "") -> None:
+    """The agent is not run there any more; what was reported of it goes too."""
+    with transaction.atomic():
+        name, pool = f"{backend.agent}: {backend}", backend.agent.pool
+        backend.delete()
+        _told("backend.removed", pool, name, {}, actor, actor_name)
+
+
+def save_settings(
+    pool: Pool, values: Mapping[str, Any], *, actor: User | None, actor_name: str = ""
+) -> BackendSettings:
+    """How the pool chooses; fields that are left out stay. Raises BackendError."""
+    with transaction.atomic():
+        found = BackendSettings.objects.filter(pool=pool).first() or BackendSettings(pool=pool)
+        for name, value in values.items():
+            setattr(found, name, value)
+        _check(found)
+        if not found.quality + found.cost + found.latency > 0:
+            raise BackendError(_("One of the weights must be above 0."), "quality")
+        found.save()
+        _told("backends.set", pool, str(pool), dict(values), actor, actor_name)
+    return found
+
+
+def called(backend: int, ok: bool) -> None:
+    """A call of the backend ended. After FAILURES in a row it cools down, for every process; a success ends that."""
+    with transaction.atomic():
+        row = Backend.objects.select_for_update(no_key=True, of=("self",)).filter(pk=backend).first()
+        if row is None or (ok and not row.failures and row.cooling_until is None):
+            return
+        row.failures = 0 if ok else row.failures + 1
+        row.cooling_until = None
+        if row.failures >= FAILURES:
+            doubled = COOL_DOWN * 2 ** min(row.failures - FAILURES, 10)
+            row.cooling_until = timezone.now() + min(doubled, LONGEST_COOL_DOWN)
+        row.save(update_fields=("failures", "cooling_until"))
+
+
+def reseal() -> int:
+    """Seal every secret under the present SECRET_KEY; how many. Raises sealing.CannotOpen, and then changes none."""
+    with transaction.atomic():
+        rows = list(Provider.objects.exclude(secret="").select_for_update())
+        for row in rows:
+            row.secret = sealing.resealed(row.secret)
+        Provider.objects.bulk_update(rows, ["secret"])
+    return len(rows)
+
+
+def _check(row: Model) -> None:
+    """Raises BackendError for what is wrong first."""
+    for field in row._meta.concrete_fields:
+        value = getattr(row, field.attname)
+        if isinstance(value, float) and not (math.isfinite(value) and abs(value) <= LARGEST):
+            raise BackendError(_("A number up to a billion."), field.name)
+        if isinstance(value, str) and (fault := storable.text_fault(value)):
+            raise BackendError(_("This cannot be stored: it %(why)s.") % {"why": fault}, field.name)
+    try:
+        row.full_clean(validate_constraints=False)
+        row.validate_constraints()
+    except ValidationError as error:
+        for name, messages in error.message_dict.items():
+            raise BackendError(str(messages[0]), "" if name == "__all__" else name) from None
+
+
+def _told(action: str, pool: Pool, target: str, detail: dict[str, Any], actor: User | None, actor_name: str) -> None:
+    audit.record(action, actor=actor, actor_name=actor_name, target=target[:200], pool=pool, detail=detail)
+    Stamp.bump()

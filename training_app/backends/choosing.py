@@ -1,0 +1,166 @@
+"""Who runs each chosen agent, now: filters first (budget, limits, cool-down, health), then the rank, with the queue of now.
+
+One function assigns for the API, its fast lane and executors. Nothing here asks the database.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+
+from training_app.answering import loaded
+from training_app.backends import state
+from training_app.backends.state import Known, PoolBackends
+from training_app.backends.windows import Used
+from training_app.engine.backends.choosing import PRESETS, Candidate, Preference, choose
+
+#: What a promoted chooser says of a text: success by backend, of one agent. `versions` puts it here for each pool.
+Estimate = Callable[[str, int], Mapping[int, float]]
+choosers: dict[int, Estimate] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One agent and the backend that is to run it, None where none may. `propensity` is how likely the choice was."""
+
+    agent: int
+    backend: Known | None
+    success: float = 0.0
+    cost: float = 0.0
+    latency: float = 0.0
+    why: str = ""
+    propensity: float = 1.0
+
+    def as_json(self) -> dict[str, Any]:
+        """As an application sees it."""
+        if self.backend is None:
+            return {"agent": self.agent, "backend": None, "expected": None, "why": self.why}
+        return {
+            "agent": self.agent,
+            "backend": {"id": self.backend.pk, "name": self.backend.name},
+            "expected": {
+                "success": round(self.success, 4), "cost": round(self.cost, 8), "latency_ms": round(self.latency, 1),
+            },
+            "why": self.why,
+        }  # fmt: skip
+
+    def as_kept(self) -> dict[str, Any]:
+        """As a decision keeps it."""
+        kept: dict[str, Any] = {
+            "agent": self.agent,
+            "backend": self.backend.pk if self.backend else None,
+            "why": self.why,
+        }
+        if self.backend is not None:
+            kept |= {
+                "name": self.backend.name, "success": round(self.success, 4), "cost": round(self.cost, 8),
+                "latency_ms": round(self.latency, 1), "propensity": round(self.propensity, 6),
+            }  # fmt: skip
+        return kept
+
+
+def assign(
+    pool: int, text: str, agents: Sequence[int], preference: Preference | None = None
+) -> list[Assignment] | None:
+    """A backend for each of the agents that have any; None where the pool has no backends. Never waits."""
+    found = state.of(pool)
+    if found is None:
+        return None
+    if not settings.BACKGROUND_THREADS:
+        state.settle_now(found)
+    wanted = preference or found.preference
+    pressed = found.pressed
+    if pressed:
+        wanted = PRESETS["cheapest"]
+    estimate = choosers.get(pool)
+    given = []
+    now = time.monotonic()
+    with found.lock:
+        for agent in agents:
+            known = found.by_agent.get(agent)
+            if known is not None:
+                for one in known:
+                    one.asked_at = now
+                given.append(
+                    _assigned(found, agent, known, wanted, pressed, estimate(text, agent) if estimate else None)
+                )
+    return given
+
+
+def _assigned(
+    pool: PoolBackends, agent: int, known: list[Known], wanted: Preference, pressed: bool, told: Mapping[int, float] | None
+) -> Assignment:  # fmt: skip
+    free = [one for one in known if one.open and (not any(one.limits) or _has(one))]
+    if not free:
+        state.settler.wake()
+        return Assignment(agent, None, why=_why_none(known))
+    if pool.budget is not None:
+        left = pool.budget - pool.spent
+        paid = [one for one in free if one.candidate.cost <= left]
+        if not paid:
+            return Assignment(agent, None, why="the budget of the day is spent")
+        free = paid
+    candidates = [one.candidate for one in free]
+    if told:
+        candidates = [_retold(one, told) for one in candidates]
+    dearest, slowest = pool.scales[agent]
+    taken = choose(candidates, wanted, dearest, slowest)
+    likely, explored = 1.0, False
+    if pool.exploration and len(free) > 1:
+        share = pool.exploration / len(free)
+        likely = 1.0 - pool.exploration + share
+        if loaded.chance.random() < pool.exploration:
+            drawn = candidates[loaded.chance.randrange(len(candidates))]
+            if drawn is not taken.candidate:
+                taken, likely, explored = choose([drawn], wanted, dearest, slowest), share, True
+    picked = taken.candidate
+    backend = pool.known[picked.key]
+    _take(pool, backend)
+    if explored:
+        why = "taken by lot, to be measured"
+    elif pressed:
+        why = "the cheapest: the budget of the day is nearly spent"
+    elif len(free) < len(known):
+        why = f"the best for the preference of {len(free)} that may be taken now, of {len(known)}"
+    else:
+        why = "the best for the preference" if len(known) > 1 else "the agent's only backend"
+    return Assignment(agent, backend, picked.success, picked.cost, taken.latency, why, likely)
+
+
+def _retold(one: Candidate, told: Mapping[int, float]) -> Candidate:
+    success = told.get(one.key)
+    if success is None:
+        return one
+    return Candidate(one.key, success, one.cost, one.service, one.busy, one.less, one.rank)
+
+
+def _has(one: Known) -> bool:
+    """Whether one more call is within what this process holds of its limits."""
+    requests, tokens, places = one.limits
+    left = one.left
+    return (
+        (not requests or left[0] >= 1)
+        and (not tokens or left[1] >= min(one.tokens, tokens))
+        and (not places or left[2] >= 1)
+    )
+
+
+def _take(pool: PoolBackends, one: Known) -> None:
+    used = pool.told.used.get(one.pk)
+    if used is None:
+        used = pool.told.used[one.pk] = Used()
+    used.requests += 1
+    used.began += 1
+    used.tokens += one.tokens
+    pool.told.last.append(one.pk)
+    one.left = [one.left[0] - 1, one.left[1] - one.tokens, one.left[2] - 1]
+    one.taken += 1
+    one.candidate.rank = one.order * 1e12 + one.taken
+
+
+def _why_none(known: list[Known]) -> str:
+    if any(one.open for one in known):
+        return "every backend is at its limits; try again in a few seconds"
+    return "every backend cools down after failures, or is not healthy"

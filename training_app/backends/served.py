@@ -1,0 +1,102 @@
+"""What was really served: the backend, tokens, cost, latency and success of each agent of a decision. Billed is what was served.
+
+The API reports it with a decision's outcome, and executors as they call. A second report of the same agent of a decision replaces the
+first, and ends no call twice.
+"""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+
+from agents_app import backends
+from agents_app.models import Backend, Pool
+from training_app.backends import state
+from training_app.backends.windows import Used
+from training_app.models import BackendCall, Decision, packed
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One agent's part. `backend` is a row's id; `cost` None is the backend's prices times the tokens; `latency` in milliseconds;
+    `success` None where nobody judged it; `failed` where the call itself gave nothing."""
+
+    agent: int
+    backend: int
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost: float | None = None
+    latency: float | None = None
+    success: bool | None = None
+    failed: bool = False
+    category: str = ""
+
+
+class UnknownBackend(ValueError):
+    """A backend that is no backend of that agent in that pool; the message says which."""
+
+
+def record(pool: Pool, decision: uuid.UUID, parts: Sequence[Served]) -> list[BackendCall]:
+    """Keep what was served, in the parts' order. Raises UnknownBackend, and then keeps none of it."""
+    rows = {
+        row.pk: row
+        for row in Backend.objects.filter(pk__in={part.backend for part in parts}, agent__pool=pool).select_related(
+            "agent", "provider"
+        )
+    }
+    for part in parts:
+        row = rows.get(part.backend)
+        if row is None or row.agent.number != part.agent:
+            raise UnknownBackend(f"{part.backend} is no backend of agent {part.agent} in {pool.slug}")
+    assigned = _assigned(decision)
+    kept, new = [], []
+    with transaction.atomic():
+        for part in parts:
+            call, fresh = BackendCall.objects.update_or_create(
+                decision_id=decision, agent=part.agent, defaults=_values(pool, rows[part.backend], part, assigned)
+            )
+            kept.append(call)
+            new.append(fresh)
+            if fresh:
+                backends.called(part.backend, not part.failed)
+    for part, fresh in zip(parts, new, strict=True):
+        if fresh:
+            # Of a decision that is not written, what served is taken to be what was assigned.
+            began = assigned.get(part.agent, {}).get("backend", part.backend)
+            _ended(pool.pk, began, part)
+    return kept
+
+
+def _values(pool: Pool, row: Backend, part: Served, assigned: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    named = assigned.get(part.agent, {})
+    cost = row.cost(part.tokens_in, part.tokens_out) if part.cost is None else part.cost
+    return {
+        "pool": pool, "backend": row, "tokens_in": part.tokens_in, "tokens_out": part.tokens_out, "cost": cost,
+        "latency": part.latency, "success": part.success, "failed": part.failed, "category": part.category[:80],
+        "assigned": named.get("backend"), "propensity": named.get("propensity"),
+    }  # fmt: skip
+
+
+def _assigned(decision: uuid.UUID) -> dict[int, dict[str, Any]]:
+    """What the decision assigned, by agent; {} where it is not written yet, or assigned nothing."""
+    packed.bring(decision)
+    detail = Decision.objects.filter(pk=decision).values_list("detail", flat=True).first() or {}
+    return {int(one["agent"]): one for one in detail.get("assignments", [])}
+
+
+def _ended(pool: int, began: int | None, part: Served) -> None:
+    """The call is over: its place comes back, and tokens count as they were."""
+    found = state.of(pool)
+    if found is None:
+        return
+    with found.lock:
+        if began is not None and began in found.known:
+            used = found.told.used.setdefault(began, Used())
+            used.ended += 1
+        known = found.known.get(part.backend)
+        if known is not None and (part.tokens_in or part.tokens_out):
+            used = found.told.used.setdefault(part.backend, Used())
+            before = known.tokens if began == part.backend else 0.0
+            used.tokens += max(part.tokens_in + part.tokens_out - before, 0.0)

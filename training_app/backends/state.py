@@ -1,0 +1,283 @@
+"""What a process knows of its pools' backends: who may be chosen, at what price, and how busy; in memory, swapped and settled.
+
+`load` reads rows and settings when the version stamp moved (`serving.on_load`). A thread settles with the other processes every
+SETTLE_SECONDS (`windows`): limits, calls in flight, the last assignments, cool-downs; and reads what was measured every
+MEASURE_SECONDS. A process without any backend starts no thread and pays one look into an empty dictionary for a route.
+"""
+
+import logging
+import threading
+import time
+import uuid
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import Error as DatabaseFault
+from django.db import transaction
+from django.db.models import Sum
+from django.utils import timezone
+
+from agents_app.models import Backend, BackendSettings
+from routerweb.background import Background
+from training_app.answering import leases, serving
+from training_app.answering.loaded import Served
+from training_app.backends import measured, windows
+from training_app.backends.measured import Measured
+from training_app.backends.windows import Three, Told, Used
+from training_app.engine.backends.choosing import Candidate, Preference, scales
+from training_app.engine.backends.load import WINDOW, penalty
+from training_app.models import BackendCall, BackendLoad
+
+logger = logging.getLogger(__name__)
+
+SETTLE_SECONDS = 0.25
+MEASURE_SECONDS = 5.0
+#: Calls that what staff expect of a backend counts as, beside those that were measured.
+PRIOR_CALLS = 10
+#: The share of the budget from which on the cheapest backend is taken.
+NEARLY_SPENT = 0.8
+#: Calls' worth of a limit that a process keeps while it settles.
+KEPT = 16
+
+_name = uuid.uuid4().hex[:12]
+
+
+@dataclass(slots=True)
+class Known:
+    """One backend: its row's figures, what is held of its limits, and the candidate that choices are made of."""
+
+    pk: int
+    name: str
+    agent: int
+    candidate: Candidate
+    limits: Three
+    tokens: float
+    order: int
+    quality: float
+    latency: float
+    price_in: float
+    price_out: float
+    expected: tuple[int, int]
+    open: bool = True
+    left: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
+    taken: int = 0
+    asked_at: float = -1e9  # monotonic seconds
+
+    @property
+    def limited(self) -> bool:
+        """Whether it has any limit."""
+        return any(self.limits)
+
+
+class PoolBackends:
+    """The backends of one pool in this process. `lock` guards what assignments change."""
+
+    def __init__(self, pk: int, rows: list[Backend], chosen: BackendSettings) -> None:
+        self.pk = pk
+        self.lock = threading.Lock()
+        self.preference = Preference.of(chosen.quality, chosen.cost, chosen.latency)
+        self.budget, self.spread, self.exploration = chosen.budget, chosen.spread, chosen.exploration
+        self.spent = 0.0
+        self.told = Told()
+        self.measured_at = 0.0
+        self.last: list[int] = []
+        self.known = {row.pk: _known(row) for row in rows}
+        self.by_agent: dict[int, list[Known]] = {}
+        for one in sorted(self.known.values(), key=lambda known: (known.order, known.pk)):
+            self.by_agent.setdefault(one.agent, []).append(one)
+        self.scales: dict[int, tuple[float, float]] = {}
+        self.rate({})
+
+    def rate(self, figures: dict[int, Measured]) -> None:
+        """Bring what each backend is expected to do up to date with what was measured."""
+        for one in self.known.values():
+            seen = figures.get(one.pk, Measured())
+            one.candidate.success = (seen.good + PRIOR_CALLS * one.quality) / (seen.judged + PRIOR_CALLS)
+            one.candidate.service = seen.moving if seen.moving is not None else one.latency
+            into, out = seen.mean_tokens or one.expected
+            one.tokens = into + out
+            one.candidate.cost = (one.price_in * into + one.price_out * out) / 1e6
+        self.scales = {agent: scales([one.candidate for one in some]) for agent, some in self.by_agent.items()}
+
+    def weigh(self) -> None:
+        """What the load of the last assignments takes from each backend's worth."""
+        if not self.spread:
+            return
+        for some in self.by_agent.values():
+            mine = {one.pk for one in some}
+            last = [key for key in self.last if key in mine][-WINDOW:]
+            fair = 1.0 / max(sum(one.open for one in some), 1)
+            for one in some:
+                one.candidate.less = penalty(last.count(one.pk) / len(last), fair) if last else 0.0
+
+    @property
+    def pressed(self) -> bool:
+        """Whether the budget of the day is nearly spent."""
+        return self.budget is not None and self.spent >= NEARLY_SPENT * self.budget
+
+
+def _known(row: Backend) -> Known:
+    return Known(
+        pk=row.pk, name=str(row), agent=row.agent.number, candidate=Candidate(row.pk, row.quality, 0.0, row.latency, rank=row.order),
+        limits=(float(row.requests_per_minute), float(row.tokens_per_minute), float(row.at_once)), tokens=0.0, order=row.order,
+        quality=row.quality, latency=row.latency, price_in=row.price_in, price_out=row.price_out,
+        expected=(row.tokens_in, row.tokens_out), open=row.healthy and not _cools(row),
+    )  # fmt: skip
+
+
+def _cools(row: Backend) -> bool:
+    return row.cooling_until is not None and row.cooling_until > timezone.now()
+
+
+_pools: dict[int, PoolBackends] = {}
+
+
+def of(pool: int) -> PoolBackends | None:
+    """The pool's backends, None where it has none."""
+    return _pools.get(pool)
+
+
+def load(_served: Served | None = None) -> None:
+    """Read all pools' backends anew; what is held of limits is given back at the next settlement. Two queries where there are none."""
+    global _pools
+    rows: dict[int, list[Backend]] = {}
+    for row in Backend.objects.in_use().order_by("pk"):
+        rows.setdefault(row.agent.pool_id, []).append(row)
+    if not rows:
+        _pools = {}
+        return
+    chosen = {one.pool_id: one for one in BackendSettings.objects.filter(pool__in=rows)}
+    fresh = {pk: PoolBackends(pk, some, chosen.get(pk) or BackendSettings(pool_id=pk)) for pk, some in rows.items()}
+    for pk, pool in fresh.items():
+        before = _pools.get(pk)
+        if before is not None:
+            with before.lock:
+                pool.told = before.told
+                for one in before.known.values():
+                    one.left = [0.0, 0.0, 0.0]
+                pool.told.last = [key for key in pool.told.last if key in pool.known]
+        _settle(pool, always=True)
+    _pools = fresh
+    settler.start(rest=SETTLE_SECONDS)
+
+
+def settle() -> float:
+    """Settle every pool with the other processes; the seconds until the next time."""
+    try:
+        for pool in list(_pools.values()):
+            _settle(pool)
+    except DatabaseFault as error:
+        logger.warning("Backends cannot be settled; each process keeps to what it holds: %s", error)
+        serving.drop_connection()
+        return 10 * SETTLE_SECONDS
+    return SETTLE_SECONDS
+
+
+def settle_now(pool: PoolBackends) -> None:
+    """Settle one pool within a call: where no thread does it (BACKGROUND_THREADS off). Raises django.db.Error."""
+    _settle(pool, always=True)
+
+
+def _settle(pool: PoolBackends, *, always: bool = False) -> None:
+    now = time.monotonic()
+    with pool.lock:
+        told, pool.told = pool.told, Told()
+        limited = {one.pk: one.limits for one in pool.known.values() if one.limited}
+        for pk in limited:
+            one = pool.known[pk]
+            told.wants[pk] = one.tokens
+            if now - one.asked_at < windows.ACTIVE_SECONDS:
+                told.asks.add(pk)
+            # A few calls' worth stays, for those that come while this waits for the database; the rest goes back.
+            one.left = [min(left, KEPT * size) for left, size in zip(one.left, (1.0, one.tokens, 1.0), strict=True)]
+            told.keeps[pk] = (max(one.left[0], 0.0), max(one.left[1], 0.0), max(one.left[2], 0.0))
+    try:
+        with transaction.atomic():
+            BackendLoad.objects.get_or_create(pool_id=pool.pk)
+            row = BackendLoad.objects.select_for_update().get(pool_id=pool.pk)
+            granted = windows.settle(row.state, _name, leases.now(), limited, told)
+            row.save(update_fields=("state",))
+    except DatabaseFault:
+        with pool.lock:
+            _put_back(pool.told, told)
+        raise
+    flying = {pk: windows.flying_of(row.state, pk) for pk in pool.known}
+    with pool.lock:
+        for pk, share in granted.items():
+            one = pool.known[pk]
+            meanwhile = [before - left for before, left in zip(told.keeps[pk], one.left, strict=True)]
+            one.left = [whole - used for whole, used in zip(share, meanwhile, strict=True)]
+        for one in pool.known.values():
+            one.candidate.busy = flying[one.pk] / one.limits[2] if one.limits[2] else 0.0
+        pool.last = [key for key in row.state.get("last", []) if key in pool.known]
+    _follow(pool, measure=always or now - pool.measured_at > MEASURE_SECONDS)
+
+
+def _follow(pool: PoolBackends, *, measure: bool) -> None:
+    """Who may be chosen now, and what was measured."""
+    rows = {row.pk: row for row in Backend.objects.filter(pk__in=pool.known).only("pk", "healthy", "cooling_until")}
+    figures: dict[int, Measured] | None = None
+    if measure:
+        figures, pool.measured_at = measured.of_pool(pool.pk), time.monotonic()
+        if pool.budget is not None:
+            day = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
+            today = BackendCall.objects.filter(pool=pool.pk, at__gte=day, at__lt=day + timedelta(days=1))
+            pool.spent = today.aggregate(spent=Sum("cost"))["spent"] or 0.0
+    with pool.lock:
+        for pk, one in pool.known.items():
+            row = rows.get(pk)
+            one.open = row is not None and row.healthy and not _cools(row)
+        if figures is not None:
+            pool.rate(figures)
+        pool.weigh()
+
+
+def _put_back(told: Told, before: Told) -> None:
+    for pk, one in before.used.items():
+        more = told.used.setdefault(pk, Used())
+        more.requests += one.requests
+        more.tokens += one.tokens
+        more.began += one.began
+        more.ended += one.ended
+    told.last = [*before.last, *told.last]
+
+
+def forget() -> None:
+    """Drop what is in memory."""
+    global _pools
+    _pools = {}
+
+
+def _in_child() -> None:
+    # A new process holds nothing, and goes by a name of its own.
+    global _name
+    _name = uuid.uuid4().hex[:12]
+    for pool in _pools.values():
+        pool.lock = threading.Lock()
+        pool.told = Told()
+        for one in pool.known.values():
+            one.left = [0.0, 0.0, 0.0]
+    if _pools and settings.BACKGROUND_THREADS:
+        settler.start()
+
+
+def _end() -> None:
+    """Tell what was used, so that nobody waits for a process that is gone."""
+    settler.stop()
+    settle()
+
+
+settler = Background("backend-settler", settle, at_end=_end, in_child=_in_child)
+
+
+def figures(pool: int) -> dict[str, Any]:
+    """What the process knows of the pool, for a page: {} where it has no backends."""
+    found = of(pool)
+    if found is None:
+        return {}
+    return {
+        "spent": found.spent, "budget": found.budget, "pressed": found.pressed,
+        "known": found.known, "last": list(found.last),
+    }  # fmt: skip
