@@ -5,8 +5,12 @@ shared out in advance: a process may use what it holds without asking, tells wha
 counts as used for everybody else, so the sum over any minute stays within the limit; one that was silent for SILENT_SECONDS is taken
 to have used all that it held.
 
-`state`, as JSON keeps it: {"held": {process: [at, {backend: [requests, tokens, places]}, [backend that it asks for, …]]}, "used": {backend: [[at, requests,
-tokens, process], …]}, "flying": {backend: [[at, calls], …]}, "last": [backend, …]}.
+`state`, as JSON keeps it:
+
+    held    {process: [at, {backend: [requests, tokens, places]}, [backend that it asks for, …]]}
+    used    {backend: [[at, requests, tokens, process], …]}
+    flying  {backend: [[at, calls], …]}
+    last    [backend, …]
 """
 
 from collections.abc import Mapping
@@ -71,7 +75,11 @@ def settle(state: dict[str, Any], name: str, now: float, limits: Mapping[int, Th
     shares = {
         backend: _share(state, backend, limits[backend], name, told) for backend in told.wants if backend in limits
     }
-    held[name] = [now, {str(backend): list(share) for backend, share in shares.items()}, [str(one) for one in told.asks]]
+    held[name] = [
+        now,
+        {str(backend): list(share) for backend, share in shares.items()},
+        [str(one) for one in told.asks],
+    ]
     return shares
 
 

@@ -36,6 +36,7 @@ slugs = st.sampled_from(["support", "support", "sales", "nowhere", ""])
 def maybe(strategy: Any) -> Any:
     return strategy | strategy | strategy | values
 
+
 weights = st.floats(0, 2) | st.integers(-1, 3) | st.just(10**400)
 preferences: Any = st.sampled_from(["best", "balanced", "cheapest", "fastest", "dearest"]) | st.dictionaries(
     st.sampled_from(["quality", "cost", "latency", "speed"]), weights, max_size=3
