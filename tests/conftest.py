@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.core.cache import caches
 from hypothesis.configuration import set_hypothesis_home_dir
 
 from tests import migrated
@@ -86,3 +87,9 @@ def chromium() -> str:
     if os.environ.get("REQUIRE_BROWSER") == "1":
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered() -> None:
+    """What this process keeps for some minutes would be another test's."""
+    caches["process"].clear()

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from agents_app import audit
 from agents_app.models import Agent, Pool
-from datasets_app.labels import disagreement, gold, labels, places, queue, reask, suggestions
+from datasets_app.labels import disagreement, gold, labels, places, queue, reask, suggestions, trust
 from datasets_app.models import BulkChange, BulkChangeEntry, Gold, GoldAgent, Label, Query, Suggestion
 
 BATCH = 1_000
@@ -167,6 +167,7 @@ def _accepted(change: BulkChange, keys: Sequence[int]) -> Iterator[labels.NewLab
         key: frozenset(asked) for key, asked in Gold.objects.filter(query__in=keys).values_list("query", "asked")
     }
     found = suggestions.offers(keys)
+    weights = trust.weights(change.pool)
     for key in keys:
         offers = [offer for offer in found[key] if not offer.fallback]
         asked = frozenset().union(*(offer.asked for offer in offers)) & agents - decided.get(key, frozenset())
@@ -176,7 +177,7 @@ def _accepted(change: BulkChange, keys: Sequence[int]) -> Iterator[labels.NewLab
             query_id=key,
             source=Label.Source.ADJUDICATION,
             author=change.author,
-            required=suggestions.proposed(offers, asked),
+            required=suggestions.proposed(offers, asked, weights),
             asked=asked,
             provenance={"via": "accepted", "change": change.pk, "shown": [offer.as_json() for offer in offers]},
             partial=True,

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from agents_app.access import Role, roles_of
 from agents_app.models import Agent, Pool
-from datasets_app.labels import disagreement, gold, labels, peers, queue, suggestions, voices
+from datasets_app.labels import disagreement, gold, labels, peers, queue, suggestions, trust, voices
 from datasets_app.models import Assignment, Draft, Label, Query, Submission
 
 
@@ -327,7 +327,7 @@ def show(lease: Assignment, agents: Sequence[int]) -> list[suggestions.Offer]:
     about = lease.item.agent.number if lease.item.agent else None
     found = suggestions.offers([lease.item.query_id], about).get(lease.item.query_id, [])
     if found and not lease.shown:
-        proposed = sorted(suggestions.proposed(found, agents))
+        proposed = sorted(suggestions.proposed(found, agents, trust.weights(lease.item.pool)))
         lease.shown = [{"proposed": proposed, **offer.as_json()} for offer in found]
         Assignment.objects.filter(pk=lease.pk).update(shown=lease.shown)
     return found

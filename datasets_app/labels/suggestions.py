@@ -102,17 +102,32 @@ def _numbers(scores: Mapping[str, float]) -> dict[int, float]:
     return {int(agent): float(score) for agent, score in scores.items()}
 
 
-def mean_score(offers: Sequence[Offer], agent: int) -> float:
-    """The mean of what the sources that speak of one agent say of it; 0 without such a source."""
-    known = [offer.score(agent) for offer in offers if agent in offer.asked]
-    return sum(known) / len(known) if known else 0.0
+def mean_score(offers: Sequence[Offer], agent: int, weights: Mapping[str, float] | None = None) -> float:
+    """The mean of what the sources that speak of one agent say of it, each by its weight; 0 without such a source."""
+    known = [(offer.score(agent), _weight(offer, weights)) for offer in offers if agent in offer.asked]
+    total = sum(weight for _score, weight in known)
+    return sum(score * weight for score, weight in known) / total if total else 0.0
 
 
-def proposed(offers: Sequence[Offer], agents: Iterable[int]) -> frozenset[int]:
-    """The set that one key accepts: of one source its own set, of two the agents whose mean score is at least one half."""
-    if len(offers) == 1:
-        return frozenset(offers[0].required) & frozenset(agents)
-    return frozenset(agent for agent in agents if offers and mean_score(offers, agent) >= 0.5)
+def _weight(offer: Offer, weights: Mapping[str, float] | None) -> float:
+    # What stood in for an answer that could not be read knows next to nothing.
+    return 0.05 if offer.fallback else max((weights or {}).get(offer.source, 0.5), 0.05)
+
+
+def proposed(
+    offers: Sequence[Offer], agents: Iterable[int], weights: Mapping[str, float] | None = None
+) -> frozenset[int]:
+    """The set that one key accepts: of one source its own set, of several the agents whose weighed mean score is at least one half.
+
+    `weights`: source → how far it has agreed with people (`trust.weights`). None is proposed only where every source says so: where
+    the mean reaches one half nowhere, the most trusted source that names agents decides.
+    """
+    agents = frozenset(agents)
+    sets = [(_weight(offer, weights), frozenset(offer.required) & agents) for offer in offers]
+    if len(sets) <= 1:
+        return sets[0][1] if sets else frozenset()
+    found = frozenset(agent for agent in agents if mean_score(offers, agent, weights) >= 0.5)
+    return found or max(sets, key=lambda one: (bool(one[1]), one[0]))[1]
 
 
 def uncertainty(scores: Mapping[int, float]) -> float:

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import labeling, progress, queue, reask
+from datasets_app.labels import labeling, progress, queue, reask, trust
 from datasets_app.labels.suggestions import Offer, mean_score, proposed
 from datasets_app.models import Assignment, Draft, Label, Query
 
@@ -28,13 +28,14 @@ SKIP_REASONS = (
 
 @dataclass(frozen=True, slots=True)
 class AgentRow:
-    """One agent as the labeling page draws it. `key` is its digit, "" beyond the ninth; `scores` are (p, source) in words."""
+    """One agent as the labeling page draws it. `key` is its digit, "" beyond the ninth; `scores` are (p, source, whether it names
+    the agent) of each source, in one order for all agents."""
 
     agent: Agent
     key: str
     chosen: bool
     suggested: bool
-    scores: Sequence[tuple[str, str]]
+    scores: Sequence[tuple[str, str, bool]]
 
 
 def address(pool: Pool, agent: Agent | None) -> str:
@@ -59,7 +60,9 @@ def item(lease: Assignment, choice: labeling.Choice | None = None, problem: str 
     draft = labeling.draft_of(lease)
     if choice is None:
         choice = _stored(draft, None if only else own, labeling.own_answer(query, person), numbers)
-    suggested = proposed(offers, numbers)
+    measured = trust.of_sources(lease.item.pool) if offers else {}
+    weights = trust.weights(lease.item.pool) if offers else {}
+    suggested = proposed(offers, numbers, weights)
     rows = [
         AgentRow(
             agent=agent,
@@ -67,12 +70,19 @@ def item(lease: Assignment, choice: labeling.Choice | None = None, problem: str 
             chosen=agent.number in choice.required,
             suggested=agent.number in suggested,
             scores=[
-                (f"{offer.score(agent.number):.2f}", _source(offer)) for offer in offers if agent.number in offer.scores
+                (
+                    f"{offer.score(agent.number):.2f}" if agent.number in offer.scores else "",
+                    _source(offer),
+                    agent.number in offer.required,
+                )
+                for offer in offers
             ],
         )
         for position, agent in enumerate(agents)
     ]
-    rows.sort(key=lambda row: (not row.suggested, -mean_score(offers, row.agent.number) if row.suggested else 0))
+    rows.sort(
+        key=lambda row: (not row.suggested, -mean_score(offers, row.agent.number, weights) if row.suggested else 0)
+    )
     return {
         "query": query,
         "lease": lease,
@@ -82,7 +92,7 @@ def item(lease: Assignment, choice: labeling.Choice | None = None, problem: str 
         "rows": rows,
         "asked": ",".join(map(str, numbers)),
         "choice": choice,
-        "offers": [(offer, _source(offer)) for offer in offers],
+        "offers": [(offer, _source(offer), measured.get(offer.source)) for offer in offers],
         "none_suggested": bool(offers) and not suggested,
         "suggested": ",".join(map(str, sorted(suggested))),
         "base": own.pk if own else 0,

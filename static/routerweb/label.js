@@ -1,6 +1,7 @@
 // The labeling page: keys, drafts, the next item, undo. The page works as plain forms without this; with it, no request is waited for.
-import { chosen, choose, fields, filter, inWords, parsed, same } from "./label_form.js";
+import { chosen, choose, drawChosen, fields, filter, inWords, parsed, same } from "./label_form.js";
 import { listen } from "./label_keys.js";
+import { drawWaiting, fitScreen } from "./label_screen.js";
 import { Outbox } from "./outbox.js";
 
 const root = document.getElementById("lb");
@@ -17,6 +18,7 @@ let past = []; // items that were sent or skipped, as they stood: undo brings th
 let ahead = []; // the items to come, fetched already or put back by undo, nearest first
 let fetching = null;
 let step = 0;
+const AHEAD = 3; // items to come that are kept here, for when the connection goes
 let drawnAt = Date.now();
 let active = Date.now();
 let draftTimer = 0;
@@ -33,6 +35,7 @@ function change(edit) {
   edit();
   const after = chosen(form);
   form.before = after;
+  drawChosen(form, words);
   problem("");
   if (same(before, after)) return;
   changes.push(before);
@@ -126,6 +129,7 @@ function undo() {
   if (form && changes.length) {
     choose(form, changes.pop());
     form.before = chosen(form);
+    drawChosen(form, words);
     return keepDraft();
   }
   const last = past.pop();
@@ -162,7 +166,7 @@ function place(next, its = []) {
     form.before = chosen(form);
     keepDraft();
   }
-  if (stage.getBoundingClientRect().top < 0) stage.scrollIntoView();
+  drawChosen(form, words);
   document.activeElement?.blur();
   prefetch();
 }
@@ -190,15 +194,21 @@ async function fetchItem(url) {
 }
 
 function prefetch() {
-  if (ahead.length || fetching) return fetching;
+  if (ahead.length >= AHEAD || fetching) return fetching;
+  const asked = ahead.length;
   fetching = fetchItem(`${at}next/?beside=${beside()}`)
     .then((item) => {
       count(item);
       const known = (form ? [form, ...ahead] : ahead).some((one) => one.dataset.query === String(item.query));
       if (item.query && !known) ahead.push(parsed(item.html));
+      draw();
       return item;
     })
-    .finally(() => (fetching = null));
+    .finally(() => {
+      const more = ahead.length;
+      fetching = null;
+      if (form && more && more !== asked) prefetch();
+    });
   fetching.catch(() => {});
   return fetching;
 }
@@ -293,6 +303,7 @@ function conflict(entry, reply) {
       const kept = own ? mine : theirs;
       choose(form, { agents: kept.required.map(String), none: kept.none, unsure: kept.unsure });
       form.before = chosen(form);
+      drawChosen(form, words);
       if (own) keepDraft();
       else localStorage.removeItem(`${root.dataset.store}.draft.${entry.query}`);
     } else if (own) {
@@ -306,6 +317,10 @@ function conflict(entry, reply) {
 function count(reply) {
   if (reply.today !== undefined) byId("lb-today").textContent = reply.today.toLocaleString(document.documentElement.lang);
   if (reply.left !== undefined) byId("lb-left").textContent = reply.left.toLocaleString(document.documentElement.lang);
+  if (reply.others !== undefined) {
+    byId("lb-others").textContent = reply.others.toLocaleString(document.documentElement.lang);
+    byId("lb-others").parentElement.hidden = !reply.others;
+  }
 }
 
 function show(state, waiting = 0) {
@@ -321,6 +336,9 @@ function draw() {
   const text = { saved: words.saved, saving: words.saving, retrying: words.retrying, fetching: words.fetching, "signed-out": words.signedOut }[state];
   saved.dataset.state = state;
   saved.textContent = waiting > 1 ? `${text} · ${waiting} ${words.kept}` : text;
+  const away = state === "retrying" || state === "fetching";
+  const answers = away ? outbox.entries().filter((entry) => entry.kind !== "draft").length : 0;
+  drawWaiting(byId("lb-waiting"), away, answers, ahead.length, words);
 }
 
 function problem(text) {
@@ -335,7 +353,13 @@ function problem(text) {
 function guidelines() {
   const hidden = document.documentElement.classList.toggle("lb-reading");
   localStorage.setItem(root.dataset.store + ".reading", hidden ? "1" : "0");
-  document.querySelector('[data-lb="guidelines"]').setAttribute("aria-expanded", String(hidden));
+  for (const button of document.querySelectorAll('[data-lb="guidelines"][aria-expanded]')) button.setAttribute("aria-expanded", String(hidden));
+}
+
+// Descriptions whole, or each in one line; kept for this person.
+function describe() {
+  const whole = document.documentElement.classList.toggle("lb-described");
+  localStorage.setItem(root.dataset.store + ".described", whole ? "1" : "0");
 }
 
 function askReason() {
@@ -361,7 +385,7 @@ async function history() {
 }
 
 const commands = {
-  submit, undo, accept, guidelines, history,
+  submit, undo, accept, guidelines, history, describe,
   filter: (text) => filter(form, text),
   none: () => form && toggleNone(),
   unsure: () => form && change(() => (form.elements.unsure.checked = !form.elements.unsure.checked)),
@@ -377,6 +401,8 @@ document.addEventListener("click", (event) => {
   active = Date.now();
   const reason = event.target.closest("#lb-skip [data-reason]");
   if (reason) return giveReason(reason);
+  const chip = event.target.closest("[data-unchoose]");
+  if (chip) return toggle(chip.dataset.unchoose);
   const button = event.target.closest("[data-lb]");
   if (!button || event.ctrlKey || event.metaKey) return;
   event.preventDefault();
@@ -412,8 +438,11 @@ setInterval(async () => {
   }
 }, 60000);
 
+fitScreen(root, stage);
 const outbox = new Outbox(root.dataset.store, csrf, answered, show);
-if (localStorage.getItem(root.dataset.store + ".reading") === "1") guidelines();
+const wide = matchMedia("(min-width: 64rem)").matches; // on a phone they lie over the query: open when asked for
+if (wide && localStorage.getItem(root.dataset.store + ".reading") === "1") guidelines();
+if (localStorage.getItem(root.dataset.store + ".described") === "1") document.documentElement.classList.add("lb-described");
 if (form) {
   const waiting = outbox.entries().some((entry) => entry.query === form.dataset.query && ["submit", "skip"].includes(entry.kind));
   const lately = remember("", false).some(([query]) => query === form.dataset.query) && location.pathname === at;

@@ -34,13 +34,79 @@ export function inWords(version, form, words) {
   return version.unsure ? `${set} (${words.unsure})` : set;
 }
 
+// The agents that are chosen, as chips beside None: a press takes one back.
+export function drawChosen(form, words) {
+  const list = form.querySelector("#lb-chosen");
+  if (!list) return;
+  const chips = [...form.querySelectorAll('[name="agent"]:checked')].map((box) => {
+    const row = box.closest(".lb-row");
+    const chip = Object.assign(document.createElement("button"), { type: "button", className: "rw-agent lb-chip" });
+    chip.dataset.unchoose = box.value;
+    chip.style.setProperty("--hue", row.querySelector("label").style.getPropertyValue("--hue"));
+    const code = document.createElement("b");
+    code.textContent = row.dataset.code;
+    const name = row.querySelector(".lb-name").textContent;
+    chip.setAttribute("aria-label", words.remove.replace("%name", name));
+    chip.append(code, name);
+    const item = document.createElement("li");
+    item.append(chip);
+    return item;
+  });
+  list.replaceChildren(...chips);
+}
+
+// How well a row fits a word that was typed: 0 begins its name or code, 1 begins another word of it, 2 stands within one, 3 and 4
+// the first two with a slip of the finger; none of these is Infinity.
+function fit(words, word) {
+  const begins = words.findIndex((one) => one.startsWith(word));
+  if (begins >= 0) return begins < 2 ? 0 : 1;
+  if (words.some((one) => one.includes(word))) return 2;
+  const slips = word.length >= 8 ? 2 : word.length >= 4 ? 1 : 0;
+  const near = slips ? words.findIndex((one) => slipsBetween(word, one.slice(0, word.length + slips)) <= slips) : -1;
+  return near < 0 ? Infinity : near < 2 ? 3 : 4;
+}
+
+// Letters added, left out, changed or swapped that lead from what was typed to the nearest beginning of a word (optimal string
+// alignment).
+function slipsBetween(typed, word) {
+  let before = [];
+  let last = [...Array(word.length + 1).keys()];
+  for (let i = 1; i <= typed.length; i += 1) {
+    const row = [i];
+    for (let j = 1; j <= word.length; j += 1) {
+      row[j] = Math.min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (typed[i - 1] !== word[j - 1]));
+      if (i > 1 && j > 1 && typed[i - 1] === word[j - 2] && typed[i - 2] === word[j - 1]) row[j] = Math.min(row[j], before[j - 2] + 1);
+    }
+    [before, last] = [last, row];
+  }
+  return Math.min(...last);
+}
+
+// Only the rows that fit are shown, the best first; a row keeps its digit. Rows that fit but for a slip stand in only where none fits.
 export function filter(form, text) {
   const box = form.querySelector("#lb-filter");
   if (box && box.value !== text) box.value = text;
   const wanted = text.trim().toLowerCase().split(/\s+/).filter(Boolean);
-  const rows = form.querySelector(".lb-rows");
-  rows.style.minHeight = wanted.length ? rows.style.minHeight || `${rows.offsetHeight}px` : ""; // the page stays where it is
-  for (const row of rows.children) row.hidden = !wanted.every((word) => row.dataset.find.includes(word));
+  const list = form.querySelector(".lb-rows");
+  const rows = [...list.querySelectorAll(".lb-row[data-agent]")];
+  const fits = rows.map((row) => {
+    const words = row.dataset.find.split(/[\s,.;:()/]+/);
+    return wanted.reduce((worst, word) => Math.max(worst, fit(words, word)), 0);
+  });
+  const most = Math.min(...fits) < 3 ? 2 : 4;
+  rows.forEach((row, i) => {
+    row.hidden = fits[i] > most;
+    row.style.order = wanted.length ? String(fits[i]) : "";
+  });
+  const nothing = list.querySelector(".lb-nomatch");
+  if (nothing) nothing.hidden = rows.some((row) => !row.hidden);
+  if (wanted.length) list.scrollTop = 0;
+}
+
+// The rows that are shown, in the order in which they stand.
+export function shown(form) {
+  const rows = [...form.querySelectorAll(".lb-row[data-agent]")].filter((row) => !row.hidden);
+  return rows.sort((a, b) => Number(a.style.order) - Number(b.style.order));
 }
 
 // The item, or why there is none, out of what the server drew.

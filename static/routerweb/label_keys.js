@@ -1,6 +1,8 @@
 // Keys go by their place on the keyboard (`event.code`), so that a Cyrillic or French layout works; a switch turns them off.
 
-const LETTERS = { KeyA: "accept", KeyU: "unsure", KeyZ: "undo", KeyS: "skip", KeyG: "guidelines", KeyH: "history" };
+import { shown } from "./label_form.js";
+
+const LETTERS = { KeyA: "accept", KeyD: "describe", KeyU: "unsure", KeyZ: "undo", KeyS: "skip", KeyG: "guidelines", KeyH: "history" };
 
 const digit = (code) => /^(?:Digit|Numpad)(\d)$/.exec(code)?.[1];
 const character = (code) => /^Key([A-Z])$/.exec(code)?.[1] ?? digit(code);
@@ -83,7 +85,7 @@ export function listen(store, commands) {
       commands.filter("");
       event.target.blur();
     } else if (event.code === "Enter" || event.code === "NumpadEnter") {
-      const row = event.target.value.trim() && commands.item().querySelector(".lb-rows > li:not([hidden])");
+      const row = event.target.value.trim() && shown(commands.item())[0];
       if (row) commands.toggle(row.dataset.agent);
       commands.filter("");
       event.target.blur();

@@ -1,0 +1,69 @@
+"""How far each source of suggestions has agreed with people in a pool: what it says weighs as much when sources differ."""
+
+from collections import defaultdict
+
+from django.core.cache import caches
+
+from agents_app.models import Pool
+from datasets_app.models import Label, Suggestion
+
+#: The latest labels by people that are looked at, and for how long what was found is kept.
+RECENT, SECONDS = 300, 300
+#: Before anything is measured a source counts as if it had agreed half on so many queries.
+PRIOR = 5
+
+
+def of_sources(pool: Pool) -> dict[str, tuple[float, int]]:
+    """Source ("llm", "model") → (its mean Jaccard with people, over how many queries); no entry where nothing was measured.
+
+    Measured on the pool's latest whole labels by people, against what each source says of the same query about the agents that both
+    were asked about. Kept for five minutes in this process.
+    """
+    kept, key = caches["process"], f"trust:{pool.pk}"
+    found: dict[str, tuple[float, int]] | None = kept.get(key)
+    if found is None:
+        found = _measure(pool)
+        kept.set(key, found, SECONDS)
+    return found
+
+
+def weights(pool: Pool) -> dict[str, float]:
+    """Source → what it weighs, 0 to 1: its agreement, drawn towards one half while few queries tell."""
+    return {
+        source: (mean * queries + 0.5 * PRIOR) / (queries + PRIOR)
+        for source, (mean, queries) in of_sources(pool).items()
+    }
+
+
+def _measure(pool: Pool) -> dict[str, tuple[float, int]]:
+    people = Label.objects.current().filter(
+        source=Label.Source.HUMAN,
+        unsure=False,
+        partial=False,
+        query__dataset__pool=pool,
+        query__deleted_at__isnull=True,
+    )
+    said = {
+        query: (frozenset(required), frozenset(asked))
+        for query, required, asked in people.order_by("-pk").values_list("query", "required", "asked")[:RECENT]
+    }
+    if not said:
+        return {}
+    llm = Label.objects.current().filter(query__in=said, source=Label.Source.LLM)
+    offered: list[tuple[str, int, frozenset[int], frozenset[int]]] = [
+        ("llm", query, frozenset(required), frozenset(asked))
+        for query, required, asked, made in llm.values_list("query", "required", "asked", "provenance")
+        if not made.get("fallback")
+    ]
+    for query, required, scores in Suggestion.objects.filter(query__in=said).values_list("query", "required", "scores"):
+        offered.append(("model", query, frozenset(required), frozenset(map(int, scores)) | frozenset(required)))
+    measured: dict[str, list[float]] = defaultdict(list)
+    for source, query, theirs, asked in offered:
+        ours, known = said[query]
+        if both := known & asked:
+            measured[source].append(_jaccard(ours & both, theirs & both))
+    return {source: (sum(each) / len(each), len(each)) for source, each in measured.items()}
+
+
+def _jaccard(one: frozenset[int], other: frozenset[int]) -> float:
+    return len(one & other) / len(one | other) if one | other else 1.0
