@@ -20,7 +20,7 @@ import numpy as np
 
 from training_app.engine.data import intervals, metrics
 from training_app.engine.data.arrays import BoolArray, FloatArray
-from training_app.engine.data.examples import Agent, Example, group_key
+from training_app.engine.data.examples import Agent, Example
 from training_app.engine.data.prepared import Prepared, TrainError, prepared
 from training_app.engine.progress import Progress
 
@@ -42,7 +42,7 @@ def few(examples: Sequence[Example]) -> bool:
 def dealt(examples: Sequence[Example], folds: int, seed: int) -> list[list[Example]]:
     """The examples once for each fold, its own with the split test, of the others as large a part val as before; rows of one group
     stand together."""
-    groups = sorted({group_key(e.text) for e in examples})
+    groups = sorted({e.fold_key for e in examples})
     order = np.random.Generator(np.random.PCG64(seed)).permutation(len(groups)).tolist()
     place = {groups[g]: at for at, g in enumerate(order)}
     learnt = [e for e in examples if e.split != "test"]
@@ -54,7 +54,7 @@ def dealt(examples: Sequence[Example], folds: int, seed: int) -> list[list[Examp
         turn = at // folds * (folds - 1) + (at - fold - 1) % folds  # the groups outside the fold, counted
         return "val" if int((turn + 1) * share) > int(turn * share) else "train"
 
-    return [[replace(e, split=split(place[group_key(e.text)], fold)) for e in examples] for fold in range(folds)]
+    return [[replace(e, split=split(place[e.fold_key], fold)) for e in examples] for fold in range(folds)]
 
 
 def widened(values: FloatArray, *, paired: bool = False) -> dict[str, float]:

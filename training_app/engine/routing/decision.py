@@ -37,8 +37,8 @@ from training_app.engine.routing.threshold import ThresholdPolicy, best_threshol
 CHECKPOINT_EVERY = 5  # measurements between two checkpoints of the policy
 #: Fewer rows say nothing about which rule is better.
 FEW_ROWS = 50
-#: With fewer rows a rule that loses half a point may go unseen: none of them need differ (the rule of three).
-TELLING_ROWS = 200
+#: With fewer rows a rule that loses half of one query in fifty may go unseen: none of them need differ (in 1 of 20 draws at 150).
+TELLING_ROWS = 150
 TOLERANCE = 0.005  # by so much of its goal the network may be behind Bayes' rule at most
 
 

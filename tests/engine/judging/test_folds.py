@@ -13,7 +13,6 @@ from tests.engine.synthetic import AGENTS, examples
 from training_app.engine.config import Config
 from training_app.engine.data import metrics
 from training_app.engine.data.arrays import BoolArray
-from training_app.engine.data.examples import group_key
 from training_app.engine.data.prepared import Prepared
 from training_app.engine.judging import folds
 from training_app.engine.progress import Progress
@@ -47,7 +46,7 @@ def test_every_group_is_tested_once_and_never_learnt_from_in_its_fold() -> None:
     tested = [e.id for fold in dealt for e in fold if e.split == "test"]
     assert sorted(tested) == sorted(e.id for e in rows)
     for fold in dealt:
-        groups = {s: {group_key(e.text) for e in fold if e.split == s} for s in ("train", "val", "test")}
+        groups = {s: {e.fold_key for e in fold if e.split == s} for s in ("train", "val", "test")}
         assert not groups["test"] & (groups["train"] | groups["val"])
         assert not groups["train"] & groups["val"]
         # A quarter of what is learnt from was validation before, and is again.
