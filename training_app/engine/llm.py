@@ -366,8 +366,9 @@ def _completion(response: httpx.Response) -> tuple[Completion | None, str]:
 
     def tokens(name: str) -> int:
         value = usage.get(name) if isinstance(usage, dict) else None
-        counted = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_TOKENS
-        return value if counted else 0
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_TOKENS:
+            return value
+        return 0
 
     spent = Usage(tokens("prompt_tokens"), tokens("completion_tokens"), 1)
     return Completion(storable.mended_text(content), spent, choice.get("finish_reason") == "length"), ""
