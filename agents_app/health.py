@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import httpx
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents_app import audit, outbound, pools
+from agents_app.audit import Actor, Who
 from agents_app.models import Agent, HealthCheck, Pool
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class Probe(NamedTuple):
     said: str
 
 
-def set_url(agent: Agent, url: str, *, actor: User | None, actor_name: str = "") -> None:
+def set_url(agent: Agent, url: str, *, actor: Who) -> None:
     """Give the agent a health check, another address, or none (""). Raises PoolError for an address that would not be asked.
 
     An agent that its check had paused comes back when the check goes.
@@ -61,11 +61,9 @@ def set_url(agent: Agent, url: str, *, actor: User | None, actor_name: str = "")
             HealthCheck.objects.filter(agent=agent).delete()
             agent.refresh_from_db()
             if agent.paused_by_check:
-                pools.set_available(agent, True, actor=actor, actor_name=actor_name)
+                pools.set_available(agent, True, actor=actor)
         detail = {"url": [before, url]}
-        audit.record(
-            "agent.health", actor=actor, target=str(agent), pool=agent.pool, detail=detail, actor_name=actor_name
-        )
+        audit.record("agent.health", actor=actor, target=str(agent), pool=agent.pool, detail=detail)
 
 
 def check_all() -> int:
@@ -115,10 +113,10 @@ def record(check: HealthCheck, probe: Probe) -> bool:
         present.save(update_fields=("ok", "said", "checked_at", "failures"))
         agent = present.agent
         if probe.ok and agent.paused_by_check and not agent.available:
-            pools.set_available(agent, True, actor=None, actor_name="health check")
+            pools.set_available(agent, True, actor=Actor("health check"))
             return True
         if probe.ok is False and agent.available and present.failures >= settings.HEALTH_FAILURES:
             why = _("%(said)s, %(count)d times in a row") % {"said": present.said, "count": present.failures}
-            pools.set_available(agent, False, actor=None, actor_name="health check", why=why, by_check=True)
+            pools.set_available(agent, False, actor=Actor("health check"), why=why, by_check=True)
             return True
     return False

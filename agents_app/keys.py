@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 
 from agents_app import audit
 from agents_app.access import Role, roles_of
+from agents_app.audit import Who, actor_of
 from agents_app.models import ApiKey, Pool, Stamp
 
 PREFIX_LENGTH = 8  # "rw_" and five more: enough to tell keys apart, 226 of the 256 bits stay unknown
@@ -23,11 +24,10 @@ def create_key(
     name: str,
     pools: Iterable[Pool],
     scopes: Sequence[str],
-    created_by: User | None = None,
+    created_by: Who = None,
     expires_at: datetime | None = None,
     *,
     labels_as: User | None = None,
-    actor_name: str = "",
 ) -> tuple[ApiKey, str]:
     """A new key for `pools` with `scopes`, and its secret, which exists nowhere but in this answer.
 
@@ -50,7 +50,8 @@ def create_key(
         )
     if expires_at is not None and expires_at <= timezone.now():
         raise KeyRefused(_("The key would have expired already. Choose a later time."))
-    labels_as = _labels_as(created_by, labels_as) if ApiKey.Scope.LABEL in scopes else None
+    maker = actor_of(created_by).user
+    labels_as = _labels_as(maker, labels_as) if ApiKey.Scope.LABEL in scopes else None
     secret = ApiKey.new_secret()
     with transaction.atomic():
         key = ApiKey.objects.create(
@@ -59,14 +60,13 @@ def create_key(
             digest=ApiKey.digest_of(secret),
             scopes=[scope for scope in ApiKey.Scope.values if scope in scopes],
             person=labels_as,
-            created_by=created_by,
+            created_by=maker,
             expires_at=expires_at,
         )
         key.pools.set(pools)
         audit.record(
             "key.created",
             actor=created_by,
-            actor_name=actor_name,
             target=str(key),
             pool=pools[0] if len(pools) == 1 else None,
             detail={"scopes": key.scopes, "pools": [pool.slug for pool in pools]}
@@ -88,12 +88,12 @@ def _labels_as(maker: User | None, named: User | None) -> User:
     return whose
 
 
-def revoke(key: ApiKey, actor: User | None, *, actor_name: str = "") -> bool:
+def revoke(key: ApiKey, actor: Who) -> bool:
     """Turn a key off, everywhere within two seconds. False when it was revoked before."""
     with transaction.atomic():
         changed = ApiKey.objects.filter(pk=key.pk, revoked_at__isnull=True).update(revoked_at=timezone.now())
         if changed:
-            audit.record("key.revoked", actor=actor, actor_name=actor_name, target=str(key))
+            audit.record("key.revoked", actor=actor, target=str(key))
             Stamp.bump()
     key.refresh_from_db(fields=("revoked_at",))
     return bool(changed)

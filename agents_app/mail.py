@@ -20,6 +20,7 @@ from django.utils.translation import gettext as _
 from django_q.tasks import async_task
 
 from agents_app import audit
+from agents_app.audit import Actor
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +94,7 @@ def send_link(user: User, kind: Kind, base_url: str) -> bool:
         why = f"{type(error).__name__}: {error}"[:200]
         logger.warning("No mail could be sent to account %s: %s", user.pk, why)
         audit.record(
-            "person.mail_failed", actor=None, actor_name="mail", target=user.get_username(),
+            "person.mail_failed", actor=Actor("mail"), target=user.get_username(),
             detail={"kind": kind.value, "why": why},
         )  # fmt: skip
         return False

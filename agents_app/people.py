@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 
 from agents_app import audit, mail
 from agents_app.access import Role
+from agents_app.audit import Who, actor_of
 from agents_app.models import ApiKey, Stamp
 
 
@@ -51,9 +52,7 @@ def role_of(user: User) -> Role | None:
     return next((role for role in reversed(Role) if role in names), None)
 
 
-def invite(
-    email: str, role: Role | str, inviter: User | None, *, base_url: str = "", actor_name: str = ""
-) -> Invitation:
+def invite(email: str, role: Role | str, inviter: Who, *, base_url: str = "") -> Invitation:
     """An account for that address, without a password yet, in that role's group, and its set-password link.
 
     A worker mails it where EMAIL_HOST is set; it is returned in any case for delivery by hand. Raises PeopleError for
@@ -72,19 +71,17 @@ def invite(
         user.set_unusable_password()
         user.save()
         user.groups.add(_group(role))
-        audit.record(
-            "person.invited", actor=inviter, actor_name=actor_name, target=username, detail={"role": role.value}
-        )
+        audit.record("person.invited", actor=inviter, target=username, detail={"role": role.value})
     return _delivered(user, mail.Kind.INVITATION, base_url)
 
 
-def new_link(user: User, actor: User | None, *, base_url: str = "", actor_name: str = "") -> Invitation:
+def new_link(user: User, actor: Who, *, base_url: str = "") -> Invitation:
     """Another set-password link for a person who lost the first one or the password. Raises PeopleError when they are
     deactivated, or a superuser and the actor is none."""
     if not user.is_active:
         raise PeopleError(_("%(email)s is deactivated. Reactivate the account first.") % {"email": user.get_username()})
     _keep_station(user, actor)
-    audit.record("person.password_link", actor=actor, actor_name=actor_name, target=user.get_username())
+    audit.record("person.password_link", actor=actor, target=user.get_username())
     return _delivered(user, mail.Kind.NEW_LINK, base_url)
 
 
@@ -93,7 +90,7 @@ def _delivered(user: User, kind: mail.Kind, base_url: str) -> Invitation:
     return Invitation(user, link, mailed=mail.link_later(user, kind, base_url))
 
 
-def set_role(user: User, role: Role | str, actor: User | None, *, actor_name: str = "") -> User:
+def set_role(user: User, role: Role | str, actor: Who) -> User:
     """Give a person another role. Raises PeopleError for an unknown one, when the last active admin would go, or an admin would
     lower a superuser."""
     role = _known_role(role)
@@ -110,14 +107,13 @@ def set_role(user: User, role: Role | str, actor: User | None, *, actor_name: st
         audit.record(
             "person.role",
             actor=actor,
-            actor_name=actor_name,
             target=user.get_username(),
             detail={"before": before.value if before else None, "role": role.value},
         )
     return User.objects.get(pk=user.pk)
 
 
-def deactivate(user: User, actor: User | None, *, actor_name: str = "") -> User:
+def deactivate(user: User, actor: Who) -> User:
     """Close an account at once: its sessions end for good, and the API keys that it made or that label as it stop working until it
     is reactivated. Its labels and entries stay. Raises PeopleError for the last active admin, and where an admin would close a
     superuser's account."""
@@ -127,7 +123,7 @@ def deactivate(user: User, actor: User | None, *, actor_name: str = "") -> User:
         if User.objects.filter(pk=user.pk, is_active=True).update(is_active=False):
             stopped = [str(key) for key in keys_of(user)]
             audit.record(
-                "person.deactivated", actor=actor, actor_name=actor_name, target=user.get_username(),
+                "person.deactivated", actor=actor, target=user.get_username(),
                 detail={"keys_stopped": stopped} if stopped else {},
             )  # fmt: skip
             _end_sessions(user)
@@ -136,13 +132,13 @@ def deactivate(user: User, actor: User | None, *, actor_name: str = "") -> User:
     return user
 
 
-def reactivate(user: User, actor: User | None, *, actor_name: str = "") -> User:
+def reactivate(user: User, actor: Who) -> User:
     """Open a deactivated account again, in the role that it had, with its keys. Nobody is signed in by that. Raises PeopleError
     where an admin would open a superuser's."""
     _keep_station(user, actor)
     with transaction.atomic():
         if User.objects.filter(pk=user.pk, is_active=False).update(is_active=True):
-            audit.record("person.reactivated", actor=actor, actor_name=actor_name, target=user.get_username())
+            audit.record("person.reactivated", actor=actor, target=user.get_username())
             _end_sessions(user)
             Stamp.bump()
     user.is_active = True
@@ -161,9 +157,10 @@ def _end_sessions(user: User) -> None:
             session.delete()
 
 
-def _keep_station(user: User, actor: User | None) -> None:
+def _keep_station(user: User, actor: Who) -> None:
     """A superuser's account is a superuser's, or the command line's, to change. Raises PeopleError."""
-    if user.is_superuser and actor is not None and not actor.is_superuser:
+    by = actor_of(actor).user
+    if user.is_superuser and by is not None and not by.is_superuser:
         raise PeopleError(
             _("%(email)s is a superuser. Only a superuser may change that account.") % {"email": user.get_username()}
         )

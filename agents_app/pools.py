@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
@@ -21,6 +20,7 @@ from django.utils.text import slugify
 from django.utils.translation import gettext as _
 
 from agents_app import audit
+from agents_app.audit import Who
 from agents_app.models import Agent, HealthCheck, Pool, Stamp
 from training_app.engine.data import examples as data
 from training_app.engine.data import storable
@@ -106,11 +106,9 @@ def _changing(pool: Pool) -> Any:
         yield
 
 
-def _tell(
-    action: str, pool: Pool, target: object, actor: User | None, actor_name: str, detail: dict[str, Any] | None = None
-) -> None:
+def _tell(action: str, pool: Pool, target: object, actor: Who, detail: dict[str, Any] | None = None) -> None:
     """Put a change into the audit trail and raise the stamp that running routers watch; in the change's transaction."""
-    audit.record(action, actor=actor, actor_name=actor_name, target=str(target), pool=pool, detail=detail)
+    audit.record(action, actor=actor, target=str(target), pool=pool, detail=detail)
     Stamp.bump()
 
 
@@ -163,9 +161,7 @@ def _free_slug(wanted: str) -> str:
     return next(slug for slug in (wanted, *(f"{wanted}-{n}" for n in range(2, len(taken) + 3))) if slug not in taken)
 
 
-def create_pool(
-    name: str, slug: str = "", description: str = "", *, actor: User | None = None, actor_name: str = ""
-) -> Pool:
+def create_pool(name: str, slug: str = "", description: str = "", *, actor: Who = None) -> Pool:
     """A new, empty pool. The slug is made from the name when none is given. Raises PoolError when the slug is taken or not one."""
     name = " ".join(name.split())
     slug = slug.strip() or _free_slug(slugify(name)[:40] or "pool")
@@ -175,7 +171,7 @@ def create_pool(
     _checked(pool)
     with transaction.atomic():
         pool.save()
-        _tell("pool.created", pool, pool.slug, actor, actor_name)
+        _tell("pool.created", pool, pool.slug, actor)
     return pool
 
 
@@ -186,9 +182,7 @@ def add_agent(
     keywords: Sequence[str] = (),
     code: str = "",
     cost: float = 0.0,
-    actor: User | None = None,
-    *,
-    actor_name: str = "",
+    actor: Who = None,
 ) -> Agent:
     """A new agent with the pool's next free id and, where none is given, a free two-letter code made from its name.
 
@@ -211,7 +205,7 @@ def add_agent(
         _check_cost(cost)
         _checked(agent)
         agent.save()
-        _tell("agent.added", pool, agent, actor, actor_name, {"id": agent.number})
+        _tell("agent.added", pool, agent, actor, {"id": agent.number})
         for told in on_add:
             told(agent)
     return agent
@@ -226,7 +220,7 @@ def _check_code(agent: Agent, present: Iterable[Agent]) -> None:
             )
 
 
-def update_agent(agent: Agent, *, actor: User | None, actor_name: str = "", **changes: Any) -> Agent:
+def update_agent(agent: Agent, *, actor: Who, **changes: Any) -> Agent:
     """Change name, description, keywords, code, cost or cold routing of an agent; its id stays. Returns it; raises PoolError.
 
     Nothing is written where nothing changes.
@@ -256,18 +250,16 @@ def update_agent(agent: Agent, *, actor: User | None, actor_name: str = "", **ch
         agent.save(update_fields=list(before))
         action = "agent.renamed" if set(before) == {"name"} else "agent.changed"
         detail = {field: [old, changes[field]] for field, old in before.items()}
-        _tell(action, agent.pool, agent, actor, actor_name, detail)
+        _tell(action, agent.pool, agent, actor, detail)
     return agent
 
 
-def rename(agent: Agent, name: str, *, actor: User | None) -> Agent:
+def rename(agent: Agent, name: str, *, actor: Who) -> Agent:
     """Give an agent another name; its id, labels and history stay. Raises PoolError when the name is blank or taken."""
     return update_agent(agent, actor=actor, name=name)
 
 
-def set_available(
-    agent: Agent, available: bool, *, actor: User | None, actor_name: str = "", why: str = "", by_check: bool = False
-) -> Agent:
+def set_available(agent: Agent, available: bool, *, actor: Who, why: str = "", by_check: bool = False) -> Agent:
     """Turn routing to an agent off or on, in every process within two seconds; labels and training are not touched.
 
     `why` is shown beside a paused agent. What a health check (`by_check`) paused it brings back; what a person paused it leaves alone.
@@ -281,37 +273,37 @@ def set_available(
         }
         if Agent.objects.filter(pk=agent.pk, available=not available).update(**changes):
             action = "agent.available" if available else "agent.unavailable"
-            _tell(action, agent.pool, agent, actor, actor_name, {"why": changes["unavailable_why"]} if why else None)
+            _tell(action, agent.pool, agent, actor, {"why": changes["unavailable_why"]} if why else None)
             if available:
                 HealthCheck.objects.filter(agent=agent).update(failures=0)
     agent.refresh_from_db()
     return agent
 
 
-def retire(agent: Agent, *, actor: User | None, actor_name: str = "") -> Agent:
+def retire(agent: Agent, *, actor: Who) -> Agent:
     """Take an agent out of new labels and routes; what is known about it stays. Retiring a retired agent changes nothing."""
     with _changing(agent.pool):
         now = timezone.now()
         active = Agent.objects.filter(pk=agent.pk, state=Agent.State.ACTIVE)
         if active.update(state=Agent.State.RETIRED, retired_at=now):
-            _tell("agent.retired", agent.pool, agent, actor, actor_name)
+            _tell("agent.retired", agent.pool, agent, actor)
     agent.refresh_from_db()
     return agent
 
 
-def restore(agent: Agent, *, actor: User | None, actor_name: str = "") -> Agent:
+def restore(agent: Agent, *, actor: Who) -> Agent:
     """Bring a retired agent back, under its old id; a merged one comes apart again."""
     with _changing(agent.pool):
         retired = Agent.objects.filter(pk=agent.pk, state=Agent.State.RETIRED)
         if retired.update(state=Agent.State.ACTIVE, retired_at=None, merged_into=None, merged_at=None):
-            _tell("agent.restored", agent.pool, agent, actor, actor_name)
+            _tell("agent.restored", agent.pool, agent, actor)
             for told in on_merge:
                 told(agent.pool)
     agent.refresh_from_db()
     return agent
 
 
-def merge(agent: Agent, into: Agent, actor: User | None, *, actor_name: str = "") -> Agent:
+def merge(agent: Agent, into: Agent, actor: Who) -> Agent:
     """Retire `agent` and let its labels count as `into`'s; labels themselves are not rewritten.
 
     Agents that were merged into `agent` before follow it as long as it stays merged: each keeps the agent that it was merged into,
@@ -333,13 +325,13 @@ def merge(agent: Agent, into: Agent, actor: User | None, *, actor_name: str = ""
         agent.retired_at = agent.retired_at or agent.merged_at
         agent.save(update_fields=("state", "merged_into", "merged_at", "retired_at"))
         detail = {"id": agent.number, "into": into.number}
-        _tell("agent.merged", agent.pool, f"{agent} → {into}", actor, actor_name, detail)
+        _tell("agent.merged", agent.pool, f"{agent} → {into}", actor, detail)
         for told in on_merge:
             told(agent.pool)
     return agent
 
 
-def update_pool(pool: Pool, *, name: str, description: str, actor: User | None, currency: str = "") -> Pool:
+def update_pool(pool: Pool, *, name: str, description: str, actor: Who, currency: str = "") -> Pool:
     """Change a pool's name, description and currency ("" leaves it); its slug stays. Raises PoolError for a blank name."""
     name, description = " ".join(name.split()), description.strip()
     if not name:
@@ -352,11 +344,11 @@ def update_pool(pool: Pool, *, name: str, description: str, actor: User | None, 
             _checked(pool)
             pool.save(update_fields=("name", "description", "currency"))
             detail = {"name": [before.name, name], "currency": [before.currency, currency]}
-            _tell("pool.changed", pool, pool.slug, actor, "", detail)
+            _tell("pool.changed", pool, pool.slug, actor, detail)
     return pool
 
 
-def set_guidelines(pool: Pool, markdown: str, *, actor: User | None) -> Pool:
+def set_guidelines(pool: Pool, markdown: str, *, actor: Who) -> Pool:
     """Replace the pool's labeling guidelines; the old text stays in the audit trail."""
     with transaction.atomic():
         before = Pool.objects.select_for_update(no_key=True).get(pk=pool.pk).guidelines
@@ -376,7 +368,7 @@ def same_agent(old: str, new: str) -> bool:
     return bool(set(a.split()) & set(b.split())) or SequenceMatcher(None, a, b).ratio() >= 0.6
 
 
-def load_agents(pool: Pool, agents: Sequence[data.Agent], actor: User | None = None, *, actor_name: str = "") -> Loaded:
+def load_agents(pool: Pool, agents: Sequence[data.Agent], actor: Who = None) -> Loaded:
     """Create or update the pool's agents by id, all or none. Agents of the pool that the file does not name stay as they are.
 
     Raises PoolError, and changes nothing, where an id stands for another agent than in the pool: its labels would silently
@@ -410,7 +402,7 @@ def load_agents(pool: Pool, agents: Sequence[data.Agent], actor: User | None = N
             Pool.objects.filter(pk=pool.pk, next_agent_number__lt=top).update(next_agent_number=top)
             pool.refresh_from_db(fields=("next_agent_number",))
             if created:
-                _tell("agents.loaded", pool, pool.slug, actor, actor_name, {"created": created})
+                _tell("agents.loaded", pool, pool.slug, actor, {"created": created})
         before = {
             number: (row.name, row.description, row.keywords, row.code, row.cost) for number, row in present.items()
         }
@@ -421,7 +413,7 @@ def load_agents(pool: Pool, agents: Sequence[data.Agent], actor: User | None = N
             changes["cost"] = agent.cost
             if code := _usable_code(agent.code, taken):
                 changes["code"] = code
-            update_agent(row, actor=actor, actor_name=actor_name, **changes)
+            update_agent(row, actor=actor, **changes)
             after = (row.name, row.description, row.keywords, row.code, row.cost)
             updated += after != before[agent.id]
             unchanged += after == before[agent.id]

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
@@ -23,6 +22,7 @@ from django.utils.translation import gettext as _
 from django_q.tasks import async_task
 
 from agents_app import audit, jobs, pools
+from agents_app.audit import Who, actor_of
 from agents_app.models import Pool
 from datasets_app.files import tables
 from datasets_app.files.tables import Reading
@@ -81,16 +81,15 @@ def read_file(
     format: str,
     *,
     split: str = "",
-    author: User | None = None,
+    author: Who = None,
     progress: Progress | None = None,
     file_name: str = "",
-    actor_name: str = "",
     reading: Reading | None = None,
 ) -> Import:
     """Read a file into a dataset here and now; returns the import with its counts, its problems stored beside it.
 
-    `format` is one of our own; a file of another form is read by its `reading`. `split` is for rows that name none; `actor_name` is
-    the command that reads, for the audit trail. `progress` is called after every batch of at most 1,000 rows. A bad row becomes an
+    `format` is one of our own; a file of another form is read by its `reading`. `split` is for rows that name none; `author` is the
+    person, or the command, that reads. `progress` is called after every batch of at most 1,000 rows. A bad row becomes an
     `ImportProblem` and the good ones go in. Raises what reading the stream or the database raises; the import is then marked
     failed, and what was stored stays.
     """
@@ -104,15 +103,13 @@ def read_file(
             format=FORMAT_OF[reading.kind] if reading else format,
             reading=reading.as_json() if reading else {},
             split=split,
-            author=author,
+            author=actor_of(author).user,
             attempts=1,
             **jobs.begun(uuid.uuid4()),
             bytes_total=_size(stream),
         )
         detail = {"import": upload.pk}
-        audit.record(
-            "import.started", actor=author, target=name, pool=dataset.pool, detail=detail, actor_name=actor_name
-        )
+        audit.record("import.started", actor=author, target=name, pool=dataset.pool, detail=detail)
     return run(upload, stream, progress)
 
 
@@ -121,9 +118,8 @@ def load_folder(
     directory: str | Path,
     *,
     dataset: Dataset | None = None,
-    author: User | None = None,
+    author: Who = None,
     progress: Progress | None = None,
-    actor_name: str = "",
 ) -> list[Import]:
     """Read the `train.jsonl`, `val.jsonl`, `test.jsonl` of a folder, each into its split, and `unassigned.jsonl` into none.
 
@@ -137,11 +133,7 @@ def load_folder(
         path = directory / f"{name}.jsonl"
         if path.is_file():
             with path.open("rb") as stream:
-                done.append(
-                    read_file(
-                        target, stream, "jsonl", split=split, author=author, progress=progress, actor_name=actor_name
-                    )
-                )
+                done.append(read_file(target, stream, "jsonl", split=split, author=author, progress=progress))
     if not done:
         raise UnreadableFile(_("%(folder)s holds no train.jsonl, val.jsonl or test.jsonl.") % {"folder": directory})
     return done

@@ -80,14 +80,14 @@ def record(
         if author is not None:
             action = "label.adjudicated" if source == Label.Source.ADJUDICATION else "label.submitted"
             key = (provenance or {}).get("api_key")
-            by = f"{author.get_username()} by key {key}" if key else ""
-            _audit(action, query.pk, author, {"required": sorted(required), "label": label.pk}, by)
+            by = audit.Actor(f"{author.get_username()} by key {key}", author) if key else author
+            _audit(action, query.pk, by, {"required": sorted(required), "label": label.pk})
     return label
 
 
-def _audit(action: str, query_id: int, actor: User | None, detail: dict[str, Any], by: str = "") -> None:
+def _audit(action: str, query_id: int, actor: audit.Who, detail: dict[str, Any]) -> None:
     pool = Pool.objects.only("slug").get(datasets__queries=query_id)
-    audit.record(action, actor=actor, actor_name=by, target=f"query {query_id}", pool=pool, detail=detail)
+    audit.record(action, actor=actor, target=f"query {query_id}", pool=pool, detail=detail)
 
 
 def record_many(statements: Iterable[NewLabel]) -> list[Label]:

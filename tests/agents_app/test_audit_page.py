@@ -7,6 +7,7 @@ import pytest
 from django.test import Client
 
 from agents_app import audit
+from agents_app.audit import Actor
 from agents_app.models import Pool
 from agents_app.views import people
 
@@ -15,21 +16,19 @@ from agents_app.views import people
 def trail(pool: Pool) -> None:
     audit.record(
         "model.promoted",
-        actor=None,
-        actor_name="ann",
+        actor=Actor("ann"),
         target="support-2",
         pool=pool,
         detail={"previous": None, "kind": "first"},
     )
     audit.record(
         "model.rolled_back",
-        actor=None,
-        actor_name="ben",
+        actor=Actor("ben"),
         target="support-1",
         pool=pool,
         detail={"agents": [1, 2], "all": True},
     )
-    audit.record("key.created", actor=None, actor_name="ann", target="webshop")
+    audit.record("key.created", actor=Actor("ann"), target="webshop")
     audit.record(
         "snapshot.taken", actor=None, target="support-s1", pool=pool, detail={"digest": "0123456789abcdef" * 4}
     )

@@ -8,6 +8,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from agents_app import keys
+from agents_app.audit import Actor
 from agents_app.models import ApiKey, AuditEntry, Pool, Stamp
 
 pytestmark = pytest.mark.django_db
@@ -59,7 +60,7 @@ def test_a_key_cannot_be_born_expired(pool: Pool) -> None:
 def test_revoking_is_told_once(pool: Pool) -> None:
     key, _secret = keys.create_key("Shop", [pool], ["route"])
     before = Stamp.current()
-    assert keys.revoke(key, None, actor_name="test") is True
+    assert keys.revoke(key, Actor("test")) is True
     assert key.revoked_at is not None
     assert not ApiKey.objects.live().exists()
     assert keys.revoke(key, None) is False

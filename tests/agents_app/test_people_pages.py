@@ -10,6 +10,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from agents_app import audit, people, pools
+from agents_app.audit import Actor
 from agents_app.models import AuditEntry, Pool
 
 pytestmark = pytest.mark.django_db
@@ -89,7 +90,7 @@ def test_the_trail_filters_by_person_action_pool_and_day(
     other = pools.create_pool("Other")
     AuditEntry.objects.all().delete()
     first = audit.record("agent.added", actor=person("ops"), target="one", pool=pool)
-    second = audit.record("agent.retired", actor=None, actor_name="load_pool", target="two", pool=other)
+    second = audit.record("agent.retired", actor=Actor("load_pool"), target="two", pool=other)
     AuditEntry.objects.filter(pk=first.pk).update(at=datetime(2026, 3, 1, 23, 59, tzinfo=UTC))
     AuditEntry.objects.filter(pk=second.pk).update(at=datetime(2026, 3, 2, 0, 0, tzinfo=UTC))
 
@@ -125,7 +126,7 @@ def test_the_trail_pages_and_costs_the_same(
 
 
 def test_the_trail_shows_detail_as_text(ops: Client, pool: Pool) -> None:
-    audit.record("test.evil", actor=None, actor_name="<b>x</b>", target="<i>t</i>", detail={"<u>": "<s>"})
+    audit.record("test.evil", actor=Actor("<b>x</b>"), target="<i>t</i>", detail={"<u>": "<s>"})
     page = ops.get("/audit/").content.decode()
     for piece in ("<b>x</b>", "<i>t</i>", "<u>", "<s>"):
         assert piece not in page

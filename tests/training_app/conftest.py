@@ -12,6 +12,7 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 
 from agents_app import pools
+from agents_app.audit import Actor
 from agents_app.models import Pool
 from datasets_app.labels import snapshots
 from datasets_app.models import Snapshot
@@ -216,7 +217,7 @@ def candidate(model: RouterModel) -> RouterModel:
 @pytest.fixture
 def canary(candidate: RouterModel) -> Callable[..., Canary]:
     def start(share: float = 0.5, model: RouterModel = candidate) -> Canary:
-        return trials.start_canary(model, share, actor=None, override=OVERRIDE, actor_name="test")
+        return trials.start_canary(model, share, actor=Actor("test"), override=OVERRIDE)
 
     return start
 

@@ -12,6 +12,7 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
+from agents_app.audit import Actor
 from training_app.answering import serving, throttle
 from training_app.answering.loaded import Caller, LoadedPool, Served
 from training_app.api.bodies import kind
@@ -26,10 +27,10 @@ class Access:
     state: Served
 
     @property
-    def name(self) -> str:
-        """Under which the audit trail records what this key changes: its name, and who made it."""
+    def actor(self) -> Actor:
+        """As whom the audit trail records what this key changes: its name, and who made it."""
         maker = self.caller.maker
-        return f"key {self.caller.name} of {maker}" if maker else f"key {self.caller.name}"
+        return Actor(f"key {self.caller.name} of {maker}" if maker else f"key {self.caller.name}")
 
     def pool(self, slug: Any) -> LoadedPool:
         """The pool that is meant: the one named, or with None the key's only one. Raises Refused."""

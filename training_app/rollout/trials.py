@@ -12,11 +12,12 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents_app import audit
+from agents_app.audit import Who
 from agents_app.models import Pool, Stamp
 from training_app.models import Artifact, Canary, LiveSettings, RouterModel
 from training_app.models.live import MOST_CANARY
 from training_app.versions import gate, kinds, registry
-from training_app.versions.registry import Actor, RegistryError
+from training_app.versions.registry import RegistryError
 
 #: Shadows of one pool: each holds a model in every web process and scores every text.
 MOST_SHADOWS = 3
@@ -40,7 +41,7 @@ def shadows_of(pool: Pool) -> list[RouterModel]:
     return list(registry.models(pool).filter(state=State.SHADOW).order_by("pk"))
 
 
-def start_shadow(model: RouterModel, *, actor: Actor, actor_name: str = "") -> None:
+def start_shadow(model: RouterModel, *, actor: Who) -> None:
     """Let the model score live texts. Raises RegistryError where its kind answers no queries, where it is active or a shadow already,
     where there is no active model, where the pool has MOST_SHADOWS, or where its artifact cannot be loaded."""
     _may_answer(model)
@@ -61,11 +62,11 @@ def start_shadow(model: RouterModel, *, actor: Actor, actor_name: str = "") -> N
         _still_there(model)
         RouterModel.objects.filter(pk=model.pk).update(state=State.SHADOW)
         Stamp.bump()
-        audit.record("shadow.started", actor=actor, target=model.name, pool=pool, actor_name=actor_name)
+        audit.record("shadow.started", actor=actor, target=model.name, pool=pool)
     model.state = State.SHADOW
 
 
-def stop_shadow(model: RouterModel, *, actor: Actor, actor_name: str = "") -> None:
+def stop_shadow(model: RouterModel, *, actor: Who) -> None:
     """Let the model score no more; what it scored is kept. Raises RegistryError where it is no shadow."""
     with transaction.atomic():
         pool = Pool.objects.select_for_update(no_key=True).get(pk=model.pool_id)
@@ -74,13 +75,11 @@ def stop_shadow(model: RouterModel, *, actor: Actor, actor_name: str = "") -> No
         if not RouterModel.objects.filter(pk=model.pk, state=State.SHADOW).update(state=state):
             raise RegistryError(_("%(model)s is no shadow.") % {"model": model.name})
         Stamp.bump()
-        audit.record("shadow.stopped", actor=actor, target=model.name, pool=pool, actor_name=actor_name)
+        audit.record("shadow.stopped", actor=actor, target=model.name, pool=pool)
     model.state = state
 
 
-def start_canary(
-    model: RouterModel, share: float, *, actor: Actor, reason: str = "", override: str = "", actor_name: str = ""
-) -> Canary:
+def start_canary(model: RouterModel, share: float, *, actor: Who, reason: str = "", override: str = "") -> Canary:
     """Let the model answer a share of the pool's traffic, up to a half; for the present canary, change its share.
 
     The gate is asked as for a promotion; what it found, and why it was overridden, is kept. Raises GateRefused, and RegistryError
@@ -119,7 +118,7 @@ def start_canary(
             canary = Canary(pool=pool, model=model, against=verdict.active)
         if before != share:
             canary.shares = [*canary.shares, [timezone.now().isoformat(), share]]
-        canary.share, canary.reason, canary.author = share, reason[:400], actor
+        canary.share, canary.reason, canary.author = share, reason[:400], audit.actor_of(actor).user
         canary.passed, canary.override = verdict.passed, "" if verdict.passed else override
         canary.findings = [asdict(finding) for finding in verdict.findings]
         canary.save()
@@ -130,7 +129,6 @@ def start_canary(
             target=model.name,
             pool=pool,
             detail={"share": share, "before": before, "reason": reason, "override": canary.override},
-            actor_name=actor_name,
         )
         if canary.override:
             audit.record(
@@ -143,12 +141,11 @@ def start_canary(
                     "failed": [f.text for f in verdict.findings if f.passed is False],
                     "for": "canary",
                 },
-                actor_name=actor_name,
             )
     return canary
 
 
-def stop_canary(pool: Pool, *, actor: Actor, actor_name: str = "") -> Canary:
+def stop_canary(pool: Pool, *, actor: Who) -> Canary:
     """Let the active model answer everything again. Raises RegistryError where there is no canary."""
     with transaction.atomic():
         Pool.objects.select_for_update(no_key=True).get(pk=pool.pk)
@@ -158,11 +155,11 @@ def stop_canary(pool: Pool, *, actor: Actor, actor_name: str = "") -> Canary:
         canary.ended_at, canary.ended = timezone.now(), Canary.Ended.STOPPED
         canary.save(update_fields=("ended_at", "ended"))
         Stamp.bump()
-        audit.record("canary.stopped", actor=actor, target=canary.model.name, pool=pool, actor_name=actor_name)
+        audit.record("canary.stopped", actor=actor, target=canary.model.name, pool=pool)
     return canary
 
 
-def change_settings(pool: Pool, changes: Iterable[tuple[str, object]], *, actor: Actor) -> LiveSettings:
+def change_settings(pool: Pool, changes: Iterable[tuple[str, object]], *, actor: Who) -> LiveSettings:
     """Set fields of the pool's live settings that were checked before; nothing is written where nothing changes."""
     with transaction.atomic():
         Pool.objects.select_for_update(no_key=True).get(pk=pool.pk)

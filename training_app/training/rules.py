@@ -8,13 +8,13 @@ import logging
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from agents_app import audit
+from agents_app.audit import Actor, Who, actor_of
 from agents_app.models import Pool
 from datasets_app.models import Gold
 from training_app.engine.config import ConfigError
@@ -36,37 +36,37 @@ class Outlook(NamedTuple):
 # ---------------------------------------------------------------------------------------------------- asked for by people
 
 
-def save(rule: LaunchRule, *, actor: User | None, actor_name: str = "") -> LaunchRule:
+def save(rule: LaunchRule, *, actor: Who) -> LaunchRule:
     """Store a new or an edited rule. A new one counts nights and labels from now on."""
     new = rule.pk is None
     with transaction.atomic():
         if new:
-            rule.author = actor
+            rule.author = actor_of(actor).user
         rule.problem = ""
         rule.save()
         detail = {"when": rule.trigger, "config": rule.config, "promote": rule.promote}
-        _record("rule.created" if new else "rule.edited", rule, actor, detail, actor_name)
+        _record("rule.created" if new else "rule.edited", rule, actor, detail)
     return rule
 
 
-def switch(rule: LaunchRule, on: bool, *, actor: User | None, actor_name: str = "") -> None:
+def switch(rule: LaunchRule, on: bool, *, actor: Who) -> None:
     """Pause a rule, or let it go on."""
     with transaction.atomic():
         if LaunchRule.objects.filter(pk=rule.pk, active=not on).update(active=on):
-            _record("rule.resumed" if on else "rule.paused", rule, actor, None, actor_name)
+            _record("rule.resumed" if on else "rule.paused", rule, actor, None)
     rule.active = on
 
 
-def delete(rule: LaunchRule, *, actor: User | None, actor_name: str = "") -> None:
+def delete(rule: LaunchRule, *, actor: Who) -> None:
     """Delete a rule; its runs stay."""
     with transaction.atomic():
         detail = {"when": rule.trigger, "config": rule.config, "promote": rule.promote}
-        _record("rule.deleted", rule, actor, detail, actor_name)
+        _record("rule.deleted", rule, actor, detail)
         rule.delete()
 
 
-def _record(action: str, rule: LaunchRule, actor: User | None, detail: dict[str, Any] | None, actor_name: str) -> None:
-    audit.record(action, actor=actor, target=rule.name, pool=rule.pool, detail=detail, actor_name=actor_name)
+def _record(action: str, rule: LaunchRule, actor: Who, detail: dict[str, Any] | None) -> None:
+    audit.record(action, actor=actor, target=rule.name, pool=rule.pool, detail=detail)
 
 
 # ---------------------------------------------------------------------------------------------------- looked at by the clock
@@ -126,8 +126,7 @@ def fire(rule: LaunchRule, reason: str, now: datetime) -> Run | None:
             rule.pool,
             config=rule.config,
             promote=rule.promote,
-            author=rule.author,
-            actor_name=f"rule {rule.name}",
+            author=Actor(f"rule {rule.name}", rule.author),
             include_llm=rule.include_llm,
             rule=rule,
         )

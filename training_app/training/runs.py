@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
@@ -21,6 +20,7 @@ from django.utils.translation import ngettext
 from django_q.tasks import async_task
 
 from agents_app import audit, jobs
+from agents_app.audit import Actor, Who, actor_of
 from agents_app.jobs import AttemptLost as AttemptLost
 from agents_app.models import Pool
 from datasets_app.labels import snapshots
@@ -47,8 +47,7 @@ def launch(
     config: Mapping[str, Any] | None = None,
     snapshot: Snapshot | None = None,
     promote: bool = False,
-    author: User | None = None,
-    actor_name: str = "",
+    author: Who = None,
     queue: bool = True,
     include_llm: bool = False,
     rule: LaunchRule | None = None,
@@ -63,7 +62,7 @@ def launch(
     settings_of_run = kinds.of(kind).config(config or {})
     if snapshot is None:
         try:
-            snapshot = snapshots.take(pool, author=author, include_llm=include_llm)
+            snapshot = snapshots.take(pool, author=actor_of(author).user, include_llm=include_llm)
         except snapshots.SnapshotError as error:
             raise RunError(str(error)) from error
     elif snapshot.pool_id != pool.pk:
@@ -77,7 +76,7 @@ def launch(
             config=settings_of_run.to_mapping(),
             seed=settings_of_run.seed,
             promote=promote,
-            author=author,
+            author=actor_of(author).user,
             rule=rule,
             sweep=sweep,
         )
@@ -87,7 +86,6 @@ def launch(
             target=str(run),
             pool=pool,
             detail={"snapshot": str(snapshot), "config": settings_of_run.changed(), "promote": promote},
-            actor_name=actor_name,
         )
         if queue:
             deliver(run.pk)
@@ -115,7 +113,7 @@ def _send(run_id: int) -> None:
     async_task("training_app.training.tasks.execute", run_id, cluster=QUEUE)
 
 
-def cancel(run: Run, *, actor: User | None, actor_name: str = "") -> None:
+def cancel(run: Run, *, actor: Who) -> None:
     """End a queued or running run now. Its job notices at its next report or heartbeat, and writes nothing from here on.
 
     Raises RunError where the run has ended already.
@@ -124,13 +122,13 @@ def cancel(run: Run, *, actor: User | None, actor_name: str = "") -> None:
         changed = _unended().filter(pk=run.pk).update(status=Run.Status.CANCELLED, finished_at=Now())
         if not changed:
             raise RunError(_("%(run)s has ended already.") % {"run": run})
-        who = actor.get_username() if actor else actor_name
+        who = actor_of(actor).name
         RunEvent.objects.create(run=run, message=_("Cancelled by %(who)s") % {"who": who})
-        audit.record("run.cancelled", actor=actor, target=str(run), pool=run.pool, actor_name=actor_name)
+        audit.record("run.cancelled", actor=actor, target=str(run), pool=run.pool)
     run.refresh_from_db()
 
 
-def relaunch(run: Run, author: User | None, *, actor_name: str = "") -> Run:
+def relaunch(run: Run, author: Who) -> Run:
     """Put a failed or cancelled run back into the queue; it goes on from its checkpoint where it has one.
 
     Raises RunError for a run that is queued, running or done.
@@ -143,7 +141,7 @@ def relaunch(run: Run, author: User | None, *, actor_name: str = "") -> Run:
         if not changed:
             raise RunError(_("%(run)s is not failed or cancelled, so it cannot be launched again.") % {"run": run})
         RunEvent.objects.create(run=run, message=_("Launched again"))
-        audit.record("run.relaunched", actor=author, target=str(run), pool=run.pool, actor_name=actor_name)
+        audit.record("run.relaunched", actor=author, target=str(run), pool=run.pool)
         deliver(run.pk)
     run.refresh_from_db()
     return run
@@ -209,7 +207,7 @@ def finish(
     with transaction.atomic():
         _write(run_id, attempt, status=Run.Status.DONE, finished_at=Now(), heartbeat_at=Now())
         run = Run.objects.select_related("pool", "author").get(pk=run_id)
-        model = registry.register(run, run.pool, artifact, scorecard, actor=run.author, actor_name=str(run))
+        model = registry.register(run, run.pool, artifact, scorecard, actor=Actor(str(run), run.author))
         if compared:
             comparisons.keep(model, compared, run.snapshot)
         Checkpoint.objects.filter(run_id=run_id).delete()
@@ -217,7 +215,7 @@ def finish(
         if run.promote:
             reason = _("%(run)s was launched to be promoted when done") % {"run": run}
             try:
-                gate.promote(model, actor=run.author, reason=reason, actor_name=str(run))
+                gate.promote(model, actor=Actor(str(run), run.author), reason=reason)
                 message = _("Done: %(model)s, promoted") % {"model": model.name}
             except registry.RegistryError as error:
                 message = _("Done: %(model)s, not promoted. %(why)s") % {"model": model.name, "why": error}

@@ -13,12 +13,12 @@ from difflib import get_close_matches
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import F
 from django.utils.translation import gettext as _
 
 from agents_app import audit
+from agents_app.audit import Who, actor_of
 from agents_app.models import Pool
 from datasets_app.labels import snapshots
 from datasets_app.models import Snapshot
@@ -192,8 +192,7 @@ def launch(
     count: int = 0,
     seeds: int = 1,
     snapshot: Snapshot | None = None,
-    author: User | None = None,
-    actor_name: str = "",
+    author: Who = None,
 ) -> Sweep:
     """Launch the runs of a sweep, all or none of them, on one snapshot: the given one, or the pool's gold as it is now.
 
@@ -202,27 +201,32 @@ def launch(
     configs = plan(base, space, method, count=count, seeds=seeds)
     if snapshot is None:
         try:
-            snapshot = snapshots.take(pool, author=author)
+            snapshot = snapshots.take(pool, author=actor_of(author).user)
         except snapshots.SnapshotError as error:
             raise runs.RunError(str(error)) from error
     varied = dict(space) if seeds < 2 else {**space, "seed": sorted({config.get("seed", 0) for config in configs})}
     with transaction.atomic():
         sweep = Sweep.objects.create(
-            pool=pool, snapshot=snapshot, method=method, base=_config(base).changed(), space=varied, author=author
+            pool=pool,
+            snapshot=snapshot,
+            method=method,
+            base=_config(base).changed(),
+            space=varied,
+            author=actor_of(author).user,
         )
         for config in configs:
-            runs.launch(pool, config=config, snapshot=snapshot, author=author, actor_name=actor_name, sweep=sweep)
+            runs.launch(pool, config=config, snapshot=snapshot, author=author, sweep=sweep)
         detail = {"runs": len(configs), "space": varied, "method": str(method)}
-        audit.record("sweep.launched", actor=author, target=str(sweep), pool=pool, detail=detail, actor_name=actor_name)
+        audit.record("sweep.launched", actor=author, target=str(sweep), pool=pool, detail=detail)
     return sweep
 
 
-def cancel(sweep: Sweep, *, actor: User | None, actor_name: str = "") -> int:
+def cancel(sweep: Sweep, *, actor: Who) -> int:
     """End every run of the sweep that is queued or running; how many that were."""
     ended = 0
     for run in sweep.runs.filter(status__in=UNENDED).select_related("pool"):
         try:
-            runs.cancel(run, actor=actor, actor_name=actor_name)
+            runs.cancel(run, actor=actor)
             ended += 1
         except runs.RunError:
             continue  # it has ended meanwhile
@@ -233,7 +237,6 @@ def cancel(sweep: Sweep, *, actor: User | None, actor_name: str = "") -> int:
             target=str(sweep),
             pool=sweep.pool,
             detail={"runs": ended},
-            actor_name=actor_name,
         )
     return ended
 

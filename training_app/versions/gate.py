@@ -19,6 +19,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from agents_app import audit
+from agents_app.audit import Who
 from training_app.engine.data.shares import Z
 from training_app.models import Card, Interval, Judgement, Promotion, RouterModel
 from training_app.versions import comparisons, kinds, plain_words, registry, scorecards
@@ -90,9 +91,7 @@ def judge(model: RouterModel, *, most: int | None = None) -> Verdict:
     return Verdict(model, active, tuple(findings), ahead=classifier_ahead(model), winner=winning_classifier(model))
 
 
-def promote(
-    model: RouterModel, *, actor: registry.Actor, reason: str = "", override: str = "", actor_name: str = ""
-) -> Promotion:
+def promote(model: RouterModel, *, actor: Who, reason: str = "", override: str = "") -> Promotion:
     """Promote the model if it passes, or if `override` says why it answers all the same; what the gate found is kept.
 
     Page, command, API, admin and runs call this. Raises GateRefused, and RegistryError as `registry.promote` does.
@@ -104,7 +103,7 @@ def promote(
     if not verdict.passed and not override:
         raise GateRefused(verdict)
     with transaction.atomic():
-        promotion = registry.promote(model, actor=actor, reason=reason or override, actor_name=actor_name)
+        promotion = registry.promote(model, actor=actor, reason=reason or override)
         if (promotion.previous_id or None) != (verdict.active.pk if verdict.active else None):
             raise registry.RegistryError(
                 _("The active model of %(pool)s has just changed. Look again.") % {"pool": model.pool.slug}
@@ -123,7 +122,6 @@ def promote(
                 target=model.name,
                 pool=model.pool,
                 detail={"reason": needed, "failed": [f.text for f in verdict.findings if f.passed is False]},
-                actor_name=actor_name,
             )
     return promotion
 

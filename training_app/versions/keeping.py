@@ -15,6 +15,7 @@ from django.db.models import Exists, Max, OuterRef, QuerySet
 from django.utils import timezone
 
 from agents_app import audit
+from agents_app.audit import Actor, Who
 from agents_app.models import Pool
 from training_app.models import Artifact, Canary, Decision, RouterModel
 from training_app.versions import registry
@@ -66,17 +67,16 @@ def prune(model: RouterModel) -> bool:
         Artifact.objects.filter(model=model).delete()
         audit.record(
             "model.pruned",
-            actor=None,
+            actor=Actor("daily tidy"),
             target=model.name,
             pool=model.pool,
             detail={"bytes": model.artifact_bytes},
-            actor_name="daily tidy",
         )
     log.info("the artifact of %s was pruned, %d bytes", model.name, model.artifact_bytes)
     return True
 
 
-def pin(model: RouterModel, on: bool, *, actor: registry.Actor, actor_name: str = "") -> None:
+def pin(model: RouterModel, on: bool, *, actor: Who) -> None:
     """Keep the model's artifact whatever comes, or let it grow old like others. Raises RegistryError for one that is pruned."""
     if on and model.pruned_at:
         registry.artifact_bytes(model)  # refuses, and says since when
@@ -88,7 +88,6 @@ def pin(model: RouterModel, on: bool, *, actor: registry.Actor, actor_name: str 
                 actor=actor,
                 target=model.name,
                 pool=model.pool,
-                actor_name=actor_name,
             )
     model.pinned = on
 

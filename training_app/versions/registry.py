@@ -9,19 +9,17 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Max, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents_app import audit, pools
+from agents_app.audit import Who
 from agents_app.models import Pool, Stamp
 from training_app.engine.data.artifact import ArtifactError, read
 from training_app.models import SET_ROUTER, Artifact, Canary, LearntRoster, Promotion, RouterModel, Run, Scorecard
 from training_app.versions import kinds
-
-Actor = User | None
 
 
 class RegistryError(Exception):
@@ -62,7 +60,7 @@ def chosen(pool: Pool, name: str | None) -> RouterModel:
     return model
 
 
-def import_artifact(pool: Pool, artifact: bytes, *, actor: Actor, actor_name: str = "") -> RouterModel:
+def import_artifact(pool: Pool, artifact: bytes, *, actor: Who) -> RouterModel:
     """Keep an artifact from elsewhere as a candidate, its scorecard with it.
 
     Raises RegistryError where it cannot be loaded, or knows an agent that this pool does not have under that id.
@@ -81,7 +79,7 @@ def import_artifact(pool: Pool, artifact: bytes, *, actor: Actor, actor_name: st
                 % {"id": agent.id, "theirs": agent.name, "ours": known[agent.id], "pool": pool.slug}
             )
     scorecard = read(artifact).metrics
-    return register(None, pool, artifact, scorecard, kind=kind, actor=actor, actor_name=actor_name)
+    return register(None, pool, artifact, scorecard, kind=kind, actor=actor)
 
 
 def register(
@@ -91,8 +89,7 @@ def register(
     scorecard: Mapping[str, Any],
     *,
     kind: str = SET_ROUTER,
-    actor: Actor = None,
-    actor_name: str = "",
+    actor: Who = None,
 ) -> RouterModel:
     """Keep an artifact as the pool's next version, a candidate.
 
@@ -116,7 +113,7 @@ def register(
         Scorecard.of(model, scorecard).save()
         roster = [{**asdict(agent), "keywords": list(agent.keywords)} for agent in loaded.agents]
         LearntRoster.objects.create(model=model, agents=roster)
-        audit.record("model.registered", actor=actor, target=model.name, pool=pool, actor_name=actor_name)
+        audit.record("model.registered", actor=actor, target=model.name, pool=pool)
     return model
 
 
@@ -141,15 +138,15 @@ def artifact_bytes(model: RouterModel) -> bytes:
     return content
 
 
-def promote(model: RouterModel, *, actor: Actor, reason: str = "", actor_name: str = "") -> Promotion:
+def promote(model: RouterModel, *, actor: Who, reason: str = "") -> Promotion:
     """Make the model the one that answers; the one before it is retired. `gate.promote` asks first whether it may.
 
     Raises RegistryError where the model is active already or its artifact cannot be loaded; nothing changes then.
     """
-    return _activate(model, actor=actor, reason=reason, actor_name=actor_name)
+    return _activate(model, actor=actor, reason=reason)
 
 
-def rollback(pool: Pool, kind: str = SET_ROUTER, *, actor: Actor, reason: str = "", actor_name: str = "") -> Promotion:
+def rollback(pool: Pool, kind: str = SET_ROUTER, *, actor: Who, reason: str = "") -> Promotion:
     """Go back to the model of that kind that was active before the present one. Again: one further back.
 
     Raises RegistryError where there is no earlier one.
@@ -157,7 +154,7 @@ def rollback(pool: Pool, kind: str = SET_ROUTER, *, actor: Actor, reason: str = 
     target = rollback_target(pool, kind)
     if target is None:
         raise RegistryError(_("%(pool)s has no earlier model to go back to.") % {"pool": pool.slug})
-    return _activate(target, actor=actor, reason=reason, actor_name=actor_name, back=True)
+    return _activate(target, actor=actor, reason=reason, back=True)
 
 
 def rollback_target(pool: Pool, kind: str = SET_ROUTER) -> RouterModel | None:
@@ -176,7 +173,7 @@ def rollback_target(pool: Pool, kind: str = SET_ROUTER) -> RouterModel | None:
     return RouterModel.objects.select_related("pool").get(pk=stack[-2]) if len(stack) > 1 else None
 
 
-def _activate(model: RouterModel, *, actor: Actor, reason: str, actor_name: str, back: bool = False) -> Promotion:
+def _activate(model: RouterModel, *, actor: Who, reason: str, back: bool = False) -> Promotion:
     # An artifact never changes, so it is checked before the lock is taken.
     load(artifact_bytes(model), model.kind)
     with transaction.atomic():
@@ -203,7 +200,7 @@ def _activate(model: RouterModel, *, actor: Actor, reason: str, actor_name: str,
             model_kind=model.kind,
             previous=previous,
             kind=how,
-            author=actor,
+            author=audit.actor_of(actor).user,
             reason=reason[:400],
         )
         Stamp.bump()
@@ -213,7 +210,6 @@ def _activate(model: RouterModel, *, actor: Actor, reason: str, actor_name: str,
             target=model.name,
             pool=pool,
             detail={"previous": previous.name if previous else None, "kind": str(how), "reason": reason},
-            actor_name=actor_name,
         )
     model.state = RouterModel.State.ACTIVE
     return promotion

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from agents_app import audit, backups
+from agents_app.audit import Actor
 from agents_app.management.progress import Progress
 
 
@@ -27,6 +28,6 @@ class Command(BaseCommand):
                 rows = backups.write(options["file"], progress.tick)
         except backups.BackupError as error:
             raise CommandError(str(error)) from None
-        audit.record("site.backed_up", actor=None, actor_name="backup", detail={"rows": rows})
+        audit.record("site.backed_up", actor=Actor("backup"), detail={"rows": rows})
         size = options["file"].stat().st_size
         self.stdout.write(f"{options['file']}: {rows:,} rows, {size:,} bytes. It holds password digests: keep it safe.")

@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from agents_app import keys
+from agents_app.audit import Actor
 from agents_app.models import ApiKey, Pool
 
 
@@ -55,9 +56,9 @@ class Command(BaseCommand):
                 options["name"],
                 list(pools.values()),
                 options["scope"] or [ApiKey.Scope.ROUTE.value],
+                Actor("create_api_key"),
                 expires_at=expires,
                 labels_as=labels_as,
-                actor_name="create_api_key",
             )
         except keys.KeyRefused as error:
             raise CommandError(str(error)) from None

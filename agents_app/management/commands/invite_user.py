@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from agents_app import people
 from agents_app.access import Role
+from agents_app.audit import Actor
 
 
 class Command(BaseCommand):
@@ -23,7 +24,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            invitation = people.invite(options["email"], options["role"], None, actor_name="invite_user")
+            invitation = people.invite(options["email"], options["role"], Actor("invite_user"))
         except people.PeopleError as error:
             raise CommandError(str(error)) from None
         if invitation.mailed:

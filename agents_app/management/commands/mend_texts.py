@@ -6,6 +6,7 @@ from django.apps import apps
 from django.core.management.base import BaseCommand
 
 from agents_app import audit, mending
+from agents_app.audit import Actor
 
 
 class Command(BaseCommand):
@@ -20,5 +21,5 @@ class Command(BaseCommand):
             self.stdout.write(str(mended))
             count += mended.done
         if count:
-            audit.record("site.texts_mended", actor=None, actor_name="mend_texts", detail={"values": count})
+            audit.record("site.texts_mended", actor=Actor("mend_texts"), detail={"values": count})
         self.stdout.write(f"{count:,} values mended.")

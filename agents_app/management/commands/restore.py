@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from agents_app import audit, backups
+from agents_app.audit import Actor
 from agents_app.management.progress import Progress
 
 
@@ -31,7 +32,5 @@ class Command(BaseCommand):
                 rows = backups.restore(options["file"], replace=options["replace"], tick=progress.tick)
         except backups.BackupError as error:
             raise CommandError(str(error)) from None
-        audit.record(
-            "site.restored", actor=None, actor_name="restore", target=options["file"].name, detail={"rows": rows}
-        )
+        audit.record("site.restored", actor=Actor("restore"), target=options["file"].name, detail={"rows": rows})
         self.stdout.write(f"{rows:,} rows restored. Start web and workers; everybody signs in again.")

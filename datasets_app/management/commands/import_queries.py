@@ -6,6 +6,7 @@ from typing import Any, BinaryIO
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from agents_app import pools
+from agents_app.audit import Actor
 from agents_app.models import Pool
 from datasets_app.files import imports, looking
 from datasets_app.files.tables import Reading, Unreadable
@@ -49,8 +50,8 @@ class Command(BaseCommand):
                     options["format"] or imports.guess_format(path.name, head),
                     reading=reading,
                     split=options["split"],
+                    author=Actor("import_queries"),
                     progress=progress,
-                    actor_name="import_queries",
                 )
         except OSError as error:
             raise CommandError(f"{path}: {error.strerror or error}") from None

@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils.text import slugify
 
 from agents_app import pools
+from agents_app.audit import Actor
 from agents_app.models import Pool
 from datasets_app.files import imports
 from datasets_app.labels import queries, queue
@@ -41,8 +42,8 @@ class Command(BaseCommand):
             pool = Pool.objects.filter(slug=slug).first()
             if pool is None:
                 name = options["name"] or words[0].upper() + words[1:]
-                pool = pools.create_pool(name, slug, actor=None, actor_name="load_pool")
-            loaded = pools.load_agents(pool, agents, actor_name="load_pool")
+                pool = pools.create_pool(name, slug, actor=Actor("load_pool"))
+            loaded = pools.load_agents(pool, agents, Actor("load_pool"))
         except (DataError, pools.PoolError) as error:
             raise CommandError(f"{directory}: {error}") from None
         self.stdout.write(
@@ -63,7 +64,9 @@ class Command(BaseCommand):
         progress = ImportBar()
         try:
             dataset = queries.dataset_of(pool, options["dataset"])
-            uploads = imports.load_folder(pool, directory, dataset=dataset, progress=progress, actor_name="load_pool")
+            uploads = imports.load_folder(
+                pool, directory, dataset=dataset, author=Actor("load_pool"), progress=progress
+            )
         except OSError as error:
             raise CommandError(f"{directory}: {error.strerror or error}") from None
         finally:

@@ -5,6 +5,7 @@ import threading
 import pytest
 from django.db import connection
 
+from agents_app.audit import Actor
 from agents_app.models import AuditEntry, Stamp
 from tests.training_app.conftest import OVERRIDE
 from tests.training_app.served import artifact, promoted
@@ -24,10 +25,10 @@ def refused(words: str):
 
 def test_a_shadow_starts_and_goes_back_to_what_it_was(model: RouterModel, candidate: RouterModel) -> None:
     stamp = Stamp.current()
-    trials.start_shadow(candidate, actor=None, actor_name="test")
+    trials.start_shadow(candidate, actor=Actor("test"))
     assert trials.shadows_of(model.pool) == [candidate]
     assert Stamp.current() > stamp
-    trials.stop_shadow(candidate, actor=None, actor_name="test")
+    trials.stop_shadow(candidate, actor=Actor("test"))
     candidate.refresh_from_db()
     assert candidate.state == "candidate"
     assert list(
@@ -77,7 +78,7 @@ def test_the_gate_applies_and_its_override_is_kept(model: RouterModel, candidate
     with pytest.raises(gate.GateRefused):
         trials.start_canary(candidate, 0.1, actor=None)
     assert not Canary.objects.exists()
-    started = trials.start_canary(candidate, 0.1, actor=None, reason="try", override=f" {OVERRIDE} ", actor_name="test")
+    started = trials.start_canary(candidate, 0.1, actor=Actor("test"), reason="try", override=f" {OVERRIDE} ")
     assert (started.model, started.against, started.share) == (candidate, model, 0.1)
     assert (started.passed, started.override, started.reason) == (False, OVERRIDE, "try")
     assert {finding["check"] for finding in started.findings} >= {"test", "active"}

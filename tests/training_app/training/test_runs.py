@@ -10,6 +10,7 @@ from django.utils import timezone
 from django_q.models import OrmQ
 
 from agents_app import jobs
+from agents_app.audit import Actor
 from agents_app.models import AuditEntry, Pool
 from datasets_app.models import Snapshot
 from tests.at_once import at_once
@@ -175,7 +176,7 @@ def test_finishing_and_cancelling_at_once_leave_one_truth(run: Run, told_router:
     assert attempt
     acts: list[Callable[[], object]] = [
         lambda: runs.finish(run.pk, attempt, artifact(), {}),
-        lambda: runs.cancel(Run.objects.get(pk=run.pk), actor=None, actor_name="test"),
+        lambda: runs.cancel(Run.objects.get(pk=run.pk), actor=Actor("test")),
     ]
     found = at_once(2, lambda number: acts[number]())
     run.refresh_from_db()

@@ -60,9 +60,7 @@ class PromoteView(ModelView):
         told = self.body(shapes.PromoteRequest)
         model = self.model(name)
         try:
-            promotion = gate.promote(
-                model, actor=None, actor_name=self.access.name, reason=told["reason"], override=told["override"]
-            )
+            promotion = gate.promote(model, actor=self.access.actor, reason=told["reason"], override=told["override"])
         except gate.GateRefused as refused:
             raise _refused(refused, "promote it") from None
         except registry.RegistryError as error:
@@ -87,7 +85,7 @@ class PinView(ModelView):
     def _pin(self, name: str) -> Response:
         model = self.model(name)
         try:
-            keeping.pin(model, self.pinned, actor=None, actor_name=self.access.name)
+            keeping.pin(model, self.pinned, actor=self.access.actor)
         except registry.RegistryError as error:
             raise Refused(409, "cannot_pin", str(error)) from None
         return Response(shapes.ModelSerializer(scorecards.with_headlines([model])[0]).data)
@@ -122,7 +120,7 @@ class RollBackView(OpsView):
         told = self.body(shapes.RollBackRequest)
         pool = self.pool(told["pool"])
         try:
-            promotion = registry.rollback(pool, actor=None, actor_name=self.access.name, reason=told["reason"])
+            promotion = registry.rollback(pool, actor=self.access.actor, reason=told["reason"])
         except registry.RegistryError as error:
             raise Refused(409, "cannot_roll_back", str(error)) from None
         return Response(shapes.PromotionSerializer(promotion).data)
@@ -146,7 +144,7 @@ class StartShadowView(ModelView):
     def _shadow(self, name: str, change: object) -> Response:
         model = self.model(name)
         try:
-            change(model, actor=None, actor_name=self.access.name)  # type: ignore[operator]
+            change(model, actor=self.access.actor)  # type: ignore[operator]
         except registry.RegistryError as error:
             raise Refused(409, "cannot_shadow", str(error)) from None
         return Response(shapes.ModelStateSerializer(model).data)
@@ -182,8 +180,7 @@ class StartCanaryView(ModelView):
             canary = trials.start_canary(
                 model,
                 told["share"],
-                actor=None,
-                actor_name=self.access.name,
+                actor=self.access.actor,
                 reason=told["reason"],
                 override=told["override"],
             )
@@ -208,7 +205,7 @@ class StopCanaryView(ModelView):
         canary = trials.canary_of(model.pool)
         if canary is None or canary.model_id != model.pk:
             raise Refused(409, "cannot_canary", f"{model.name} is not the canary of {model.pool.slug}.")
-        ended = trials.stop_canary(model.pool, actor=None, actor_name=self.access.name)
+        ended = trials.stop_canary(model.pool, actor=self.access.actor)
         return Response(shapes.CanarySerializer(ended).data)
 
 

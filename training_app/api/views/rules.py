@@ -6,6 +6,7 @@ from django.core.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from agents_app.audit import Actor
 from training_app.api import examples
 from training_app.api.errors import Refused
 from training_app.api.schema import operation
@@ -44,7 +45,7 @@ class RulesView(ListView):
         """Make a rule: every night, after so many new gold labels, or on drift."""
         told = self.body(shapes.MakeRule)
         rule = LaunchRule(pool=self.pool(told["pool"]))
-        return Response(shapes.RuleSerializer(save(rule, told, self.access.name)).data, status=201)
+        return Response(shapes.RuleSerializer(save(rule, told, self.access.actor)).data, status=201)
 
 
 class OfRule(OpsView):
@@ -79,7 +80,7 @@ class RuleView(OfRule):
         """Change what the body names; the rest stays. `active` false pauses it."""
         rule = self.rule(rule_id)
         told = self.body(shapes.ChangeRule)
-        return Response(shapes.RuleSerializer(save(rule, told, self.access.name)).data)
+        return Response(shapes.RuleSerializer(save(rule, told, self.access.actor)).data)
 
 
 class DeleteRuleView(OfRule):
@@ -93,11 +94,11 @@ class DeleteRuleView(OfRule):
         """Delete a rule; its runs and models stay. No body is needed."""
         rule = self.rule(rule_id)
         told = shapes.RuleSerializer(rule).data
-        rules.delete(rule, actor=None, actor_name=self.access.name)
+        rules.delete(rule, actor=self.access.actor)
         return Response(told)
 
 
-def save(rule: LaunchRule, told: dict[str, Any], by: str) -> LaunchRule:
+def save(rule: LaunchRule, told: dict[str, Any], by: Actor) -> LaunchRule:
     """The rule with what was told of it, stored. `active` alone pauses it or lets it go on. Raises Refused."""
     named = [name for name in FIELDS if name in told]
     for name in named:
@@ -115,6 +116,6 @@ def save(rule: LaunchRule, told: dict[str, Any], by: str) -> LaunchRule:
     if LaunchRule.objects.filter(pool=rule.pool, name=rule.name).exclude(pk=rule.pk).exists():
         raise Refused(400, "invalid", "name: another rule of this pool has that name.", field="name")
     if named or "config" in told or rule.pk is None:
-        rules.save(rule, actor=None, actor_name=by)
-    rules.switch(rule, told.get("active", rule.active), actor=None, actor_name=by)
+        rules.save(rule, actor=by)
+    rules.switch(rule, told.get("active", rule.active), actor=by)
     return rule

@@ -70,7 +70,7 @@ class RunsView(ListView):
         try:
             run = runs.launch(
                 pool, config=told["config"], snapshot=snapshot_of(told["snapshot"], pool), promote=told["promote"],
-                include_llm=told["include_llm"], actor_name=self.access.name,
+                include_llm=told["include_llm"], author=self.access.actor,
             )  # fmt: skip
         except ConfigError as error:
             raise bad_config(error) from None
@@ -116,7 +116,7 @@ class CancelRunView(OfRun):
         """End a run that is queued or running. No body is needed."""
         run = self.run(run_id)
         try:
-            runs.cancel(run, actor=None, actor_name=self.access.name)
+            runs.cancel(run, actor=self.access.actor)
         except runs.RunError as error:
             raise Refused(409, "ended", str(error)) from None
         return Response(shapes.RunSerializer(run).data)
@@ -137,7 +137,7 @@ class SweepsView(OpsView):
         try:
             sweep = sweeps.launch(
                 pool, base=told["config"], space=told["space"], method=told["method"], count=told["runs"], seeds=told["seeds"],
-                snapshot=snapshot_of(told["snapshot"], pool), actor_name=self.access.name,
+                snapshot=snapshot_of(told["snapshot"], pool), author=self.access.actor,
             )  # fmt: skip
         except sweeps.SweepError as error:
             field = error.field if error.field in ("space", "runs") else f"config.{error.field}"
@@ -181,7 +181,7 @@ class CancelSweepView(OfSweep):
     def post(self, request: Request, sweep_id: int) -> Response:
         """End every run of it that has not ended. No body is needed."""
         sweep = self.sweep(sweep_id)
-        sweeps.cancel(sweep, actor=None, actor_name=self.access.name)
+        sweeps.cancel(sweep, actor=self.access.actor)
         return _sweep(sweep)
 
 

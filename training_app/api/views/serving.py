@@ -72,7 +72,7 @@ class PauseView(AgentView):
         """Keep an agent out of every answer. What was paused so, no health check brings back."""
         told = self.body(PauseRequest)
         agent = self.agent(told["pool"], number)
-        return _state(pools.set_available(agent, False, actor=None, actor_name=self.access.name, why=told["why"]))
+        return _state(pools.set_available(agent, False, actor=self.access.actor, why=told["why"]))
 
 
 class ResumeView(AgentView):
@@ -87,7 +87,7 @@ class ResumeView(AgentView):
     def post(self, request: Request, number: int) -> Response:
         """Bring a paused agent back: it may be named again in every process within two seconds."""
         agent = self.agent(self.body(OfPool)["pool"], number)
-        return _state(pools.set_available(agent, True, actor=None, actor_name=self.access.name))
+        return _state(pools.set_available(agent, True, actor=self.access.actor))
 
 
 def _state(agent: Agent) -> Response:

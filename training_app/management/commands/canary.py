@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from agents_app.audit import Actor
 from training_app.rollout import trials
 from training_app.versions import registry
 
@@ -30,11 +31,11 @@ class Command(BaseCommand):
                 now = trials.canary_of(model.pool)
                 if now is None or now.model_id != model.pk:
                     raise registry.RegistryError(f"{model.name} is not the canary of {model.pool.slug}.")
-                trials.stop_canary(model.pool, actor=None, actor_name="canary")
+                trials.stop_canary(model.pool, actor=Actor("canary"))
                 self.stdout.write(f"{registry.active(model.pool)} answers everything again.")
                 return
             canary = trials.start_canary(
-                model, options["share"], actor=None, actor_name="canary",
+                model, options["share"], actor=Actor("canary"),
                 reason=options["reason"], override=options["override"],
             )  # fmt: skip
         except registry.RegistryError as error:

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from agents_app.audit import Actor
 from datasets_app.management.console import pool_of
 from training_app.engine.data import artifact
 from training_app.versions import registry
@@ -23,7 +24,7 @@ class Command(BaseCommand):
         pool = pool_of(options["pool"])
         try:
             files = artifact.read_bytes(options["directory"])
-            model = registry.import_artifact(pool, artifact.pack(files), actor=None, actor_name="import_model")
+            model = registry.import_artifact(pool, artifact.pack(files), actor=Actor("import_model"))
         except (registry.RegistryError, artifact.ArtifactError) as error:
             raise CommandError(f"{options['directory']}: {error}") from None
         except OSError as error:

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from agents_app.audit import Actor
 from training_app.versions import gate, registry
 
 
@@ -21,7 +22,7 @@ class Command(BaseCommand):
         try:
             model = registry.find(options["model"])
             promotion = gate.promote(
-                model, actor=None, actor_name="promote", reason=options["reason"], override=options["override"]
+                model, actor=Actor("promote"), reason=options["reason"], override=options["override"]
             )
         except gate.GateRefused as error:
             raise CommandError(f'{error} Like this: promote {options["model"]} --override "why"') from None

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from agents_app.audit import Actor
 from datasets_app.management.console import pool_of
 from training_app.versions import registry
 
@@ -21,7 +22,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         pool = pool_of(options["pool"])
         try:
-            promotion = registry.rollback(pool, actor=None, actor_name="rollback", reason=options["reason"])
+            promotion = registry.rollback(pool, actor=Actor("rollback"), reason=options["reason"])
         except registry.RegistryError as error:
             raise CommandError(str(error)) from None
         instead = f" instead of {promotion.previous.name}" if promotion.previous else ""

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from agents_app.audit import Actor
 from training_app.rollout import trials
 from training_app.versions import registry
 
@@ -18,7 +19,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             model = registry.find(options["model"])
-            (trials.stop_shadow if options["stop"] else trials.start_shadow)(model, actor=None, actor_name="shadow")
+            (trials.stop_shadow if options["stop"] else trials.start_shadow)(model, actor=Actor("shadow"))
         except registry.RegistryError as error:
             raise CommandError(str(error)) from None
         self.stdout.write(

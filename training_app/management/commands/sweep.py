@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from agents_app.audit import Actor
 from datasets_app.management.console import pool_of
 from training_app.management.commands.train import read_config, read_pairs
 from training_app.training import runs, sweeps
@@ -42,7 +43,7 @@ class Command(BaseCommand):
                 method="random" if options["random"] else "grid",
                 count=options["random"],
                 seeds=options["seeds"],
-                actor_name="sweep",
+                author=Actor("sweep"),
             )
         except (sweeps.SweepError, runs.RunError) as error:
             raise CommandError(str(error)) from None

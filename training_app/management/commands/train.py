@@ -10,6 +10,7 @@ import yaml
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from tqdm import tqdm
 
+from agents_app.audit import Actor
 from datasets_app.management.console import pool_of
 from training_app.engine.config import ConfigError
 from training_app.models import RouterModel, Run
@@ -43,7 +44,7 @@ class Command(BaseCommand):
         queue = bool(options.get("queue"))
         try:
             run = runs.launch(
-                pool, config=config, promote=bool(options.get("promote")), actor_name="train", queue=queue
+                pool, config=config, promote=bool(options.get("promote")), author=Actor("train"), queue=queue
             )
         except (ConfigError, runs.RunError) as error:
             raise CommandError(str(error)) from None
@@ -63,7 +64,7 @@ class Command(BaseCommand):
         try:
             outcome = tasks.work(run.pk, attempt, tell=bar)
         except KeyboardInterrupt:
-            runs.cancel(run, actor=None, actor_name="train")
+            runs.cancel(run, actor=Actor("train"))
             raise CommandError(f"run {run.pk} was cancelled") from None
         finally:
             bar.close()
