@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils.translation import gettext as _
@@ -39,9 +38,7 @@ class ExecutorError(ValueError):
         self.field = field
 
 
-def save(
-    agent: Agent, values: Mapping[str, Any], *, secret: str | None = None, actor: User | None, actor_name: str = ""
-) -> Executor:
+def save(agent: Agent, values: Mapping[str, Any], *, secret: str | None = None, actor: audit.Who) -> Executor:
     """Give the agent an executor, or change the one it has; fields that are left out stay. `secret` None keeps the one that is there,
     "" forgets it. Raises ExecutorError."""
     with transaction.atomic():
@@ -63,19 +60,17 @@ def save(
         executor.save()
         changed = sorted(name for name in values if fresh or before[name] != values[name])
         detail = {"kind": executor.kind, "changed": changed + ([] if secret is None else ["secret"])}
-        audit.record(
-            "executor.saved", actor=actor, actor_name=actor_name, target=str(agent), pool=agent.pool, detail=detail
-        )
+        audit.record("executor.saved", actor=actor, target=str(agent), pool=agent.pool, detail=detail)
         Stamp.bump()
     return executor
 
 
-def remove(executor: Executor, *, actor: User | None, actor_name: str = "") -> None:
+def remove(executor: Executor, *, actor: audit.Who) -> None:
     """The agent is not called any more."""
     with transaction.atomic():
         executor.delete()
         agent = executor.agent
-        audit.record("executor.removed", actor=actor, actor_name=actor_name, target=str(agent), pool=agent.pool)
+        audit.record("executor.removed", actor=actor, target=str(agent), pool=agent.pool)
         Stamp.bump()
 
 

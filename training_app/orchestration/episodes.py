@@ -163,13 +163,13 @@ def _interrupted(episode: Episode, row: "QuerySet[Episode]") -> bool:
     return bool(row.update(status=Status.QUEUED, attempt=None, losses=F("losses") + 1))
 
 
-def cancel(episode: Episode, *, actor: User | None = None, actor_name: str = "") -> None:
+def cancel(episode: Episode, *, actor: audit.Who = None) -> None:
     """End an episode; a call under way is not waited for. Raises EpisodeError where it has ended already."""
     with transaction.atomic():
         running = Episode.objects.filter(pk=episode.pk, status__in=(Status.QUEUED, Status.RUNNING))
         if not running.update(status=Status.CANCELLED, stop_reason="cancelled", finished_at=Now(), attempt=None):
             raise EpisodeError(_("This episode has ended already."), "ended")
-        audit.record("episode.cancelled", actor=actor, actor_name=actor_name, target=str(episode.pk), pool=episode.pool)
+        audit.record("episode.cancelled", actor=actor, target=str(episode.pk), pool=episode.pool)
     totals(episode.pk)
     episode.refresh_from_db()
 

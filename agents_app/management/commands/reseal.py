@@ -20,5 +20,5 @@ class Command(BaseCommand):
                 count = executors.reseal() + backends.reseal()
         except sealing.CannotOpen as error:
             raise CommandError(str(error)) from None
-        audit.record("site.resealed", actor=None, actor_name="reseal", detail={"secrets": count})
+        audit.record("site.resealed", actor=audit.Actor("reseal"), detail={"secrets": count})
         self.stdout.write(f"{count:,} secrets are sealed under the present SECRET_KEY.")

@@ -258,7 +258,7 @@ class CancelEpisodeView(OfEpisode):
         """Nothing more is called. What a call under way says is not kept."""
         episode = self.episode(episode_id)
         try:
-            episodes.cancel(episode, actor_name=self.access.name)
+            episodes.cancel(episode, actor=self.access.actor)
         except episodes.EpisodeError as error:
             raise Refused(409, error.code, str(error)) from None
         if (here := runner.started()) is not None:
