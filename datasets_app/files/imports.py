@@ -323,6 +323,7 @@ class _Reader:
         self.roster = pools.roster(pool, retired=True)
         self.names = {agent.id: agent.name for agent in self.roster}
         self.active = frozenset(agent.id for agent in pools.roster(pool))
+        self._in_order: dict[frozenset[int], list[int]] = {}
 
     def store(self, batch: Sequence[Row | RowError], bytes_read: int) -> None:
         """One batch in one transaction, its counts and its place in the file included. Raises _Stopped."""
@@ -362,7 +363,7 @@ class _Reader:
 
     def _rows(self, batch: Sequence[Row | RowError]) -> tuple[int, int, int, list[ImportProblem]]:
         """(queries added, labels added, rows that changed nothing, problems) of one batch."""
-        upload = self.upload
+        upload, key = self.upload, self.upload.pk
         problems = [self._problem(item, item.reason, item.field) for item in batch if isinstance(item, RowError)]
         rows = [item for item in batch if isinstance(item, Row)]
         found, new = queries.find_or_add(
@@ -396,21 +397,21 @@ class _Reader:
             if row.required is None:
                 unchanged += not is_new
                 continue
-            required = sorted(row.required)
-            asked = sorted(row.asked if row.asked is not None else self.active | row.required)
+            required = self._sorted(row.required)
+            asked = self._sorted(row.asked if row.asked is not None else self.active | row.required)
             before = said.get(query.pk)
             if before is None and not asked:
                 reason = _("the pool has no active agent that the label could speak of")
                 problems.append(self._problem(row, reason, "required_agents", rejected=not is_new))
             elif before is None:
-                said[query.pk] = (required, asked, upload.pk, row.line)
+                said[query.pk] = (required, asked, key, row.line)
                 statement = labels.NewLabel(
                     query.pk,
                     Label.Source.IMPORT,
                     required,
                     asked,
                     author=upload.author,
-                    provenance={"import": upload.pk, "line": row.line},
+                    provenance={"import": key, "line": row.line},
                 )
                 (first if query.pk in new else statements).append(statement)
             elif before[0] == required and (row.asked is None or before[1] == asked):
@@ -422,6 +423,13 @@ class _Reader:
         # An LLM or a person may have spoken of these queries before: the queue orders by how far apart they are.
         disagreement.measure([statement.query_id for statement in statements])
         return len(new), len(first) + len(statements), unchanged, problems
+
+    def _sorted(self, agents: frozenset[int]) -> list[int]:
+        """Their ids in order, the same list for the same agents."""
+        found = self._in_order.get(agents)
+        if found is None:
+            found = self._in_order[agents] = sorted(agents)
+        return found
 
     def _state(self, row: Row) -> str:
         """The state that the row's query will most likely have, were it new."""

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Protocol
 
@@ -199,29 +200,48 @@ class _First:
 def store_first(pool: Pool, labels: Sequence[tuple[int, int, Spoken]], before: Mapping[int, str]) -> None:
     """Compose and write the gold of queries that have one label each and had none before: (query key, label key, label). `before`:
     query key → its state. To be called in the transaction that added the queries."""
-    merged = voices.merges([pool.pk])[pool.pk]
+    merged = tuple(sorted(voices.merges([pool.pk])[pool.pk].items()))
     agents = dict(Agent.objects.filter(pool=pool).values_list("number", "pk"))
-    # Most labels say what another one said: each kind is composed once, with 0 for the label.
-    composed: dict[tuple[str, bool, frozenset[int], frozenset[int]], tuple[Composition, list[int], str, str]] = {}
     states: dict[str, list[int]] = defaultdict(list)
     rows: list[tuple[int, str, str, str]] = []
     members: list[Collection[int]] = []
     for query, label, said in labels:
-        kind = (said.source, said.unsure, frozenset(said.required), frozenset(said.asked))
-        if kind not in composed:
-            alone = _First(said.source, None, kind[2], kind[3], said.unsure, said.provenance)
-            result = compose([alone], merged)
-            required, asked = sorted(result.required), sorted(result.asked)
-            composed[kind] = (result, required, json.dumps(required), json.dumps(asked))
-        result, required, required_text, asked_text = composed[kind]
-        if before.get(query) != result.state:
-            states[result.state].append(query)
-        if result.asked:
-            rows.append((query, required_text, asked_text, json.dumps(dict.fromkeys(sorted(result.asked), label))))
-            members.append(required)
+        alone = _alone(said.source, said.unsure, frozenset(said.required), frozenset(said.asked), merged)
+        if before.get(query) != alone.state:
+            states[alone.state].append(query)
+        if alone.decided:
+            decided_by = "{" + ", ".join([f"{agent}{label}" for agent in alone.decided]) + "}"
+            rows.append((query, alone.required_text, alone.asked_text, decided_by))
+            members.append(alone.required)
     keys = inserting.insert(Gold, ("query_id", "required", "asked", "decided_by"), rows)
     of_agents = [(key, agents[number]) for key, required in zip(keys, members, strict=True) for number in required]
     inserting.insert(GoldAgent, ("gold_id", "agent_id"), of_agents)
     now = timezone.now()
     for state, queries in states.items():
         Query.objects.filter(pk__in=queries).update(state=state, updated_at=now)
+
+
+@dataclass(frozen=True, slots=True)
+class _Alone:
+    """The gold of a query with one label, as its row has it; `decided`: the keys of `decided_by`, each ready for its value."""
+
+    state: str
+    required: tuple[int, ...]
+    required_text: str
+    asked_text: str
+    decided: tuple[str, ...]
+
+
+@lru_cache(maxsize=4_096)
+def _alone(
+    source: str,
+    unsure: bool,
+    required: frozenset[int],
+    asked: frozenset[int],
+    merged: tuple[tuple[int, voices.Merge], ...],
+) -> _Alone:
+    """What such a label makes of its query alone: most labels say what another one said."""
+    found = compose([_First(source, None, required, asked, unsure, {})], dict(merged))
+    needed, answered = sorted(found.required), sorted(found.asked)
+    decided = tuple(f'"{agent}": ' for agent in answered)
+    return _Alone(found.state, tuple(needed), json.dumps(needed), json.dumps(answered), decided)

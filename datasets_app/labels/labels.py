@@ -111,13 +111,13 @@ def record_first(pool: Pool, statements: Sequence[NewLabel], states: Mapping[int
     if not statements:
         return []
     columns = ("query_id", "source", "author_id", "required", "asked", "provenance")
-    texts: dict[tuple[int, ...], str] = {}  # most labels say what another one said
+    texts: dict[frozenset[int], str] = {}  # most labels say what another one said
 
     def text(agents: Collection[int]) -> str:
-        ordered = tuple(sorted(agents))
-        if ordered not in texts:
-            texts[ordered] = json.dumps(ordered)
-        return texts[ordered]
+        kind = frozenset(agents)
+        if kind not in texts:
+            texts[kind] = json.dumps(sorted(kind))
+        return texts[kind]
 
     keys = inserting.insert(
         Label,
@@ -129,7 +129,7 @@ def record_first(pool: Pool, statements: Sequence[NewLabel], states: Mapping[int
                 one.author.pk if one.author else None,
                 text(one.required),
                 text(one.asked),
-                dict(one.provenance),
+                json.dumps(dict(one.provenance)),
             )
             for one in statements
         ],

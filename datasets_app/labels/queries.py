@@ -1,5 +1,6 @@
 """Adding queries to a dataset: one query a text, however often it comes."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -56,7 +57,7 @@ def find_or_add(dataset: Dataset, texts: Sequence[NewQuery], origin: str) -> tup
     with transaction.atomic():
         # Two writers of one pool take turns, so that neither adds what the other is adding.
         Pool.objects.select_for_update(no_key=True).get(pk=dataset.pool_id)
-        known = Query.objects.filter(dataset=dataset, text_hash__in=list(first))
+        known = Query.objects.filter(dataset=dataset, text_hash__in=inserting.among(list(first)))
         rows = {
             row[0]: row[1:]
             for row in known.values_list("text_hash", "pk", "group__key", "deleted_at", "erased_at").iterator()
@@ -82,7 +83,7 @@ def find_or_add(dataset: Dataset, texts: Sequence[NewQuery], origin: str) -> tup
                     key,
                     groups[group_of[key]][0],
                     origin,
-                    new.extra or "{}",
+                    json.dumps(new.extra) if new.extra else "{}",
                     new.state,
                 )
                 for new, key in ((texts[place], hashes[place][0]) for place in missing)

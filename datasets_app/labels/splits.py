@@ -22,7 +22,9 @@ def groups(pool: Pool, splits: Mapping[str, str]) -> dict[str, tuple[int, str]]:
     A group without a split takes the one given here; a group that has one keeps it, and the caller compares. To be called in a
     transaction that holds the pool's row; in three database queries and one a split.
     """
-    stored = SplitGroup.objects.filter(pool=pool, key__in=list(splits)).values_list("key", "pk", "split")
+    stored = SplitGroup.objects.filter(pool=pool, key__in=inserting.among(list(splits))).values_list(
+        "key", "pk", "split"
+    )
     found = {key: (pk, split) for key, pk, split in stored.iterator()}
     fill: dict[str, list[str]] = defaultdict(list)
     for key, (_pk, split) in found.items():
