@@ -5,6 +5,7 @@ import json
 import zipfile
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -14,6 +15,7 @@ from django.utils.text import slugify
 from agents_app import pools
 from agents_app.models import Pool
 from datasets_app.models import Dataset, Query
+from training_app.engine.data.conversations import from_json
 from training_app.engine.data.examples import Agent, Row
 from training_app.engine.data.files import FORMATS, write_rows
 
@@ -38,17 +40,19 @@ def rows(queries: QuerySet[Query]) -> Iterator[Row]:
     """The rows of a file, by key of the query: a query without gold is an unlabeled row, `required` None. One database query,
     in memory that does not grow."""
     values = queries.order_by("pk").values_list(
-        "external_id", "text", "extra", "group__split", "gold__required", "gold__asked"
+        "external_id", "text", "messages", "conversation", "extra", "group__split", "gold__required", "gold__asked"
     )
-    for line, (identifier, text, extra, split, required, asked) in enumerate(values.iterator(chunk_size=BATCH), 1):
+    for line, found in enumerate(values.iterator(chunk_size=BATCH), 1):
+        identifier, text, messages, conversation, extra, split, required, asked = found
         yield Row(
             line=line,
             id=identifier,
-            text=text,
+            text=from_json(text, messages),
             required=None if required is None else frozenset(required),
             asked=None if asked is None else frozenset(asked),
             split=split,
             extra=extra,
+            conversation=conversation,
         )
 
 
@@ -99,8 +103,8 @@ def agents_jsonl(agents: Iterable[Agent]) -> bytes:
 def among(row: Row, active: frozenset[int]) -> Row:
     """The row as far as it speaks of active agents; unlabeled where it speaks of none."""
     if row.required is None or row.asked is None or not row.asked & active:
-        return Row(row.line, row.id, row.text, None, None, row.split, row.extra)
-    return Row(row.line, row.id, row.text, row.required & active, row.asked & active, row.split, row.extra)
+        return replace(row, required=None, asked=None)
+    return replace(row, required=row.required & active, asked=row.asked & active)
 
 
 class _Pipe(io.RawIOBase):

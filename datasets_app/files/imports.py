@@ -72,7 +72,7 @@ def guess_format(file_name: str, head: bytes = b"") -> str:
     if first.startswith(b"{"):
         return "jsonl"
     cells = {cell.strip(b' "\r') for cell in first.replace(b";", b",").replace(b"\t", b",").split(b",")}
-    return "csv" if b"text" in cells and len(cells) > 1 else "txt"
+    return "csv" if cells & {b"text", b"messages"} and len(cells) > 1 else "txt"
 
 
 def read_file(
@@ -369,7 +369,9 @@ class _Reader:
         found, new = queries.find_or_add(
             upload.dataset,
             [
-                queries.NewQuery(row.text, row.id, row.split or upload.split, row.extra, self._state(row))
+                queries.NewQuery(
+                    row.text, row.id, row.split or upload.split, row.extra, self._state(row), row.conversation
+                )
                 for row in rows
             ],
             f"import {upload.pk}",

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from datasets_app.files.tables import Reading, Record, Unreadable, records
 from training_app.engine.data.examples import Agent, RowError, normalise
-from training_app.engine.data.file_rows import COLUMNS, BadRow, Roster, short
+from training_app.engine.data.file_rows import COLUMNS, TURN_COLUMNS, BadRow, Roster, short
 from training_app.engine.data.files import agents_cell
 
 #: So many bytes are looked at, and so many records shown and judged.
@@ -73,7 +73,8 @@ class Look:
         if self.reading.encoding != "utf-8" or self.reading.kind in ("xlsx", "array"):
             return False
         names = {column.name.strip().lower() for column in self.columns}
-        return self.reading.kind == "lines" or ("text" in names and names - {""} <= {*COLUMNS, "extra"})
+        has_query = "text" in names or "messages" in names
+        return self.reading.kind == "lines" or (has_query and names - {""} <= {*COLUMNS, *TURN_COLUMNS, "extra"})
 
 
 def look(stream: BinaryIO, file_name: str, agents: Sequence[Agent]) -> Look:

@@ -17,8 +17,8 @@ from typing import Any, BinaryIO, cast
 from django.utils.translation import gettext as _
 
 from training_app.engine.data.examples import Agent, Row, RowError
-from training_app.engine.data.file_rows import COLUMNS, BadRow, Roster, row_of, short
-from training_app.engine.data.files import MAX_LINE, agents_cell, read_objects, read_records, read_rows
+from training_app.engine.data.file_rows import COLUMNS, TURN_COLUMNS, BadRow, Roster, row_of, short
+from training_app.engine.data.files import MAX_LINE, agents_cell, json_cell, read_objects, read_records, read_rows
 
 #: How a file is built. `lines` is one query a line.
 KINDS = ("table", "xlsx", "objects", "array", "lines")
@@ -108,7 +108,9 @@ def _values(
     else:
         by_name = cells
     taken = {ours: by_name.get(theirs) for ours, theirs in reading.columns.items()}
-    values: dict[str, Any] = {ours: value for ours, value in taken.items() if ours in COLUMNS}
+    values: dict[str, Any] = {ours: value for ours, value in taken.items() if ours in (*COLUMNS, *TURN_COLUMNS)}
+    if isinstance(values.get("messages"), str):
+        values["messages"] = json_cell(values["messages"], "messages")
     for ours in ("required_agents", "asked_agents"):
         if isinstance(values.get(ours), str):
             values[ours] = agents_cell(values[ours], roster, ours)

@@ -14,6 +14,7 @@ from agents_app.access import Role, roles_of
 from agents_app.models import Agent, Pool
 from datasets_app.labels import disagreement, gold, labels, peers, queue, suggestions, trust, voices
 from datasets_app.models import Assignment, Draft, Label, Query, Submission
+from training_app.engine.data.conversations import USER, before
 
 
 class ChoiceError(ValueError):
@@ -111,6 +112,28 @@ def own_answer(query: Query, person: User) -> frozenset[int] | None:
     """The agents that the query needs as this person has said in all; None where they have said nothing."""
     own = list(_own_labels(query, person))
     return voices.answer(own, {}).required if own else None
+
+
+def own_earlier(query: Query, person: User) -> dict[int, frozenset[int]]:
+    """What this person has said of the turns before this one: by the place of a user's message in `messages`, the agents it needs."""
+    messages = before(query.said)
+    if not messages:
+        return {}
+    turns = Query.objects.filter(group=query.group_id, turn__lt=query.turn or 0, erased_at=None, deleted_at=None)
+    labels = Label.objects.current().filter(query__in=turns, author=person, source=Label.Source.HUMAN)
+    of_query: dict[int, list[Label]] = {}
+    for label in labels.select_related("query").order_by("pk"):
+        of_query.setdefault(label.query_id, []).append(label)
+    found = {}
+    for own in of_query.values():
+        said = before(own[0].query.said)
+        for place, message in enumerate(messages):
+            # What an earlier turn had before it is what stands before its message, as far back as both reach.
+            both = min(len(said), place)
+            same = message.role == USER and message.content == own[0].query.text
+            if same and said[len(said) - both :] == messages[place - both : place]:
+                found[place] = voices.answer(own, {}).required
+    return found
 
 
 def _stale(label: Label, query: Query, person: User, agent: Agent | None) -> Stale:

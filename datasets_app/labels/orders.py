@@ -13,7 +13,7 @@ from django.db.models import F, QuerySet, Value
 from django.db.models.functions import Coalesce
 from numpy.typing import NDArray
 
-from datasets_app.labels import queue
+from datasets_app.labels import queue, talks
 from datasets_app.labels.disagreement import CHANCE
 from datasets_app.labels.suggestions import uncertainty
 from datasets_app.models import QueueItem, QueueSettings, Suggestion
@@ -52,16 +52,25 @@ def _behind(column: F) -> Coalesce:
 
 def _shuffle(settings: QueueSettings, items: "QuerySet[QueueItem]") -> None:
     """Draw the random order of this seed, where it is another one."""
-    first = items.order_by("pk").select_related("query").first()
-    if first is None or first.random_key == queue.lots(settings.seed, first.query.text_hash)[0]:
+    first = items.order_by("pk").select_related("query__group").first()
+    if first is None or first.random_key == _place(
+        settings, first.query.text_hash, first.query.turn, first.query.group.key
+    ):
         return
-    rows = items.order_by("pk").values_list("pk", "query__text_hash")
+    rows = items.order_by("pk").values_list("pk", "query__text_hash", "query__turn", "query__group__key")
     last = 0
     # Page by page: on SQLite a write beside an open read fails once another process has written.
     while batch := list(rows.filter(pk__gt=last)[:BATCH]):
         last = batch[-1][0]
-        drawn = [QueueItem(pk=key, random_key=queue.lots(settings.seed, text)[0]) for key, text in batch]
+        drawn = [
+            QueueItem(pk=key, random_key=_place(settings, text_hash, turn, group))
+            for key, text_hash, turn, group in batch
+        ]
         QueueItem.objects.bulk_update(drawn, ["random_key"])
+
+
+def _place(settings: QueueSettings, text_hash: str, turn: int | None, group: str) -> float:
+    return queue.lots(settings.seed, talks.drawn_by(text_hash, turn, group))[0]
 
 
 def _rank(items: "QuerySet[QueueItem]", ranks: Sequence[tuple[int, float]]) -> None:

@@ -10,18 +10,20 @@ from django.db import transaction
 from agents_app.models import Pool
 from datasets_app.labels import splits
 from datasets_app.models import Dataset, Query, hashes_of, inserting
+from training_app.engine.data.conversations import before, earlier_as_json
 
 
 @dataclass(frozen=True, slots=True)
 class NewQuery:
-    """One text that may or may not be in a dataset already. `split` is "" or what its file says; `state` the state that a new query
-    will have once the caller has recorded its label, which spares a second write."""
+    """One text, or turn of the `conversation` of that id, that may or may not be in a dataset already. `split` is "" or what its file
+    says; `state` the state that a new query will have once the caller has recorded its label, which spares a second write."""
 
     text: str
     external_id: str = ""
     split: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
     state: str = Query.State.UNLABELED
+    conversation: str = ""
 
 
 def dataset_of(pool: Pool, name: str = "") -> Dataset:
@@ -50,7 +52,7 @@ def find_or_add(dataset: Dataset, texts: Sequence[NewQuery], origin: str) -> tup
     Texts that are the same once normalised are one query, which keeps the first one's text, id and other keys. In one
     transaction and a constant number of database queries, for at most a few thousand texts.
     """
-    hashes = [hashes_of(new.text) for new in texts]
+    hashes = [hashes_of(new.text, new.conversation) for new in texts]
     first: dict[str, int] = {}  # of each text's hash the place of its first row
     for place, (key, _group) in enumerate(hashes):
         first.setdefault(key, place)
@@ -71,7 +73,10 @@ def find_or_add(dataset: Dataset, texts: Sequence[NewQuery], origin: str) -> tup
         groups = splits.groups(dataset.pool, wanted)
 
         missing = [place for key, place in first.items() if key not in rows]
-        columns = ("dataset_id", "external_id", "text", "text_hash", "group_id", "origin", "extra", "state")
+        columns = (
+            "dataset_id", "external_id", "text", "text_hash", "group_id", "origin", "extra", "state", "messages", "conversation",
+            "turn",
+        )  # fmt: skip
         keys = inserting.insert(
             Query,
             columns,
@@ -79,12 +84,15 @@ def find_or_add(dataset: Dataset, texts: Sequence[NewQuery], origin: str) -> tup
                 (
                     dataset.pk,
                     new.external_id,
-                    new.text,
+                    str(new.text),
                     key,
                     groups[group_of[key]][0],
                     origin,
                     json.dumps(new.extra) if new.extra else "{}",
                     new.state,
+                    json.dumps(earlier_as_json(new.text)) if before(new.text) else None,
+                    new.conversation,
+                    len(before(new.text)) if new.conversation or before(new.text) else None,
                 )
                 for new, key in ((texts[place], hashes[place][0]) for place in missing)
             ],

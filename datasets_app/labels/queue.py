@@ -16,7 +16,7 @@ from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import disagreement
+from datasets_app.labels import disagreement, talks
 from datasets_app.models import Assignment, Label, Query, QueueItem, QueueSettings
 from datasets_app.models.labeling import LOTS
 
@@ -72,14 +72,16 @@ def fill(pool: Pool, *, everything: bool = False, settings: QueueSettings | None
     if not everything:
         queries = queries.filter(pk__gt=settings.filled_to)
     missing = queries.exclude(Exists(QueueItem.objects.filter(query=OuterRef("pk"), agent__isnull=True))).order_by("pk")
-    rows = missing.values_list("pk", "text_hash", "state")
+    rows = missing.values_list("pk", "text_hash", "state", "turn", "group__key")
     count = last = 0
     # Page by page: on SQLite a write beside an open read fails once another process has written.
     while batch := list(rows.filter(pk__gt=last)[:BATCH]):
         last = batch[-1][0]
         items = []
-        for key, text_hash, state in batch:
-            random_key, overlap_lot, blind_lot, evaluation_lot = lots(settings.seed, text_hash)
+        for key, text_hash, state, turn, group in batch:
+            random_key, overlap_lot, blind_lot, evaluation_lot = lots(
+                settings.seed, talks.drawn_by(text_hash, turn, group)
+            )
             wanted = state != Query.State.GOLD
             items.append(
                 QueueItem(
@@ -95,7 +97,7 @@ def fill(pool: Pool, *, everything: bool = False, settings: QueueSettings | None
                 )
             )
         QueueItem.objects.bulk_create(items, ignore_conflicts=True)
-        keys = [key for key, _text, _state in batch]
+        keys = [row[0] for row in batch]
         spoken = Label.objects.current().filter(query__in=keys, source__in=(Label.Source.LLM, Label.Source.HUMAN))
         disagreement.measure(list(spoken.values_list("query_id", flat=True).distinct()))
         count += len(items)
@@ -181,11 +183,14 @@ def _claim_next(settings: QueueSettings, person: User, agent: Agent | None) -> A
         drawn = candidates.filter(evaluation_lot__lt=line).order_by("random_key", "id")
         chosen = candidates.filter(evaluation_lot__gte=line).order_by("rank", "id")
         orders = [drawn, chosen] if _evaluation_turn(settings, person) else [chosen, drawn]
+    if agent is None and talks.has_any(settings.pool):
+        orders = talks.one_by_one(candidates, person, settings.pool, orders)
     for ordered in orders:
         for skip_locked in (True, False):
             while ordered.exists():  # read first: whoever finds nothing opens no write transaction
                 with transaction.atomic():
                     item = ordered.select_for_update(skip_locked=skip_locked, of=("self",), no_key=True).first()
+                    item = talks.first_turn(item, candidates, skip_locked)
                     lease = _lease(item, person, settings) if item else None
                 if lease is not None:
                     return lease

@@ -5,7 +5,7 @@ import hashlib
 import io
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -27,9 +27,11 @@ from datasets_app.models import (
     Split,
     SplitGroup,
 )
-from training_app.engine.data.examples import Agent, Example
+from training_app.engine.data.conversations import as_json, from_json
+from training_app.engine.data.examples import Agent, Example, of_one_conversation
 
 BATCH = 1_000
+TURN = ("messages", "conversation")  # what a row has beside its text where it is a turn of a conversation
 
 
 class SnapshotError(Exception):
@@ -101,10 +103,11 @@ def examples(snapshot: Snapshot) -> Iterator[Example]:
             asked = frozenset(row["asked"])
             yield Example(
                 id=row["id"] or f"q{row['query']}",
-                text=row["text"],
+                text=from_json(row["text"], row.get("messages")),
                 required=frozenset(row["required"]),
                 asked=None if asked == everyone else asked,
                 split=row["split"],
+                group=row.get("conversation", ""),
             )
 
 
@@ -118,7 +121,7 @@ def unlabeled(pool: Pool, before: datetime, most: int) -> list[str]:
         deleted_at=None,
         erased_at=None,
     ).exclude(group__split__in=("val", "test"))
-    return list(queries.order_by("-pk").values_list("text", flat=True)[:most])
+    return [from_json(*said) for said in queries.order_by("-pk").values_list("text", "messages")[:most]]
 
 
 def rows(snapshot: Snapshot) -> Iterator[dict[str, Any]]:
@@ -134,7 +137,12 @@ def jsonl(snapshot: Snapshot) -> Iterator[bytes]:
     for row in rows(snapshot):
         if row["text"]:
             values = {"id": row["id"]} if row["id"] else {}
-            values |= {"text": row["text"], "required_agents": row["required"], "asked_agents": row["asked"]}
+            if "messages" in row or "conversation" in row:
+                values["messages"] = as_json(from_json(row["text"], row.get("messages")))
+                values |= {"conversation_id": row["conversation"]} if "conversation" in row else {}
+            else:
+                values["text"] = row["text"]
+            values |= {"required_agents": row["required"], "asked_agents": row["asked"]}
             yield (json.dumps(values | {"split": row["split"]}, ensure_ascii=False) + "\n").encode()
 
 
@@ -178,42 +186,63 @@ def on_erase(eraser: Eraser) -> Eraser:
 
 def erase(query: Query, actor: User | None = None) -> list[traces.Trace]:
     """Take a query's text out of everything, wherever it stands in this form but for case and space: the queries of that text in any
-    dataset, their labels' remarks, import reports and files, snapshots, decisions, comments, the audit trail's details. Returns where
-    it still stands: what people wrote for everybody, as guidelines, is theirs to change.
+    dataset, their labels' remarks, import reports and files, snapshots, decisions, comments, the audit trail's details. With a turn
+    all turns of its conversation go. Returns where it still stands: what people wrote for everybody, as guidelines, is theirs to
+    change.
 
     Counts, labels and hashes stay: a snapshot still adds up to its digest, and an import of the same text does not bring it
     back. There is no undo.
     """
     with transaction.atomic():
-        same = Query.objects.filter(Q(pk=query.pk) | Q(text_hash=query.text_hash), erased_at=None).order_by("pk")
+        same = Query.objects.filter(of_the_same(query), erased_at=None).order_by("pk")
         locked = list(same.select_for_update(of=("self",), no_key=True).select_related("dataset__pool"))
         if not any(one.pk == query.pk for one in locked):
             return []
-        text = next(one.text for one in locked if one.pk == query.pk)
+        said = next(one.said for one in locked if one.pk == query.pk)
+        texts = list(dict.fromkeys([str(said), *(one.text for one in locked)]))
         now = timezone.now()
         for one in locked:
             for eraser in _erasers:
-                eraser(one, one.text)
+                eraser(one, one.said)
         keys = {one.pk for one in locked}
         Label.objects.filter(query__in=keys).update(reason="")
         for content in SnapshotContent.objects.iterator(chunk_size=1):
-            without, rows_without = _without(bytes(content.rows_gzip), keys)
+            without, rows_without = _without(bytes(content.rows_gzip), keys, texts)
             if rows_without:
                 SnapshotContent.objects.filter(pk=content.pk).update(rows_gzip=without)
                 Snapshot.objects.filter(pk=content.snapshot_id).update(erased_rows=F("erased_rows") + rows_without)
         for one in locked:
-            one.text, one.external_id, one.extra = "", "", {}
+            one.text, one.external_id, one.extra, one.messages, one.conversation = "", "", {}, None, ""
             one.erased_at, one.deleted_at = now, one.deleted_at or now
-            one.save(update_fields=("text", "external_id", "extra", "erased_at", "deleted_at", "updated_at"))
-        traces.forget(text)
+            one.save(update_fields=(*BLANKED, "erased_at", "deleted_at", "updated_at"))
+        for text in texts:
+            traces.forget(text)
         for one in locked:
             audit.record("query.erased", actor=actor, target=f"query {one.pk}", pool=one.dataset.pool)
     query.refresh_from_db()
-    return traces.of(text)
+    return traces.of(str(said))
 
 
-def _without(packed: bytes, query_ids: set[int]) -> tuple[bytes, int]:
-    """The rows with these queries' text and id blanked, and how many of them were among the rows and not blank yet."""
+def of_the_same(query: Query) -> Q:
+    """The queries that are erased with one: those that read the same, and the turns of its conversation."""
+    same = Q(pk=query.pk) | Q(text_hash=query.text_hash)
+    if query.conversation:
+        same |= Q(dataset__pool=query.dataset.pool_id, conversation=query.conversation)
+    if query.messages:
+        others = Query.objects.filter(group=query.group_id, erased_at=None).exclude(pk=query.pk)
+        turns = others.values_list("pk", "text", "messages").iterator(chunk_size=BATCH)
+        same |= Q(pk__in=[pk for pk, text, before in turns if of_one_conversation(query.said, from_json(text, before))])
+    return same
+
+
+#: What erasing empties; how many messages were said before stays, as the place of a turn in its conversation.
+BLANKED = ("text", "external_id", "extra", "messages", "conversation")
+
+
+def _without(packed: bytes, query_ids: set[int], texts: Sequence[str]) -> tuple[bytes, int]:
+    """The rows with these queries' text and id blanked, and those in which one of `texts` was said before; and how many of them were
+    among the rows and not blank yet."""
+    phrases = [traces.Phrase(text) for text in texts if len(text) >= traces.MIN]
     found = 0
     out = io.BytesIO()
     with (
@@ -222,9 +251,12 @@ def _without(packed: bytes, query_ids: set[int]) -> tuple[bytes, int]:
     ):
         for line in lines:
             row = json.loads(line)
-            if row["query"] in query_ids and (row["text"] or row["id"]):
+            said = row.get("messages", ())
+            gone = row["query"] in query_ids or any(p.is_all_of(m["content"]) for m in said for p in phrases)
+            if gone and (row["text"] or row["id"]):
                 found += 1
-                line = _canonical(row | {"text": "", "id": ""}) + b"\n"
+                blank: dict[str, Any] = {"text": "", "id": ""}
+                line = _canonical({k: v for k, v in row.items() if k not in TURN} | blank) + b"\n"
             target.write(line)
     return out.getvalue(), found
 
@@ -249,7 +281,10 @@ def _agent_values(agent: Agent) -> dict[str, Any]:
 
 def _row_hash(row: dict[str, Any]) -> str:
     """SHA-256 of what the row says; the query's key is no part of it, so that equal data hashes equally everywhere."""
-    return hashlib.sha256(_canonical([row["id"], row["text"], row["required"], row["asked"], row["split"]])).hexdigest()
+    said = [row["id"], row["text"], row["required"], row["asked"], row["split"]]
+    # What only turns have comes last, and plain texts hash as they did before there were any.
+    more = [row.get(key) for key in TURN]
+    return hashlib.sha256(_canonical([*said, *(more if any(more) else [])])).hexdigest()
 
 
 def _rows(pool: Pool, active: frozenset[int], include_llm: bool) -> Iterator[dict[str, Any]]:
@@ -260,7 +295,7 @@ def _rows(pool: Pool, active: frozenset[int], include_llm: bool) -> Iterator[dic
     else:
         found = found.filter(gold__isnull=False)
     values = found.order_by("pk").values_list(
-        "pk", "external_id", "text", "group__split", "gold__required", "gold__asked"
+        "pk", "external_id", "text", "messages", "conversation", "group__split", "gold__required", "gold__asked"
     )
     merged = voices.merges([pool.pk])[pool.pk]
     pending = values.iterator(chunk_size=BATCH)
@@ -269,7 +304,7 @@ def _rows(pool: Pool, active: frozenset[int], include_llm: bool) -> Iterator[dic
         if include_llm:
             for label in Label.objects.current().filter(query__in=[values[0] for values in batch]).order_by("pk"):
                 labels[label.query_id].append(label)
-        for key, identifier, text, split, required, asked in batch:
+        for key, identifier, text, messages, conversation, split, required, asked in batch:
             if include_llm and split == Split.TRAIN:
                 whole = gold.compose(labels[key], merged, include_llm=True)
                 required, asked = whole.required, whole.asked
@@ -284,4 +319,5 @@ def _rows(pool: Pool, active: frozenset[int], include_llm: bool) -> Iterator[dic
                 "asked": sorted(said),
                 "split": split,
             }
+            row |= {k: v for k, v in zip(TURN, (messages, conversation), strict=True) if v}
             yield row | {"sha256": _row_hash(row)}

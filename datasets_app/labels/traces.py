@@ -27,7 +27,7 @@ _ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
 COLUMNS: dict[str, tuple[str, ...]] = {
     "admin.LogEntry": ("object_repr", "change_message"),
     "agents_app.AuditEntry": ("target", "detail"),
-    "datasets_app.Query": ("external_id", "extra"),
+    "datasets_app.Query": ("external_id", "extra", "messages"),
     "datasets_app.Label": ("reason", "provenance"),
     "datasets_app.Import": ("error",),
     "datasets_app.ImportProblem": ("reason", "excerpt"),
@@ -37,7 +37,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "datasets_app.PrelabelJob": ("error",),
     "datasets_app.PrelabelItem": ("error",),
     "datasets_app.Snapshot": ("note",),
-    "training_app.Decision": ("text", "detail"),
+    "training_app.Decision": ("text", "detail", "messages"),
     "training_app.Outcome": ("comment",),
     "training_app.Scorecard": ("content",),
     "training_app.Run": ("error",),
@@ -56,8 +56,8 @@ TOLD = {
     "agents_app.Agent": ("description", "keywords", "unavailable_why"),
     "datasets_app.PromptTemplate": ("text",),
 }
-#: Where a longer text that holds this one is another query's.
-WHOLE = {("training_app.Decision", "text")}
+#: Where a longer text that holds this one is another query's. In what was said before another query, a short one is too.
+WHOLE = {("training_app.Decision", "text"), ("training_app.Decision", "messages"), ("datasets_app.Query", "messages")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +112,13 @@ class Phrase:
             held = self.is_all_of(value) if whole else self.stands_in(value)
             return (self.without(value) if held else value), held
         if isinstance(value, dict):
-            pairs = {key: self.clean(item) for key, item in value.items()}
+            pairs = {key: self.clean(item, whole=whole and len(self.normal) >= MIN) for key, item in value.items()}
             held = any(found for _item, found in pairs.values())
             return ({key: item for key, (item, _found) in pairs.items()} if held else value), held
         if isinstance(value, list):
-            items = [self.clean(item) for item in value]
+            if whole and len(self.normal) < MIN:
+                return value, False
+            items = [self.clean(item, whole=whole) for item in value]
             held = any(found for _item, found in items)
             return ([item for item, _found in items] if held else value), held
         return value, False

@@ -7,22 +7,25 @@ from django.db.models.functions import Lower
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Pool
-from training_app.engine.data.examples import group_key, keys_of, normalise
+from training_app.engine.data import conversations
+from training_app.engine.data.examples import conversation_key, keys_of, split_key
 
 
 def text_hash(text: str) -> str:
-    """What makes a text unique within a dataset: SHA-256 of its normalised form, 64 hexadecimal digits."""
-    return hashlib.sha256(normalise(text).encode()).hexdigest()
+    """What makes a query unique within a dataset: SHA-256 of its normalised text, or of all its turns; 64 hexadecimal digits."""
+    return hashlib.sha256(keys_of(text)[0].encode()).hexdigest()
 
 
 def group_hash(text: str) -> str:
-    """What puts two texts into the same split: SHA-256 of the text without case, punctuation and space."""
-    return hashlib.sha256(group_key(text).encode()).hexdigest()
+    """What puts two queries into the same split: SHA-256 of the text without case, punctuation and space; of a conversation, of the
+    text that opens it."""
+    return hashlib.sha256(split_key(text).encode()).hexdigest()
 
 
-def hashes_of(text: str) -> tuple[str, str]:
-    """(`text_hash`, `group_hash`) of a text."""
+def hashes_of(text: str, conversation: str = "") -> tuple[str, str]:
+    """(`text_hash`, `group_hash`) of a query; the turns of the `conversation` of that id are one group."""
     normal, group = keys_of(text)
+    group = conversation_key(conversation) if conversation else group
     return hashlib.sha256(normal.encode()).hexdigest(), hashlib.sha256(group.encode()).hexdigest()
 
 
@@ -68,7 +71,7 @@ class SplitGroup(models.Model):
 
 
 class Query(models.Model):
-    """One text to route."""
+    """One text to route, or the last user turn of a conversation in it: `messages` are what was said before, oldest first."""
 
     class State(models.TextChoices):
         UNLABELED = "unlabeled", _("Unlabeled")
@@ -80,6 +83,15 @@ class Query(models.Model):
     dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, related_name="queries")
     external_id = models.CharField(_("id in its source"), max_length=200, blank=True)
     text = models.TextField(_("text"))
+    messages = models.JSONField(
+        _("messages before"), null=True, blank=True, help_text=_("What was said before in its conversation.")
+    )
+    conversation = models.CharField(_("conversation"), max_length=200, blank=True, default="")
+    turn = models.PositiveSmallIntegerField(
+        null=True,
+        editable=False,
+        help_text=_("How many messages were said before; empty for a text of no conversation."),
+    )
     text_hash = models.CharField(max_length=64, editable=False)
     group = models.ForeignKey(SplitGroup, on_delete=models.PROTECT, related_name="queries")
     state = models.CharField(_("state"), max_length=12, choices=State.choices, default=State.UNLABELED, db_index=True)
@@ -109,7 +121,15 @@ class Query(models.Model):
         indexes = (
             models.Index(fields=("dataset", "state")),
             models.Index(fields=("dataset", "external_id")),
+            models.Index(
+                fields=("dataset", "conversation"), condition=models.Q(turn__isnull=False), name="query_by_conversation"
+            ),
         )
 
     def __str__(self) -> str:
         return self.text if len(self.text) <= 80 else self.text[:79] + "…"
+
+    @property
+    def said(self) -> str:
+        """The query as it is routed: its text, which knows what was said before it where anything was."""
+        return conversations.from_json(self.text, self.messages)

@@ -47,7 +47,8 @@ class Snapshot(models.Model):
 
 
 class SnapshotContent(models.Model):
-    """A snapshot's rows, gzipped JSON lines `{query, id, text, required, asked, split, sha256}`, apart from its figures."""
+    """A snapshot's rows, gzipped JSON lines `{query, id, text, required, asked, split, sha256}`, of turns also `messages` and
+    `conversation`, apart from its figures."""
 
     snapshot = models.OneToOneField(Snapshot, on_delete=models.CASCADE, related_name="content")
     rows_gzip = models.BinaryField()

@@ -21,7 +21,7 @@ from agents_app.models import Agent, Pool
 from datasets_app.files import exports
 from datasets_app.labels import bulk, labeling, snapshots, suggestions, traces
 from datasets_app.models import Assignment, BulkChange, Label, Query, QueueItem, Split
-from datasets_app.pages import browse
+from datasets_app.pages import browse, chat
 from datasets_app.pages.labeling_page import history
 from routerweb import parameters
 from routerweb.downloads import download
@@ -272,6 +272,7 @@ def query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     context = {
         "pool": pool,
         "query": found,
+        "chat": chat.earlier(found.said, list(agents.values())),
         "gold": gold,
         "rows": rows,
         "offers": offers,
@@ -328,7 +329,10 @@ def query_erase(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
         return redirect("query", slug, query_id)
     if request.method == "POST":
         messages.error(request, _("Tick that you are sure. Erasing cannot be undone."))
-    context = {"pool": pool, "query": found, "traces": traces.of(found.text)}
+    turns = (
+        Query.objects.filter(snapshots.of_the_same(found), erased_at=None).exclude(text_hash=found.text_hash).count()
+    )
+    context = {"pool": pool, "query": found, "traces": traces.of(found.text), "turns": turns}
     crumbs = [(pool.name, reverse("home")), (_("Queries"), reverse("queries", args=[slug]))]
     return page(request, "datasets_app/query_erase.html", context, title=_("Erase a query"), crumbs=crumbs)
 

@@ -16,6 +16,7 @@ from agents_app.models import Agent, Pool
 from datasets_app.labels import labeling, progress, queue, reask, trust
 from datasets_app.labels.suggestions import Offer, mean_score, proposed
 from datasets_app.models import Assignment, Draft, Label, Query
+from datasets_app.pages import chat
 
 SKIP_REASONS = (
     gettext_lazy("I do not understand it"),
@@ -89,6 +90,7 @@ def item(lease: Assignment, choice: labeling.Choice | None = None, problem: str 
         "only": only,
         "at": address(lease.item.pool, only),
         "text": underlined(query.text, agents),
+        "chat": chat.earlier(query.said, agents, _own_earlier(query, person, agents)),
         "rows": rows,
         "asked": ",".join(map(str, numbers)),
         "choice": choice,
@@ -100,6 +102,12 @@ def item(lease: Assignment, choice: labeling.Choice | None = None, problem: str 
         "version": draft.version if draft else 0,
         "problem": problem,
     }
+
+
+def _own_earlier(query: Query, person: User, agents: Sequence[Agent]) -> dict[int, list[Agent]]:
+    by_number = {agent.number: agent for agent in agents}
+    own = labeling.own_earlier(query, person) if query.turn else {}
+    return {place: [by_number[n] for n in sorted(said) if n in by_number] for place, said in own.items()}
 
 
 def _stored(

@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 
 from datasets_app.models import LlmAnswer, PrelabelItem, PrelabelJob
 from datasets_app.prelabeling import prompts
+from training_app.engine.data.conversations import from_json
 from training_app.engine.data.examples import Agent
 
 BATCH = 500
@@ -62,7 +63,8 @@ class Calls:
     def again(self) -> Iterator[Call]:
         """What is left once everything was answered or marked: texts that stand in two pieces of the job, known by now."""
         left = self.job.items.filter(status=ItemStatus.WAITING).order_by("pk")
-        for item, query, text in list(left.values_list("pk", "query_id", "query__text")):
+        for item, query, last, messages in list(left.values_list("pk", "query_id", "query__text", "query__messages")):
+            text = from_json(last, messages)
             question = Question(self._key(text), text, [(item, query)])
             if not self._known([question], False):
                 yield from self.begin([question])
@@ -111,11 +113,12 @@ class Calls:
 
     def _questions(self, rows: Sequence[Any]) -> list[Question]:
         """One question a text; items of deleted queries are marked."""
-        gone = [item for item, _query, text, deleted in rows if deleted or not text]
+        gone = [item for item, _query, text, _messages, deleted in rows if deleted or not text]
         if gone:
             PrelabelItem.objects.filter(pk__in=gone).update(status=ItemStatus.FAILED, error=_("deleted"), call=None)
         questions: dict[str, Question] = {}
-        for item, query, text, deleted in rows:
+        for item, query, last, messages, deleted in rows:
+            text = from_json(last, messages)
             if text and not deleted:
                 key = self._key(text)
                 questions.setdefault(key, Question(key, text)).items.append((item, query))
@@ -130,7 +133,7 @@ class Calls:
         return set(found)
 
 
-ROW = ("pk", "query_id", "query__text", "query__deleted_at")
+ROW = ("pk", "query_id", "query__text", "query__messages", "query__deleted_at")
 
 
 def _keep_numbers(numbers: Iterable[tuple[UUID, int]]) -> None:

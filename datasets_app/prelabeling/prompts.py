@@ -14,6 +14,7 @@ from agents_app.models import Pool
 from datasets_app.models import PromptTemplate
 from datasets_app.prelabeling import templates
 from training_app.engine import asking
+from training_app.engine.data.conversations import earlier_as_json
 from training_app.engine.data.examples import Agent
 
 DEFAULT = (
@@ -90,7 +91,8 @@ def roster_digest(agents: Sequence[Agent]) -> str:
 
 def answer_key(text: str, model: str, instruction: str, roster: str, limits: tuple[int, int | None]) -> str:
     """What an answer is kept under: everything that shaped it. SHA-256, 64 hexadecimal digits."""
-    return digest([text, model, instruction, roster, *limits])
+    said = earlier_as_json(text)
+    return digest([text, model, instruction, roster, *limits, *([said] if said else [])])
 
 
 def digest(value: Any) -> str:

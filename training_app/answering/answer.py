@@ -13,6 +13,7 @@ from django.conf import settings
 
 from training_app.answering import decisions, loaded, shadowing
 from training_app.answering.loaded import LoadedModel, LoadedPool
+from training_app.engine.data.conversations import BadConversation, Bounds, checked, left_out, opening
 from training_app.engine.routing import exploring
 from training_app.engine.routing.router import Explanation, Route, Router
 from training_app.models import Decision
@@ -49,7 +50,7 @@ class Answer(NamedTuple):
     `number` will be the decision's id. `pool` is the side that answered: the pool as its active model or as its canary answers it.
     `walked` is the model's own route and `route` the one that is given; `explored` is the agent that changed sides between them by
     lot, `cold` the likeness of each agent that is routed by its description, `cold_taken` those of them that joined the set.
-    `unit` stands for who asked while a canary runs: the sticky key or the text, hashed.
+    `unit` stands for who asked while a canary runs: the sticky key, or what opens the conversation, hashed.
     `microseconds` is what all of it took, `walk_microseconds` the model alone.
     """
 
@@ -94,6 +95,22 @@ def check_text(text: str) -> None:
             )
 
 
+def bounds() -> Bounds:
+    """What is taken of a conversation."""
+    return Bounds(settings.MAX_MESSAGES, settings.MAX_CONVERSATION_CHARACTERS, settings.MAX_QUERY_CHARACTERS)
+
+
+def conversation(messages: Any, path: str = "messages") -> str:
+    """The query in a list of messages, checked as `check_text` checks a text. Raises BadConversation, its path from `path` on."""
+    text = checked(messages, bounds(), path=path)
+    if len(text) * MOST_LETTERS > settings.MAX_QUERY_CHARACTERS:
+        try:
+            check_text(str(text))
+        except Unroutable as problem:
+            raise BadConversation(f"{path}[{len(messages) - 1}].content", str(problem), problem.code) from None
+    return text
+
+
 def model_of(pool: LoadedPool) -> LoadedModel:
     """The pool's model. Raises NoModel."""
     if pool.model is None:
@@ -102,12 +119,14 @@ def model_of(pool: LoadedPool) -> LoadedModel:
 
 
 def answer(pool: LoadedPool, text: str, *, sticky: str = "", explain: bool = False, explore: bool = True) -> Answer:
-    """The answer to one text that `check_text` took. `sticky` keeps a user or a conversation on one side of a canary.
+    """The answer to one text that `check_text` took, or turn that `conversation` made. `sticky` keeps a user on one side of a canary;
+    the turns of a conversation that opens with the same words stay on one by themselves.
 
     Without `explore` nothing is decided by lot: for those who look at an answer and do not act on it. Raises NoModel.
     """
     model_of(pool)
-    side = pool if pool.live is None else pool.live.side(pool, sticky or text)
+    key = sticky or opening(text)
+    side = pool if pool.live is None else pool.live.side(pool, key)
     began = time.perf_counter_ns()
     try:
         walked, explanation = _walk(side, text, explain)
@@ -119,7 +138,7 @@ def answer(pool: LoadedPool, text: str, *, sticky: str = "", explain: bool = Fal
         side = pool
         walked, explanation = _walk(side, text, explain)
     microseconds = (time.perf_counter_ns() - began) // 1000
-    return _finish(side, text, walked, microseconds, explanation, explore, _unit(pool, sticky or text))
+    return _finish(side, text, walked, microseconds, explanation, explore, _unit(pool, key))
 
 
 def answers(pool: LoadedPool, texts: Sequence[str], *, sticky: str = "", explore: bool = True) -> list[Answer]:
@@ -134,7 +153,7 @@ def answers(pool: LoadedPool, texts: Sequence[str], *, sticky: str = "", explore
         time.sleep(0)  # others may compute
     microseconds = (time.perf_counter_ns() - began) // 1000 // len(texts)
     return [
-        _finish(side, text, route, microseconds, None, explore, _unit(pool, sticky or text))
+        _finish(side, text, route, microseconds, None, explore, _unit(pool, sticky or opening(text)))
         for text, (side, route) in zip(texts, walked, strict=True)
     ]
 
@@ -161,7 +180,7 @@ def _walk(pool: LoadedPool, text: str, explain: bool) -> tuple[Route, Explanatio
 def _walk_all(pool: LoadedPool, texts: Sequence[str], sticky: str) -> list[tuple[LoadedPool, Route]]:
     """Each text's route and the side that made it: the pool, or the pool as its canary answers it."""
     on = pool.live
-    sides = [pool if on is None else on.side(pool, sticky or text) for text in texts]
+    sides = [pool if on is None else on.side(pool, sticky or opening(text)) for text in texts]
     walked: dict[int, tuple[LoadedPool, Route]] = {}
     canaried = [place for place, side in enumerate(sides) if side is not pool]
     if canaried and on is not None:
@@ -291,6 +310,8 @@ def as_json(given: Answer, *, kept: bool = True) -> dict[str, Any]:
         "decision_id": decisions.id_text(given.number) if kept else None,
         "not_covered": pool.not_covered,
     }
+    if gone := left_out(given.text):
+        shown["messages_left_out"] = gone
     if pool.live is not None:
         if pool.live.is_canary:
             shown["canary"] = True
@@ -315,7 +336,7 @@ def again(kept: Decision, router: Router, cold: Mapping[int, float] | None) -> t
     The agents that were available then are those it gave scores. What the lot decided is not drawn again: the agent that changed sides
     is the one that the decision names. `cold` are the likenesses, None where no agent was routed by its description.
     """
-    explanation = router.explain(kept.text, frozenset(int(agent) for agent in kept.scores))
+    explanation = router.explain(kept.said, frozenset(int(agent) for agent in kept.scores))
     detail = kept.detail or {}
     threshold = detail.get("cold", {}).get("threshold", 1.0)
     route, _taken = completed(explanation.route, detail.get("explored"), cold, threshold, router.limits[1])

@@ -24,6 +24,7 @@ from django.utils import timezone
 from routerweb.background import Background
 from training_app.answering import tally
 from training_app.answering.serving import drop_connection
+from training_app.engine.data.conversations import earlier_as_json
 from training_app.engine.routing.router import Route
 from training_app.models import Decision, packed
 
@@ -191,8 +192,9 @@ def _row(kept: Pending) -> packed.Row:
     """A decision as its row has it, for `packed.COLUMNS`."""
     route = kept.route
     return (
-        f"{kept.id:032x}", kept.pool, kept.model, kept.api_key, kept.text, route.agents, kept.scores, route.confidence,
+        f"{kept.id:032x}", kept.pool, kept.model, kept.api_key, str(kept.text), route.agents, kept.scores, route.confidence,
         route.steps, route.stop_reason, route.abstained, kept.microseconds, kept.at, kept.propensity, kept.detail,
+        earlier_as_json(kept.text),
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from datasets_app.labels import queue, suggestions
 from datasets_app.models import Query
 from training_app.answering import serving
 from training_app.engine.data.artifact import ArtifactError
+from training_app.engine.data.conversations import from_json
 from training_app.models import RouterModel
 from training_app.versions import registry
 
@@ -49,7 +50,8 @@ def suggest(pool_id: int) -> int:
     router = serving.router_of(model)
     available = set(pool.agents.routable().values_list("number", flat=True))
     compare = _Novelty(pool)
-    rows = list(waiting(pool, model.name).values_list("pk", "text"))
+    found = waiting(pool, model.name).values_list("pk", "text", "messages")
+    rows = [(key, from_json(text, messages)) for key, text, messages in found]
     pending, count = iter(rows), 0
     while batch := list(islice(pending, BATCH)):
         texts = [text for _key, text in batch]

@@ -20,6 +20,7 @@ from django.db import IntegrityError
 from routerweb.background import Background
 from training_app.answering import leases
 from training_app.answering.serving import drop_connection
+from training_app.engine.data.conversations import before
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +108,10 @@ def take(key: int, texts: Sequence[str]) -> None:
 
 
 def read_length(text: str) -> int:
-    """The characters of a text as the router reads it: a ligature counts as the letters that it stands for (NFKC)."""
+    """The characters of a query as the router reads it, with all that was said before it: a ligature counts as the letters that it
+    stands for (NFKC)."""
+    if earlier := before(text):
+        return sum(read_length(part) for part in (str(text), *(message.content for message in earlier)))
     return len(text) if text.isascii() else len(unicodedata.normalize("NFKC", text))
 
 

@@ -14,12 +14,13 @@ from training_app.api.keys import Access
 from training_app.backends import choosing
 from training_app.engine.backends.choosing import PRESETS, Preference
 from training_app.engine.data import storable
+from training_app.engine.data.conversations import BadConversation
 
 WEIGHTS = frozenset(("quality", "cost", "latency"))
 
 
 class Asked(NamedTuple):
-    """One text, or many of one pool, that can be routed."""
+    """One query, a text or a turn of a conversation, or many of one pool, that can be routed."""
 
     texts: list[str]
     pool: LoadedPool
@@ -30,7 +31,7 @@ class Asked(NamedTuple):
 
 def one(body: Mapping[str, Any], access: Access) -> Asked:
     """What a body asks of /api/route/. Raises Refused and NoModel."""
-    text = check_text(body.get("query"), "query")
+    text = query_of(body)
     explain = body.get("explain", False)
     if not isinstance(explain, bool):
         raise Refused(400, "invalid", "explain must be true or false.", field="explain")
@@ -52,7 +53,7 @@ def many(body: Mapping[str, Any], access: Access) -> Asked:
             400, "too_many", f"{len(queries)} queries in one call; at most {limit} are taken.", field="queries",
             hint="Send them in several calls.",
         )  # fmt: skip
-    texts = [check_text(query, "queries", index) for index, query in enumerate(queries)]
+    texts = [query_in(query, index) for index, query in enumerate(queries)]
     pool = access.pool(body.get("pool"))
     answer.model_of(pool)
     return Asked(texts, pool, False, _sticky(body), _preference(body))
@@ -88,6 +89,30 @@ def _kept(given: Answer, asked: Asked, access: Access) -> dict[str, Any]:
         answer.keep(given, access.caller.pk, [one.as_kept() for one in assigned])
         shown["assignments"] = [one.as_json() for one in assigned]
     return shown
+
+
+def query_of(body: Mapping[str, Any]) -> str:
+    """The one query of a body: its `query`, or the last turn of its `messages`. Raises Refused."""
+    if body.get("messages") is None:
+        return check_text(body.get("query"), "query")
+    if body.get("query") is not None:
+        words = "Send either query, a text, or messages, whose last turn is routed."
+        raise Refused(400, "invalid", words, field="messages")
+    try:
+        return answer.conversation(body["messages"])
+    except BadConversation as bad:
+        raise Refused(400, bad.code, f"{bad}.", field=bad.path) from None
+
+
+def query_in(value: Any, index: int) -> str:
+    """A query of a batch: a text, or an object with `messages`. Raises Refused."""
+    if not isinstance(value, dict):
+        return check_text(value, "queries", index)
+    path = f"queries[{index}].messages"
+    try:
+        return answer.conversation(value.get("messages"), path)
+    except BadConversation as bad:
+        raise Refused(400, bad.code, f"{bad}.", field=bad.path, index=index) from None
 
 
 def check_text(value: Any, field: str, index: int | None = None) -> str:

@@ -32,6 +32,7 @@ REPLAY = {
     "model": "support-3",
     "at": AT,
     "text": "I was charged twice and cannot log in",
+    "messages": None,
     "kept": REPLAYED,
     "replayed": REPLAYED,
     "identical": True,
@@ -104,7 +105,7 @@ LABEL = {
     "current": True,
 }  # fmt: skip
 ITEM = {
-    "query": 17, "text": "I was charged twice", "origin": "import", "agent": None, "asked": [0, 1, 2],
+    "query": 17, "text": "I was charged twice", "messages": None, "origin": "import", "agent": None, "asked": [0, 1, 2],
     "choice": {"agents": [], "none": False, "unsure": False}, "base": 0, "version": 0, "state": "held",
     "leased_until": "2026-03-01T10:05:00+00:00", "suggested": [1],
     "suggestions": [{"source": "llm", "version": "gpt-x · prompt 2", "required": [1], "scores": {"1": 0.8}}], "labels": [],

@@ -8,6 +8,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import ApiKey, Pool
+from training_app.engine.data.conversations import from_json
 from training_app.models.versions import RouterModel
 
 
@@ -28,6 +29,9 @@ class Decision(models.Model):
     model = models.ForeignKey(RouterModel, on_delete=models.PROTECT, related_name="decisions")
     api_key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     text = models.TextField(_("query"))
+    messages = models.JSONField(
+        _("messages before"), null=True, help_text=_("What was said before the query in its conversation.")
+    )
     agents = models.JSONField(_("agents"))
     scores = models.JSONField(_("scores"))
     confidence = models.FloatField(_("confidence"))
@@ -53,6 +57,11 @@ class Decision(models.Model):
 
     def __str__(self) -> str:
         return str(self.id)
+
+    @property
+    def said(self) -> str:
+        """The query as it was routed: its text, which knows what was said before it where anything was."""
+        return from_json(self.text, self.messages)
 
 
 class Outcome(models.Model):

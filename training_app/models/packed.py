@@ -21,10 +21,11 @@ logger = logging.getLogger(__name__)
 
 COLUMNS = (
     "id", "pool_id", "model_id", "api_key_id", "text", "agents", "scores", "confidence", "steps", "stop_reason", "abstained",
-    "microseconds", "at", "propensity", "detail",
+    "microseconds", "at", "propensity", "detail", "messages",
 )  # fmt: skip
-ID, POOL, MODEL, KEY, AGENTS, SCORES, AT, DETAIL = (
-    COLUMNS.index(name) for name in ("id", "pool_id", "model_id", "api_key_id", "agents", "scores", "at", "detail")
+ID, POOL, MODEL, KEY, AGENTS, SCORES, AT, DETAIL, MESSAGES = (
+    COLUMNS.index(name)
+    for name in ("id", "pool_id", "model_id", "api_key_id", "agents", "scores", "at", "detail", "messages")
 )
 INSERT = f"INSERT INTO {Decision._meta.db_table} ({', '.join(COLUMNS)}) VALUES "  # noqa: S608
 VALUES = f"({', '.join(['%s'] * len(COLUMNS))})"
@@ -73,9 +74,11 @@ def insert(rows: Sequence[Row]) -> None:
 
 
 def _values(row: Row) -> list[Any]:
-    values = list(row)
+    # Rows that were packed before there were conversations end with `detail`.
+    values = [*row, None] if len(row) == MESSAGES else list(row)
     values[AGENTS], values[SCORES] = encode(row[AGENTS]), encode(row[SCORES])
     values[DETAIL] = None if row[DETAIL] is None else encode(row[DETAIL])
+    values[MESSAGES] = None if values[MESSAGES] is None else encode(values[MESSAGES])
     values[AT] = connection.ops.adapt_datetimefield_value(datetime.fromtimestamp(row[AT], UTC))
     return values
 

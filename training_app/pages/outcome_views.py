@@ -11,6 +11,7 @@ from django.views.decorators.http import require_POST
 from agents_app.access import Role, get_pool, require_role
 from agents_app.models import Pool
 from routerweb import parameters
+from training_app.engine.data.conversations import from_json
 from training_app.models import Decision, RouterModel, packed
 from training_app.rollout import outcomes
 
@@ -21,7 +22,7 @@ def label_decision(request: HttpRequest, slug: str, decision_id: UUID) -> HttpRe
     """Ask people about the query of a decision."""
     packed.bring(decision_id)
     found = get_object_or_404(Decision.objects.select_related("pool"), pool=get_pool(slug), pk=decision_id)
-    _send(request, found.pool, found.text, "decision")
+    _send(request, found.pool, found.said, "decision")
     return redirect("decision", slug, decision_id)
 
 
@@ -33,7 +34,8 @@ def label_error(request: HttpRequest, slug: str, version: int) -> HttpResponse:
     place, listed = parameters.number(request.POST.get("error")), model.card.errors
     if place is None or place >= len(listed) or not listed[place]["text"]:
         raise Http404
-    _send(request, model.pool, listed[place]["text"], f"error of {model.name}")
+    said = from_json(listed[place]["text"], listed[place].get("messages"))
+    _send(request, model.pool, said, f"error of {model.name}")
     return redirect("model", slug, version)
 
 

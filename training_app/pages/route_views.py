@@ -19,12 +19,15 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from agents_app.access import Role, get_pool, require_role
 from agents_app.models import Pool
+from datasets_app.pages import chat
 from routerweb import parameters
 from routerweb.downloads import download
 from routerweb.http import page
 from training_app.answering import answer, explanations, nearest, replays, serving
+from training_app.engine.data.conversations import BadConversation, as_json, before
 from training_app.engine.routing.router import ArtifactError
 from training_app.models import Decision, Outcome, packed
+from training_app.pages import playground_chat
 from training_app.rollout import outcomes
 from training_app.versions import registry
 
@@ -58,21 +61,31 @@ OUTCOMES = {"success": gettext_lazy("Success"), "failure": gettext_lazy("Failure
 @require_http_methods(["GET", "POST"])
 @require_role(Role.OPS)
 def playground(request: HttpRequest, slug: str) -> HttpResponse:
-    """Type a query, see its route and why. `?query=` does so at once, for links. Nothing is kept, or left to chance."""
+    """Type a query, see its route and why. `?query=` does so at once, for links. Nothing is kept, or left to chance.
+
+    It is a chat: `messages` carries what was said before, and `go_on` puts the query and its answer behind that.
+    """
     pool = get_pool(slug)
     loaded = serving.current(slug)
     context: dict[str, Any] = {"pool": pool, "loaded": loaded, "limit": settings.MAX_QUERY_CHARACTERS}
     asked = request.POST if request.method == "POST" else request.GET
     if "query" in asked and loaded and loaded.model:
         query = asked["query"].replace("\r\n", "\n")
+        messages = playground_chat.so_far(asked)
         context["query"] = query
         try:
-            answer.check_text(query)
-        except answer.Unroutable as problem:
+            said = playground_chat.query_in(messages, query)
+            given = answer.answer(loaded, said, explain=True, explore=False)
+            if "go_on" in asked:
+                messages = playground_chat.gone_on(messages, query, given.route, asked.get("reply", "").strip())
+                context["query"] = ""
+            context |= {"chat": playground_chat.drawn(loaded, messages), "messages": json.dumps(messages)}
+        except (answer.Unroutable, BadConversation) as problem:
             context["error"] = _("The query %(problem)s.") % {"problem": problem}
         else:
-            context |= _answered(answer.answer(loaded, query, explain=True, explore=False))
-            context |= {"nearest": nearest.to(pool, query), "curl": curl(slug, query)}
+            if "go_on" not in asked:
+                context |= _answered(given)
+                context |= {"nearest": nearest.to(pool, query), "curl": curl(slug, said)}
     if getattr(request, "htmx", False):
         return render(request, "training_app/_playground_result.html", context)
     return page(request, "training_app/playground.html", context, title=_("Playground"), crumbs=_crumbs(pool))
@@ -179,6 +192,7 @@ def decision_detail(request: HttpRequest, slug: str, decision_id: UUID) -> HttpR
             if number in agents
         ],
         "nearest": nearest.to(found.pool, found.text),
+        "chat": chat.earlier(found.said, list(agents.values())),
     }
     loaded = serving.current(slug)
     try:
@@ -200,7 +214,8 @@ def decision_detail(request: HttpRequest, slug: str, decision_id: UUID) -> HttpR
 
 def curl(slug: str, query: str) -> str:
     """The command that routes the query as an application would; ROUTERWEB_KEY stands for the key."""
-    body = json.dumps({"query": query, "pool": slug}, ensure_ascii=False)
+    asked = {"messages": as_json(query)} if before(query) else {"query": query}
+    body = json.dumps({**asked, "pool": slug}, ensure_ascii=False)
     return (
         f"curl -X POST {shlex.quote(settings.SITE_URL + '/api/route/')} \\\n"
         '  -H "Authorization: Bearer $ROUTERWEB_KEY" \\\n'
@@ -220,6 +235,7 @@ def _lines(found: Any) -> Iterator[str]:
             "at": row.at.isoformat(),
             "model": row.model.name,
             "text": row.text,
+            **({"messages": as_json(row.said)} if row.messages else {}),
             "agents": row.agents,
             "scores": row.scores,
             "confidence": row.confidence,

@@ -161,7 +161,7 @@ def _row(decision: Decision, success: bool, limits: tuple[int, int]) -> _Row:
         other = whole(turned(walked, agent))
         reach[other] = reach.get(other, 0.0) + share * chance
     reach.setdefault(answered, decision.propensity or 1.0)
-    return _Row(decision.text, answered, own, reach, cold, threshold, frozenset(scores).union(cold), success)
+    return _Row(decision.said, answered, own, reach, cold, threshold, frozenset(scores).union(cold), success)
 
 
 def _candidates(router: Router, rows: list[_Row]) -> tuple[list[frozenset[int]], Any]:
@@ -191,7 +191,7 @@ def _differing_without(candidate: RouterModel, newest: Any, outcomes: int) -> st
     groups: dict[frozenset[int], list[tuple[str, frozenset[int]]]] = defaultdict(list)
     for decision in newest:
         available = frozenset(int(agent) for agent in decision.scores)
-        groups[available].append((decision.text, frozenset(decision.agents) & available))
+        groups[available].append((decision.said, frozenset(decision.agents) & available))
     for available, found in groups.items():
         routes = router.route_batch([text for text, _set in found], available)
         looked += len(found)

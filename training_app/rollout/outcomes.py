@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from agents_app.models import Pool
 from datasets_app.labels import places, queries, queue
 from datasets_app.models import Query, QueueItem, text_hash
+from training_app.engine.data.conversations import from_json
 from training_app.models import Decision, LiveSettings, Outcome, packed
 
 #: Where queries come from that were sent to the labeling queue from decisions.
@@ -75,7 +76,7 @@ def by_model(pool: Pool) -> list[tuple[str, int, float]]:
 
 
 def send_to_labeling(pool: Pool, text: str, origin: str) -> bool:
-    """Ask people about a text, whether they answered before or not; False where it waits to be labeled already.
+    """Ask people about a text, or a turn in its conversation, whether they answered before or not; False where it waits already.
 
     Where the pool has a query of that text it is the one that is asked about; otherwise the text becomes one.
     """
@@ -99,7 +100,8 @@ def offer_unsure() -> int:
         if left <= 0:
             continue
         found = Decision.objects.filter(unsure, pool=pool, at__gte=since).order_by("-abstained", "confidence", "pk")
-        texts = {text_hash(text): text for text in found.values_list("text", flat=True)[:LOOKED_AT]}
+        said = [from_json(*row) for row in found.values_list("text", "messages")[:LOOKED_AT]]
+        texts = {text_hash(text): text for text in said}
         known = set(Query.objects.filter(dataset__pool=pool, text_hash__in=texts).values_list("text_hash", flat=True))
         new = [queries.NewQuery(text) for key, text in texts.items() if key not in known][:left]
         if new:
@@ -122,9 +124,8 @@ def offer_failures() -> int:
         if left <= 0:
             continue
         failed = Outcome.objects.filter(pool=live.pool, success=False, asked=False, at__gte=since).order_by("at")
-        texts = dict(
-            Decision.objects.filter(pool=live.pool, pk__in=failed.values("decision_id")).values_list("pk", "text")
-        )
+        reported = Decision.objects.filter(pool=live.pool, pk__in=failed.values("decision_id"))
+        texts = {key: from_json(text, before) for key, text, before in reported.values_list("pk", "text", "messages")}
         for outcome in [one for one in failed if one.decision_id in texts][:left]:
             _ask_about(live.pool, texts[outcome.decision_id], outcome)
             count += 1

@@ -16,6 +16,7 @@ from django.db.models import Count, Max
 from agents_app.models import Pool
 from datasets_app.labels import snapshots
 from datasets_app.models import Gold, Snapshot, Split
+from training_app.engine.data.conversations import from_json, transcript
 
 NEAR = 0.8
 #: Most held-out queries that are looked at, and most training queries that they are held against.
@@ -59,11 +60,12 @@ def _of_gold(pool_id: int, _count: int, _newest: object) -> NearDuplicates:
     gold = Gold.objects.filter(query__dataset__pool=pool_id, query__deleted_at=None)
     texts = {
         # A group's key is a hash of its text, so that the first of them are a sample.
-        held: list(
-            gold.filter(query__group__split__in=names)
+        held: [
+            transcript(from_json(*said))
+            for said in gold.filter(query__group__split__in=names)
             .order_by("query__group__key")
-            .values_list("query__text", flat=True)[:most]
-        )
+            .values_list("query__text", "query__messages")[:most]
+        ]
         for held, names, most in ((True, (Split.VAL, Split.TEST), HELD_OUT), (False, (Split.TRAIN,), TRAINING))
     }
     sizes = dict(gold.values_list("query__group__split").annotate(Count("pk")).order_by())
@@ -77,7 +79,9 @@ def _of_snapshot(snapshot_id: int, _erased: int) -> NearDuplicates:
     held: list[str] = []
     training: list[str] = []
     for row in snapshots.rows(Snapshot.objects.get(pk=snapshot_id)):
-        (training if row["split"] == Split.TRAIN else held).append(row["text"])
+        (training if row["split"] == Split.TRAIN else held).append(
+            transcript(from_json(row["text"], row.get("messages")))
+        )
     # Every so many rows of it, as the rows stand in the order in which they came.
     some = [texts[:: max(1, math.ceil(len(texts) / most))] for texts, most in ((held, HELD_OUT), (training, TRAINING))]
     return find(some[0], some[1], len(held), len(training))

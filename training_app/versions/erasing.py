@@ -10,7 +10,8 @@ from typing import Any
 from datasets_app.labels import snapshots
 from datasets_app.models import Query
 from training_app.engine.data import artifact
-from training_app.engine.data.examples import normalise
+from training_app.engine.data.conversations import before, from_json
+from training_app.engine.data.examples import TELLING, keys_of, normalise, of_one_conversation
 from training_app.engine.judging import drift
 from training_app.models import Alarm, AlarmDelivery, Artifact, Decision, DriftPoint, Outcome, Scorecard, packed
 
@@ -43,14 +44,22 @@ def forget(query: Query, text: str) -> None:
 
 @snapshots.on_erase
 def forget_decisions(query: Query, text: str) -> None:
-    """Blank the text of decisions on it, and the comments on those; what was answered stays, and cannot be replayed."""
+    """Blank the text of decisions on it or on a turn of its conversation, and the comments on those; what was answered stays, and
+    cannot be replayed."""
     packed.unpack_all()
-    normal = normalise(text)
-    rows = Decision.objects.order_by().values_list("pk", "text").iterator(chunk_size=2_000)
-    on_it = [key for key, of in rows if of == text or normalise(of) == normal]
+    own, normal = keys_of(text)[0], normalise(str(text))
+    telling = len(normal) >= TELLING
+
+    def is_on_it(of: str) -> bool:
+        if before(of):
+            return (telling and normalise(str(of)) == normal) or keys_of(of)[0] == own or of_one_conversation(of, text)
+        return normalise(of) == (normal if telling else own) or of_one_conversation(of, text)
+
+    rows = Decision.objects.order_by().values_list("pk", "text", "messages").iterator(chunk_size=2_000)
+    on_it = [key for key, of, said in rows if of and is_on_it(from_json(of, said))]
     for start in range(0, len(on_it), 500):
         keys = on_it[start : start + 500]
-        Decision.objects.filter(pk__in=keys).update(text="")
+        Decision.objects.filter(pk__in=keys).update(text="", messages=None)
         Outcome.objects.filter(decision_id__in=keys).update(comment="")
 
 
@@ -89,6 +98,10 @@ def _blank(scorecard: dict[str, Any], text: str) -> bool:
     found = False
     for error in scorecard.get("errors", []):
         for entry in (error, *error.get("nearest", [])):
-            if entry["text"] and normalise(entry["text"]) == normalise(text):
+            if entry["text"] and normalise(entry["text"]) == normalise(str(text)):
                 entry["text"], found = "", True
+                entry.pop("messages", None)
+            elif any(normalise(m["content"]) == normalise(str(text)) for m in entry.get("messages", ())):
+                entry["text"], found = "", True
+                del entry["messages"]
     return found

@@ -10,6 +10,7 @@ import numpy as np
 
 from datasets_app.models import Gold, Label, Snapshot
 from training_app.engine.data import metrics
+from training_app.engine.data.conversations import from_json
 from training_app.versions import registry
 
 #: Newest queries of the sample that are routed.
@@ -25,10 +26,12 @@ def measure(artifact: bytes, snapshot: Snapshot) -> dict[str, Any] | None:
         query__dataset__pool=snapshot.pool, query__deleted_at__isnull=True, provenance__evaluation=True
     )
     gold = Gold.objects.filter(query__in=drawn.values("query")).exclude(query__group__split="train")
-    rows = list(gold.order_by("-query").values_list("query__text", "required", "asked")[:MOST])
+    rows = list(gold.order_by("-query").values_list("query__text", "query__messages", "required", "asked")[:MOST])
     router = registry.load(artifact)
     known = frozenset(agent.id for agent in router.agents)
-    whole = [(text, required) for text, required, asked in rows if known <= frozenset(asked)]
+    whole = [
+        (from_json(text, messages), required) for text, messages, required, asked in rows if known <= frozenset(asked)
+    ]
     if not whole:
         return None
     routes = router.route_batch([text for text, _required in whole], known)

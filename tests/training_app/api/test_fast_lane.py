@@ -55,20 +55,37 @@ def objects(**required: Any) -> Any:
     return st.fixed_dictionaries(required, optional=optional)
 
 
+def talks(role: Any, content: Any) -> Any:
+    """Conversations, most of them good."""
+    message = st.fixed_dictionaries(
+        {"role": role, "content": content}, optional={"agents": st.just([0, 1]) | st.just([]), "name": values}
+    )
+    last = st.fixed_dictionaries({"role": st.just("user"), "content": content})
+    return st.tuples(st.lists(message, max_size=5), last).map(lambda parts: [*parts[0], parts[1]])
+
+
+roles = st.sampled_from(["user", "assistant", "assistant", "system", "tool"])
+any_talks = maybe(talks(maybe(roles), maybe(texts)))
+
 bodies = {
-    "/api/route/": objects(query=maybe(texts)) | values | st.just({}),
-    "/api/route/batch/": objects(queries=maybe(st.lists(maybe(texts), max_size=4))) | values | st.just({}),
+    "/api/route/": objects(query=maybe(texts)) | objects(messages=any_talks) | values | st.just({}),
+    "/api/route/batch/": objects(
+        queries=maybe(st.lists(maybe(texts | st.fixed_dictionaries({"messages": any_talks})), max_size=4))
+    )
+    | values
+    | st.just({}),
 }
 
 
 #: Bodies that hold.
+optional = {"pool": st.just("support"), "sticky_key": st.just("ana"), "explain": st.booleans()}
+good_talks = talks(st.just("assistant"), words.filter(str.strip))
 good = {
-    "/api/route/": st.fixed_dictionaries(
-        {"query": words.filter(str.strip)},
-        optional={"pool": st.just("support"), "sticky_key": st.just("ana"), "explain": st.booleans()},
-    ),
+    "/api/route/": st.fixed_dictionaries({"query": words.filter(str.strip)}, optional=optional)
+    | st.fixed_dictionaries({"messages": good_talks}, optional=optional),
     "/api/route/batch/": st.fixed_dictionaries(
-        {"queries": st.lists(words.filter(str.strip), max_size=3)}, optional={"sticky_key": st.just("ana")}
+        {"queries": st.lists(words.filter(str.strip) | st.fixed_dictionaries({"messages": good_talks}), max_size=3)},
+        optional={"sticky_key": st.just("ana")},
     ),
 }
 
@@ -108,7 +125,7 @@ def ways(app, model, in_memory, settings, monkeypatch):
     from routerweb import wsgi
 
     settings.MAX_QUERY_CHARACTERS, settings.MAX_BATCH_QUERIES, settings.DATA_UPLOAD_MAX_MEMORY_SIZE = LIMIT, 3, 2_000
-    settings.DECISION_BUFFER = 0
+    settings.DECISION_BUFFER, settings.MAX_MESSAGES, settings.MAX_CONVERSATION_CHARACTERS = 0, 4, 3 * LIMIT
     sales = pools.create_pool("Sales", "sales")
     keys = {
         "good": app.secret,

@@ -5,6 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from training_app.api.fields import PoolSlug
+from training_app.engine.data.conversations import ROLES
 
 
 class Body(serializers.Serializer[Any]):
@@ -45,3 +46,15 @@ class ErrorSerializer(serializers.Serializer[Any]):
     """Every error has this form."""
 
     error = ErrorDetail()
+
+
+class MessageSerializer(serializers.Serializer[Any]):
+    """One message of a conversation."""
+
+    role = serializers.ChoiceField(list(ROLES), help_text="Who said it; the last message is the user's.")
+    content = serializers.CharField(allow_blank=True, help_text="What was said.")
+    agents = serializers.ListField(
+        child=serializers.IntegerField(),
+        required=False,
+        help_text="Ids of the agents that answered with this message, where the application knows them.",
+    )

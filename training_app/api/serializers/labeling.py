@@ -6,7 +6,7 @@ from rest_framework import serializers
 
 from datasets_app.models import Assignment, Label
 from training_app.api.fields import Flag, Ids, Moment, PoolSlug, Text, Whole
-from training_app.api.serializers.base import Asked, OfPool
+from training_app.api.serializers.base import Asked, MessageSerializer, OfPool
 
 LISTED = 200  # queries that one call may name
 MOST_NUMBER, MOST_ID = 2**31 - 1, 2**63 - 1
@@ -146,6 +146,11 @@ class ItemSerializer(serializers.Serializer[Any]):
 
     query = serializers.IntegerField()
     text = serializers.CharField()
+    messages = serializers.ListField(
+        child=MessageSerializer(),
+        allow_null=True,
+        help_text="What was said before it in its conversation; null where nothing was.",
+    )
     origin = serializers.CharField()
     agent = serializers.IntegerField(
         allow_null=True, help_text="The one agent that is asked about, null for the whole set."

@@ -7,10 +7,23 @@ from rest_framework import serializers
 
 from training_app.api import asking
 from training_app.api.fields import Flag, Rounded
-from training_app.api.serializers.base import OfPool
+from training_app.api.serializers.base import MessageSerializer, OfPool
 from training_app.engine.backends.choosing import PRESETS
 
-STICKY = "Names a user or a conversation: the same key meets the same side of a canary. Without one the text decides."
+STICKY = (
+    "Names a user or a conversation: the same key meets the same side of a canary. Without one the text decides, of a conversation "
+    "the first user message."
+)
+
+
+def a_conversation() -> Any:
+    """The field of a conversation."""
+    return serializers.ListField(
+        child=MessageSerializer(),
+        required=False,
+        help_text="Instead of query: a conversation, whose last message, the user's, is routed in it. At most "
+        "MAX_CONVERSATION_CHARACTERS (60,000) together; of more than MAX_MESSAGES (40) the oldest are left out.",
+    )
 
 
 @extend_schema_field(
@@ -40,7 +53,11 @@ PREFERENCE = (
 class RouteRequest(OfPool):
     """One query. `asking` holds the checks, which the fast lane has too; the fields describe them."""
 
-    query = serializers.CharField(help_text="The text to route, not blank; at most MAX_QUERY_CHARACTERS (20,000).")
+    query = serializers.CharField(
+        required=False,
+        help_text="The text to route, not blank; at most MAX_QUERY_CHARACTERS (20,000). Needed where there are no messages.",
+    )
+    messages = a_conversation()
     explain = Flag(required=False, default=False, help_text="Whether the answer tells what led to it.")
     sticky_key = serializers.CharField(required=False, allow_null=True, min_length=1, max_length=200, help_text=STICKY)
     preference = PreferenceField(required=False, allow_null=True, help_text=PREFERENCE)
@@ -50,12 +67,30 @@ class RouteRequest(OfPool):
         return asking.one(data, self.context["view"].access)
 
 
+@extend_schema_field(
+    {
+        "oneOf": [
+            {"type": "string"},
+            {
+                "type": "object",
+                "properties": {
+                    "messages": {"type": "array", "items": {"$ref": "#/components/schemas/Message"}},
+                },
+                "required": ["messages"],
+            },
+        ]
+    }
+)
+class QueryInBatch(serializers.Field[Any, Any, Any, Any]):
+    """A text, or an object with the messages of a conversation."""
+
+
 class BatchRequest(OfPool):
     """Many queries of one pool."""
 
     queries = serializers.ListField(
-        child=serializers.CharField(),
-        help_text="Texts to route, at most MAX_BATCH_QUERIES (1,000), each as in one route.",
+        child=QueryInBatch(),
+        help_text='Texts to route, or conversations as {"messages": [...]}; at most MAX_BATCH_QUERIES (1,000), each as in one route.',
     )
     sticky_key = serializers.CharField(required=False, allow_null=True, min_length=1, max_length=200, help_text=STICKY)
     preference = PreferenceField(required=False, allow_null=True, help_text=PREFERENCE)
@@ -146,6 +181,10 @@ class AnswerSerializer(serializers.Serializer[Any]):
         help_text="Ids of active agents that the model has not learnt yet and cannot choose.",
     )
     explanation = ExplanationSerializer(required=False, help_text="Only with explain true.")
+    messages_left_out = serializers.IntegerField(
+        required=False,
+        help_text="Only where a conversation had more than MAX_MESSAGES: how many of the oldest were not read.",
+    )
     canary = serializers.BooleanField(required=False, help_text="Only where a canary answered.")
     explored = serializers.BooleanField(
         required=False, help_text="Only where one agent was added or left out at random."
@@ -219,6 +258,12 @@ class ReplaySerializer(serializers.Serializer[Any]):
     model = serializers.CharField(source="decision.model.name")
     at = serializers.SerializerMethodField()
     text = serializers.CharField(source="decision.text")
+    messages = serializers.ListField(
+        child=MessageSerializer(),
+        source="decision.messages",
+        allow_null=True,
+        help_text="What was said before the text in its conversation; null where nothing was.",
+    )
     kept = ReplayedSerializer(source="decision")
     replayed = ReplayedSerializer(source="replay.route")
     identical = serializers.BooleanField(source="replay.identical")

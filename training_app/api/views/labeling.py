@@ -300,6 +300,7 @@ def _item(lease: Assignment) -> dict[str, Any]:
     return {
         "query": query.pk,
         "text": query.text,
+        "messages": query.messages,
         "origin": query.origin,
         "agent": lease.item.agent.number if lease.item.agent else None,
         "asked": sorted(row.agent.number for row in drawn["rows"]),

@@ -35,17 +35,21 @@ class Message:
 class Turn(str):
     """The last user turn of a conversation, and what was said `before` it, oldest first.
 
-    Two are equal where everything said is. Whatever `str` makes of it, stripped or cut, is a plain text again.
+    Two are equal where everything said is. Whatever `str` makes of it, stripped or cut, is a plain text again. Of a conversation
+    that was longer than is taken, `left_out` says how many of its oldest messages are gone, and `opening` what its first user
+    message was.
     """
 
-    __slots__ = ("_hash", "before")
+    __slots__ = ("_hash", "before", "left_out", "opening")
     before: tuple[Message, ...]
+    left_out: int
+    opening: str
     _hash: int
 
-    def __new__(cls, text: str, before: Iterable[Message]) -> Turn:
+    def __new__(cls, text: str, before: Iterable[Message], left_out: int = 0, opening: str = "") -> Turn:
         """A turn with something before it; `text_of` makes a plain text of one without."""
         made = super().__new__(cls, text)
-        made.before = tuple(before)
+        made.before, made.left_out, made.opening = tuple(before), left_out, opening
         made._hash = hash((str(text), made.before))
         return made
 
@@ -64,7 +68,7 @@ class Turn(str):
         return str.__str__(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Turn, (str(self), self.before)
+        return Turn, (str(self), self.before, self.left_out, self.opening)
 
 
 def before(text: str) -> tuple[Message, ...]:
@@ -87,6 +91,8 @@ def transcript(text: str) -> str:
 
 def opening(text: str) -> str:
     """The first user message: what the turns of one conversation have in common while its beginning is sent along."""
+    if isinstance(text, Turn) and text.opening:
+        return text.opening
     return next((m.content for m in before(text) if m.role == USER and m.content.strip()), str(text))
 
 
@@ -128,19 +134,15 @@ class Bounds:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
-    """A checked conversation: the query, how many of its oldest messages were left out, and the first user message that was sent."""
-
-    text: str
-    left_out: int
-    opening: str
+def left_out(text: str) -> int:
+    """How many of the oldest messages of a query are gone because there were too many."""
+    return text.left_out if isinstance(text, Turn) else 0
 
 
 def checked(
     value: object, bounds: Bounds, find_agent: Callable[[object, str], int] | None = None, path: str = "messages"
-) -> Conversation:
-    """The conversation in a JSON value: a list of {"role", "content"}, the last of them the user's. Raises BadConversation.
+) -> str:
+    """The query in a JSON value: a list of {"role", "content"}, the last of them the user's. Raises BadConversation.
 
     `find_agent(value, path)` gives the id of an agent that an answer names; without it only ids are taken. Other keys of a message
     are not looked at. Messages beyond the bound are left out, the oldest first, before the rest is measured.
@@ -149,9 +151,9 @@ def checked(
         raise BadConversation(path, f"must be a list of messages, not {_kind(value)}")
     if not value:
         raise BadConversation(path, "is empty: the user's last turn is what is routed", "blank")
-    left_out = max(0, len(value) - bounds.messages)
+    gone = max(0, len(value) - bounds.messages)
     first = next((m["content"] for m in value if _is_users(m)), "")
-    found = [_message(m, f"{path}[{i}]", find_agent) for i, m in enumerate(value[left_out:], left_out)]
+    found = [_message(m, f"{path}[{i}]", find_agent) for i, m in enumerate(value[gone:], gone)]
     last = found.pop()
     place = f"{path}[{len(value) - 1}]"
     if last.role != USER:
@@ -166,13 +168,13 @@ def checked(
         reason = f"has {total:,} characters together; at most {bounds.characters:,} are taken: leave out the oldest"
         raise BadConversation(path, reason, "too_long")
     # What says nothing, as an answer that only called a tool, is no message.
-    text = text_of(last.content, [m for m in found if m.content.strip() or m.agents])
-    return Conversation(text, left_out, first or opening(text))
+    earlier = [m for m in found if m.content.strip() or m.agents]
+    return Turn(last.content, earlier, gone, first if gone else "") if earlier or gone else last.content
 
 
 def read(messages: object) -> str:
     """The query in a list of messages of any length, for programs that embed a router. Raises BadConversation."""
-    return checked(messages, Bounds(messages=1 << 31, characters=1 << 31, last=1 << 31)).text
+    return checked(messages, Bounds(messages=1 << 31, characters=1 << 31, last=1 << 31))
 
 
 def _is_users(message: object) -> bool:

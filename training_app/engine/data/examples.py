@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from training_app.engine.data.conversations import before, opening
+from training_app.engine.data.conversations import as_json, before, opening
 
 SPLITS = ("train", "val", "test")
 
@@ -159,6 +159,20 @@ def _keys(text: str) -> tuple[str, str]:
     seen = [(c, unicodedata.category(c)) for c in normal if c not in UNSEEN]
     stripped = "".join(c for c, kind in seen if kind[0] not in "PSZC")
     return normal, stripped or "".join(c for c, kind in seen if kind != "Cf") or normal
+
+
+#: A message as short as "yes" is said in many conversations: alone it makes none of them the same.
+TELLING = 16
+
+
+def of_one_conversation(one: str, other: str) -> bool:
+    """Whether two queries, of which at least one is a turn, are turns of one conversation as far as their messages tell: the first
+    three that both have are the same, and together they are long enough for that to be no chance."""
+    if not (before(one) or before(other)):
+        return False
+    mine, theirs = ([(m["role"], normalise(m["content"])) for m in as_json(text)] for text in (one, other))
+    both = min(len(mine), len(theirs), 3)
+    return mine[:both] == theirs[:both] and sum(len(said) for _role, said in mine[:both]) >= TELLING
 
 
 # ------------------------------------------------------------------------------------------------------------- splits

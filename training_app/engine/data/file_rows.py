@@ -130,7 +130,7 @@ def row_of(line: int, values: Mapping[str, Any], roster: Roster) -> Row:
 def _turn(values: Mapping[str, Any], roster: Roster) -> str:
     """The query in a row's `messages`; a `text` beside them must be their last turn."""
     try:
-        text = conversations.checked(values["messages"], BOUNDS, roster.find).text
+        text = conversations.checked(values["messages"], BOUNDS, roster.find)
     except conversations.BadConversation as bad:
         raise BadRow(bad.reason, bad.path) from None
     beside = values.get("text")

@@ -189,6 +189,16 @@ def agents_cell(value: str, roster: Roster, column: str) -> list[Any] | None:
     return found if isinstance(found, list) else [found]
 
 
+def json_cell(value: str, column: str) -> Any:
+    """JSON in a CSV cell; None for a blank one. Raises BadRow."""
+    if not value.strip():
+        return None
+    try:
+        return _json(value)
+    except BadRow as error:
+        raise BadRow(error.reason, column, error.excerpt) from None
+
+
 def _values(header: _Header, cells: list[str], roster: Roster) -> dict[str, Any]:
     """The keys and values of one record, as a JSONL line would have them. Raises BadRow."""
     if len(cells) != len(header.columns):
@@ -202,11 +212,8 @@ def _values(header: _Header, cells: list[str], roster: Roster) -> dict[str, Any]
     for column in ("required_agents", "asked_agents"):
         if column in values:
             values[column] = agents_cell(values[column], roster, column)
-    if values.get("messages"):
-        try:
-            values["messages"] = _json(values["messages"])
-        except BadRow as error:
-            raise BadRow(error.reason, "messages", error.excerpt) from None
+    if "messages" in values:
+        values["messages"] = json_cell(values["messages"], "messages")
     if extra:
         try:
             kept = _json(extra) if extra.startswith("{") else {"extra": extra}

@@ -14,7 +14,7 @@ import numpy as np
 
 from training_app.engine.data import metrics
 from training_app.engine.data.arrays import BoolArray
-from training_app.engine.data.conversations import before, text_of
+from training_app.engine.data.conversations import before, earlier_as_json, text_of
 from training_app.engine.data.examples import Agent, Example, group_key
 from training_app.engine.data.rows import Rows
 from training_app.engine.judging import analysis as judging
@@ -250,7 +250,8 @@ def errors(
         listed.append(
             {
                 "id": example.id,
-                "text": example.text,
+                "text": str(example.text),
+                **({"messages": earlier_as_json(example.text)} if before(example.text) else {}),
                 "required": sorted(example.required),
                 "selected": [ids[a] for a in np.flatnonzero(selected[i])],
                 "scores": {str(ids[a]): round(float(p[i, a]), 4) for a in range(len(ids))},

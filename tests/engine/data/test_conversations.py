@@ -46,7 +46,7 @@ class TestATurn:
         assert len({one, turn("A table"), other, "Yes, thanks"}) == 3
 
     def test_survives_pickling_and_json(self) -> None:
-        found = checked(TALK, BOUNDS).text
+        found = checked(TALK, BOUNDS)
         assert pickle.loads(pickle.dumps(found)) == found
         assert conversations.from_json(str(found), conversations.earlier_as_json(found)) == found
         assert conversations.as_json(found) == TALK
@@ -54,18 +54,19 @@ class TestATurn:
 
 class TestChecking:
     def test_takes_ids_of_agents_that_answered(self) -> None:
-        found = conversations.before(checked(TALK, BOUNDS).text)
+        found = conversations.before(checked(TALK, BOUNDS))
         assert [m.agents for m in found] == [(), (3,)]
 
     def test_leaves_out_the_oldest_beyond_the_bound_and_says_how_many(self) -> None:
         found = checked([*TALK[:2], *TALK], BOUNDS)
-        assert found.left_out == 1
-        assert next(m.content for m in conversations.before(found.text)) == "Nopa at seven?"
-        assert found.opening == "A table for two"
+        assert conversations.left_out(found) == 1
+        assert next(m.content for m in conversations.before(found)) == "Nopa at seven?"
+        assert conversations.opening(found) == "A table for two"
+        assert conversations.left_out(pickle.loads(pickle.dumps(found))) == 1
 
     def test_drops_answers_without_words(self) -> None:
         quiet = [TALK[0], {"role": "assistant", "content": None}, {"role": "tool", "content": " "}, TALK[2]]
-        assert len(conversations.before(checked(quiet, BOUNDS).text)) == 1
+        assert len(conversations.before(checked(quiet, BOUNDS))) == 1
 
     @pytest.mark.parametrize(
         ("messages", "path", "code"),
@@ -122,7 +123,7 @@ class TestFiles:
         named = [TALK[0], TALK[1] | {"agents": ["tables"]}, TALK[2]]
         (row,) = read(json.dumps({"id": "1", "messages": named, "group": "c", "required_agents": [3], "note": 1}))
         assert isinstance(row, Row)
-        assert row.text == checked(TALK, BOUNDS).text
+        assert row.text == checked(TALK, BOUNDS)
         assert (row.conversation, row.extra) == ("c", {"note": 1})
 
     def test_a_group_of_a_plain_text_stays_another_key(self) -> None:
@@ -133,7 +134,7 @@ class TestFiles:
     @pytest.mark.parametrize("format", ["jsonl", "csv"])
     def test_what_is_written_is_read_again(self, format: str) -> None:
         rows = [
-            Row(1, "a", checked(TALK, BOUNDS).text, frozenset({3}), frozenset({3, 5}), "train", {"k": "v"}, "c"),
+            Row(1, "a", checked(TALK, BOUNDS), frozenset({3}), frozenset({3, 5}), "train", {"k": "v"}, "c"),
             Row(2, "b", "A table for two", frozenset(), None, "train", {}, "c"),
             Row(3, "c", "hello", None, None, "", {}),
         ]
@@ -149,7 +150,7 @@ class TestFiles:
         cell = json.dumps(TALK).replace('"', '""')
         (row,) = read(f'messages,required_agents\n"{cell}",TA\n', "csv")
         assert isinstance(row, Row)
-        assert (row.text, row.required) == (checked(TALK, BOUNDS).text, frozenset({3}))
+        assert (row.text, row.required) == (checked(TALK, BOUNDS), frozenset({3}))
 
     @pytest.mark.parametrize(
         ("values", "field"),
