@@ -71,10 +71,10 @@ async def call(spec: Spec | None, asked: Ask, wire: Wire, places: Places, purse:
     except CallFailed as failed:
         return Failure(failed.kind, str(failed))
     spent, attempts, wait = 0.0, 0, FIRST_WAIT
+    problem = CallFailed("budget", f"the worst case of {prepared.worst:g} does not fit what is left of the budget")
     while True:
-        if not purse.hold(prepared.worst):
-            why = f"the worst case of {prepared.worst:g} does not fit what is left of the budget"
-            return Failure("budget", why, spent, time.monotonic() - started, attempts)
+        if not purse.hold(prepared.worst):  # at a second attempt: what came of the first
+            return Failure(problem.kind, str(problem), spent, time.monotonic() - started, attempts)
         if not await places.take(spec):
             purse.settle(prepared.worst, 0.0)
             why = "no place within the limits of the agent and its provider became free in time"

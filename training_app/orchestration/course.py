@@ -66,6 +66,7 @@ class Course:
     places: Places
     tell: Tell
     stored: Sequence[Step] = ()
+    _sized: tuple[tuple[Call, ...], int] | None = None
     _turns_stored: set[int] = field(default_factory=set)
     _begun_before: set[int | None] = field(default_factory=set)
     _rows: dict[int, Step] = field(default_factory=dict)
@@ -128,10 +129,15 @@ class Course:
             return 0.0
         if spec.kind != Executor.Kind.CHAT or not (spec.price_in or spec.price_out):
             return spec.most_cost
-        said = sum(len(call.output.encode("utf-8", "replace")) + AROUND_AN_OUTPUT for call in state.calls)
-        asked = sum(len(message["content"].encode("utf-8", "replace")) + AROUND_AN_OUTPUT for message in state.messages)
         own = len(spec.instruction.encode()) + len(spec.description.encode()) + len(str(spec.tools)) + FRAME
-        return ((said + asked + own) * spec.price_in + spec.most_tokens * spec.price_out) / 1e6
+        return ((self._said(state) + own) * spec.price_in + spec.most_tokens * spec.price_out) / 1e6
+
+    def _said(self, state: State) -> int:
+        """Bytes of all that a prompt repeats; asked for each agent, so what was found for a state is kept."""
+        if self._sized is None or self._sized[0] is not state.calls:
+            texts = [call.output for call in state.calls] + [message["content"] for message in state.messages]
+            self._sized = state.calls, sum(len(text.encode("utf-8", "replace")) + AROUND_AN_OUTPUT for text in texts)
+        return self._sized[1]
 
     def _begun(self, turn: Turn) -> list[Step]:
         """The new rows of a turn: one for each call, and one for each path that ends. All of a turn's are stored at once."""

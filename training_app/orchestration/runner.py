@@ -24,7 +24,7 @@ from agents_app import jobs
 from agents_app.jobs import AttemptLost
 from agents_app.outbound_async import Client
 from training_app.answering import serving
-from training_app.models import Episode
+from training_app.models import Episode, Step
 from training_app.orchestration import episodes, policies
 from training_app.orchestration.calling import Places
 from training_app.orchestration.course import Course, as_json
@@ -53,6 +53,16 @@ class _Live:
     listeners: list[Callable[[Event | None], None]] = field(default_factory=list)
     ended: bool = False
     task: "asyncio.Task[None] | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """What an episode goes on from: its row, its pool's orchestra, who decides, and its steps so far."""
+
+    episode: Episode
+    orchestra: Orchestra
+    decider: Decider
+    stored: list[Step]
 
 
 class Runner:
@@ -181,16 +191,16 @@ class Runner:
             self._ended(episode.pk, live)
 
     async def _course(self, episode: Episode, orchestra: Orchestra | None) -> Course:
-        stored: list[Any] = []
+        """The episode's course; what is not known of it yet is read."""
         if orchestra is None:
-            episode, orchestra, decider, stored = await self.ledger.run(lambda: _read(episode.pk, episode.attempt))
+            begun = await self.ledger.run(lambda: _read(episode.pk, episode.attempt))
         else:
-            decider = orchestra.deciding()
+            begun = _Begun(episode, orchestra, orchestra.deciding(), [])
         assert self._client is not None
         assert self._places is not None
         return Course(
-            episode, decider, orchestra.specs, orchestra.pool.names, self.ledger, Wire(self._client), self._places,
-            lambda word, value: None, stored,
+            begun.episode, begun.decider, begun.orchestra.specs, begun.orchestra.pool.names, self.ledger, Wire(self._client),
+            self._places, lambda word, value: None, begun.stored,
         )  # fmt: skip
 
     async def _fail(self, episode: Episode, live: _Live, why: str) -> None:
@@ -254,14 +264,14 @@ def _taken(room: int, patient: bool) -> list[tuple[Episode, uuid.UUID]]:
     return [(Episode(pk=key, attempt=attempt), attempt) for key, attempt in claimed]
 
 
-def _read(key: uuid.UUID, attempt: uuid.UUID | None) -> tuple[Episode, Orchestra, Decider, list[Any]]:
-    """A claimed episode, its pool's orchestra, who decided for it, and its steps so far."""
+def _read(key: uuid.UUID, attempt: uuid.UUID | None) -> _Begun:
+    """A claimed episode as the database has it."""
     episode = Episode.objects.select_related("pool").get(pk=key)
     episode.attempt = attempt
     pool = serving.served().pools[episode.pool.slug]
     orchestra = policies.orchestra(pool)
     decider = policies.of_episode(orchestra, episode.model_id, episode.policy)
-    return episode, orchestra, decider, list(episode.trajectory.order_by("turn", "path", "place"))
+    return _Begun(episode, orchestra, decider, list(episode.trajectory.order_by("turn", "path", "place")))
 
 
 def _fail(key: uuid.UUID, attempt: uuid.UUID, why: str) -> None:

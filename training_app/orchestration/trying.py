@@ -39,7 +39,7 @@ def run(executor: Executor, task: str, key: str) -> Trial:
     asked = Ask(key, task, ({"role": "user", "content": task},))
 
     async def attempt() -> Outcome:
-        client = Client(most=1)
+        client = Client()
         try:
             return await calling.call(spec, asked, Wire(client, seen), calling.Anywhere(), calling.Purse())
         finally:
