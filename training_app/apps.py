@@ -15,10 +15,13 @@ class TrainingAppConfig(AppConfig):
         from training_app import schedules
         from training_app.answering import serving
         from training_app.backends import state
-        from training_app.training import reaper
+        from training_app.training import reaper, runs
         from training_app.versions import erasing  # noqa: F401  (erasing listens from here on, in every process)
+        from training_app.watching import deliveries
 
         serving.on_load.append(state.load)
+        if deliveries.run_ended not in runs.on_end:
+            runs.on_end.append(deliveries.run_ended)
 
         # Sent in each worker process of a cluster, after the fork; nowhere else.
         post_spawn.connect(_start_reaper, dispatch_uid="training_app.training.reaper")

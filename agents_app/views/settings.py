@@ -127,7 +127,8 @@ def api_keys(request: HttpRequest, slug: str) -> HttpResponse:
         except keys.KeyRefused as error:
             form.add_error(None, str(error))
         else:
-            first = values["pools"][0]
+            # Of several pools the one that the page is about.
+            first = pool if pool in values["pools"] else values["pools"][0]
             body = f'{{"query": "…", "pool": "{first.slug}"}}'
             context |= {
                 "key": key,

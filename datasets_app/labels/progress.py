@@ -40,12 +40,13 @@ class Labeled:
         return self.queries - self.labeled - self.suggested
 
 
-def left(pool: Pool, person: User | None = None, agent: Agent | None = None) -> Left:
+def left(pool: Pool, person: User | None = None, agent: Agent | None = None, *, filled: bool = False) -> Left:
     """What waits in the pool's queue, or in the one about `agent`, as this person sees it; without a person nothing is an other's.
 
-    Queries that have just come in are put into the queue first, so that a page counts what the next one will ask.
+    Queries that have just come in are put into the queue first, so that a page counts what the next one will ask; unless the caller
+    has just done so (`filled`).
     """
-    if agent is None:
+    if agent is None and not filled:
         queue.fill(pool)
     held = Exists(Assignment.objects.filter(item=OuterRef("pk"), state=queue.HELD))
     waiting = QueueItem.objects.filter(queue.OPEN | held, pool=pool, agent=agent)

@@ -70,6 +70,8 @@ def queries(request: HttpRequest, slug: str) -> HttpResponse:
         "sources": Label.Source.choices,
         "last": last,
         "undo_last": last is not None and last.total > AT_ONCE and last.finished_at and not last.undone_at,
+        "action": request.GET.get("action", ""),
+        "agent_asked": request.GET.get("agent", ""),
         "may_prelabel": bool(roles_of(request.user) & {Role.REVIEWER, Role.OPS}),
     }
     if wants_fragment(request):
@@ -156,7 +158,8 @@ def bulk_preview(request: HttpRequest, slug: str) -> HttpResponse:
     agent = None
     if request.GET.get("all") != "1" and not ticked:
         messages.error(request, _("Tick the queries first, or “all that match”."))
-        return redirect(back)
+        kept = {name: request.GET[name] for name in ("action", "agent") if request.GET.get(name)}
+        return redirect(f"{back}&{urlencode(kept)}" if kept else back)
     if action in (bulk.ADD, bulk.REMOVE):
         agent = _agent(pool, request.GET.get("agent"))
         if agent is None or (action == bulk.ADD and agent.state != Agent.State.ACTIVE):

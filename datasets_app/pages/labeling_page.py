@@ -46,7 +46,7 @@ def address(pool: Pool, agent: Agent | None) -> str:
 
 def counts(pool: Pool, person: User, agent: Agent | None = None) -> dict[str, int]:
     """How much this person has done today, and how much waits for somebody."""
-    left = progress.left(pool, person, agent)
+    left = progress.left(pool, person, agent, filled=True)
     return {"today": queue.done_today(pool, person), "left": left.yours, "others": left.others}
 
 

@@ -218,7 +218,7 @@ def import_cancel(request: HttpRequest, slug: str, import_id: int) -> HttpRespon
 def import_retry(request: HttpRequest, slug: str, import_id: int) -> HttpResponse:
     """Go on with a failed import behind its last stored row."""
     if not imports.retry(_upload(slug, import_id)):
-        messages.error(request, _("This import cannot go on: its file is gone. Upload it again."))
+        messages.error(request, _("This import cannot be resumed: its file is gone. Upload it again."))
     return redirect("import_detail", slug, import_id)
 
 

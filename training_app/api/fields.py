@@ -111,7 +111,11 @@ class Number(_Named, serializers.FloatField):
 
     def to_internal_value(self, data: Any) -> float:
         """The number."""
-        if type(data) not in (int, float) or not -1e9 < data < 1e9:
+        low, high = (
+            (-1e9 if self.min_value is None else self.min_value),
+            (1e9 if self.max_value is None else self.max_value),
+        )
+        if type(data) not in (int, float) or not low <= data <= high:
             self.fail("invalid")
         return float(data)
 

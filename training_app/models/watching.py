@@ -65,6 +65,7 @@ class Alarm(models.Model):
         DROPPED = "dropped", _("Decisions were dropped")
         WORKERS = "workers", _("Workers are missing")
         REFUSED = "refused", _("A model cannot be loaded")
+        LABELING = "labeling", _("Labeling queue")
 
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, null=True, blank=True, related_name="alarms")
     kind = models.CharField(_("kind"), max_length=8, choices=Kind.choices)
@@ -106,7 +107,7 @@ class AlarmMute(models.Model):
 
 
 class AlarmReceiver(models.Model):
-    """Whom a pool's alarms, and the site's, are told to: a webhook or an e-mail address.
+    """Whom a pool's alarms, and the site's, are told to: a webhook, a channel of a chat, or an e-mail address.
 
     A webhook's signing secret is not kept: it is made from SECRET_KEY and `nonce`, so that a copy of the database signs nothing.
     """
@@ -114,6 +115,8 @@ class AlarmReceiver(models.Model):
     class Kind(models.TextChoices):
         WEBHOOK = "webhook", _("Webhook")
         EMAIL = "email", _("E-mail")
+        SLACK = "slack", _("Slack or Mattermost")
+        TEAMS = "teams", _("Microsoft Teams")
 
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="alarm_receivers")
     kind = models.CharField(max_length=7, choices=Kind.choices)

@@ -141,11 +141,14 @@ def receiver_list(request: HttpRequest, slug: str) -> HttpResponse:
         context |= {"kind": kind, "address": address}
         try:
             if kind not in AlarmReceiver.Kind.values:
-                raise deliveries.ReceiverRefused(_("Choose webhook or e-mail."))
+                raise deliveries.ReceiverRefused(_("Choose how it is told."))
             made = deliveries.add_receiver(pool, kind, address, person(request))
         except deliveries.ReceiverRefused as refused:
             context["error"] = str(refused)
         else:
+            if made.kind in (AlarmReceiver.Kind.SLACK, AlarmReceiver.Kind.TEAMS):
+                messages.success(request, _("Alarms are posted to that channel. Send a test to see one."))
+                return redirect("settings_alarms", slug)
             if made.kind == AlarmReceiver.Kind.WEBHOOK:
                 context |= {"secret": deliveries.secret_of(made), "made": made, "address": ""}
             else:

@@ -8,7 +8,7 @@ its config cannot have changed, so the checkpoint still fits and one address tel
 """
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django.conf import settings
@@ -31,6 +31,10 @@ from training_app.versions import comparisons, gate, kinds, registry
 QUEUE = "train"
 #: A queued run is handed over again after so many seconds, where the queue holds fewer messages than runs that wait.
 DELIVER_AGAIN_SECONDS = 3
+
+
+#: Told of each run that is done or has failed, once that is committed: the run, and why the gate refused its model ("").
+on_end: list[Callable[[Run, str], None]] = []
 
 
 class RunError(Exception):
@@ -211,16 +215,24 @@ def finish(
         if compared:
             comparisons.keep(model, compared, run.snapshot)
         Checkpoint.objects.filter(run_id=run_id).delete()
-        message = _("Done: %(model)s") % {"model": model.name}
+        message, refused = _("Done: %(model)s") % {"model": model.name}, ""
         if run.promote:
             reason = _("%(run)s was launched to be promoted when done") % {"run": run}
             try:
                 gate.promote(model, actor=Actor(str(run), run.author), reason=reason)
                 message = _("Done: %(model)s, promoted") % {"model": model.name}
             except registry.RegistryError as error:
+                refused = str(error)
                 message = _("Done: %(model)s, not promoted. %(why)s") % {"model": model.name, "why": error}
         RunEvent.objects.create(run_id=run_id, message=message[:500])
+        transaction.on_commit(lambda: _tell_end(run_id, refused), robust=True)
     return model
+
+
+def _tell_end(run_id: int, refused: str = "") -> None:
+    run = Run.objects.select_related("pool").get(pk=run_id)
+    for told in on_end:
+        told(run, refused)
 
 
 def fail(run_id: int, attempt: uuid.UUID, reason: str) -> None:
@@ -228,6 +240,7 @@ def fail(run_id: int, attempt: uuid.UUID, reason: str) -> None:
     with transaction.atomic():
         _write(run_id, attempt, status=Run.Status.FAILED, error=reason, finished_at=Now())
         RunEvent.objects.create(run_id=run_id, message=reason.splitlines()[0][:500] if reason else "")
+        transaction.on_commit(lambda: _tell_end(run_id), robust=True)
 
 
 def release(run_id: int, attempt: uuid.UUID) -> None:

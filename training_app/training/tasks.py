@@ -111,7 +111,7 @@ def _train(run: Run, attempt: uuid.UUID, trainer: Any, pulse: Heartbeat, tell: T
     kept = _patiently(lambda: Checkpoint.objects.filter(run=run).first())
     journal = Journal(run.pk, attempt)
     if kept:
-        journal.note(_("Going on from the checkpoint of step %(step)d") % {"step": kept.step})
+        journal.note(_("Resuming from the checkpoint of step %(step)d") % {"step": kept.step})
     try:
         result = _walk(run, trainer, bytes(kept.content) if kept else None, pulse, journal, tell)
     except trainer.TrainError as error:

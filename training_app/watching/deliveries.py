@@ -28,11 +28,12 @@ from django.utils.translation import gettext as _
 
 from agents_app import audit, outbound, signing
 from agents_app.models import Pool
-from training_app.models import Alarm, AlarmDelivery, AlarmReceiver
+from training_app.models import Alarm, AlarmDelivery, AlarmReceiver, Run
 
 logger = logging.getLogger(__name__)
 
 OPENED, RESOLVED, TEST = "alarm.opened", "alarm.resolved", "test"
+RUN_ENDED, GATE_REFUSED = "run.ended", "gate.refused"
 #: How long after each failed attempt the next one comes; after the last of them it is given up.
 WAITS = tuple(timedelta(seconds=s) for s in (30, 120, 600, 3600, 6 * 3600))
 #: While an attempt is under way nobody else makes one.
@@ -70,7 +71,7 @@ def add_receiver(pool: Pool, kind: str, address: str, actor: User) -> AlarmRecei
             ) from None
     if AlarmReceiver.objects.filter(pool=pool, kind=kind, address=address, removed_at=None).exists():
         raise ReceiverRefused(_("That address is told already."))
-    nonce = secrets.token_hex(16) if kind == Kind.WEBHOOK else ""
+    nonce = "" if kind == Kind.EMAIL else secrets.token_hex(16)
     with transaction.atomic():
         made = AlarmReceiver.objects.create(pool=pool, kind=kind, address=address, nonce=nonce, created_by=actor)
         audit.record("alarm_receiver.added", actor=actor, target=_shown(address), pool=pool, detail={"kind": kind})
@@ -130,9 +131,33 @@ def tell(alarm: Alarm, event: str) -> int:
     return len(made)
 
 
-def message(event: str, alarm: Alarm | None, pool: Pool | None = None) -> dict[str, Any]:
-    """What is sent."""
+def announce(pool: Pool, event: str, sentence: str, path: str) -> int:
+    """Tell the pool's receivers of something that has happened, once; `path` is the page that shows it. Returns how many."""
+    body = json.dumps(message(event, None, pool, sentence, settings.SITE_URL + path), ensure_ascii=False)
+    receivers = AlarmReceiver.objects.filter(pool=pool, removed_at=None)
+    made = [AlarmDelivery(receiver=one, event=event, body=body) for one in receivers]
+    AlarmDelivery.objects.bulk_create(made)
+    return len(made)
+
+
+def run_ended(run: Run, refused: str) -> None:
+    """Tell of a run that is done or has failed, and of a gate that did not let its model through, with what it found."""
+    page = reverse("run", args=[run.pool.slug, run.pk])
+    if run.status == Run.Status.FAILED:
+        announce(run.pool, RUN_ENDED, _("%(run)s failed: %(why)s") % {"run": run, "why": run.error[:300]}, page)
+    elif refused:
+        announce(run.pool, GATE_REFUSED, _("%(run)s: %(why)s") % {"run": run, "why": refused[:400]}, page)
+    else:
+        announce(run.pool, RUN_ENDED, _("%(run)s is done.") % {"run": run}, page)
+
+
+def message(
+    event: str, alarm: Alarm | None, pool: Pool | None = None, sentence: str = "", page: str = ""
+) -> dict[str, Any]:
+    """What is sent; `sentence` and `page` of what is no alarm."""
     found: dict[str, Any] = {"event": event, "site": settings.SITE_URL, "pool": None, "alarm": None}
+    if sentence:
+        found |= {"sentence": sentence, "page": page}
     about = alarm.pool if alarm else pool
     if about:
         found["pool"] = about.slug
@@ -155,7 +180,7 @@ def send_test(receiver: AlarmReceiver) -> AlarmDelivery:
     to the next round, for a page cannot wait for a mail server."""
     body = json.dumps(message(TEST, None, receiver.pool), ensure_ascii=False)
     made = AlarmDelivery.objects.create(receiver=receiver, event=TEST, body=body, attempts=len(WAITS))
-    if receiver.kind == Kind.WEBHOOK:
+    if receiver.kind != Kind.EMAIL:
         attempt(made)
         made.refresh_from_db()
     return made
@@ -179,7 +204,7 @@ def attempt(delivery: AlarmDelivery) -> bool:
     delivery.attempts += 1
     began = time.monotonic()
     try:
-        send = _post if delivery.receiver.kind == Kind.WEBHOOK else _mail
+        send = _mail if delivery.receiver.kind == Kind.EMAIL else _post
         code, said = send(delivery)
         through = 200 <= code < 300
     except outbound.Refused as refused:
@@ -205,7 +230,7 @@ def attempt(delivery: AlarmDelivery) -> bool:
 
 
 def _post(delivery: AlarmDelivery) -> tuple[int, str]:
-    body, timestamp = delivery.body.encode(), int(time.time())
+    body, timestamp = as_its_kind_reads_it(delivery).encode(), int(time.time())
     headers = {
         "Content-Type": "application/json",
         "Routerweb-Event": delivery.event,
@@ -215,10 +240,53 @@ def _post(delivery: AlarmDelivery) -> tuple[int, str]:
     return outbound.post(delivery.receiver.address, body, headers)
 
 
+def as_its_kind_reads_it(delivery: AlarmDelivery) -> str:
+    """The request's body: as it is for a webhook, and for a chat what its incoming webhooks take.
+
+    Slack and Mattermost take {"text"} with links as <address|words>; a Teams workflow takes an adaptive card (schema 1.4).
+    """
+    kind = delivery.receiver.kind
+    if kind == Kind.WEBHOOK:
+        return delivery.body
+    title, lines, page = _in_lines(delivery)
+    if kind == Kind.SLACK:
+        escaped = [line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") for line in (title, *lines)]
+        text = "\n".join([f"*{escaped[0]}*", *escaped[1:], *([f"<{page}|{_('Open')}>"] if page else [])])
+        return json.dumps({"text": text}, ensure_ascii=False)
+    card: dict[str, Any] = {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "body": [
+            {"type": "TextBlock", "text": title, "weight": "Bolder", "wrap": True},
+            *({"type": "TextBlock", "text": line, "wrap": True} for line in lines),
+        ],
+    }
+    if page:
+        card["actions"] = [{"type": "Action.OpenUrl", "title": _("Open"), "url": page}]
+    content = {"contentType": "application/vnd.microsoft.card.adaptive", "content": card}
+    return json.dumps({"type": "message", "attachments": [content]}, ensure_ascii=False)
+
+
+def _in_lines(delivery: AlarmDelivery) -> tuple[str, list[str], str]:
+    """A message for people: title, lines, and the page to look at ("" for a test)."""
+    found = json.loads(delivery.body)
+    alarm = found["alarm"]
+    if alarm is not None:
+        begins = _("Alarm: %(what)s") if delivery.event == OPENED else _("Passed: %(what)s")
+        lines = [f"{name}: {value}" for name, value in alarm["evidence"]]
+        return begins % {"what": alarm["sentence"]}, lines, alarm["page"]
+    if found.get("sentence"):
+        return found["sentence"], [], found["page"]
+    return _("Routerweb: a test"), [_("Alarms of %(pool)s are sent here.") % {"pool": found["pool"]}], ""
+
+
 def _mail(delivery: AlarmDelivery) -> tuple[int, str]:
     found = json.loads(delivery.body)
     alarm = found["alarm"]
-    if alarm is None:
+    if found.get("sentence"):
+        subject, text = "Routerweb " + found["sentence"], f"{found['sentence']}\n\n{found['page']}"
+    elif alarm is None:
         subject, text = (
             _("Routerweb: a test"),
             _("Alarms of %(pool)s are sent to this address.") % {"pool": found["pool"]},
@@ -231,4 +299,6 @@ def _mail(delivery: AlarmDelivery) -> tuple[int, str]:
     if settings.EMAIL_BACKEND.endswith("dummy.EmailBackend"):
         raise OSError(_("no mail server is set up: EMAIL_HOST is not set"))
     send_mail(" ".join(subject.split())[:200], text, None, [delivery.receiver.address])
+    if settings.EMAIL_BACKEND.endswith("console.EmailBackend"):
+        return 200, _("printed to this server's log, not sent: EMAIL_HOST is not set")
     return 200, _("sent")

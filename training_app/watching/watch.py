@@ -22,7 +22,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from agents_app.models import Pool
-from datasets_app.models import Import, PrelabelJob
+from datasets_app.labels import queue
+from datasets_app.models import Assignment, Import, PrelabelJob
 from routerweb import memory
 from routerweb.background import Background
 from training_app.answering import decisions, serving
@@ -42,6 +43,9 @@ FORGOTTEN = timedelta(days=1)
 FAILED_LATELY = timedelta(days=7)
 #: So many runs in a row that failed are an alarm; of runs that nobody watches one is enough.
 FAILED_IN_A_ROW = 2
+#: A labeling queue is too long from so many queries on that take more than so many days at the pace of PACE.
+LONG_QUEUE, LONG_DAYS = 500, 30
+PACE = timedelta(days=7)
 Part = ProcessSign.Part
 
 _seen_waiting: frozenset[tuple[str, int]] = frozenset()
@@ -128,6 +132,7 @@ def look(workers: bool = True) -> None:
     ProcessSign.objects.filter(at__lt=timezone.now() - FORGOTTEN).delete()
     for pool in Pool.objects.all():
         _failing_runs(pool)
+        _labeling_queue(pool)
     _refused_models()
     _waiting_jobs()
     _dropped_decisions()
@@ -161,6 +166,23 @@ def _failing_runs(pool: Pool) -> None:
     count = ngettext("The last run of %(pool)s failed.", "The last %(count)d runs of %(pool)s failed.", len(failed))
     evidence = [[f"{_('Run')} {run.pk}", run.error[:200]] for run in failed[:3]]
     alarms.hold(Alarm.Kind.RUNS, count % {"pool": pool.name, "count": len(failed)}, evidence, pool)
+
+
+def _labeling_queue(pool: Pool) -> None:
+    """An alarm while labelers have run out of work, and while there is more than they get done in a month."""
+    lately = Assignment.objects.filter(item__pool=pool, state=Assignment.State.DONE)
+    answered = lately.filter(ended_at__gte=timezone.now() - PACE).count()
+    if not answered:
+        return
+    waiting = queue.still_open(pool)
+    if waiting == 0 and lately.filter(ended_at__gte=timezone.now() - FORGOTTEN).exists():
+        said = _("The labeling queue of %(pool)s is empty: labelers have nothing to do.") % {"pool": pool.name}
+        alarms.hold(Alarm.Kind.LABELING, said, [[_("Answered in seven days"), str(answered)]], pool)
+    days = waiting * PACE.days / answered
+    if waiting >= LONG_QUEUE and days > LONG_DAYS:
+        said = _("The labeling queue of %(pool)s is long: %(waiting)d queries are %(days)d days of work.")
+        shown = {"pool": pool.name, "waiting": waiting, "days": round(days)}
+        alarms.hold(Alarm.Kind.LABELING, said % shown, [[_("Answered in seven days"), str(answered)]], pool)
 
 
 def _refused_models() -> None:

@@ -36,7 +36,7 @@ class Command(BaseCommand):
             default=PrelabelJob.Fallback.SKIP,
             help="what to suggest where an answer cannot be read, marked as a fallback (default: skip)",
         )
-        parser.add_argument("--resume", type=int, metavar="ID", help="go on with a job that was paused or failed")
+        parser.add_argument("--resume", type=int, metavar="ID", help="resume a job that was paused or failed")
 
     def handle(self, *args: Any, **options: Any) -> None:
         pool = pool_of(options["pool"])
@@ -94,6 +94,6 @@ class Command(BaseCommand):
             f"job {job.pk} {job.status}: {words}; {job.calls:,} calls, {job.tokens_in:,} + {job.tokens_out:,} tokens"
         )
         if job.status == PrelabelJob.Status.FAILED:
-            raise CommandError(f"{job.error} (go on with --resume {job.pk})")
+            raise CommandError(f"{job.error} (resume with --resume {job.pk})")
         if counted["waiting"]:
-            self.stdout.write(f"paused; go on with --resume {job.pk}")
+            self.stdout.write(f"paused; resume with --resume {job.pk}")

@@ -63,6 +63,8 @@ def test_success_is_counted_for_each_version(app: Application, model: RouterMode
         ({"decision_id": SOME, "success": True, "agents_used": [0, 77]}, "invalid", "agents_used"),
         ({"decision_id": SOME, "success": True, "rating": "good"}, "invalid", "rating"),
         ({"decision_id": SOME, "success": True, "rating": True}, "invalid", "rating"),
+        ({"decision_id": SOME, "success": True, "rating": 5.5}, "invalid", "rating"),
+        ({"decision_id": SOME, "success": True, "rating": -1}, "invalid", "rating"),
         ({"decision_id": SOME, "success": True, "comment": "a\0"}, "invalid", "comment"),
     ],
 )

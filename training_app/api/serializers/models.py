@@ -168,7 +168,10 @@ class OutcomeRequest(OfPool):
         default=None,
         help_text="Which agents did the work.",
     )
-    rating = Number(required=False, allow_null=True, default=None, help_text="Any number of your own.")
+    rating = Number(
+        "be a number from 0 to 5", min_value=0, max_value=5, required=False, allow_null=True, default=None,
+        help_text="How good it was, 0 (useless) to 5 (perfect).",
+    )  # fmt: skip
     comment = serializers.CharField(required=False, allow_null=True, allow_blank=True, default="")
     served = ServedRequest(
         many=True, required=False, default=list, help_text="Which backend served each agent, at most 64 of them."
