@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from training_app.engine.data import storable
 from training_app.engine.data.examples import SPLITS, Agent, DataError, Example, Folder, RowError, normalise
@@ -48,17 +48,22 @@ def read_agents(path: str | Path) -> tuple[Agent, ...]:
     path = Path(path)
     if not path.is_file():
         raise DataError([(path.name, RowError(0, f"{path} does not exist: list the agents there, one JSON a line"))])
+    with path.open("rb") as stream:
+        return agents_in(stream, path.name)
+
+
+def agents_in(stream: BinaryIO, name: str) -> tuple[Agent, ...]:
+    """Agents from JSON lines, in the order of their ids; `name` is the file's. Raises DataError with line numbers."""
     seen: dict[int | str, int] = {}
     agents: list[Agent] = []
     errors: list[tuple[str, RowError]] = []
-    with path.open("rb") as stream:
-        for found in read_objects(stream, lambda line, values: _agent(values, seen, line)):
-            if isinstance(found, RowError):
-                errors.append((path.name, found))
-            else:
-                agents.append(found)
+    for found in read_objects(stream, lambda line, values: _agent(values, seen, line)):
+        if isinstance(found, RowError):
+            errors.append((name, found))
+        else:
+            agents.append(found)
     if not agents and not errors:
-        errors.append((path.name, RowError(0, "holds no agent")))
+        errors.append((name, RowError(0, "holds no agent")))
     if errors:
         raise DataError(errors)
     return tuple(sorted(agents, key=lambda agent: agent.id))

@@ -1,6 +1,7 @@
 """Train a router on a pool's gold labels."""
 
 import signal
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
@@ -11,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from tqdm import tqdm
 
 from agents_app.audit import Actor
+from datasets_app.files import ddqn_router
 from datasets_app.management.console import pool_of
 from training_app.engine.config import ConfigError
 from training_app.models import RouterModel, Run
@@ -114,6 +116,12 @@ def read_config(name: str | None) -> Mapping[str, Any]:
         return {}
     if not isinstance(content, dict):
         raise CommandError(f"{name} must hold settings, one `name: value` a line")
+    if ddqn_router.is_its_config(content):
+        settings, left = ddqn_router.its_recipe(content)
+        sys.stderr.write(
+            f"{name} is of ddqn-router: the published recipe is trained with its settings; not read: {', '.join(left)}.\n"
+        )
+        return settings
     return content
 
 

@@ -1,0 +1,263 @@
+"""Moving in from ddqn-router (0.2): what its folder holds, what of that goes into a pool, and what does not.
+
+Its `config.yaml` names agents, settings of training, the labeler and the files; `tasks.jsonl` holds labeled queries, `train.jsonl`,
+`val.jsonl` and `test.jsonl` the same in splits, a text file those that are not labeled, and the labeler's cache answers by hash. Its
+artifacts are pickles and joblib files: they are named and never opened.
+"""
+
+import hashlib
+import io
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from django.db import transaction
+
+from agents_app import pools
+from agents_app.models import Pool
+from datasets_app.files import imports
+from datasets_app.labels import labels, queries, splits
+from datasets_app.models import Dataset, Import, Label, Query
+from training_app.engine.data.examples import Agent
+from training_app.engine.data.folders import agents_in
+
+MAX_CONFIG = 1 << 20  # bytes of its configuration
+MAX_CACHE = 256 << 20  # bytes of its cache of labels
+SPLITS = ("train", "val", "test")
+#: Settings of its training that speak of its own recipe, and what is so here.
+OTHER_MEANING = {
+    "total_steps": ("counts steps of the published recipe; the network here needs some thousand"),
+    "tfidf_max_features": ("bounds the features of the published recipe; max_features bounds those of the scorer here"),
+    "confidence": ("is the spread of the last values there, and the probability that the whole set is right here"),
+    "checkpoint_freq": ("has no counterpart: a run keeps what it needs to go on"),
+}
+#: Where the settings of its labeler are said here.
+LABELER = {
+    **dict.fromkeys(
+        ("model", "base_url", "min_agents", "max_agents", "batch_size", "fallback_strategy"),
+        "is said when you pre-label, on the page or with `manage.py label`",
+    ),
+    "api_key": "is not read: the key of an LLM stands in LLM_API_KEY",
+    "prompt_template": "may be pasted under Settings, Pre-labeling; Jinja templates work as they are",
+}
+ARTIFACTS = {".pt": "PyTorch", ".pth": "PyTorch", ".joblib": "joblib", ".pkl": "pickle"}
+
+
+class MoveError(Exception):
+    """Why nothing of a folder can be taken; the message names the file."""
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder of ddqn-router, read and checked. Paths are those that exist."""
+
+    folder: Path
+    agents: tuple[Agent, ...]
+    training: Mapping[str, Any]
+    labeler: Mapping[str, Any]
+    ratios: tuple[float, float, float]
+    tasks: Path | None = None
+    splits: Mapping[str, Path] = field(default_factory=dict)
+    raw: Path | None = None
+    cache: Path | None = None
+    artifacts: tuple[Path, ...] = ()
+    top: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read(place: Path) -> Project:
+    """The project in a folder, or the one that a configuration file describes. Raises MoveError and DataError."""
+    config = place / "config.yaml" if place.is_dir() else place
+    content = read_config(config)
+    folder = config.parent
+    data, labeler, training = (_section(content, name, config) for name in ("dataset", "labeler", "training"))
+    agents = content.get("agents")
+    if not isinstance(agents, list) or not agents:
+        raise MoveError(f"{config} names no agents. ddqn-router has them under `agents:`.")
+    lines = b"".join(json.dumps(agent).encode() + b"\n" for agent in agents)
+
+    def at(name: object, otherwise: str) -> Path | None:
+        path = folder / str(name or otherwise)
+        return path if path.is_file() else None
+
+    output = folder / str(data.get("output_dir") or "data")
+    made = folder / str(content.get("output_dir") or "artifacts")
+    return Project(
+        folder=folder,
+        agents=agents_in(io.BytesIO(lines), config.name),
+        training=training,
+        labeler=labeler,
+        ratios=_ratios(data, config),
+        tasks=at(data.get("input"), "data/tasks.jsonl") or at(labeler.get("output"), "data/tasks.jsonl"),
+        splits={name: output / f"{name}.jsonl" for name in SPLITS if (output / f"{name}.jsonl").is_file()},
+        raw=at(labeler.get("input"), "data/raw_texts.txt"),
+        cache=at(labeler.get("cache"), "cache/label_cache.jsonl"),
+        artifacts=tuple(sorted(p for p in made.rglob("*") if p.suffix in ARTIFACTS)) if made.is_dir() else (),
+        top={
+            key: value
+            for key, value in content.items()
+            if key not in ("agents", "training", "labeler", "dataset", "output_dir")
+        },
+    )
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """A YAML mapping of at most a megabyte. Raises MoveError."""
+    try:
+        if path.stat().st_size > MAX_CONFIG:
+            raise MoveError(f"{path} is larger than a configuration: 1 MB at most.")
+        content = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise MoveError(f"{path}: {error.strerror}") from None
+    except (UnicodeDecodeError, yaml.YAMLError, RecursionError, ValueError) as error:
+        raise MoveError(f"{path} is not YAML: {' '.join(str(error).split())[:300]}") from None
+    if not isinstance(content, dict):
+        raise MoveError(f"{path} holds no settings, one `name: value` a line.")
+    return content
+
+
+def is_its_config(content: Mapping[str, Any]) -> bool:
+    """Whether a configuration is one of ddqn-router's, by its sections."""
+    return any(isinstance(content.get(name), dict) for name in ("training", "labeler", "dataset"))
+
+
+def its_recipe(content: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The run that its configuration describes: the published recipe with its numbers, as settings here; and what was left."""
+    training = content.get("training")
+    settings = (
+        {key: value for key, value in training.items() if key != "checkpoint_freq"}
+        if isinstance(training, dict)
+        else {}
+    )
+    left = [name for name in content if name != "training"]
+    left += ["training.checkpoint_freq"] if isinstance(training, dict) and "checkpoint_freq" in training else []
+    return {"recipe": "tfidf", "encoder": "linear", **settings}, left
+
+
+def _section(content: Mapping[str, Any], name: str, config: Path) -> Mapping[str, Any]:
+    found = content.get(name) or {}
+    if not isinstance(found, dict):
+        raise MoveError(f"{config}: {name} must hold settings, one `name: value` a line.")
+    return found
+
+
+def _ratios(data: Mapping[str, Any], config: Path) -> tuple[float, float, float]:
+    given = [data.get(f"{name}_ratio", share) for name, share in zip(SPLITS, (0.7, 0.15, 0.15), strict=True)]
+    if (
+        not all(isinstance(one, int | float) and not isinstance(one, bool) and one >= 0 for one in given)
+        or not sum(given) > 0
+    ):
+        raise MoveError(f"{config}: the ratios of dataset must be numbers from 0.")
+    return given[0], given[1], given[2]
+
+
+# ------------------------------------------------------------------------------------------------------- taking it in
+
+
+@dataclass
+class Taken:
+    """What went in: `uploads` with their problems, how many labels its cache knew, how groups were split."""
+
+    agents: pools.Loaded
+    uploads: list[Import]
+    cached: int = 0
+    split: Mapping[str, int] = field(default_factory=dict)
+
+
+def take(
+    pool: Pool,
+    project: Project,
+    *,
+    dataset: Dataset | None = None,
+    progress: imports.Progress | None = None,
+    actor_name: str,
+) -> Taken:
+    """Agents, queries, labels and splits of a project into a pool. A second time it adds what is new. Raises DataError, PoolError."""
+    taken = Taken(pools.load_agents(pool, project.agents, actor_name=actor_name), [])
+    target = dataset or queries.dataset_of(pool)
+    # First the splits, which then hold for the same texts of the file that has all; last what has no label.
+    files = [(path, split) for split, path in project.splits.items()]
+    files += [(path, "") for path in (project.tasks, project.raw) if path is not None]
+    for path, split in files:
+        with path.open("rb") as stream:
+            kind = imports.guess_format(path.name, stream.read(4096))
+            stream.seek(0)
+            taken.uploads.append(
+                imports.read_file(target, stream, kind, split=split, progress=progress, actor_name=actor_name)
+            )
+    if project.cache is not None:
+        taken.cached = _record_cache(target, project)
+    if project.tasks is not None and not project.splits:
+        taken.split = splits.assign(pool, project.ratios)
+    return taken
+
+
+def _record_cache(dataset: Dataset, project: Project) -> int:
+    """What its labeler said of texts that have no label, as labels of an LLM, which a person accepts or not; returns how many."""
+    assert project.cache is not None
+    model = str(project.labeler.get("model") or "gpt-4o-mini")
+    version = str(project.labeler.get("prompt_version") or "v1")
+    known = {agent.id for agent in project.agents}
+    answers = dict(_answers(project.cache, known))
+    waiting = Query.objects.filter(dataset=dataset, deleted_at__isnull=True, labels__isnull=True)
+    statements = [
+        labels.NewLabel(
+            query_id=key, source=Label.Source.LLM, required=answers[named], asked=known,
+            provenance={"model": model, "prompt_version": version, "from": "ddqn-router"},
+        )
+        for key, text in waiting.values_list("pk", "text").iterator()
+        if (named := cache_key(text, model, version)) in answers
+    ]  # fmt: skip
+    with transaction.atomic():
+        labels.record_many(statements)
+    return len(statements)
+
+
+def cache_key(text: str, model: str, version: str) -> str:
+    """How its cache names an answer: SHA-256 of `text|model|version`, in hexadecimal."""
+    return hashlib.sha256(f"{text}|{model}|{version}".encode()).hexdigest()
+
+
+def _answers(cache: Path, known: set[int]) -> Iterator[tuple[str, list[int]]]:
+    """The cache's answers that name agents of the project; other lines are passed over, as ddqn-router does."""
+    if cache.stat().st_size > MAX_CACHE:
+        raise MoveError(f"{cache} is larger than 256 MB.")
+    with cache.open(encoding="utf-8", errors="replace") as stream:
+        for line in stream:
+            try:
+                entry = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            named = entry.get("required_agents") if isinstance(entry, dict) else None
+            if isinstance(named, list) and all(type(one) is int and one in known for one in named):
+                yield str(entry.get("cache_key")), named
+
+
+# ---------------------------------------------------------------------------------------------- saying it line by line
+
+
+def report(project: Project, taken: Taken) -> Iterator[str]:
+    """A line for each thing beside the files' rows: taken, of another meaning here, or left."""
+    loaded = taken.agents
+    yield f"taken    agents: {loaded.created} added, {loaded.updated} changed, {loaded.unchanged} unchanged"
+    if taken.split:
+        counts = ", ".join(f"{count} {name}" for name, count in taken.split.items())
+        yield f"taken    dataset: its ratios; groups of like texts: {counts}"
+    if project.cache is not None:
+        yield f"taken    {project.cache.name}: answers for {taken.cached} unlabeled texts, as an LLM's, to accept or correct"
+    for name in sorted(project.training):
+        if name == "seed":
+            yield "taken    training.seed, where --train starts a run"
+        elif name in OTHER_MEANING:
+            yield f"differs  training.{name} {OTHER_MEANING[name]}"
+        else:
+            yield f"differs  training.{name} is of the published recipe, which `train --config config.yaml` trains"
+    for name in sorted(set(project.labeler) - {"input", "output", "cache", "prompt_version"}):
+        yield f"left     labeler.{name} {LABELER.get(name, 'has no counterpart')}"
+    for name in sorted(project.top):
+        yield f"left     {name} has no counterpart"
+    for path in project.artifacts:
+        kind = ARTIFACTS[path.suffix]
+        yield f"left     {path.name} is a {kind} file of another program, which is never opened: train a model anew"

@@ -1,0 +1,65 @@
+"""Move in from ddqn-router: its agents, queries, labels and splits as a pool, and with --train a router."""
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils.text import slugify
+
+from agents_app import pools
+from agents_app.models import Pool
+from datasets_app.files import ddqn_router
+from datasets_app.labels import queue
+from datasets_app.management.console import ImportBar, tell
+from training_app.engine.data.examples import DataError
+
+
+class Command(BaseCommand):
+    help = (
+        "Make a pool from a folder of ddqn-router: config.yaml, tasks.jsonl, splits, raw texts, cache of labels. Says what was "
+        "taken, what means something else here, and what was left. "
+        "Example: python manage.py import_ddqn_router ../my-router --train --promote"
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "directory", metavar="DIR", help="the folder with its config.yaml, or that file by another name"
+        )
+        parser.add_argument("--slug", help="the pool's name in URLs and commands (default: made from the folder's)")
+        parser.add_argument("--train", action="store_true", help="train a router then")
+        parser.add_argument("--promote", action="store_true", help="with --train: let it answer, if it passes the gate")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        place = Path(options["directory"])
+        if options["promote"] and not options["train"]:
+            raise CommandError("--promote needs --train: a model of ddqn-router cannot answer here")
+        folder = (place if place.is_dir() else place.parent).resolve()
+        words = folder.name.lstrip("0123456789_- ") or folder.name
+        slug = options["slug"] or slugify(words) or "pool"
+        if slug != slugify(slug):
+            raise CommandError(f"--slug: {slug!r} may hold letters, digits, - and _ only")
+        progress = ImportBar()
+        try:
+            project = ddqn_router.read(place)
+            pool = Pool.objects.filter(slug=slug).first()
+            if pool is None:
+                name = words.replace("_", " ").replace("-", " ").strip() or slug
+                pool = pools.create_pool(name[0].upper() + name[1:], slug, actor=None, actor_name="import_ddqn_router")
+            taken = ddqn_router.take(pool, project, progress=progress, actor_name="import_ddqn_router")
+        except (ddqn_router.MoveError, DataError, pools.PoolError) as error:
+            raise CommandError(str(error)) from None
+        finally:
+            progress.close()
+        queue.fill(pool)
+        self.stdout.write(f"{pool.name} ({pool.slug})")
+        tell(self, taken.uploads)
+        for line in ddqn_router.report(project, taken):
+            self.stdout.write(line)
+        if options["train"]:
+            seed = project.training.get("seed")
+            words = ["--set", f"seed={seed}"] if seed is not None else []
+            call_command(
+                "train", "--pool", pool.slug, *words, *(["--promote"] if options["promote"] else []), stdout=self.stdout
+            )
+            self.stdout.write(f'Ask it: python manage.py route "your query" --pool {pool.slug}')
