@@ -16,7 +16,7 @@ from routerweb import bodies, threads, wsgi
 from routerweb.bodies import Receive, Scope
 from routerweb.later import Later
 from routerweb.threads import Send, Threads
-from training_app.api import fast_lane
+from training_app.api import ddqn_router, fast_lane
 
 BATCH_THREADS = 2
 
@@ -35,7 +35,9 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def _answer(scope: Scope, receive: Receive, send: Send) -> None:
-    path = str(scope["path"])
+    path = ddqn_router.address(str(scope["path"]))
+    if path != scope["path"]:
+        scope = {**scope, "path": path, "raw_path": path.encode()}
     is_api = path.startswith("/api/") and not path.startswith("/api/docs")
     chosen = api_threads if is_api else page_threads
     if chosen.full:

@@ -288,6 +288,8 @@ DEFAULT_FROM_EMAIL = env.text("DEFAULT_FROM_EMAIL", "routerweb@localhost")
 # How many processes and where they listen is read in `listening`.
 
 FAST_LANE = env.boolean("FAST_LANE", True)
+DDQN_ROUTER_POOLS = env.words("DDQN_ROUTER_POOLS")
+CORS_ORIGINS = env.words("CORS_ORIGINS")
 API_THREADS = env.integer("API_THREADS", 4, low=1)
 WEB_THREADS = env.integer("WEB_THREADS", 4, low=1)
 WEB_CONNECTIONS = env.integer("WEB_CONNECTIONS", 4_000, low=10)
@@ -372,6 +374,12 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = env.integer("MAX_BODY_MB", 25, low=1) * 1024 * 102
 
 # The API has a way of its own through Django, see training_app.api.handler.
 API_MIDDLEWARE = ["training_app.api.handler.Door"]
+if CORS_ORIGINS:
+    # Only the API: no page may be read by another site's script.
+    API_MIDDLEWARE.append("corsheaders.middleware.CorsMiddleware")
+    CORS_ALLOW_ALL_ORIGINS = CORS_ORIGINS == ("*",)
+    CORS_ALLOWED_ORIGINS = () if CORS_ALLOW_ALL_ORIGINS else CORS_ORIGINS
+    CORS_PREFLIGHT_MAX_AGE = 3_600
 REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["training_app.api.keys.KeyAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["training_app.api.keys.OpensAddress"],

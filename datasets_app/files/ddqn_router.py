@@ -17,6 +17,7 @@ import yaml
 from django.db import transaction
 
 from agents_app import pools
+from agents_app.audit import Who
 from agents_app.models import Pool
 from datasets_app.files import imports
 from datasets_app.labels import labels, queries, splits
@@ -172,10 +173,10 @@ def take(
     *,
     dataset: Dataset | None = None,
     progress: imports.Progress | None = None,
-    actor_name: str,
+    actor: Who = None,
 ) -> Taken:
     """Agents, queries, labels and splits of a project into a pool. A second time it adds what is new. Raises DataError, PoolError."""
-    taken = Taken(pools.load_agents(pool, project.agents, actor_name=actor_name), [])
+    taken = Taken(pools.load_agents(pool, project.agents, actor), [])
     target = dataset or queries.dataset_of(pool)
     # First the splits, which then hold for the same texts of the file that has all; last what has no label.
     files = [(path, split) for split, path in project.splits.items()]
@@ -184,9 +185,7 @@ def take(
         with path.open("rb") as stream:
             kind = imports.guess_format(path.name, stream.read(4096))
             stream.seek(0)
-            taken.uploads.append(
-                imports.read_file(target, stream, kind, split=split, progress=progress, actor_name=actor_name)
-            )
+            taken.uploads.append(imports.read_file(target, stream, kind, split=split, author=actor, progress=progress))
     if project.cache is not None:
         taken.cached = _record_cache(target, project)
     if project.tasks is not None and not project.splits:

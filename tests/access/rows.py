@@ -178,6 +178,11 @@ API: dict[str, ApiRow] = {
     "episodes/<id:episode_id>/": ApiRow("route"),
     "episodes/<id:episode_id>/cancel/": ApiRow("route", "POST"),
     "episodes/<id:episode_id>/outcome/": ApiRow("route", "POST", {"success": True}),
+    # They are there for the pools that a setting names.
+    "ddqn-router/route/": ApiRow("route", "POST", {"query": "billing"}, also=(404,)),
+    "ddqn-router/route/batch/": ApiRow("route", "POST", {"queries": ["billing"]}, also=(404,)),
+    "ddqn-router/agents/": ApiRow("route", also=(404,)),
+    "ddqn-router/health/": ApiRow(None, pool=False),
     "health/": ApiRow(None, pool=False),
     "schema/": ApiRow(None, pool=False),
     "docs/": ApiRow(None, pool=False),

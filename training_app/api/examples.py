@@ -17,6 +17,8 @@ ANSWER: dict[str, Any] = {
     "decision_id": DECISION,
     "not_covered": [],
 }
+DDQN_ANSWER = {"agents": [0, 1], "agent_names": ["Billing", "Account"], "confidence": 0.8712, "steps": 3}
+DDQN_AGENT = {"id": 0, "name": "Billing", "description": "Invoices, payments, refunds"}
 BATCH = {"model": "support-3", "results": [ANSWER], "not_covered": []}
 EXPLANATION = {
     "steps": [

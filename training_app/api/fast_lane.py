@@ -25,7 +25,9 @@ logger = logging.getLogger(__name__)
 ROUTE, BATCH = b"/api/route/", b"/api/route/batch/"
 JSON_TYPES = (b"application/json", b"application/json; charset=utf-8")
 #: What decides an answer; of these a request may have one each.
-DECIDING = frozenset({b"authorization", b"content-type", b"content-length", b"host", b"x-forwarded-proto", b"accept"})
+DECIDING = frozenset(
+    {b"authorization", b"content-type", b"content-length", b"host", b"x-forwarded-proto", b"accept", b"origin"}
+)
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -37,6 +39,7 @@ class _Site:
         self.paths = frozenset({ROUTE, BATCH} if settings.FAST_LANE else ())
         self.most = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         self.tls = bool(settings.SECURE_SSL_REDIRECT)
+        self.cors = bool(settings.CORS_ORIGINS)
         self.proxied = getattr(settings, "SECURE_PROXY_SSL_HEADER", None) is not None
 
 
@@ -101,6 +104,7 @@ def _plain(given: dict[bytes, bytes], scheme: str) -> bool:
         _known_host(given.get(b"host", b""))
         and given.get(b"content-type", JSON_TYPES[0]).lower() in JSON_TYPES
         and given.get(b"accept", b"*/*") in (b"*/*", b"application/json")
+        and (b"origin" not in given or not _site().cors)
         and (not _site().tls or _secure(given, scheme))
     )
 

@@ -51,6 +51,7 @@ CODES: dict[str, tuple[int, str]] = {
     "length_missing": (411, "The request has no Content-Length."),
     "too_large": (413, "The body is larger than 26,214,400 bytes."),
     "not_json": (415, "The body is text/plain; it must be application/json."),
+    "unprocessable": (422, "query is missing."),
     "too_many_requests": (429, "This API key may send 600 queries a minute to a process."),
     "no_model": (503, "The pool support has no active model yet."),
     "database_away": (503, "The database cannot be reached, and this process has not loaded a model yet."),
@@ -68,6 +69,7 @@ WORDS = {
     411: "The body has no length",
     413: "The body is too large",
     415: "The body is not JSON",
+    422: "What was sent does not hold; `detail` tells where",
     429: "The key has used up its minute; Retry-After tells when to come back",
     503: "It cannot be answered just now",
 }

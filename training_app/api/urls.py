@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.urls import URLPattern, path, re_path, register_converter
 
-from training_app.api.views import episodes, labeling, models, routing, rules, runs, serving
+from training_app.api.views import ddqn_router, episodes, labeling, models, routing, rules, runs, serving
 from training_app.api.views.base import NothingHere
 
 
@@ -92,5 +92,9 @@ urlpatterns = [
     *address("label/<number:query_id>/draft/", labeling.Draft),
     *address("label/<number:query_id>/submit/", labeling.Submit),
     *address("label/<number:query_id>/skip/", labeling.Skip),
+    *address("ddqn-router/route/", ddqn_router.DdqnRouteView),
+    *address("ddqn-router/route/batch/", ddqn_router.DdqnBatchView),
+    *address("ddqn-router/agents/", ddqn_router.DdqnAgentsView),
+    *address("ddqn-router/health/", ddqn_router.DdqnHealthView),
     re_path("", NothingHere.as_view(), name="api"),
 ]

@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils.text import slugify
 
 from agents_app import pools
+from agents_app.audit import Actor
 from agents_app.models import Pool
 from datasets_app.files import ddqn_router
 from datasets_app.labels import queue
@@ -39,14 +40,15 @@ class Command(BaseCommand):
         slug = options["slug"] or slugify(words) or "pool"
         if slug != slugify(slug):
             raise CommandError(f"--slug: {slug!r} may hold letters, digits, - and _ only")
+        actor = Actor("import_ddqn_router")
         progress = ImportBar()
         try:
             project = ddqn_router.read(place)
             pool = Pool.objects.filter(slug=slug).first()
             if pool is None:
                 name = words.replace("_", " ").replace("-", " ").strip() or slug
-                pool = pools.create_pool(name[0].upper() + name[1:], slug, actor=None, actor_name="import_ddqn_router")
-            taken = ddqn_router.take(pool, project, progress=progress, actor_name="import_ddqn_router")
+                pool = pools.create_pool(name[0].upper() + name[1:], slug, actor=actor)
+            taken = ddqn_router.take(pool, project, progress=progress, actor=actor)
         except (ddqn_router.MoveError, DataError, pools.PoolError) as error:
             raise CommandError(str(error)) from None
         finally:

@@ -1,0 +1,105 @@
+"""The addresses of ddqn-router's server, with its bodies, for the applications that call it: another address, and a key.
+
+They answer for the pools that DDQN_ROUTER_POOLS names; to a key that opens one of these they are there, to others they are not.
+"""
+
+from typing import Any
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from training_app.api import asking, examples
+from training_app.api.asking import Asked
+from training_app.api.ddqn_router import Unprocessable, pool_of
+from training_app.api.errors import Refused
+from training_app.api.keys import KeyThrottle
+from training_app.api.schema import operation
+from training_app.api.serializers.ddqn_router import (
+    AgentsSerializer,
+    AnswerSerializer,
+    BatchRequest,
+    HealthSerializer,
+    RouteRequest,
+)
+from training_app.api.views.base import ApiView
+
+OF = "As ddqn-router"
+ERRORS = ("not_found", "no_model", "too_many_requests", "unprocessable")
+
+
+class _Routing(ApiView):
+    scope = "route"
+    throttle_classes = [KeyThrottle]
+    asks: Asked
+
+    def taken(self, read: Any) -> Asked:
+        """What is asked, once it holds and the key may send it. Raises Refused and NoModel."""
+        pool = pool_of(self.access)
+        try:
+            self.asks = read({**self.request.data, "pool": pool.slug}, self.access)
+        except Refused as refused:
+            raise (Unprocessable(refused) if refused.status_code == 400 else refused) from None
+        self.check_throttles(self.request)
+        return self.asks
+
+
+class DdqnRouteView(_Routing):
+    """One query."""
+
+    @operation(
+        "ddqnRoute", "One query, as ddqn-router answers it", of=OF, body=RouteRequest, example={"query": "I was charged twice"},
+        answers={200: (AnswerSerializer, "The answer", examples.DDQN_ANSWER)}, errors=ERRORS,
+    )  # fmt: skip
+    def post(self, request: Request) -> Response:
+        """The set, the names, how sure the router is of the whole set, and the steps of the walk. The answer is kept as a decision."""
+        return Response(_as_there(asking.answer_one(self.taken(asking.one), self.access)))
+
+
+class DdqnBatchView(_Routing):
+    """Many queries."""
+
+    @operation(
+        "ddqnRouteBatch", "Many queries, as ddqn-router answers them", of=OF, body=BatchRequest,
+        example={"queries": ["I was charged twice", "Where is my parcel?"]},
+        answers={200: (AnswerSerializer(many=True), "An answer for each, in their order", [examples.DDQN_ANSWER])}, errors=ERRORS,
+    )  # fmt: skip
+    def post(self, request: Request) -> Response:
+        """The same for many at once."""
+        return Response([_as_there(one) for one in asking.answer_many(self.taken(asking.many), self.access)["results"]])
+
+
+class DdqnAgentsView(ApiView):
+    """The agents."""
+
+    scope = "route"
+
+    @operation(
+        "ddqnAgents", "The agents, as ddqn-router lists them", of=OF,
+        answers={200: (AgentsSerializer, "Those that a route may name", {"agents": [examples.DDQN_AGENT]})}, errors=("not_found",),
+    )  # fmt: skip
+    def get(self, request: Request) -> Response:
+        """Id, name and description of each active agent."""
+        roster = pool_of(self.access).roster
+        shown = [
+            {"id": one.id, "name": one.name, "description": one.description} for one in roster if one.state == "active"
+        ]
+        return Response({"agents": shown})
+
+
+class DdqnHealthView(ApiView):
+    """That the server answers."""
+
+    authentication_classes = []
+    permission_classes = []
+
+    @operation(
+        "ddqnHealth", "That the server answers, in ddqn-router's words", of=OF, public=True, any_pool=False,
+        answers={200: (HealthSerializer, "It does", {"status": "ok"})},
+    )  # fmt: skip
+    def get(self, request: Request) -> Response:
+        """Nothing more is said without a key; `/api/health/` tells a key how things stand."""
+        return Response({"status": "ok"})
+
+
+def _as_there(answer: dict[str, Any]) -> dict[str, Any]:
+    return {name: answer[name] for name in ("agents", "agent_names", "confidence", "steps")}
