@@ -5,13 +5,13 @@ from typing import Any
 from rest_framework import serializers
 
 
-class RouteRequest(serializers.Serializer[Any]):
+class DdqnRouteRequest(serializers.Serializer[Any]):
     """One query."""
 
     query = serializers.CharField(help_text="The text to route, not blank.")
 
 
-class BatchRequest(serializers.Serializer[Any]):
+class DdqnBatchRequest(serializers.Serializer[Any]):
     """Many queries."""
 
     queries = serializers.ListField(
@@ -19,7 +19,7 @@ class BatchRequest(serializers.Serializer[Any]):
     )
 
 
-class AnswerSerializer(serializers.Serializer[Any]):
+class DdqnAnswerSerializer(serializers.Serializer[Any]):
     """One answer."""
 
     agents = serializers.ListField(
@@ -30,7 +30,7 @@ class AnswerSerializer(serializers.Serializer[Any]):
     steps = serializers.IntegerField(help_text="Choices of the walk, STOP among them.")
 
 
-class AgentSerializer(serializers.Serializer[Any]):
+class DdqnAgentSerializer(serializers.Serializer[Any]):
     """One agent."""
 
     id = serializers.IntegerField(help_text="Its id.")
@@ -38,13 +38,13 @@ class AgentSerializer(serializers.Serializer[Any]):
     description = serializers.CharField(help_text="What it does.")
 
 
-class AgentsSerializer(serializers.Serializer[Any]):
+class DdqnAgentsSerializer(serializers.Serializer[Any]):
     """The agents of a pool."""
 
-    agents = AgentSerializer(many=True, help_text="Those that a route may name.")
+    agents = DdqnAgentSerializer(many=True, help_text="Those that a route may name.")
 
 
-class HealthSerializer(serializers.Serializer[Any]):
+class DdqnHealthSerializer(serializers.Serializer[Any]):
     """That the server answers."""
 
     status = serializers.CharField(help_text="`ok`.")

@@ -3,7 +3,7 @@
 They answer for the pools that DDQN_ROUTER_POOLS names; to a key that opens one of these they are there, to others they are not.
 """
 
-from typing import Any
+from typing import Any, cast
 
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -15,11 +15,11 @@ from training_app.api.errors import Refused
 from training_app.api.keys import KeyThrottle
 from training_app.api.schema import operation
 from training_app.api.serializers.ddqn_router import (
-    AgentsSerializer,
-    AnswerSerializer,
-    BatchRequest,
-    HealthSerializer,
-    RouteRequest,
+    DdqnAgentsSerializer,
+    DdqnAnswerSerializer,
+    DdqnBatchRequest,
+    DdqnHealthSerializer,
+    DdqnRouteRequest,
 )
 from training_app.api.views.base import ApiView
 
@@ -36,7 +36,7 @@ class _Routing(ApiView):
         """What is asked, once it holds and the key may send it. Raises Refused and NoModel."""
         pool = pool_of(self.access)
         try:
-            self.asks = read({**self.request.data, "pool": pool.slug}, self.access)
+            self.asks = read(cast(dict[str, Any], self.request.data) | {"pool": pool.slug}, self.access)
         except Refused as refused:
             raise (Unprocessable(refused) if refused.status_code == 400 else refused) from None
         self.check_throttles(self.request)
@@ -47,8 +47,8 @@ class DdqnRouteView(_Routing):
     """One query."""
 
     @operation(
-        "ddqnRoute", "One query, as ddqn-router answers it", of=OF, body=RouteRequest, example={"query": "I was charged twice"},
-        answers={200: (AnswerSerializer, "The answer", examples.DDQN_ANSWER)}, errors=ERRORS,
+        "ddqnRoute", "One query, as ddqn-router answers it", of=OF, body=DdqnRouteRequest, example={"query": "I was charged twice"},
+        answers={200: (DdqnAnswerSerializer, "The answer", examples.DDQN_ANSWER)}, errors=ERRORS,
     )  # fmt: skip
     def post(self, request: Request) -> Response:
         """The set, the names, how sure the router is of the whole set, and the steps of the walk. The answer is kept as a decision."""
@@ -59,12 +59,12 @@ class DdqnBatchView(_Routing):
     """Many queries."""
 
     @operation(
-        "ddqnRouteBatch", "Many queries, as ddqn-router answers them", of=OF, body=BatchRequest,
+        "ddqnRouteBatch", "Many queries, as ddqn-router answers them", of=OF, body=DdqnBatchRequest,
         example={"queries": ["I was charged twice", "Where is my parcel?"]},
-        answers={200: (AnswerSerializer(many=True), "An answer for each, in their order", [examples.DDQN_ANSWER])}, errors=ERRORS,
+        answers={200: (DdqnAnswerSerializer(many=True), "An answer for each, in their order", examples.DDQN_ANSWER)}, errors=ERRORS,
     )  # fmt: skip
     def post(self, request: Request) -> Response:
-        """The same for many at once."""
+        """The same for many at once: an answer for each, in the order of the queries."""
         return Response([_as_there(one) for one in asking.answer_many(self.taken(asking.many), self.access)["results"]])
 
 
@@ -75,7 +75,7 @@ class DdqnAgentsView(ApiView):
 
     @operation(
         "ddqnAgents", "The agents, as ddqn-router lists them", of=OF,
-        answers={200: (AgentsSerializer, "Those that a route may name", {"agents": [examples.DDQN_AGENT]})}, errors=("not_found",),
+        answers={200: (DdqnAgentsSerializer, "Those that a route may name", {"agents": [examples.DDQN_AGENT]})}, errors=("not_found",),
     )  # fmt: skip
     def get(self, request: Request) -> Response:
         """Id, name and description of each active agent."""
@@ -94,7 +94,7 @@ class DdqnHealthView(ApiView):
 
     @operation(
         "ddqnHealth", "That the server answers, in ddqn-router's words", of=OF, public=True, any_pool=False,
-        answers={200: (HealthSerializer, "It does", {"status": "ok"})},
+        answers={200: (DdqnHealthSerializer, "It does", {"status": "ok"})},
     )  # fmt: skip
     def get(self, request: Request) -> Response:
         """Nothing more is said without a key; `/api/health/` tells a key how things stand."""
