@@ -136,6 +136,7 @@ def faults(folder: Path, count: int, *words: str, **more: str) -> dict[str, Any]
             "with a clear error": sum(one["status"] == "failed" and bool(one["error"]) for one in ended),
             "neither": count - sum(one["status"] == "done" or bool(one["error"]) for one in ended),
             "other answers": [[status, answer] for status, answer in answers if status != 200][:3],
+            "faults in the server's log": _logged(world.web),
             "rows": world.rows("SELECT count(*) FROM training_app_episode")[0][0],
             "rows that still run": world.rows(
                 "SELECT count(*) FROM training_app_episode WHERE status IN ('queued', 'running')"
@@ -152,6 +153,14 @@ def faults(folder: Path, count: int, *words: str, **more: str) -> dict[str, Any]
         }
     finally:
         world.close()
+
+
+def _logged(web: Machine) -> list[str]:
+    """The last lines of each traceback."""
+    lines = web.log.read_text().splitlines()
+    return sorted(
+        {line for line in lines if line and line[0].isalpha() and ("Error: " in line or "Exception: " in line)}
+    )
 
 
 async def _many(world: World, count: int, at_once: int) -> list[tuple[int, Any]]:
@@ -236,16 +245,16 @@ def _figures(values: list[float]) -> dict[str, float]:
 def kill(folder: Path, count: int) -> dict[str, Any]:
     """`kill -9` of the web server, then of the worker that went on, then a web server again."""
     agents = Agents("--delay", "1.5")
-    world = World(folder, agents, calls=12, SECONDS="10")
+    world = World(folder, agents, calls=40, SECONDS="20")
     try:
         worker = world.site.start("worker")
         asyncio.run(_begin(world, count))
         wait_for(lambda: _done(world) >= 2 * count, "two steps of each", 120)
         killed = {"web": _killed(world, world.web, "worker")}
-        wait_for(lambda: _done(world) >= 5 * count, "five steps of each", 180)
         world.web = world.site.start("web")
+        wait_for(lambda: _done(world) >= 5 * count, "five steps of each", 180)
         killed["worker"] = _killed(world, worker, "web")
-        wait_for(lambda: not _running(world), "the end of all", 240)
+        wait_for(lambda: not _running(world), "the end of all", 400)
         counts = agents.counts()
         return {
             "episodes": count,

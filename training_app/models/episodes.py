@@ -8,6 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents_app.jobs import Job
 from agents_app.models import ApiKey, Pool
+from training_app.engine.orchestrating.state import Call
 from training_app.models.versions import RouterModel
 
 
@@ -153,6 +154,13 @@ class Step(models.Model):
 
     def __str__(self) -> str:
         return f"{self.episode_id}/{self.turn}"
+
+    def as_call(self) -> Call:
+        """The call as an orchestrator's state holds it. An `answer` in its metadata is the part that answers the task."""
+        assert self.agent is not None
+        answer, failed = self.metadata.get("answer", self.output), self.status == self.Status.FAILED
+        said = answer if not failed and isinstance(answer, str) and answer.strip() else None
+        return Call(self.agent, self.output, failed, self.cost, self.tokens, self.latency, said)
 
 
 class CallPlaces(models.Model):

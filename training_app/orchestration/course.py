@@ -377,11 +377,4 @@ def _stored_outcome(row: Step) -> Outcome:
 
 def calls_of(rows: Iterable[Step], path: int) -> list[Call]:
     """The finished calls of a path, as a state holds them."""
-    found = []
-    for row in rows:
-        if row.path == path and row.call is not None and row.agent is not None and row.aim == "answer":
-            answer = row.metadata.get("answer", row.output)
-            failed = row.status == Step.Status.FAILED
-            said = answer if not failed and isinstance(answer, str) and answer.strip() else None
-            found.append(Call(row.agent, row.output, failed, row.cost, row.tokens, row.latency, said))
-    return found
+    return [row.as_call() for row in rows if row.path == path and row.agent is not None and row.aim == "answer"]

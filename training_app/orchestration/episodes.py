@@ -19,6 +19,9 @@ from agents_app import audit, jobs
 from agents_app.models import Pool
 from training_app.answering.decisions import new_id
 from training_app.engine.orchestrating import state
+from training_app.engine.orchestrating.rewards import Reward
+from training_app.engine.orchestrator_config import OrchestratorConfig
+from training_app.engine.settings import ConfigError
 from training_app.models import Episode, Step
 from training_app.orchestration.policies import Decider
 
@@ -207,6 +210,34 @@ def judge(
     ):
         raise EpisodeError(_("This episode has not ended yet."), "running")
     episode.refresh_from_db()
+    _pay(episode)
+
+
+def _pay(episode: Episode) -> None:
+    """Write what each decision of a judged episode was worth, by the reward that its version was trained for: r is paid once, at the
+    end of each path."""
+    score = episode.rating if episode.rating is not None else float(episode.success or False)
+    reward = _reward(episode)
+    rows = list(episode.trajectory.filter(aim="answer").order_by("path", "turn", "place"))
+    for path in {row.path for row in rows}:
+        turns = list(dict.fromkeys(row.turn for row in rows if row.path == path))
+        beside = [[row for row in rows if row.path == path and row.turn == turn] for turn in turns]
+        costs = [reward.cost([row.as_call() for row in now if row.agent is not None]) for now in beside]
+        for now, worth in zip(beside, reward.returns(costs, score, episode.max_steps), strict=True):
+            for row in now:
+                row.reward = float(worth)
+    Step.objects.bulk_update(rows, ["reward"])
+
+
+def _reward(episode: Episode) -> Reward:
+    """The reward that the episode's version was trained for; the defaults where it does not say."""
+    told = episode.model.card.content.get("settings") if episode.model is not None else None
+    try:
+        config = OrchestratorConfig.from_mapping(told or {})
+    except ConfigError:  # of another version of Routerweb
+        config = OrchestratorConfig()
+    price, success, failure = config.pays
+    return Reward(price, config.gamma, success, failure, config.reward_form, config.costs)  # type: ignore[arg-type]
 
 
 def prune() -> int:

@@ -71,6 +71,7 @@ class Runner:
     def __init__(self, patient: bool = False) -> None:
         self.ledger = Ledger()
         self._patient = patient
+        #: Walked over as a list: other threads add to it meanwhile.
         self._live: dict[uuid.UUID, _Live] = {}
         self._lock = threading.Lock()
         self._loop = asyncio.new_event_loop()
@@ -84,7 +85,7 @@ class Runner:
     @property
     def room(self) -> int:
         """How many more episodes may run here."""
-        return settings.EPISODES_AT_ONCE - sum(1 for live in self._live.values() if not live.ended)
+        return settings.EPISODES_AT_ONCE - sum(1 for live in list(self._live.values()) if not live.ended)
 
     def begin(self, *, serve: bool = True) -> None:
         """Start the threads; without `serve`, somebody else has the database."""
@@ -140,7 +141,7 @@ class Runner:
     def end(self) -> None:
         """As the process ends: put every episode back into the queue."""
         self._ending.set()
-        held = {key: live.attempt for key, live in self._live.items() if not live.ended}
+        held = {key: live.attempt for key, live in list(self._live.items()) if not live.ended}
         try:
             if held:
                 episodes.release(held)
@@ -157,7 +158,7 @@ class Runner:
         self._places, self._client = limits, Client()
         beside = [self._loop.create_task(work) for work in (limits.settle_for_ever(), self._beat(), self._look())]
         self._loop.run_forever()
-        for task in [*beside, *(live.task for live in self._live.values() if live.task is not None)]:
+        for task in [*beside, *(live.task for live in list(self._live.values()) if live.task is not None)]:
             task.cancel()
         self._loop.run_until_complete(asyncio.sleep(0))
         self._loop.close()
@@ -229,7 +230,7 @@ class Runner:
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(BEAT_SECONDS)
-            held = {key: live.attempt for key, live in self._live.items() if not live.ended}
+            held = {key: live.attempt for key, live in list(self._live.items()) if not live.ended}
             if not held:
                 continue
             try:

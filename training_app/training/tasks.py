@@ -23,8 +23,8 @@ from django_q.exceptions import TimeoutException
 from agents_app.jobs import Heartbeat
 from datasets_app.labels import snapshots
 from training_app.engine.config import ConfigError
-from training_app.models import Checkpoint, Run, RunEvent
-from training_app.training import runs
+from training_app.models import ORCHESTRATOR, Checkpoint, Run, RunEvent
+from training_app.training import runs, trajectories
 from training_app.versions import comparisons, fair_sample, kinds, registry
 
 if TYPE_CHECKING:
@@ -151,6 +151,8 @@ def _walk(
     # Other kinds of model than the set router learn from labels, or from episodes, alone.
     if getattr(config, "unlabeled", False):
         more["unlabeled"] = _patiently(lambda: snapshots.unlabeled(run.snapshot.pool, run.created_at, UNLABELED))
+    if run.kind == ORCHESTRATOR and getattr(config, "simulated", "none") == "none":
+        more["paths"] = _patiently(lambda: trajectories.recorded(run.pool, examples, run.created_at))
     result: Result | None = None
     # Closing the generator ends a fit that is under way beside it.
     with closing(

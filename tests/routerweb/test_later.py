@@ -1,0 +1,45 @@
+"""An answer that is still to come holds no thread: what a view leaves to the event loop is sent as it comes."""
+
+import asyncio
+import io
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
+
+from routerweb import later, threads
+from routerweb.bodies import Body
+from routerweb.later import Later
+
+SCOPE = {
+    "server": ("localhost", 80), "client": None, "method": "POST", "raw_path": b"/", "query_string": b"", "http_version": "1.1",
+    "scheme": "http", "headers": [],
+}  # fmt: skip
+
+
+async def counted() -> AsyncIterator[bytes]:
+    for piece in (b"one ", b"two ", b"three"):
+        await asyncio.sleep(0)
+        yield piece
+
+
+def view(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    environ[later.NAME].pieces = counted
+    start_response("200 OK", [("Content-Type", "text/event-stream"), ("Content-Length", "0")])
+    return [b""]
+
+
+def test_the_pieces_are_sent_as_they_come_and_no_length_is_promised() -> None:
+    promise, sent = Later(), []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    async def serve() -> None:
+        found = threads.answer(view, SCOPE, Body(io.BytesIO(), 0, whole=True), promise)
+        assert promise.pieces is not None
+        await threads.send_later(found, promise.pieces(), send)
+
+    asyncio.run(serve())
+    assert (sent[0]["type"], sent[0]["status"]) == ("http.response.start", 200)
+    assert sent[0]["headers"] == [(b"content-type", b"text/event-stream")]
+    assert [message["body"] for message in sent[1:]] == [b"one ", b"two ", b"three", b""]
+    assert [message.get("more_body", False) for message in sent[1:]] == [True, True, True, False]

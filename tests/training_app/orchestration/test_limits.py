@@ -1,0 +1,51 @@
+"""Places for calls over several processes: never more at once, never more a minute, and the dead hold none."""
+
+import pytest
+
+from training_app.models import CallPlaces
+from training_app.orchestration import limits
+from training_app.orchestration.limits import Grant, Limit, Wish
+
+pytestmark = pytest.mark.django_db
+KEY = "agent:1"
+
+
+def settled(name: str, limit: Limit, busy: int = 0, waiting: int = 0, unused: float = 0.0) -> Grant:
+    return limits.settle(name, {KEY: Wish(limit, busy, waiting, unused)})[KEY]
+
+
+def test_two_processes_together_hold_no_more_than_there_are() -> None:
+    limit = Limit(5, 0)
+    assert settled("one", limit, waiting=3).places == 3
+    assert settled("two", limit, waiting=4).places == 2
+    assert settled("one", limit, busy=3, waiting=2).places == 0
+    # Where another waits too, nobody takes all that became free.
+    assert settled("one", limit, busy=0, waiting=3).places == 2
+
+
+def test_who_was_silent_for_long_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = Limit(2, 0)
+    assert settled("one", limit, waiting=2).places == 2
+    assert settled("two", limit, waiting=2).places == 0
+    now = limits._now()
+    monkeypatch.setattr(limits, "_now", lambda: now + limits.SILENT_SECONDS + 1)
+    assert settled("two", limit, waiting=2).places == 2
+
+
+def test_a_minutes_calls_come_back_evenly_and_are_never_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit, now = Limit(0, 60), limits._now()
+    monkeypatch.setattr(limits, "_now", lambda: now)
+    assert settled("one", limit, waiting=50).calls == 50
+    assert settled("two", limit, waiting=50).calls == 10
+    monkeypatch.setattr(limits, "_now", lambda: now + 5)
+    assert settled("two", limit, waiting=50).calls == 5
+    # What was taken and not used is given back.
+    assert settled("one", limit, waiting=20, unused=10.0).calls == 10
+    monkeypatch.setattr(limits, "_now", lambda: now + 10_000)
+    assert settled("one", limit, waiting=500).calls == 60
+
+
+def test_without_calls_nothing_is_kept() -> None:
+    settled("one", Limit(5, 0), waiting=1)
+    settled("one", Limit(5, 0))
+    assert CallPlaces.objects.get().held == {}
