@@ -22,7 +22,7 @@ import numpy as np
 
 from training_app.engine.data import intervals, metrics, shares
 from training_app.engine.data.examples import Agent
-from training_app.engine.judging import analysis, folds, off_policy, sequential
+from training_app.engine.judging import analysis, folds, next_labels, off_policy, sequential
 from training_app.engine.routing import calibration, exploring
 
 DOCS = Path(__file__).parent.parent / "docs" / "certainty.md"
@@ -191,6 +191,15 @@ def ridge(x: np.ndarray, y: np.ndarray, seen: int) -> Callable[[np.ndarray], np.
 
 
 @lru_cache
+def learnt_from(n: int) -> float:
+    """The mean Jaccard of a router that learnt from n queries, over 300 of them and the same 8,000 queries."""
+    x, y = world(np.random.default_rng(5), 8_000)
+    rng = np.random.default_rng((n, 5))
+    made = (ridge(*world(rng, n), FEATURES) for _ in range(300))
+    return float(np.mean([metrics.per_query(router(x), y)["jaccard"].mean() for router in made]))
+
+
+@lru_cache
 def expected(n: int, seen: int) -> float:
     """The mean Jaccard of a router that learnt from four fifths of n queries, over 300 of them and 4,000 queries each."""
     rng = np.random.default_rng((n, seen))
@@ -229,6 +238,23 @@ def cross_validated_lead(rng: Rng, n: int) -> bool | None:
     return found["low"] <= expected(n, FEATURES) - expected(n, 18) <= found["high"]
 
 
+def next_gain(rng: Rng, n: int) -> bool | None:
+    """What a hundred labels more bring, whose truth is the difference of two expectations on the same queries."""
+    if not next_labels.LEAST <= n <= next_labels.MOST:
+        return None
+    x, y = world(rng, n)
+    fold, values, sizes = rng.permutation(n) % 5, [], []
+    for parts in range(1, 5):
+        got = np.empty(n)
+        for k in range(5):
+            told, out = (fold - k - 1) % 5 < parts, fold == k
+            got[out] = metrics.per_query(ridge(x[told], y[told], FEATURES)(x[out]), y[out])["jaccard"]
+        sizes.append(round(n * parts / 5))
+        values.append(got)
+    found = next_labels.expected(sizes, np.stack(values), n, int(rng.integers(1 << 30)))["gain"]
+    return found["low"] <= learnt_from(n + next_labels.MORE) - learnt_from(n) <= found["high"]
+
+
 ROWS = (
     Row("mean Jaccard, 95 % exactly right", "empirical likelihood on [0, 1]", mean_of(0.95)),
     Row("mean Jaccard, 85 % exactly right", "empirical likelihood on [0, 1]", mean_of(0.85)),
@@ -237,6 +263,7 @@ ROWS = (
     Row("difference of two routers, 40 % differ", "empirical likelihood on [-1, 1], Poisson threshold", difference_of(0.4, 0.6)),
     Row("mean Jaccard by cross-validation", "empirical likelihood, five folds, variance times 1.4", cross_validated),
     Row("lead by cross-validation", "empirical likelihood, five folds, variance times 1.4", cross_validated_lead),
+    Row("gain of the next 100 labels", "two laws of learning curves, bootstrap over rows", next_gain),
     Row("F1 of an agent", "Wilson on the Jaccard of its queries", f1),
     Row("difference of an agent's F1", "empirical likelihood of its linear part", f1_difference),
     Row("AUROC", "Newcombe's method 5", auroc),
@@ -263,6 +290,7 @@ RELEASED = {
     r"cross_validated\.metrics\.\w+": "mean Jaccard by cross-validation",
     r"cross_validated\.baselines\.\w+\.metrics\.\w+": "mean Jaccard by cross-validation",
     r"cross_validated\.baselines\.\w+\.difference\.\w+": "lead by cross-validation",
+    r"next_labels\.gain": "gain of the next 100 labels",
     r"fair_sample\.\w+": "mean Jaccard",
     r"needed\.(\w+\.)?loss_saved\w*": "(losses: Student's t)",
     r"encoder\..*": "(what chose the scorer: Student's t)",

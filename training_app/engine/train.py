@@ -25,7 +25,7 @@ from training_app.engine.data.examples import Agent, Example
 from training_app.engine.data.metrics import jaccard
 from training_app.engine.data.prepared import Matrices, Prepared, TrainError, prepared
 from training_app.engine.data.rows import Rows, draw_weights
-from training_app.engine.judging import folds, llm_baseline
+from training_app.engine.judging import folds, llm_baseline, next_labels
 from training_app.engine.judging.baselines import BASELINES, CLASSIFIERS, classifier_policy
 from training_app.engine.judging.llm_baseline import Asked, LanguageModel
 from training_app.engine.judging.operating import operating_margin
@@ -33,10 +33,11 @@ from training_app.engine.judging.scorecard import scorecard
 from training_app.engine.llm import LLMError
 from training_app.engine.progress import Progress, Result, ScorerProgress, streamed
 from training_app.engine.reading import needed, sentences
-from training_app.engine.reading.encoders import MANY_ROWS, fit_encoder
+from training_app.engine.reading.encoders import MANY_ROWS, fit_encoder, quick
 from training_app.engine.reading.linear import fit_tfidf
 from training_app.engine.reading.needed import Needed
 from training_app.engine.reading.scorers import cross_fit
+from training_app.engine.reading.stacking import joined
 from training_app.engine.reading.text import TfIdfVectors
 from training_app.engine.routing import calibration, checkpoints
 from training_app.engine.routing.calibration import Calibration
@@ -132,6 +133,7 @@ def _trained(
         if config.recipe == "scores":
             baselines |= _rules_as_baselines(data, learnt, calibrated.router)
     answered = yield from _llm_phase(config, llm, data)
+    coming = yield from _next_labels_phase(config, data, learnt.scores)
     judged = None
     if config.baselines and config.judging_folds and folds.few(examples):
         learn = partial(_folded, config, unlabeled)
@@ -140,8 +142,8 @@ def _trained(
     yield Progress("measure", 0, 1, f"measuring on {data.measured_on}")
     with _timed(timing, "measure"):
         card = _measured(config, data, learnt, calibrated, baselines, answered)
-        if judged is not None:
-            card["cross_validated"] = judged
+        card |= {} if judged is None else {"cross_validated": judged}
+        card |= {} if coming is None else {"next_labels": coming}
         parts = calibrated.parts
         made = Artifact(parts.config, parts.vocabulary, parts.tensors, card).to_bytes()
     yield Progress("measure", 1, 1, "done", {}, None, Result(made, {**card, "timing": timing}))
@@ -273,6 +275,24 @@ def _encoder_for_nearness(config: Config, scores: Scores) -> str:
         return ""
     kinds = [scorer.kind for scorer in (scores.fit.fitted, *getattr(scores.fit.fitted, "children", ()))]
     return "loaded" if "fused" in kinds else "there"
+
+
+def _next_labels_phase(
+    config: Config, data: Prepared, scores: Scores
+) -> Generator[Progress, None, dict[str, Any] | None]:
+    """What the next labels should bring, where the pool has few."""
+    rows = joined(data.train.rows, data.val.rows)
+    if not config.baselines or config.recipe != "scores" or not next_labels.LEAST <= len(rows) <= next_labels.MOST:
+        return None
+    keys = [e.fold_key for e in (*data.train.examples, *data.val.examples)]
+
+    def work(progress: ScorerProgress) -> dict[str, Any]:
+        sizes, values = next_labels.measured(
+            quick(scores.report["encoder"], data.agents), rows, keys, config.seed, progress
+        )
+        return next_labels.expected(sizes, values, len(rows), config.seed)
+
+    return (yield from streamed(work, "baselines"))
 
 
 def _folded(

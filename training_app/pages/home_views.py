@@ -75,6 +75,7 @@ def operations(pool: Pool, hours: int = 24, labeling: int | None = None) -> dict
         "verdict": scorecards.verdict(model) if model else None,
         "plain": plain_words.of(model) if model else None,
         "headline": scorecards.headline(model) if model else {},
+        "next_labels": scorecards.next_labels(model) if model else "",
         "sentence": dashboard.in_words(pool, model, traffic, outcomes),
         "traffic": traffic,
         "periods": [(24, _("24 hours")), (168, _("7 days"))],

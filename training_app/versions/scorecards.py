@@ -181,6 +181,8 @@ def context(model: RouterModel) -> dict[str, Any]:
         "measured": kind.measured,
         "verdict": verdict(model),
         "folded": folded(model.card, kind),
+        "next_labels": next_labels(model),
+        "learning": learning(card.get("next_labels")),
         "decision": decision(card),
         "warnings": card.get("warnings", []),
         "calibration": card.get("calibration", {}),
@@ -205,6 +207,32 @@ def folded(card: Card, kind: kinds.Kind) -> dict[str, Any] | None:
         "exact": card.folded.metrics["exact"].mean,
         "name": kind.baseline(best),
         "lead": card.folded.baselines[best].lead[kind.measure],
+    }
+
+
+def next_labels(model: RouterModel) -> str:
+    """In a sentence, what the next labels should bring; "" where the pool has too few of them, or many."""
+    found = model.card.content.get("next_labels")
+    if not found:
+        return ""
+    places = {"more": found["more"], "labels": found["labels"], **found["gain"]}
+    return (
+        _(
+            "Beside %(labels)d labels, %(more)d more to learn from should bring about %(mean).3f Jaccard (%(low).3f to %(high).3f)."
+        )
+        % places
+    )
+
+
+def learning(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The learning curve of a pool's own labels for the tag `chart`."""
+    if not found:
+        return None
+    return {
+        "labels": [str(point["labels"]) for point in found["points"]],
+        "datasets": [{"label": _("Jaccard"), "data": [point["jaccard"] for point in found["points"]]}],
+        "x": _("labels to learn from"),
+        "y": _("Jaccard"),
     }
 
 

@@ -204,6 +204,11 @@ def _fit(
     return fits[choice], report
 
 
+def quick(encoder: str, agents: Sequence[Agent]) -> Scorer:
+    """The scorer that is fitted in a moment of those which the chosen `encoder` of a report reads with."""
+    return FusedScorer(described(agents), embedding=encoder in SENTENCES)
+
+
 def _teacher(taught: Taught, meaning: bool, rows: Rows, texts: Sequence[str], seed: int) -> FloatArray:
     """Log-odds of `texts` by the slow scorer, fitted on `rows`: the `Teacher` of a student. float32[M, A]."""
     scorers: list[Scorer] = [FusedScorer(taught, embedding=meaning)]
