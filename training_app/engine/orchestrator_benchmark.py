@@ -39,7 +39,7 @@ from training_app.engine.train_orchestrator import Read, problem_of, read_by_rou
 
 MEASURED = ("f1", "jaccard", "success")
 #: One call an agent is enough where order does not matter, and there are never more steps than agents.
-SETTINGS: dict[str, Any] = {"repeats": 1, "price": 0.02, "updates": 60, "val_eval_freq": 20}
+SETTINGS: dict[str, Any] = {"repeats": 1, "price": 0.02, "updates": 60, "val_eval_freq": 20, "baselines": False}
 
 
 class BenchmarkError(Exception):

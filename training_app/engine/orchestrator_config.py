@@ -28,6 +28,14 @@ class OrchestratorConfig(Settings):
         choices=("auto", "linear", "sequence", "stack"),
         group="run",
     )
+    simulated: str = setting(
+        "none",
+        "A simulated pool whose agents answer while learning: support, the demo pool, or detour, the smallest one with a known best "
+        "path. none: recorded outputs answer.",
+        choices=("none", "support", "detour"),
+        group="run",
+    )
+    baselines: bool = setting(True, "Measure the baselines on the same tasks beside the orchestrator.", group="run")
     preset: str = setting(
         "none",
         "A ready reward. money: careful with money (price 0.5, success 1, failure -2); success: careful with success (0.05, 2, -1); "

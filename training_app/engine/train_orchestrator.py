@@ -16,13 +16,16 @@ from training_app.engine.data.artifact import Artifact
 from training_app.engine.data.examples import Agent, Example
 from training_app.engine.data.prepared import TrainError, prepared
 from training_app.engine.judging.llm_baseline import LanguageModel
-from training_app.engine.orchestrating.environment import RecordedPath, RecordedWorld, World
+from training_app.engine.orchestrating.environment import RecordedPath, RecordedWorld, SimulatedWorld, World
 from training_app.engine.orchestrating.state import Call
+from training_app.engine.orchestrating.support import playbook, pool_named
 from training_app.engine.orchestrating.training import Problem, train_policy
 from training_app.engine.orchestrator_config import OrchestratorConfig
 from training_app.engine.progress import Progress, Result
 from training_app.engine.routing import checkpoints
 from training_app.engine.train import train as train_router
+
+PLAYED = 300  # tasks of a simulated pool that its playbook is recorded on
 
 __all__ = ("TrainError", "problem_of", "read_by_router", "train")
 
@@ -45,6 +48,15 @@ def train(
     as one whose required agents were called in any order, their outputs unknown. There are no checkpoints to go on from: a stopped
     run begins anew. Raises TrainError where the data cannot be used.
     """
+    if config.simulated != "none" and world is None:
+        pool = pool_named(config.simulated)
+        if [agent.id for agent in agents] != [agent.id for agent in pool.agents]:
+            raise TrainError(
+                f"simulated: {config.simulated} has other agents than this pool: load its own pool, or set none."
+            )
+        world = SimulatedWorld(pool)
+        if config.simulated == "support" and not paths:
+            paths = [playbook(pool, e.text) for e in examples if e.split == "train"][:PLAYED]
     found = yield from read_by_router(config, agents, examples, unlabeled)
     yield from train_policy(config, problem_of(found, examples, paths, world))
 

@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy
 from training_app.engine.config import Config
 from training_app.engine.data import artifact
 from training_app.engine.orchestrating.policy import Orchestrator
+from training_app.engine.orchestrator_config import OrchestratorConfig
 from training_app.engine.routing import router
 from training_app.models.kinds import ORCHESTRATOR, SET_ROUTER
 
@@ -102,11 +103,18 @@ KINDS: dict[str, Kind] = {
         Kind(
             name=ORCHESTRATOR,
             label=gettext_lazy("Orchestrator"),
-            config=Config.from_mapping,
-            train="training_app.engine.orchestrating.train",
+            config=OrchestratorConfig.from_mapping,
+            train="training_app.engine.train_orchestrator",
             load=lambda content: Orchestrator.load(content),
             measure="reward",
             measured=gettext_lazy("Reward"),
+            constant="fixed_order",
+            baselines={
+                "random": gettext_lazy("anybody at random"),
+                "fixed_order": gettext_lazy("best fixed order"),
+                "one_shot": gettext_lazy("one-shot set, cheapest first"),
+                "greedy_step": gettext_lazy("one-step greedy"),
+            },
         ),
     )
 }

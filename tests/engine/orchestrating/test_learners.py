@@ -39,9 +39,9 @@ def test_both_learners_come_within_two_percent_of_the_known_best_path(learner: s
     best = Optimum(pool, Reward()).value()
     assert (best.reward, best.steps) == (pytest.approx(0.7), 3)
     assert card["metrics"]["reward"]["mean"] > best.reward * 0.98
-    assert card["baselines"]["random"]["lead"]["reward"]["low"] > 0.5
+    assert card["baselines"]["random"]["difference"]["reward"]["low"] > 0.5
     # The strongest fixed path that there is, so every fixed path.
-    assert card["baselines"]["fixed_order"]["lead"]["reward"]["low"] > 0.5
+    assert card["baselines"]["fixed_order"]["difference"]["reward"]["low"] > 0.5
     again = Orchestrator.load(result.artifact)
     assert again.version_info["kept"] == learner
 

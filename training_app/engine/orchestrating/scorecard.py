@@ -24,22 +24,23 @@ MEASURES = ("reward", "success", "score", "cost", "steps")
 
 def scorecard(
     measured: Environment,
-    train: Environment,
+    train: Environment | None = None,
     *,
     others: Mapping[str, Chooser] | None = None,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Everything measured on the tasks of `measured`; JSON-able. Baselines that learn, learn on `train`; `others` come beside them.
+    """Everything measured on the tasks of `measured`; JSON-able. Baselines learn on `train`, and are left out
+    without it; `others` come beside them.
 
     `metrics` holds the mean of each of MEASURES with its interval: reward r - λ C (undiscounted, costs counted once), success (a
     whole score), score (0 to 1), cost in the pool's currency, steps (calls). `baselines` have the same, and the paired interval of
-    the policy's lead. `utilisation` is each agent's share of all calls and the share of episodes that call it.
+    the policy's lead as `difference`. `utilisation` is each agent's share of all calls and the share of episodes that call it.
     """
     agents = [agent.id for agent in measured.orchestrator.agents]
     ours = walk(measured, by_network(measured.orchestrator.network, None), range(len(measured)), keep=False)
     mine = values(measured, ours)
     found: dict[str, Any] = {
-        "tasks": len(measured),
+        "queries": len(measured),
         "metrics": figures(mine),
         "success": float(mine["success"].mean()),
         "utilisation": utilisation(ours, agents),
@@ -47,7 +48,7 @@ def scorecard(
         "baselines": {},
     }
     world = measured.world
-    if not len(train):
+    if train is None or not len(train):
         rivals: dict[str, Chooser] = {}
     elif isinstance(world, SimulatedWorld):
         rivals = baselines.of_pool(world.pool, train, seed)
@@ -55,15 +56,19 @@ def scorecard(
         rivals = baselines.of_world(train, seed)
     for name, chooser in {**rivals, **(others or {})}.items():
         theirs = values(measured, walk(measured, chooser, range(len(measured)), keep=False))
-        found["baselines"][name] = {"metrics": figures(theirs), "lead": lead(mine, theirs)}
-    if isinstance(world, SimulatedWorld):
+        found["baselines"][name] = {"metrics": figures(theirs), "difference": lead(mine, theirs)}
+    if found["baselines"]:
+        found["best_baseline"] = max(
+            found["baselines"], key=lambda b: found["baselines"][b]["metrics"]["reward"]["mean"]
+        )
+    if train is not None and isinstance(world, SimulatedWorld):
         optimum = Optimum(world.pool, measured.reward, measured.orchestrator.max_steps)
         theirs = values(measured, walk(measured, baselines.optimal(optimum), range(len(measured)), keep=False))
         found["optimum"] = {
             "expected": optimum.value().plain(),
             "metrics": figures(theirs),
             "share": float(mine["reward"].mean() / theirs["reward"].mean()),
-            "lead": lead(mine, theirs),
+            "difference": lead(mine, theirs),
         }
     return found
 

@@ -9,8 +9,11 @@ matter will go: some do not even tell whom it concerns. All of it is made up.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import product
+from pathlib import Path
 
 from training_app.engine.data.examples import Agent, Example
 from training_app.engine.orchestrating.environment import RecordedPath
@@ -191,6 +194,26 @@ def detour_pool(experts: int = 4) -> SimulatedPool:
     )  # fmt: skip
 
 
+#: Settings with which the demo pool's orchestrator is trained.
+DESK_SETTINGS: dict[str, str | int | float] = {
+    "simulated": "support",
+    "encoder": "linear",
+    "max_steps": 7,
+    "repeats": 4,
+    "entropy": 0.03,
+}
+#: Simulated pools by name, for settings and scripted executors.
+POOLS: dict[str, Callable[[], SimulatedPool]] = {"support": support_pool, "detour": detour_pool}
+
+
+@lru_cache(maxsize=4)
+def pool_named(name: str) -> SimulatedPool:
+    """A simulated pool. Raises ValueError for a name that is none."""
+    if name not in POOLS:
+        raise ValueError(f"there is no simulated pool {name[:40]!r}; there is: {', '.join(POOLS)}")
+    return POOLS[name]()
+
+
 def playbook(pool: SimulatedPool, task: str) -> RecordedPath:
     """How the support desk worked before: triage, the desk that it names (the cheapest where it names none), a check, and the
     senior where the check fails. A path to learn from, not the best one."""
@@ -217,3 +240,20 @@ def support_examples(pool: SimulatedPool, counts: dict[str, int], seed: int) -> 
         Example(f"{pool.name.replace(' ', '-')}-{i}", text, pool.required(text), None, split)
         for i, (text, split) in enumerate(zip(texts, splits, strict=True))
     ]
+
+
+def write_support(folder: str | Path, *, seed: int = 7) -> None:
+    """The demo pool as a folder that `load_pool` reads: agents, and labeled tasks of each split."""
+    pool, folder = support_pool(), Path(folder)
+    rows: dict[str, list[dict[str, object]]] = {
+        "agents": [
+            {"id": a.id, "name": a.name, "code": a.code, "description": a.description, "cost": a.cost}
+            for a in pool.agents
+        ]
+    }
+    for example in support_examples(pool, {"train": 800, "val": 400, "test": 600}, seed):
+        row: dict[str, object] = {"id": example.id, "text": example.text, "required_agents": sorted(example.required)}
+        rows.setdefault(example.split, []).append(row)
+    for name, lines in rows.items():
+        content = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        (folder / f"{name}.jsonl").write_text(content, encoding="utf-8")

@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from training_app.engine.data import intervals
 from training_app.engine.data.arrays import FloatArray
 from training_app.engine.data.artifact import Artifact
 from training_app.engine.data.examples import Agent
@@ -74,8 +76,8 @@ def reward_of(config: OrchestratorConfig) -> Reward:
 def train_policy(config: OrchestratorConfig, problem: Problem) -> Iterator[Progress]:
     """Train an orchestrator and measure it; the last Progress holds the Result: its artifact and its scorecard.
 
-    What is kept is whichever was worth most on validation: the one-shot set called one by one, the imitation of recorded paths, or
-    what was learnt from them, so that no policy is kept that is worth less there than the one-shot set. The same settings and problem
+    What is kept is what was worth most on validation, of the imitation of recorded paths and what was learnt from there on; but the
+    one-shot set called one by one where the lead over it there is not beyond chance. The same settings and problem
     give the same artifact on the same machine.
     """
     timing: dict[str, float] = {}
@@ -128,6 +130,8 @@ def train_policy(config: OrchestratorConfig, problem: Problem) -> Iterator[Progr
             worth = kept.offer(learnt, config.learner, update)
             log.append({"step": update, **metrics, "val_reward": worth})
         yield Progress("policy", update, config.updates, "learning", metrics)
+    if router is not None:
+        kept.settle()
     timing["policy"] = time.process_time() - began
 
     yield Progress("measure", 0, 1, "measuring")
@@ -137,7 +141,8 @@ def train_policy(config: OrchestratorConfig, problem: Problem) -> Iterator[Progr
     measured = replace(val, orchestrator=best)
     if problem.test:
         measured = replace(measured, tasks=read_tasks(best, problem.test))
-    card = scorecard(measured, replace(environment, orchestrator=best), seed=config.seed)
+    learning = replace(environment, orchestrator=best) if config.baselines else None
+    card = scorecard(measured, learning, seed=config.seed)
     card |= {
         "kept": {"name": kept.name, "update": kept.update, "val_reward": kept.worth, "offered": kept.offered},
         "measured_on": "test" if problem.test else "val",
@@ -150,22 +155,36 @@ def train_policy(config: OrchestratorConfig, problem: Problem) -> Iterator[Progr
 
 
 class Kept:
-    """The network that was worth most on validation so far; of equals the earlier."""
+    """The network that was worth most on validation so far; of equals the earlier. The first one offered is the safe one: `settle`
+    goes back to it unless the best one's lead there is beyond chance."""
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
-        self.network: Network
-        self.name, self.update, self.worth = "", 0, -np.inf
         self.offered: list[dict[str, float | str]] = []
+        self.name, self.update, self.worth = "", 0, -np.inf
+        self.network: Network
+        self._safe: tuple[Network, str, NDArray[np.float64]]
+        self._rewards: NDArray[np.float64]
 
     def offer(self, network: Network, name: str, update: int) -> float:
         """Measure a network, greedy, and keep it if it is better. Returns its mean reward."""
-        walks = walk(self.environment, by_network(network, None), range(len(self.environment)), keep=False)
-        found = reinforce.measured(self.environment, walks)
+        environment = self.environment
+        walks = walk(environment, by_network(network, None), range(len(environment)), keep=False)
+        found = reinforce.measured(environment, walks)
+        rewards = np.array([environment.reward.total(sum(w.costs), w.score) for w in walks])
+        if not self.offered:
+            self._safe = network, name, rewards
         self.offered.append({"name": name, "update": update, **found})
         if found["reward"] > self.worth + 1e-9:
             self.network, self.name, self.update, self.worth = network, name, update, found["reward"]
+            self._rewards = rewards
         return found["reward"]
+
+    def settle(self) -> None:
+        """Keep the safe one where the paired 95% interval of the best one's lead over it does not lie above 0."""
+        network, name, rewards = self._safe
+        if self.name != name and intervals.spread(self._rewards - rewards).low <= 0:
+            self.network, self.name, self.update, self.worth = network, name, 0, float(rewards.mean())
 
 
 def _learnt(

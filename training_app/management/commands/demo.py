@@ -6,12 +6,17 @@ from typing import Any
 from django.core.management import call_command
 from django.core.management.base import BaseCommand
 
-from agents_app.models import Pool
+from agents_app import executors
+from agents_app.audit import Actor
+from agents_app.models import Agent, Executor, Pool
 from datasets_app.demo.generate import write_demo
+from training_app.engine.orchestrating.support import DESK_SETTINGS, write_support
 from training_app.installation import make_demo
+from training_app.models import ORCHESTRATOR
 from training_app.versions import registry
 
 SLUG, NAME = "support", "Customer support (demo)"
+DESK_SLUG, DESK_NAME = "desk", "Support desk, simulated agents (demo)"
 
 
 class Command(BaseCommand):
@@ -29,4 +34,22 @@ class Command(BaseCommand):
         if registry.active(pool) is None:
             self.stdout.write("Training the demo pool's router")
             call_command("train", pool=SLUG, promote=True, stdout=self.stdout)
+        self._support_desk()
         make_demo(pool)
+
+    def _support_desk(self) -> None:
+        """The second pool: simulated agents that are really called, and a trained and active orchestrator."""
+        pool = Pool.objects.filter(slug=DESK_SLUG).first()
+        if pool is None:
+            self.stdout.write("Loading the demo pool of orchestration")
+            with tempfile.TemporaryDirectory() as folder:
+                write_support(folder)
+                call_command("load_pool", folder, slug=DESK_SLUG, name=DESK_NAME, stdout=self.stdout)
+            pool = Pool.objects.get(slug=DESK_SLUG)
+        for agent in pool.agents.filter(executor=None).exclude(state=Agent.State.RETIRED):
+            script = {"do": "simulated", "pool": "support", "agent": agent.number}
+            executors.save(agent, {"kind": Executor.Kind.SCRIPTED, "script": script}, actor=Actor("demo"))
+        if registry.active(pool, ORCHESTRATOR) is None:
+            self.stdout.write("Training its orchestrator")
+            settings = [f"{name}={value}" for name, value in DESK_SETTINGS.items()]
+            call_command("train", pool=DESK_SLUG, kind=ORCHESTRATOR, set=settings, promote=True, stdout=self.stdout)

@@ -15,9 +15,9 @@ from agents_app.audit import Actor
 from datasets_app.files import ddqn_router
 from datasets_app.management.console import pool_of
 from training_app.engine.config import ConfigError
-from training_app.models import RouterModel, Run
+from training_app.models import SET_ROUTER, RouterModel, Run
 from training_app.training import runs, tasks
-from training_app.versions import scorecards
+from training_app.versions import kinds, scorecards
 
 if TYPE_CHECKING:
     from training_app.engine.progress import Progress
@@ -37,6 +37,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--set", metavar="KEY=VALUE", action="append", default=[], help="one setting; may be given many times"
         )
+        parser.add_argument("--kind", default=SET_ROUTER, choices=sorted(kinds.KINDS), help="kind of version to train")
         parser.add_argument("--promote", action="store_true", help="make the model the active one when it is there")
         parser.add_argument("--queue", action="store_true", help="hand the run to a worker and return at once")
 
@@ -46,7 +47,12 @@ class Command(BaseCommand):
         queue = bool(options.get("queue"))
         try:
             run = runs.launch(
-                pool, config=config, promote=bool(options.get("promote")), author=Actor("train"), queue=queue
+                pool,
+                kind=options.get("kind") or SET_ROUTER,
+                config=config,
+                promote=bool(options.get("promote")),
+                author=Actor("train"),
+                queue=queue,
             )
         except (ConfigError, runs.RunError) as error:
             raise CommandError(str(error)) from None

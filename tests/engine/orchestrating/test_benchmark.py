@@ -1,0 +1,135 @@
+"""The benchmark on a folder of recorded outputs, from files to figures; runs of the kind orchestrator."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from django.core.management import CommandError, call_command
+
+from training_app.engine.data.examples import Agent
+from training_app.engine.orchestrating.environment import RecordedWorld, read_paths
+from training_app.engine.orchestrating.loop import drive, episode
+from training_app.engine.orchestrating.policy import Orchestrator
+from training_app.engine.orchestrating.support import AGENTS, support_examples, support_pool, write_support
+from training_app.engine.orchestrating.turns import Limits, Result
+from training_app.engine.orchestrator_config import OrchestratorConfig
+from training_app.engine.progress import Result as Trained
+from training_app.engine.train_orchestrator import TrainError, train
+
+pytestmark = pytest.mark.any_database
+WORDS = ("invoice refund charge", "camera speaker hub", "parcel delivery return")
+
+
+def folder(path: Path) -> Path:
+    """Three agents, each needed where a word of its own is in the text; recordings say what was missing, which nobody may read."""
+    rng = np.random.default_rng(0)
+    agents = [{"id": i, "name": f"Agent {i}", "description": words} for i, words in enumerate(WORDS)]
+    (path / "agents.jsonl").write_text("\n".join(map(json.dumps, agents)))
+    number = 0
+    for split, count in (("train", 90), ("val", 40), ("test", 40)):
+        rows = []
+        for _ in range(count):
+            required = sorted(rng.choice(3, size=int(rng.integers(1, 4)), replace=False).tolist())
+            words = [str(rng.choice(WORDS[a].split())) for a in required]
+            trajectory = [
+                {"agent": a, "output": f"{w} done {number}", "remaining_gap": "SECRET", "is_last": a == required[-1]}
+                for a, w in zip(required, words, strict=True)
+            ]
+            number += 1
+            text = f"please see to {' and '.join(words)} of case {number}"
+            rows.append({"id": str(number), "text": text, "required_agents": required, "trajectory": trajectory})
+        (path / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+def test_the_benchmark_has_the_figures_of_every_router(tmp_path: Path) -> None:
+    out = tmp_path / "figures.json"
+    settings = ["encoder=linear", "updates=4", "val_eval_freq=2", "episodes=16"]
+    call_command("benchmark_orchestrator", str(folder(tmp_path)), seeds=1, json=str(out), set=settings, verbosity=0)
+    found = json.loads(out.read_text())
+    assert set(found["routers"]) == {"orchestrator", "one_shot", "greedy_step", "fixed_order", "random"}
+    for row in found["routers"].values():
+        assert all(isinstance(row[name], float) for name in ("f1", "jaccard", "success", "steps", "cost"))
+    ours, theirs = found["routers"]["orchestrator"], found["routers"]["one_shot"]
+    assert ours["f1"] > 0.9
+    assert ours["f1"] >= theirs["f1"] - 0.02
+    assert found["routers"]["fixed_order"]["success"] == 1.0
+    assert found["routers"]["random"]["f1"] < ours["f1"] - 0.2
+
+
+def test_what_was_missing_is_never_read(tmp_path: Path) -> None:
+    agents = [Agent(i, f"Agent {i}") for i in range(3)]
+    paths = read_paths(folder(tmp_path) / "train.jsonl", agents)
+    assert "SECRET" not in repr(paths)
+    assert all(call.cost == 1.0 for path in paths for call in path.calls)
+
+
+def test_an_agent_that_is_not_needed_answers_as_well(tmp_path: Path) -> None:
+    """What it said to another task: an output does not tell by being empty that its agent is not needed."""
+    agents = [Agent(i, f"Agent {i}") for i in range(3)]
+    paths = read_paths(folder(tmp_path) / "train.jsonl", agents)
+    world = RecordedWorld.of(agents, paths)
+    for path in paths[:30]:
+        for agent in agents:
+            said = world.call(path.task, [], agent.id)
+            assert said.output.strip()
+            assert said == world.call(path.task, [], agent.id)
+    path = next(path for path in paths if path.required == {0})
+    assert world.score(path.task, [world.call(path.task, [], 0)]) == 1.0
+    assert world.score(path.task, [world.call(path.task, [], a) for a in (0, 1)]) == pytest.approx(2 / 3)
+
+
+def test_a_folder_that_cannot_be_measured_is_refused(tmp_path: Path) -> None:
+    place = folder(tmp_path)
+    with pytest.raises(CommandError, match="seeds"):
+        call_command("benchmark_orchestrator", str(place), seeds=0)
+    with pytest.raises(CommandError, match="learner"):
+        call_command("benchmark_orchestrator", str(place), set=["learner=magic"])
+    (place / "test.jsonl").write_text('{"text": "a", "required_agents": [0], "trajectory": [{"output": "no agent"}]}')
+    with pytest.raises(CommandError, match=r"test\.jsonl, line 1"):
+        call_command("benchmark_orchestrator", str(place))
+
+
+def test_a_run_of_the_kind_orchestrator_learns_the_simulated_desk() -> None:
+    config = OrchestratorConfig.from_mapping(
+        {
+            "simulated": "support",
+            "encoder": "linear",
+            "updates": 2,
+            "val_eval_freq": 1,
+            "baselines": False,
+            "max_steps": 7,
+        }
+    )
+    examples = support_examples(support_pool(), {"train": 200, "val": 80, "test": 60}, 3)
+    result: Trained | None = None
+    phases = []
+    for progress in train(config, AGENTS, examples):
+        phases.append(progress.phase)
+        result = progress.result or result
+    assert result is not None
+    assert {"scorer", "imitation", "policy", "measure"} <= set(phases)
+    card = result.scorecard
+    assert (card["queries"], card["measured_on"]) == (60, "test")
+    assert set(card["metrics"]) == {"reward", "success", "score", "cost", "steps"}
+    assert sum(agent["calls"] for agent in card["utilisation"]) == pytest.approx(1)
+    orchestrator = Orchestrator.load(result.artifact)
+    ended = drive(episode(orchestrator, examples[0].text, Limits(budget=9.0)), lambda request: Result("said", cost=0.1))
+    assert ended.calls > 0
+    # The imitation of the playbook is far above the one-shot set, which calls no triage.
+    assert orchestrator.version_info["kept"] != "one_shot"
+
+
+def test_a_simulated_pool_must_be_the_pool() -> None:
+    config = OrchestratorConfig.from_mapping({"simulated": "support"})
+    with pytest.raises(TrainError, match="other agents"):
+        next(train(config, AGENTS[:2], []))
+
+
+def test_the_demo_folder_is_the_same_every_time(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        write_support(tmp_path / name)
+    for file in ("agents", "train", "val", "test"):
+        assert (tmp_path / "one" / f"{file}.jsonl").read_bytes() == (tmp_path / "two" / f"{file}.jsonl").read_bytes()
