@@ -21,7 +21,7 @@ from training_app.engine.data.examples import Agent
 from training_app.engine.orchestrating.policy import Network, Orchestrator, softmax
 from training_app.engine.orchestrating.rewards import Reward
 from training_app.engine.orchestrating.simulated import SimulatedPool
-from training_app.engine.orchestrating.state import Call, State
+from training_app.engine.orchestrating.state import Call, State, features
 
 
 class World(Protocol):
@@ -279,9 +279,7 @@ def walk(environment: Environment, choose: Chooser, tasks: Sequence[int], keep: 
     live = list(range(len(walks)))
     stop = len(environment.orchestrator.ids)
     while live:
-        features = [states[i].features() for i in live]
-        own = np.stack([f[0] for f in features])
-        shared = np.stack([f[1] for f in features])
+        own, shared = features([states[i] for i in live])
         last = np.array([environment.orchestrator.last(states[i]) for i in live])
         allowed = np.stack([environment.allowed(states[i]) for i in live])
         actions, p = choose([states[i] for i in live], own, shared, last, allowed)

@@ -141,52 +141,84 @@ class State:
 
     def features(self) -> tuple[FloatArray, FloatArray]:
         """What the policy sees: (float32[A, len(OWN)] by agent, float32[WIDTH] shared)."""
-        agents = len(self.ids)
-        p = probabilities(self.log_odds[None], np.ones((1, agents), np.bool_))[0]
-        own = np.zeros((agents, len(OWN)), np.float32)
-        times = np.zeros((agents, 3), np.float32)  # calls, failures, empty outputs
-        most = np.full(agents, -LIMIT, np.float32)
-        for call, heard in zip(self.calls, self.heard, strict=True):
-            at = self.place.get(call.agent)
-            if at is not None:
-                times[at] += (1, call.failed, not call.failed and not call.output.strip())
-            if not call.failed:
-                np.maximum(most, heard.log_odds, out=most)
-        called = times[:, 0] > 0
-        scale = max(float(self.costs.mean()), 1e-9)
-        own[:, 0] = self.log_odds.clip(-LIMIT, LIMIT) / LIMIT
-        own[:, 1] = p
-        own[:, 2] = self.one_shot
-        own[:, 3] = self.one_shot * ~called
-        own[:, 4] = called
-        own[:, 5:8] = np.log1p(times)
-        if self.calls:
-            own[:, 8] = self.heard[-1].log_odds.clip(-LIMIT, LIMIT) / LIMIT
-            own[:, 9] = most.clip(-LIMIT, LIMIT) / LIMIT
-        own[:, 10] = np.log1p(self.costs / scale)
-        own[:, 11] = 0.0 if self.budget is None else np.minimum(self.costs / max(self.left, 1e-9), 1.0)
-        if self.calls and self.calls[-1].agent in self.place:
-            own[self.place[self.calls[-1].agent], 12] = 1.0
+        own, shared = features([self])
+        return own[0], shared[0]
 
-        shared = np.zeros(WIDTH, np.float32)
-        uncalled = np.where(called, 0, p)
-        shared[0] = self.steps / max(self.max_steps, 1)
-        shared[1] = np.log1p(max(self.max_steps - self.steps, 0))
-        shared[2] = np.log1p(self.cost / scale)
-        shared[3] = 1.0 if self.budget is None else max(self.left, 0.0) / max(self.budget, 1e-9)
-        shared[4] = bool(self.calls)
-        shared[5] = np.log1p(called.sum())
-        shared[6] = np.log1p(uncalled.sum())
-        shared[7] = uncalled.max(initial=0.0)
-        shared[8] = np.log1p(own[:, 3].sum())
-        if self.calls:
-            last = self.calls[-1]
-            shared[9] = last.failed
-            shared[10] = not last.failed and not last.output.strip()
-            shared[11] = np.log1p(len(last.output)) / 10
-            shared[len(SHARED) : len(SHARED) + ENCODING] = self.heard[-1].encoding
-            shared[len(SHARED) + ENCODING :] = np.mean([heard.encoding for heard in self.heard], axis=0)
-        return own, shared
+
+def features(states: Sequence[State]) -> tuple[FloatArray, FloatArray]:
+    """What the policy sees of B states of one policy: (float32[B, A, len(OWN)] by agent, float32[B, WIDTH] shared)."""
+    count, agents = len(states), len(states[0].ids)
+    log_odds = np.stack([state.log_odds for state in states])  # (B, A)
+    one_shot = np.stack([state.one_shot for state in states])
+    costs = np.stack([state.costs for state in states])
+    times = np.zeros((count, agents, 3), np.float32)  # calls, failures, empty outputs
+    says = np.zeros((count, agents), np.float32)
+    most = np.full((count, agents), -LIMIT, np.float32)
+    answered_last = np.zeros((count, agents), np.float32)
+    encoded = np.zeros((count, 2 * ENCODING), np.float32)
+    #: steps, most steps, cost, budget (nan without one), left of it, begun, last failed, last empty, length of the last output
+    told = np.zeros((count, 9), np.float64)
+    for row, state in enumerate(states):
+        for call, heard in zip(state.calls, state.heard, strict=True):
+            at = state.place.get(call.agent)
+            if at is not None:
+                times[row, at, 0] += 1
+                if call.failed:
+                    times[row, at, 1] += 1
+                elif not call.output.strip():
+                    times[row, at, 2] += 1
+            if not call.failed:
+                np.maximum(most[row], heard.log_odds, out=most[row])
+            encoded[row, ENCODING:] += heard.encoding
+        budget = np.nan if state.budget is None else state.budget
+        told[row, :5] = (state.steps, state.max_steps, state.cost, budget, state.left)
+        if state.calls:
+            last, heard = state.calls[-1], state.heard[-1]
+            says[row] = heard.log_odds
+            encoded[row, :ENCODING] = heard.encoding
+            encoded[row, ENCODING:] /= len(state.calls)
+            told[row, 5:] = (1, last.failed, not last.failed and not last.output.strip(), len(last.output))
+            if last.agent in state.place:
+                answered_last[row, state.place[last.agent]] = 1
+
+    p = probabilities(log_odds, np.ones(log_odds.shape, np.bool_))
+    begun = told[:, 5] > 0
+    limited = ~np.isnan(told[:, 3])
+    scale = np.maximum(costs.mean(axis=1), 1e-9)  # (B)
+    called = times[..., 0] > 0
+    pending = one_shot * ~called
+    own = np.empty((count, agents, len(OWN)), np.float32)
+    own[..., 0] = log_odds.clip(-LIMIT, LIMIT) / LIMIT
+    own[..., 1] = p
+    own[..., 2] = one_shot
+    own[..., 3] = pending
+    own[..., 4] = called
+    own[..., 5:8] = np.log1p(times)
+    own[..., 8] = says.clip(-LIMIT, LIMIT) / LIMIT
+    own[..., 9] = np.where(begun[:, None], most.clip(-LIMIT, LIMIT) / LIMIT, 0)
+    own[..., 10] = np.log1p(costs / scale[:, None])
+    left = np.where(limited, np.maximum(told[:, 4], 1e-9), 1.0)
+    own[..., 11] = np.where(limited[:, None], np.minimum(costs / left[:, None], 1.0), 0)
+    own[..., 12] = answered_last
+
+    uncalled = np.where(called, 0, p)
+    shared = np.empty((count, WIDTH), np.float32)
+    shared[:, 0] = told[:, 0] / np.maximum(told[:, 1], 1)
+    shared[:, 1] = np.log1p(np.maximum(told[:, 1] - told[:, 0], 0))
+    shared[:, 2] = np.log1p(told[:, 2] / scale)
+    # A budget of nothing has nothing left.
+    whole = np.where(limited, np.maximum(told[:, 3], 1e-9), 1.0)
+    shared[:, 3] = np.where(limited, np.maximum(np.where(limited, told[:, 4], 1.0), 0) / whole, 1.0)
+    shared[:, 4] = begun
+    shared[:, 5] = np.log1p(called.sum(axis=1))
+    shared[:, 6] = np.log1p(uncalled.sum(axis=1))
+    shared[:, 7] = uncalled.max(axis=1)
+    shared[:, 8] = np.log1p(pending.sum(axis=1))
+    shared[:, 9] = told[:, 6]
+    shared[:, 10] = told[:, 7]
+    shared[:, 11] = np.log1p(told[:, 8]) / 10
+    shared[:, len(SHARED) :] = encoded
+    return own, shared
 
 
 def task_of(messages: Sequence[Mapping[str, str]]) -> str:
