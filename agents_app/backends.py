@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import Model
@@ -31,9 +30,7 @@ class BackendError(ValueError):
         self.field = field
 
 
-def save_provider(
-    pool: Pool, name: str, address: str = "", *, secret: str | None = None, actor: User | None, actor_name: str = ""
-) -> Provider:
+def save_provider(pool: Pool, name: str, address: str = "", *, secret: str | None = None, actor: audit.Who) -> Provider:
     """The pool's provider of that name, made or changed. `secret` None keeps the one that is there, "" forgets it.
 
     Raises BackendError.
@@ -58,13 +55,13 @@ def save_provider(
             provider.secret = sealing.seal(secret)
         _check(provider)
         provider.save()
-        _told("provider.saved", pool, str(provider), {"secret": secret is not None}, actor, actor_name)
+        _told("provider.saved", pool, str(provider), {"secret": secret is not None}, actor)
     return provider
 
 
 def save(
     agent: Agent, provider: Provider, values: Mapping[str, Any], *, backend: Backend | None = None,
-    actor: User | None, actor_name: str = "",
+    actor: audit.Who,
 ) -> Backend:  # fmt: skip
     """A backend of the agent, new or changed; fields that are left out stay. Raises BackendError."""
     if provider.pool_id != agent.pool_id:
@@ -76,21 +73,19 @@ def save(
             setattr(found, name, value)
         _check(found)
         found.save()
-        _told("backend.saved", agent.pool, f"{agent}: {found}", {"changed": sorted(values)}, actor, actor_name)
+        _told("backend.saved", agent.pool, f"{agent}: {found}", {"changed": sorted(values)}, actor)
     return found
 
 
-def remove(backend: Backend, *, actor: User | None, actor_name: str = "") -> None:
+def remove(backend: Backend, *, actor: audit.Who) -> None:
     """The agent is not run there any more; what was reported of it goes too."""
     with transaction.atomic():
         name, pool = f"{backend.agent}: {backend}", backend.agent.pool
         backend.delete()
-        _told("backend.removed", pool, name, {}, actor, actor_name)
+        _told("backend.removed", pool, name, {}, actor)
 
 
-def save_settings(
-    pool: Pool, values: Mapping[str, Any], *, actor: User | None, actor_name: str = ""
-) -> BackendSettings:
+def save_settings(pool: Pool, values: Mapping[str, Any], *, actor: audit.Who) -> BackendSettings:
     """How the pool chooses; fields that are left out stay. Raises BackendError."""
     with transaction.atomic():
         found = BackendSettings.objects.filter(pool=pool).first() or BackendSettings(pool=pool)
@@ -100,7 +95,7 @@ def save_settings(
         if not found.quality + found.cost + found.latency > 0:
             raise BackendError(_("One of the weights must be above 0."), "quality")
         found.save()
-        _told("backends.set", pool, str(pool), dict(values), actor, actor_name)
+        _told("backends.set", pool, str(pool), dict(values), actor)
     return found
 
 
@@ -144,6 +139,6 @@ def _check(row: Model) -> None:
             raise BackendError(str(messages[0]), "" if name == "__all__" else name) from None
 
 
-def _told(action: str, pool: Pool, target: str, detail: dict[str, Any], actor: User | None, actor_name: str) -> None:
-    audit.record(action, actor=actor, actor_name=actor_name, target=target[:200], pool=pool, detail=detail)
+def _told(action: str, pool: Pool, target: str, detail: dict[str, Any], actor: audit.Who) -> None:
+    audit.record(action, actor=actor, target=target[:200], pool=pool, detail=detail)
     Stamp.bump()

@@ -31,6 +31,7 @@ def sections(request: HttpRequest, here: str, pool: Pool | None = None) -> list[
         ("prelabel", _("Pre-labeling"), {Role.REVIEWER, Role.OPS}),
         ("settings_live", _("Live traffic"), {Role.OPS}),
         ("settings_executors", _("Executors"), {Role.OPS}),
+        ("settings_backends", _("Backends"), {Role.OPS}),
         ("settings_keys", _("API keys"), {Role.OPS}),
         ("settings_alarms", _("Alarms"), {Role.OPS}),
         ("people", _("People"), {Role.ADMIN}),

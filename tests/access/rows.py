@@ -67,6 +67,10 @@ PAGES: dict[str, Row] = {
     P + "settings/executors/<int:number>/": Row(OPS, "GET POST"),
     P + "settings/executors/<int:number>/try/": Row(OPS, "POST", {"task": "say something"}),
     P + "settings/executors/<int:number>/remove/": Row(OPS, "POST"),
+    P + "settings/backends/": Row(OPS, "GET POST"),
+    P + "settings/backends/add/": Row(OPS, "GET POST"),
+    P + "settings/backends/<int:backend_id>/": Row(OPS, "GET POST"),
+    P + "settings/backends/<int:backend_id>/remove/": Row(OPS, "POST"),
     # --- Episodes
     P + "episodes/": Row(OPS),
     P + "episodes/graph/": Row(OPS),

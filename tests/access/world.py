@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.utils import timezone
 
-from agents_app import executors, keys, people, pools
+from agents_app import backends, executors, keys, people, pools
 from agents_app.mail import set_password_link
 from agents_app.models import ApiKey, Pool
 from datasets_app.files import imports
@@ -165,6 +165,9 @@ def _training(world: World, pool: Pool, query: Query) -> None:
     conductor = registry.register(None, pool, conducted.artifact(pool, [1]), {}, kind="orchestrator")
     registry.promote(conductor, actor=None)
     executors.save(pool.agents.get(number=1), {"kind": "scripted"}, actor=None)
+    provider = backends.save_provider(pool, "acme", actor=None)
+    made = backends.save(pool.agents.get(number=1), provider, {"model": "large"}, actor=None)
+    world.parts["backend_id"] = made.pk
     episode = Episode.objects.create(pool=pool, model=conductor, policy=conductor.name, task="one task", status="done")
     world.parts |= {
         "episode_id": episode.pk,

@@ -11,7 +11,6 @@ import time
 import uuid
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
 
 from django.conf import settings
 from django.db import Error as DatabaseFault
@@ -270,14 +269,3 @@ def _end() -> None:
 
 
 settler = Background("backend-settler", settle, at_end=_end, in_child=_in_child)
-
-
-def figures(pool: int) -> dict[str, Any]:
-    """What the process knows of the pool, for a page: {} where it has no backends."""
-    found = of(pool)
-    if found is None:
-        return {}
-    return {
-        "spent": found.spent, "budget": found.budget, "pressed": found.pressed,
-        "known": found.known, "last": list(found.last),
-    }  # fmt: skip

@@ -16,6 +16,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("training_app.pages.live_urls")),
     path("", include("training_app.pages.alarm_urls")),
     path("", include("training_app.pages.episode_urls")),
+    path("", include("training_app.pages.backend_urls")),
     path("p/<slug:slug>/runs/", run_views.run_list, name="runs"),
     path("p/<slug:slug>/runs/new/", run_views.run_new, name="run_new"),
     path("p/<slug:slug>/runs/near/", run_views.run_near, name="run_near"),
