@@ -4,6 +4,7 @@ With nothing set, the start is refused for want of a SECRET_KEY: the safe defaul
 local installation's own key and turns on PLAIN_HTTP, which is only accepted for this machine's own addresses.
 """
 
+import os
 from ipaddress import ip_network
 from typing import Any
 from urllib.parse import urlsplit
@@ -288,6 +289,10 @@ DEFAULT_FROM_EMAIL = env.text("DEFAULT_FROM_EMAIL", "routerweb@localhost")
 # How many processes and where they listen is read in `listening`.
 
 FAST_LANE = env.boolean("FAST_LANE", True)
+METRICS = env.boolean("METRICS", False)
+if METRICS:
+    # prometheus-client reads it when it is loaded, which django-q2 does.
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(DATA_DIR / "metrics")
 DDQN_ROUTER_POOLS = env.words("DDQN_ROUTER_POOLS")
 CORS_ORIGINS = env.words("CORS_ORIGINS")
 API_THREADS = env.integer("API_THREADS", 4, low=1)

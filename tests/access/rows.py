@@ -188,6 +188,8 @@ API: dict[str, ApiRow] = {
     "ddqn-router/agents/": ApiRow("route", also=(404,)),
     "ddqn-router/health/": ApiRow(None, pool=False),
     "health/": ApiRow(None, pool=False),
+    "ready/": ApiRow(None, pool=False),
+    "metrics/": ApiRow("ops", pool=False, also=(404,)),  # a setting turns them on
     "schema/": ApiRow(None, pool=False),
     "docs/": ApiRow(None, pool=False),
     "agents/": ApiRow("", "GET"),
