@@ -20,6 +20,7 @@ from schemathesis.specs.openapi.checks import (
 
 from agents_app.keys import create_key
 from tests.datasets_app.conftest import add_query, dataset  # noqa: F401
+from tests.thorough import many
 from tests.training_app.conftest import person  # noqa: F401
 from training_app.api.schema import CODES, document
 from training_app.api.urls import urlpatterns
@@ -31,7 +32,7 @@ OPERATIONS = [
     for method, operation in methods.items()
 ]
 #: Requests that are sent for each operation.
-BUDGET = 12
+BUDGET = many(12)
 
 
 def examples(content: dict[str, Any]) -> list[Any]:
