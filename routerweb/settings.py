@@ -131,6 +131,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "routerweb.parameters.StorableText",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -211,6 +212,9 @@ WHITENOISE_AUTOREFRESH = DEBUG
 # --- Language and time --------------------------------------------------------------------------------------------
 
 LANGUAGE_CODE = env.text("LANGUAGE_CODE", "en")
+#: Chosen by the browser, or by the person in their menu; LANGUAGE_CODE where neither says. Another one is a folder below locale/.
+LANGUAGES = [("en", "English"), ("de", "Deutsch"), ("ru", "Русский")]
+LOCALE_PATHS = [BASE_DIR / "locale"]
 TIME_ZONE = env.text("TIME_ZONE", "UTC")
 USE_TZ = True
 USE_I18N = True
