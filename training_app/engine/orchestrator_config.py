@@ -70,6 +70,12 @@ class OrchestratorConfig(Settings):
         group="learning",
     )
     imitate: bool = setting(True, "Start from recorded paths, where there are any.", group="learning")
+    logs: bool = setting(
+        True,
+        "Learn off-line from judged episodes, where there are any, each weighed by how likely its choices were (the product of the "
+        "ratios, clipped).",
+        group="learning",
+    )
     explore: int = setting(
         3000,
         "Random episodes before learning, in simulated pools without recorded paths: the best ones stand for recorded paths. Live "

@@ -17,6 +17,7 @@ from training_app.engine.data.examples import Agent, Example
 from training_app.engine.data.prepared import TrainError, prepared
 from training_app.engine.judging.llm_baseline import LanguageModel
 from training_app.engine.orchestrating.environment import RecordedPath, RecordedWorld, SimulatedWorld, World
+from training_app.engine.orchestrating.logs import KeptEpisode
 from training_app.engine.orchestrating.state import Call
 from training_app.engine.orchestrating.support import playbook, pool_named
 from training_app.engine.orchestrating.training import Problem, train_policy
@@ -39,10 +40,11 @@ def train(
     llm: LanguageModel | None = None,
     unlabeled: Sequence[str] = (),
     paths: Sequence[RecordedPath] = (),
+    logged: Sequence[KeptEpisode] = (),
     world: World | None = None,
 ) -> Iterator[Progress]:
     """Train an orchestrator on `examples` (each with split train, val or test) and what is known of episodes: `paths` that were
-    recorded, `world` that answers calls (recorded outputs, where None).
+    recorded, `logged` episodes that were judged, `world` that answers calls (recorded outputs, where None).
 
     Yields Progress; the last one holds the Result, whose artifact `Orchestrator.load` takes. A task without a recorded path counts
     as one whose required agents were called in any order, their outputs unknown. There are no checkpoints to go on from: a stopped
@@ -58,7 +60,9 @@ def train(
         if config.simulated == "support" and not paths:
             paths = [playbook(pool, e.text) for e in examples if e.split == "train"][:PLAYED]
     found = yield from read_by_router(config, agents, examples, unlabeled)
-    yield from train_policy(config, problem_of(found, examples, paths, world))
+    yield from train_policy(
+        config, dataclasses.replace(problem_of(found, examples, paths, world), logged=tuple(logged))
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

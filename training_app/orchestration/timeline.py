@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
 from agents_app.models import Agent
 from training_app.models import Episode, RouterModel, Step
 from training_app.orchestration import course, policies
@@ -12,6 +15,19 @@ from training_app.versions import registry
 
 log = logging.getLogger(__name__)
 
+#: What the policy sees, in words; what stands for all agents has no "(all)" here.
+WORDS = {
+    "task": _("what the task reads like"), "needed": _("how likely the task needs it"), "one_shot": _("the router would call it"),
+    "pending": _("the router would, and nobody has"), "called": _("it was called"), "times": _("how often it was called"),
+    "failed": _("how often it failed"), "empty": _("how often it said nothing"), "last_says": _("the last output points to it"),
+    "most_says": _("an output points to it"), "cost": _("its cost"), "share": _("its cost by the budget left"),
+    "last": _("it spoke last"),
+    "steps": _("steps so far"), "left": _("steps left"), "spent": _("cost so far"), "budget": _("budget left"),
+    "begun": _("whether anybody was called"), "distinct": _("how many were called"), "expected": _("how many are still needed"),
+    "likeliest": _("the likeliest that is still needed"), "last_failed": _("the last call failed"),
+    "last_empty": _("the last output was empty"), "length": _("how long the last output is"),
+    "what the outputs say": _("what the outputs say"), "who answered last": _("who spoke last"),
+}  # fmt: skip
 #: What spoke for a choice, at most so many reasons; and so many choices beside the one that was taken.
 REASONS, OTHERS = 4, 4
 
@@ -25,7 +41,7 @@ class Card:
     agent: Agent | None
     probability: float | None
     others: list[tuple[Agent | None, float, bool]]
-    why: list[tuple[str, float]] = field(default_factory=list)
+    why: list[tuple[str | Promise, float]] = field(default_factory=list)
     together: int = 1
 
 
@@ -57,7 +73,7 @@ def read(episode: Episode, agents: Mapping[int, Agent]) -> list[Lane]:
     return [Lane(path + 1, lanes[path]) for path in sorted(lanes)]
 
 
-def _whys(episode: Episode, rows: list[Step]) -> dict[tuple[int, int, int], list[tuple[str, float]]]:
+def _whys(episode: Episode, rows: list[Step]) -> dict[tuple[int, int, int], list[tuple[str | Promise, float]]]:
     """Why each choice was made, by what the version makes of the same state again; nothing where it cannot be loaded."""
     if episode.model_id is None:
         return {}
@@ -69,7 +85,7 @@ def _whys(episode: Episode, rows: list[Step]) -> dict[tuple[int, int, int], list
         return {}
     if not hasattr(policy, "why"):
         return {}
-    found = {}
+    found: dict[tuple[int, int, int], list[tuple[str | Promise, float]]] = {}
     for path in {row.path for row in rows}:
         own = [row for row in rows if row.path == path and row.aim == "answer"]
         state = policy.begin(episode.messages, max_steps=episode.max_steps, budget=episode.budget)
@@ -77,7 +93,10 @@ def _whys(episode: Episode, rows: list[Step]) -> dict[tuple[int, int, int], list
             now = [row for row in own if row.turn == turn]
             for row in now:
                 if row.agent is None or row.agent in policy.ids:
-                    found[row.turn, row.path, row.place] = policy.why(state, row.agent, REASONS)
+                    why = policy.why(state, row.agent, REASONS)
+                    found[row.turn, row.path, row.place] = [
+                        (WORDS.get(name.removesuffix(" (all)"), name), part) for name, part in why
+                    ]
             if any(row.status == Step.Status.RUNNING for row in now):
                 break
             if calls := course.calls_of(now, path):

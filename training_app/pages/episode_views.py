@@ -115,6 +115,7 @@ def episode_detail(request: HttpRequest, slug: str, episode_id: UUID) -> HttpRes
         "episode": episode,
         "reason": REASONS.get(episode.stop_reason, episode.stop_reason),
         "lanes": timeline.read(episode, agents),
+        "worth": episode.trajectory.filter(path=0, turn=0).values_list("reward", flat=True).first(),
         "spent": sum(row.cost for row in episode.trajectory.all()),
     }
     if wants_fragment(request):

@@ -153,6 +153,8 @@ def _walk(
         more["unlabeled"] = _patiently(lambda: snapshots.unlabeled(run.snapshot.pool, run.created_at, UNLABELED))
     if run.kind == ORCHESTRATOR and getattr(config, "simulated", "none") == "none":
         more["paths"] = _patiently(lambda: trajectories.recorded(run.pool, examples, run.created_at))
+    if run.kind == ORCHESTRATOR:
+        more["logged"] = _patiently(lambda: trajectories.logged(run.pool, run.created_at))
     result: Result | None = None
     # Closing the generator ends a fit that is under way beside it.
     with closing(

@@ -34,3 +34,18 @@ def test_the_best_judged_episode_of_a_labeled_text_is_its_path(pool: Pool) -> No
         ("a", frozenset({1}), 0.9, True)
     ]
     assert [(call.agent, call.output, call.answer) for call in paths[0].calls] == [(2, "said 2", "said 2")]
+
+
+def test_every_judged_episode_teaches_by_its_propensities(pool: Pool) -> None:
+    bad = episode(pool, "without a label", 0, 1, success=False)
+    episode(pool, "nobody judged", 0, success=None)
+    Step.objects.filter(episode=bad, turn=1).update(propensity=0.25)
+
+    found = trajectories.logged(pool, timezone.now())
+
+    assert [(one.task, one.score) for one in found] == [("without a label", 0.0)]
+    assert [([call.agent for call in step.calls], step.propensity) for step in found[0].steps] == [
+        ([0], 1.0),
+        ([1], 0.25),
+        ([], 1.0),
+    ]

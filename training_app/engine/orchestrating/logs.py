@@ -20,6 +20,15 @@ class KeptStep:
     propensity: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class KeptEpisode:
+    """A kept path that was judged: its task, its decisions in their order, and how good it was, 0 to 1."""
+
+    task: str
+    steps: tuple[KeptStep, ...]
+    score: float
+
+
 def recorded(
     task: str, steps: Sequence[KeptStep], score: float, required: frozenset[int] = frozenset()
 ) -> RecordedPath:

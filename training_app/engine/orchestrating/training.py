@@ -28,6 +28,7 @@ from training_app.engine.orchestrating.environment import (
     read_tasks,
     walk,
 )
+from training_app.engine.orchestrating.logs import KeptEpisode, walked
 from training_app.engine.orchestrating.policy import Network, Orchestrator, fresh_network
 from training_app.engine.orchestrating.reading import Outputs, Reader, fitted_projection
 from training_app.engine.orchestrating.rewards import Reward
@@ -38,6 +39,7 @@ from training_app.engine.reading.linear import LinearScorer
 from training_app.engine.reading.scorers import cross_fit
 from training_app.engine.routing.router import Router
 
+LOG_EPOCHS = 200  # steps of gradient on judged episodes, all of them at once
 LEAST_OUTPUTS = 20  # different outputs below which no scorer of outputs is fitted
 
 
@@ -45,8 +47,8 @@ LEAST_OUTPUTS = 20  # different outputs below which no scorer of outputs is fitt
 class Problem:
     """What an orchestrator is trained for: the agents, the world in which they answer, and texts to learn, choose and measure on.
 
-    `paths` are recorded paths of tasks among `train`. `router` is the pool's set router; `log_odds` float32[train, A] are its
-    scorer's of the texts of `train`, cross-fitted where it was fitted on them, None to ask it.
+    `paths` are recorded paths of tasks among `train`, `logged` judged episodes of any task. `router` is the pool's set router;
+    `log_odds` float32[train, A] are its scorer's of the texts of `train`, cross-fitted where it was fitted on them, None to ask it.
     """
 
     agents: tuple[Agent, ...]
@@ -57,6 +59,7 @@ class Problem:
     paths: tuple[RecordedPath, ...] = ()
     router: Artifact | None = None
     log_odds: FloatArray | None = None
+    logged: tuple[KeptEpisode, ...] = ()
 
 
 def reward_of(config: OrchestratorConfig) -> Reward:
@@ -125,6 +128,10 @@ def train_policy(config: OrchestratorConfig, problem: Problem) -> Iterator[Progr
         )
         network = reinforce.imitate(followed, network, [p for _, p in paths], seed=config.seed)
         kept.offer(network, "imitation", 0)
+    if config.logs and problem.logged:
+        yield Progress("logs", 0, 1, f"learning from {len(problem.logged)} judged episodes")
+        network = _from_logs(environment, network, problem.logged, config.seed)
+        kept.offer(network, "logs", 0)
     for update, learnt, metrics in _learnt(config, environment, network):
         if update % config.val_eval_freq == 0 or update == config.updates:
             worth = kept.offer(learnt, config.learner, update)
@@ -152,6 +159,16 @@ def train_policy(config: OrchestratorConfig, problem: Problem) -> Iterator[Progr
     timing["measure"] = time.process_time() - began
     content = best.to_artifact(card, problem.router).to_bytes()
     yield Progress("measure", 1, 1, "done", result=Result(content, {**card, "timing": timing}))
+
+
+def _from_logs(environment: Environment, network: Network, logged: Sequence[KeptEpisode], seed: int) -> Network:
+    """The network, taught by judged episodes off-line; as it was where none of them can be walked again."""
+    texts = tuple(dict.fromkeys(episode.task for episode in logged))
+    rows = {text: i for i, text in enumerate(texts)}
+    own = replace(environment, tasks=read_tasks(environment.orchestrator, texts))
+    walks = [walked(own, rows[episode.task], episode.steps, episode.score) for episode in logged]
+    found = [walk for walk in walks if walk is not None]
+    return reinforce.learn_from_logs(own, network, found, epochs=LOG_EPOCHS, seed=seed) if found else network
 
 
 class Kept:
