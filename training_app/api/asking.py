@@ -86,8 +86,9 @@ def _kept(given: Answer, asked: Asked, access: Access) -> dict[str, Any]:
     if assigned is None:
         answer.keep(given, access.caller.pk)
     else:
-        answer.keep(given, access.caller.pk, [one.as_kept() for one in assigned])
-        shown["assignments"] = [one.as_json() for one in assigned]
+        shown["assignments"] = told = [one.as_json() for one in assigned]
+        kept = [{**one, "propensity": by.propensity} for one, by in zip(told, assigned, strict=True)]
+        answer.keep(given, access.caller.pk, kept)
     return shown
 
 

@@ -46,20 +46,6 @@ class Assignment:
             "why": self.why,
         }  # fmt: skip
 
-    def as_kept(self) -> dict[str, Any]:
-        """As a decision keeps it."""
-        kept: dict[str, Any] = {
-            "agent": self.agent,
-            "backend": self.backend.pk if self.backend else None,
-            "why": self.why,
-        }
-        if self.backend is not None:
-            kept |= {
-                "name": self.backend.name, "success": round(self.success, 4), "cost": round(self.cost, 8),
-                "latency_ms": round(self.latency, 1), "propensity": round(self.propensity, 6),
-            }  # fmt: skip
-        return kept
-
 
 def assign(
     pool: int, text: str, agents: Sequence[int], preference: Preference | None = None
@@ -81,18 +67,24 @@ def assign(
         for agent in agents:
             known = found.by_agent.get(agent)
             if known is not None:
-                for one in known:
-                    one.asked_at = now
                 given.append(
-                    _assigned(found, agent, known, wanted, pressed, estimate(text, agent) if estimate else None)
+                    _assigned(found, agent, known, wanted, pressed, now, estimate(text, agent) if estimate else None)
                 )
     return given
 
 
 def _assigned(
-    pool: PoolBackends, agent: int, known: list[Known], wanted: Preference, pressed: bool, told: Mapping[int, float] | None
+    pool: PoolBackends, agent: int, known: list[Known], wanted: Preference, pressed: bool, now: float,
+    told: Mapping[int, float] | None,
 ) -> Assignment:  # fmt: skip
-    free = [one for one in known if one.open and (not any(one.limits) or _has(one))]
+    free = []
+    for one in known:
+        if one.limited:
+            one.asked_at = now
+            if one.open and _has(one):
+                free.append(one)
+        elif one.open:
+            free.append(one)
     if not free:
         state.settler.wake()
         return Assignment(agent, None, why=_why_none(known))
@@ -155,7 +147,8 @@ def _take(pool: PoolBackends, one: Known) -> None:
     used.began += 1
     used.tokens += one.tokens
     pool.told.last.append(one.pk)
-    one.left = [one.left[0] - 1, one.left[1] - one.tokens, one.left[2] - 1]
+    if one.limited:
+        one.left = [one.left[0] - 1, one.left[1] - one.tokens, one.left[2] - 1]
     one.taken += 1
     one.candidate.rank = one.order * 1e12 + one.taken
 

@@ -64,7 +64,7 @@ def record(pool: Pool, decision: uuid.UUID, parts: Sequence[Served]) -> list[Bac
     for part, fresh in zip(parts, new, strict=True):
         if fresh:
             # Of a decision that is not written, what served is taken to be what was assigned.
-            began = assigned.get(part.agent, {}).get("backend", part.backend)
+            began = _backend(assigned[part.agent]) if part.agent in assigned else part.backend
             _ended(pool.pk, began, part)
     return kept
 
@@ -75,7 +75,7 @@ def _values(pool: Pool, row: Backend, part: Served, assigned: dict[int, dict[str
     return {
         "pool": pool, "backend": row, "tokens_in": part.tokens_in, "tokens_out": part.tokens_out, "cost": cost,
         "latency": part.latency, "success": part.success, "failed": part.failed, "category": part.category[:80],
-        "assigned": named.get("backend"), "propensity": named.get("propensity"),
+        "assigned": _backend(named), "propensity": named.get("propensity"),
     }  # fmt: skip
 
 
@@ -84,6 +84,11 @@ def _assigned(decision: uuid.UUID) -> dict[int, dict[str, Any]]:
     packed.bring(decision)
     detail = Decision.objects.filter(pk=decision).values_list("detail", flat=True).first() or {}
     return {int(one["agent"]): one for one in detail.get("assignments", [])}
+
+
+def _backend(assigned: dict[str, Any]) -> int | None:
+    named = assigned.get("backend")
+    return None if named is None else int(named["id"])
 
 
 def _ended(pool: int, began: int | None, part: Served) -> None:

@@ -63,11 +63,7 @@ class Known:
     left: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
     taken: int = 0
     asked_at: float = -1e9  # monotonic seconds
-
-    @property
-    def limited(self) -> bool:
-        """Whether it has any limit."""
-        return any(self.limits)
+    limited: bool = False  # whether it has any limit
 
 
 class PoolBackends:
@@ -123,6 +119,7 @@ def _known(row: Backend) -> Known:
         limits=(float(row.requests_per_minute), float(row.tokens_per_minute), float(row.at_once)), tokens=0.0, order=row.order,
         quality=row.quality, latency=row.latency, price_in=row.price_in, price_out=row.price_out,
         expected=(row.tokens_in, row.tokens_out), open=row.healthy and not _cools(row),
+        limited=bool(row.requests_per_minute or row.tokens_per_minute or row.at_once),
     )  # fmt: skip
 
 

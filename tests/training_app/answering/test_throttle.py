@@ -18,7 +18,7 @@ def clock(monkeypatch):
         now = 1000.0
 
     monkeypatch.setattr(throttle.time, "monotonic", lambda: Clock.now)
-    monkeypatch.setattr(leases, "_now", lambda: Clock.now)
+    monkeypatch.setattr(leases, "now", lambda: Clock.now)
     return Clock
 
 

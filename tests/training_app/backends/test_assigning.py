@@ -63,7 +63,7 @@ def test_the_answer_says_what_is_expected_and_the_decision_keeps_it(app: Applica
     assert second["why"] == "the agent's only backend"
     decisions.buffer.write()
     kept = Decision.objects.get().detail["assignments"]
-    assert [one["backend"] for one in kept] == [rows.large.pk, rows.ships.pk]
+    assert [one["backend"]["id"] for one in kept] == [rows.large.pk, rows.ships.pk]
     assert kept[0]["propensity"] == 1.0
 
 
@@ -80,7 +80,7 @@ def test_a_replay_holds_what_was_assigned(app: Application, rows: SimpleNamespac
     decisions.buffer.write()
     found = ops_key.get(f"/api/decisions/{decision}/replay/")
     assert found["identical"] is True
-    assert found["detail"]["assignments"][0]["backend"] == rows.quick.pk
+    assert found["detail"]["assignments"][0]["backend"]["id"] == rows.quick.pk
 
 
 @pytest.fixture
