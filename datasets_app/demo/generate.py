@@ -5,8 +5,10 @@
 OUT_DIR receives `agents.jsonl`, `train.jsonl`, `val.jsonl` and `test.jsonl`; a row is
 `{"id", "text", "required_agents": [agent ids]}`. The test split is copied from `test.jsonl` beside this file,
 every row of which was written on its own. Train and val are their own hand-written rows plus rows composed here
-from `phrases/train.txt` and `phrases/val.txt`, two files that share no template. `unassigned.jsonl` holds texts without a label,
-for the labeling queue, and `guidelines.md` what labelers are shown. All of it is synthetic.
+from `phrases/train.txt` and `phrases/val.txt`, two files that share no template. Turns of conversations follow, which
+were written one by one in `conversations/`: `{"id", "conversation_id", "messages", "required_agents"}`.
+`unassigned.jsonl` holds texts without a label, for the labeling queue, and `guidelines.md` what labelers are shown. All
+of it is synthetic.
 
 Needs only the standard library. Same seed, same bytes.
 """
@@ -21,7 +23,7 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 HERE = Path(__file__).resolve().parent
 
@@ -93,6 +95,49 @@ def same_text_key(text: str) -> str:
 def read_rows(path: Path) -> list[Row]:
     """The rows of a JSONL file of this folder."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+class Turn(TypedDict):
+    """One user turn of a conversation, which is the last of `messages`."""
+
+    id: str
+    conversation_id: str
+    messages: list[dict[str, Any]]
+    required_agents: list[int]
+
+
+def read_turns(split: str) -> list[Turn]:
+    """The user turns of `conversations/<split>.txt`, whose first line says how it is written.
+
+    Raises ValueError, with file and line, for a line in another form or an unknown agent.
+    """
+    path = HERE / "conversations" / f"{split}.txt"
+    codes = {agent["code"]: agent["id"] for agent in map(json.loads, _lines(HERE / "agents.jsonl"))}
+    turns: list[Turn] = []
+    said: list[dict[str, Any]] = []
+    number = 0
+    for line_number, line in enumerate(_lines(path), start=1):
+        if line.startswith("#"):
+            continue
+        if not line.strip():
+            said = []
+            continue
+        who, named, text = [*line.split(" ", 2), "", ""][:3]
+        try:
+            agents = [] if named == "-" else sorted(codes[code] for code in named.split(","))
+        except KeyError as unknown:
+            raise ValueError(f"{path.name}, line {line_number}: no agent has the code {unknown}") from None
+        if who not in "?!" or not text:
+            raise ValueError(f"{path.name}, line {line_number}: a line begins with ? or !, then codes, then a text")
+        if who == "?":
+            number += not said
+            said = [*said, {"role": "user", "content": text}]
+            talk = f"{split}-talk-{number:02d}"
+            place = sum(message["role"] == "user" for message in said)
+            turns.append(Turn(id=f"{talk}-{place}", conversation_id=talk, messages=said, required_agents=agents))
+        else:
+            said = [*said, {"role": "assistant", "content": text, "agents": agents}]
+    return turns
 
 
 def read_grammar(split: str) -> Grammar:
@@ -247,7 +292,7 @@ def waiting_texts(splits: dict[str, list[Row]], seed: int = DEFAULT_SEED) -> lis
 
 
 def write_demo(directory: Path | str, seed: int = DEFAULT_SEED) -> dict[str, int]:
-    """Write the folder that `load_pool` reads, made if missing, and say how many rows each split has.
+    """Write the folder that `load_pool` reads, made if missing, and say how many texts each split has.
 
     Beside the four files of the pool: `guidelines.md` for the labelers, and `unassigned.jsonl` with texts that have no label.
     """
@@ -256,7 +301,8 @@ def write_demo(directory: Path | str, seed: int = DEFAULT_SEED) -> dict[str, int
     _write(target / "agents.jsonl", _lines(HERE / "agents.jsonl"))
     splits = make_splits(seed)
     for split, rows in splits.items():
-        _write(target / f"{split}.jsonl", (json.dumps(row, ensure_ascii=False) for row in rows))
+        every = itertools.chain(rows, read_turns(split))
+        _write(target / f"{split}.jsonl", (json.dumps(row, ensure_ascii=False) for row in every))
     waiting = enumerate(waiting_texts(splits, seed), start=1)
     _write(
         target / "unassigned.jsonl",

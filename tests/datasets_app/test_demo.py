@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from datasets_app.demo import generate
+from training_app.engine.data.conversations import before
 from training_app.engine.data.examples import group_key
+from training_app.engine.data.folders import read_folder
 
 pytestmark = pytest.mark.any_database
 
@@ -30,7 +32,14 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def splits(folder: Path) -> Splits:
-    return {split: generate.read_rows(folder / f"{split}.jsonl") for split in SPLITS}
+    """The rows that are texts."""
+    found = {split: generate.read_rows(folder / f"{split}.jsonl") for split in SPLITS}
+    return {split: [row for row in rows if "text" in row] for split, rows in found.items()}
+
+
+@pytest.fixture(scope="module")
+def talks() -> dict[str, list[generate.Turn]]:
+    return {split: generate.read_turns(split) for split in SPLITS}
 
 
 @pytest.fixture(scope="module")
@@ -255,3 +264,41 @@ def test_a_linear_classifier_finds_it_neither_trivial_nor_hopeless(splits):
     )
     assert constant < 0.3
     assert 0.65 < measured < 0.9
+
+
+class TestConversations:
+    def test_sixty_with_two_hundred_turns_apart_from_one_another(self, talks):
+        assert len({turn["conversation_id"] for turns in talks.values() for turn in turns}) == 60
+        counts = [len(talks[split]) for split in SPLITS]
+        assert sum(counts) >= 200
+        readme = " ".join((generate.HERE / "README.md").read_text(encoding="utf-8").split())
+        assert f"{sum(counts)} user turns, {counts[0]}, {counts[1]} and {counts[2]} in train, val and test" in readme
+        openings = [
+            turn["messages"][0]["content"] for turns in talks.values() for turn in turns if len(turn["messages"]) == 1
+        ]
+        assert len(set(map(group_key, openings))) == 60
+
+    def test_follow_the_texts_in_each_file(self, folder, talks):
+        for split in SPLITS:
+            rows = generate.read_rows(folder / f"{split}.jsonl")
+            assert rows[-len(talks[split]) :] == talks[split]
+
+    def test_are_read_as_turns(self, folder, talks):
+        found = read_folder(folder)
+        turns = [example for example in found.examples if example.group]
+        assert len(turns) == sum(map(len, talks.values()))
+        assert {m.agents for example in turns for m in before(example.text) if m.role == "assistant"} >= {(0,), (9,)}
+
+    def test_every_agent_and_no_agent_is_needed_in_training(self, talks):
+        needed = Counter(agent for turn in talks["train"] for agent in turn["required_agents"])
+        assert set(needed) == set(range(10))
+        assert sum(not turn["required_agents"] for turn in talks["train"]) >= 10
+
+    @pytest.mark.parametrize("line", ["? XX hello", "hello there you", "? BI"])
+    def test_a_malformed_line_is_refused(self, tmp_path, monkeypatch, line):
+        (tmp_path / "conversations").mkdir()
+        (tmp_path / "conversations" / "val.txt").write_text(f"# comment\n{line}\n")
+        (tmp_path / "agents.jsonl").write_text((generate.HERE / "agents.jsonl").read_text())
+        monkeypatch.setattr(generate, "HERE", tmp_path)
+        with pytest.raises(ValueError, match="line 2"):
+            generate.read_turns("val")
