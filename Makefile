@@ -40,10 +40,11 @@ worker: setup ## The two job clusters alone: training, and everything else
 
 PYTEST_WORDS := -n 2 --dist loadfile --no-loadscope-reorder
 
-test: $(VENV)/.installed-dev ## Every test on SQLite, then on a PostgreSQL server of its own those in which the two may differ
+test: $(VENV)/.installed-dev ## Every test on SQLite, with fewer generated cases, then on PostgreSQL those in which the two may differ
 	@$(BIN)/python -m pytest $(PYTEST_WORDS)
 	@$(BIN)/python -m tests.on_postgresql $(PYTEST_WORDS) -m "both_databases and not any_database"
 
+test-everything: export TEST_EVERYTHING := 1
 test-everything: $(VENV)/.installed-dev ## Every test on SQLite, then every one that uses a database on PostgreSQL, as CI does
 	@$(BIN)/python -m pytest $(PYTEST_WORDS)
 	@$(BIN)/python -m tests.on_postgresql $(PYTEST_WORDS) -m "not any_database"

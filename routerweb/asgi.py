@@ -35,7 +35,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def _answer(scope: Scope, receive: Receive, send: Send) -> None:
-    path = ddqn_router.address(str(scope["path"]))
+    path = "/api/metrics/" if scope["path"] == "/metrics" else ddqn_router.address(str(scope["path"]))
     if path != scope["path"]:
         scope = {**scope, "path": path, "raw_path": path.encode()}
     is_api = path.startswith("/api/") and not path.startswith("/api/docs")

@@ -4,6 +4,7 @@ With nothing set, the start is refused for want of a SECRET_KEY: the safe defaul
 local installation's own key and turns on PLAIN_HTTP, which is only accepted for this machine's own addresses.
 """
 
+import os
 from ipaddress import ip_network
 from typing import Any
 from urllib.parse import urlsplit
@@ -130,6 +131,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "routerweb.parameters.StorableText",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -210,6 +212,9 @@ WHITENOISE_AUTOREFRESH = DEBUG
 # --- Language and time --------------------------------------------------------------------------------------------
 
 LANGUAGE_CODE = env.text("LANGUAGE_CODE", "en")
+#: Chosen by the browser, or by the person in their menu; LANGUAGE_CODE where neither says. Another one is a folder below locale/.
+LANGUAGES = [("en", "English"), ("de", "Deutsch"), ("ru", "Русский")]
+LOCALE_PATHS = [BASE_DIR / "locale"]
 TIME_ZONE = env.text("TIME_ZONE", "UTC")
 USE_TZ = True
 USE_I18N = True
@@ -288,6 +293,10 @@ DEFAULT_FROM_EMAIL = env.text("DEFAULT_FROM_EMAIL", "routerweb@localhost")
 # How many processes and where they listen is read in `listening`.
 
 FAST_LANE = env.boolean("FAST_LANE", True)
+METRICS = env.boolean("METRICS", False)
+if METRICS:
+    # prometheus-client reads it when it is loaded, which django-q2 does.
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(DATA_DIR / "metrics")
 DDQN_ROUTER_POOLS = env.words("DDQN_ROUTER_POOLS")
 CORS_ORIGINS = env.words("CORS_ORIGINS")
 API_THREADS = env.integer("API_THREADS", 4, low=1)

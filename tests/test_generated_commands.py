@@ -22,8 +22,9 @@ from tests.browser.conftest import person  # noqa: F401
 from tests.browser.test_admin_pages import filled  # noqa: F401
 from tests.browser.test_everybody import trained_pool  # noqa: F401
 from tests.browser.test_review import worked  # noqa: F401
+from tests.thorough import many
 
-COUNT = int(os.environ.get("GENERATED_COMMANDS", "150"))
+COUNT = int(os.environ.get("GENERATED_COMMANDS", many(150)))
 
 OURS = ("agents_app", "datasets_app", "training_app")
 #: `up` starts servers and `demo` trains for a minute: tests/test_end_to_end.py runs both.

@@ -26,8 +26,9 @@ from tests.browser.conftest import person  # noqa: F401
 from tests.browser.test_admin_pages import filled  # noqa: F401
 from tests.browser.test_everybody import trained_pool  # noqa: F401
 from tests.browser.test_review import worked  # noqa: F401
+from tests.thorough import many
 
-COUNT = int(os.environ.get("GENERATED_REQUESTS", "300"))
+COUNT = int(os.environ.get("GENERATED_REQUESTS", many(300)))
 
 #: What stood in the requests that were answered with 500 once, and its like.
 STRANGE = (

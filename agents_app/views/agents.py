@@ -17,6 +17,7 @@ from agents_app import effects, pools, rosters
 from agents_app.access import Role, get_pool, person, require_role
 from agents_app.forms import AgentForm, PoolForm, SeveralAgentsForm
 from agents_app.models import Agent, Pool
+from agents_app.navigation import address
 from agents_app.pools import PoolError
 from routerweb.downloads import download
 from routerweb.http import Crumb, page, takes_file, wants_fragment
@@ -53,8 +54,10 @@ def pool_new(request: HttpRequest) -> HttpResponse:
             _tell(form, error)
         else:
             messages.success(request, _("The pool “%(name)s” is ready.") % {"name": pool.name})
-            request.session["pool"] = pool.slug  # home shows the new pool, and its next step
-            return redirect("home")
+            request.session["pool"] = pool.slug
+            # The next step: its queries, where there are agents to choose from, else home, which says what is missing.
+            queries = address("import", pool)
+            return redirect(queries if queries and pool.agents.count() > 1 else "home")
     return page(request, "agents_app/pool_new.html", {"form": form}, title=_("New pool"))
 
 

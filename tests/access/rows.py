@@ -32,6 +32,7 @@ PAGES: dict[str, Row] = {
     **{f"people/<int:user_id>/{what}/": Row(ADMINS, "POST") for what in ("role", "link", "deactivate", "activate")},
     "audit/": Row(OPS),
     # --- The door
+    "language/": Row(OPEN, "GET POST"),
     "login/": Row(OPEN, "GET POST"),
     "login/deactivated/": Row(OPEN, "GET", also=(403,)),  # what it says is that somebody may not come in
     "login/<slug:provider_id>/": Row(OPEN, "GET POST", also=(404,)),  # no provider is set up here
@@ -188,6 +189,8 @@ API: dict[str, ApiRow] = {
     "ddqn-router/agents/": ApiRow("route", also=(404,)),
     "ddqn-router/health/": ApiRow(None, pool=False),
     "health/": ApiRow(None, pool=False),
+    "ready/": ApiRow(None, pool=False),
+    "metrics/": ApiRow("ops", pool=False, also=(404,)),  # a setting turns them on
     "schema/": ApiRow(None, pool=False),
     "docs/": ApiRow(None, pool=False),
     "agents/": ApiRow("", "GET"),

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 def test_a_pool_is_made_with_its_pasted_agents(ops: Client) -> None:
     answer = ops.post("/pools/new/", {"name": "Help desk", "slug": "", "agents": "Billing: invoices\nAccount: log-in"})
-    assert (answer.status_code, answer["Location"]) == (302, "/")
+    assert (answer.status_code, answer["Location"]) == (302, "/p/help-desk/import/")
     pool = Pool.objects.get()
     assert [(a.number, a.name, a.description) for a in pool.agents.all()] == [
         (0, "Billing", "invoices"),

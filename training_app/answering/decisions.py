@@ -22,7 +22,7 @@ from django.db import Error as DatabaseFault
 from django.utils import timezone
 
 from routerweb.background import Background
-from training_app.answering import tally
+from training_app.answering import metrics, tally
 from training_app.answering.serving import drop_connection
 from training_app.engine.data.conversations import earlier_as_json
 from training_app.engine.routing.router import Route
@@ -118,6 +118,7 @@ class Buffer:
         with self._lock:
             self.tally.keep_in(folder)
             self.dropped += lost
+        metrics.dropped(lost)
         if lost:
             logger.warning("%d decisions are lost: a process that had them in memory was killed.", lost)
 
@@ -156,12 +157,14 @@ class Buffer:
         with self._lock:
             self.dropped += count
             self.tally.add(settled=count)
+        metrics.dropped(count)
 
     def _trim(self, bound: int) -> None:
         while len(self._pending) > bound:
             self._pending.popleft()
             self.dropped += 1
             self.tally.add(settled=1)
+            metrics.dropped(1)
 
     def _insert(self, taken: Sequence[Pending]) -> int:
         try:
@@ -178,6 +181,7 @@ class Buffer:
             return sum(self._insert([one]) for one in taken)
         with self._lock:
             self.tally.add(settled=len(taken))
+        metrics.count(taken)
         return len(taken)
 
 

@@ -55,6 +55,7 @@ CODES: dict[str, tuple[int, str]] = {
     "too_many_requests": (429, "This API key may send 600 queries a minute to a process."),
     "no_model": (503, "The pool support has no active model yet."),
     "database_away": (503, "The database cannot be reached, and this process has not loaded a model yet."),
+    "not_ready": (503, "Nothing is loaded yet: the database cannot be reached."),
     "overloaded": (503, "Too many calls are waiting here."),
 }
 OF_A_BODY = ("malformed", "missing", "invalid", "length_missing", "too_large", "not_json")

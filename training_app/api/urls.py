@@ -59,6 +59,8 @@ urlpatterns = [
     *address("episodes/<id:episode_id>/cancel/", episodes.CancelEpisodeView),
     *address("episodes/<id:episode_id>/outcome/", episodes.JudgeView),
     *address("health/", serving.HealthView),
+    *address("ready/", serving.ReadyView),
+    *address("metrics/", serving.MetricsView),
     *address("agents/", serving.AgentsView),
     *address("agents/<number:number>/pause/", serving.PauseView),
     *address("agents/<number:number>/resume/", serving.ResumeView),

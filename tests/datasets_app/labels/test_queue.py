@@ -1,4 +1,4 @@
-"""The queue: leases, idle time, order, shares; and twenty people at once."""
+"""The queue: leases, idle time, order, shares; and many people at once."""
 
 import multiprocessing
 import random
@@ -24,6 +24,7 @@ from datasets_app.models import (
     group_hash,
     text_hash,
 )
+from tests.thorough import EVERYTHING
 
 
 def texts(leases: list[Assignment]) -> list[str]:
@@ -194,7 +195,7 @@ def test_what_somebody_opens_is_no_random_sample(pool, plain, add_query, person)
     assert not queue.open_item(query, person("ana"), pool).drawn
 
 
-# ------------------------------------------------------------------------------------------------- twenty people at once
+# --------------------------------------------------------------------------------------------------- many people at once
 
 
 def busy(count: int, items: int) -> tuple[Pool, list[User]]:
@@ -291,9 +292,10 @@ def _work_alone(pool: Pool, user: User, number: int, barrier) -> None:
     work_off(pool, user, number)
 
 
-def test_twenty_people_two_hundred_items_overlap_two(transactional_db):
+def test_people_in_processes_of_their_own_overlap_two(transactional_db):
     """The same with a process for each person, as behind several web servers."""
-    pool, people = busy(20, 200)
+    count, items = (20, 200) if EVERYTHING else (6, 40)
+    pool, people = busy(count, items)
     context = multiprocessing.get_context("fork")
     barrier = context.Barrier(len(people))
     connections.close_all()  # a child must not speak over the parent's connection
@@ -302,5 +304,5 @@ def test_twenty_people_two_hundred_items_overlap_two(transactional_db):
         worker.start()
     for worker in workers:
         worker.join(300)
-    assert [worker.exitcode for worker in workers] == [0] * 20
-    check_every_item_has_its_two_labels(200)
+    assert [worker.exitcode for worker in workers] == [0] * count
+    check_every_item_has_its_two_labels(items)

@@ -1,4 +1,4 @@
-"""5,000 steps of labeling at random, beside a reference of what people said.
+"""Thousands of steps of labeling at random, beside a reference of what people said.
 
 `STATEFUL_STEPS=200000 pytest tests/datasets_app/stateful --hypothesis-seed=7` takes as many, from that seed.
 """
@@ -11,22 +11,23 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.datasets_app.stateful.machine import Labeling, World
+from tests.thorough import many
 
-IN_CI = 5_000
+STEPS = many(5_000)
 EACH = 80
 
 
 @pytest.mark.both_databases
 @pytest.mark.django_db
 def test_what_counts_is_what_people_said() -> None:
-    wanted = int(os.environ.get("STATEFUL_STEPS", IN_CI))
+    wanted = int(os.environ.get("STATEFUL_STEPS", STEPS))
     Labeling.world, Labeling.steps = World(), Counter()
     options = settings(
         max_examples=wanted // EACH,
         stateful_step_count=EACH,
         deadline=None,
         database=None,
-        derandomize=wanted == IN_CI,  # a failure in CI is the same failure here
+        derandomize=wanted == STEPS,  # a failure in CI is the same failure here
         suppress_health_check=list(HealthCheck),
     )
     while sum(Labeling.steps.values()) < wanted:

@@ -9,7 +9,8 @@ from training_app.engine.data.artifact import ArtifactError
 from training_app.engine.data.examples import Agent
 from training_app.engine.orchestrating.policy import Network, Orchestrator, fresh_network, softmax
 from training_app.engine.orchestrating.reading import Reader
-from training_app.engine.orchestrating.state import Call, State
+from training_app.engine.orchestrating.state import ENCODING, Call, State
+from training_app.engine.reading import sentences
 
 pytestmark = pytest.mark.any_database
 AGENTS = [Agent(7, "Echo", cost=1.0), Agent(3, "Search", cost=0.5), Agent(9, "Check", cost=0.1)]
@@ -125,3 +126,17 @@ def test_what_is_barred_has_no_probability() -> None:
     p = softmax(np.array([9, 1, 0], np.float32), np.array([False, True, True]))
     assert p[0] == 0
     assert p.sum() == pytest.approx(1)
+
+
+def test_a_policy_that_reads_sentences_names_its_encoder() -> None:
+    own = orchestrator()
+    projection = np.random.default_rng(0).normal(size=(sentences.SIZE, ENCODING)).astype(np.float32)
+    policy = Orchestrator(AGENTS, Reader(3, encoding="sentences", projection=projection), own.network)
+    one, other = (seen(after(policy, Call(7, text))) for text in ("the parcel is late", "the invoice is wrong"))
+    assert one != other
+    parts = policy.to_artifact()
+    again = Orchestrator.from_artifact(parts)
+    assert seen(after(again, Call(7, "the parcel is late"))) == one
+    parts.config["sentences"] = "another encoder"
+    with pytest.raises(ArtifactError, match="another encoder"):
+        Orchestrator.from_artifact(parts)

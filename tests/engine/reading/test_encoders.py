@@ -165,3 +165,20 @@ def test_auto_tries_what_reads_the_sentence_where_there_are_rows_to_judge_it_by(
     assert ("sequence" in report["comparison"]) == (not missing)
     if missing:
         assert report["encoder"] == "linear"
+
+
+@pytest.mark.parametrize(("rows", "networks"), [(len(ROWS) + 1, 3), (len(ROWS), 1)])
+def test_few_rows_are_read_by_several_networks(rows: int, networks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[int] = []
+
+    class Noting(Remembers):
+        def fit(self, *arguments: Any, seed: int, **named: Any) -> Any:
+            seeds.append(seed)
+            return super().fit(*arguments, **named)
+
+    monkeypatch.setattr(encoders, "SEVERAL_ROWS", rows)
+    monkeypatch.setattr(encoders.SequenceScorer, "for_rows", lambda rows: Noting(truth()))
+    config = quick(encoder="auto", sentences=False, seed=7)
+    _, report = fit_encoder(config, ROWS, ROWS.texts, VALIDATION, progress=no_progress)
+    assert len(report["stack_weights"]) == 1 + networks
+    assert sorted(set(seeds)) == list(range(7, 7 + networks))

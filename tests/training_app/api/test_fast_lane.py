@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from agents_app import pools
 from routerweb import threads
 from routerweb.bodies import Body
+from tests.thorough import many
 from tests.training_app.served import application
 from training_app.answering import decisions
 from training_app.api import fast_lane
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
-EXAMPLES = 2_000
+EXAMPLES = many(2_000)
 LIMIT = 60  # characters of a query
 
 words = st.sampled_from(

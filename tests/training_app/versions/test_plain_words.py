@@ -78,3 +78,8 @@ def test_figures_of_another_kind_have_no_plain_words() -> None:
 def test_a_model_that_keyword_rules_match_has_learnt_nothing(keyword: float, hollow: bool) -> None:
     found = card(baselines={"keyword": beside(0.5, jaccard=keyword)})
     assert plain_words.no_better_than_keywords(Stub(found)) is hollow  # type: ignore[arg-type]
+
+
+def test_where_both_are_perfect_nothing_speaks_against_it() -> None:
+    found = card(metrics={"jaccard": interval(1.0)}, baselines={"keyword": beside(1.0, jaccard=1.0)})
+    assert not plain_words.no_better_than_keywords(Stub(found))  # type: ignore[arg-type]

@@ -82,3 +82,9 @@ class AgentStateSerializer(serializers.Serializer[Agent]):
     available = serializers.BooleanField()
     unavailable_since = Moment(allow_null=True)
     why = serializers.CharField(source="unavailable_why")
+
+
+class ReadySerializer(serializers.Serializer[Any]):
+    """Whether the process can answer."""
+
+    status = serializers.CharField(help_text="`ready`.")

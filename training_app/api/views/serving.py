@@ -2,17 +2,19 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.db import Error as DatabaseFault
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents_app import pools
 from agents_app.models import Agent
-from training_app.answering import decisions, serving
+from training_app.answering import decisions, metrics, serving
 from training_app.api import examples
 from training_app.api.errors import Refused
 from training_app.api.keys import access, check_scope
@@ -24,8 +26,10 @@ from training_app.api.serializers.serving import (
     AgentStateSerializer,
     HealthSerializer,
     PauseRequest,
+    ReadySerializer,
 )
 from training_app.api.views.base import ApiView
+from training_app.watching import gauges
 
 OF = "Agents"
 
@@ -158,3 +162,39 @@ class SchemaView(PublicView):
 def docs(request: HttpRequest) -> HttpResponse:
     """The API's description to read and to try out."""
     return render(request, "training_app/api_docs.html", {"title": "Routerweb API", "schema": reverse("api_schema")})
+
+
+class MetricsView(ApiView):
+    """What Prometheus reads."""
+
+    scope = "ops"
+
+    @extend_schema(exclude=True)  # its answer is no JSON
+    def get(self, request: Request) -> HttpResponse:
+        """Everything that this machine's processes count, and how things stand in the database, in Prometheus' text form."""
+        if not settings.METRICS:
+            raise Refused(404, "not_found", "Metrics are off here.", hint="METRICS=1 turns them on.")
+        from prometheus_client import CONTENT_TYPE_LATEST, generate_latest  # loaded where it is used
+
+        registry = metrics.registry()
+        registry.register(gauges.Gauges())
+        return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
+
+
+class ReadyView(ApiView):
+    """Whether a balancer may send requests."""
+
+    authentication_classes = []
+    permission_classes = []
+
+    @operation(
+        "ready", "Whether this process can answer routes", of=OF, public=True, any_pool=False,
+        answers={200: (ReadySerializer, "It has loaded what it answers from", {"status": "ready"})}, errors=("not_ready",),
+    )  # fmt: skip
+    def get(self, request: Request) -> Response:
+        """For a balancer or an orchestrator of containers: 200 once the pools are loaded and the database was reached, else 503."""
+        try:
+            serving.served()
+        except DatabaseFault:
+            raise Refused(503, "not_ready", "Nothing is loaded yet: the database cannot be reached.") from None
+        return Response({"status": "ready"})

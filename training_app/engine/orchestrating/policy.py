@@ -26,6 +26,7 @@ from training_app.engine.data.artifact import Artifact, ArtifactError
 from training_app.engine.data.examples import Agent
 from training_app.engine.orchestrating.reading import Outputs, Reader, silence
 from training_app.engine.orchestrating.state import OWN, SHARED, WIDTH, Call, Heard, State, as_messages
+from training_app.engine.reading import sentences
 from training_app.engine.reading.scorers import Platt, load_scorer
 from training_app.engine.routing.router import Router, scorer_parts
 
@@ -258,6 +259,7 @@ class Orchestrator:
             "repeats": self.repeats,
             "max_steps": self.max_steps,
             "encoding": self.reader.encoding,
+            "sentences": sentences.NAME if self.reader.encoding == "sentences" else "",
             "version_info": self.version_info,
             "router": None,
             "outputs": None,
@@ -308,6 +310,8 @@ class Orchestrator:
                 settings = {**entry.get("settings", {}), **parts.vocabulary.get("outputs", {})}
                 scorer = load_scorer(str(entry["kind"]), settings, _under("outputs.", tensors))
                 outputs = Outputs(scorer, Platt(tensors["outputs_platt.scale"], tensors["outputs_platt.shift"]))
+            if config["encoding"] == "sentences":
+                sentences.check(str(config.get("sentences")))
             reader = Reader(len(agents), router, outputs, str(config["encoding"]), tensors.get("projection"))
             network = Network({name: tensors[f"network.{name}"] for name in PARAMETERS})
             found = cls(

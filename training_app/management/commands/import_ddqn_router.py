@@ -60,8 +60,13 @@ class Command(BaseCommand):
             self.stdout.write(line)
         if options["train"]:
             seed = project.training.get("seed")
-            words = ["--set", f"seed={seed}"] if seed is not None else []
+            seeded = ["--set", f"seed={seed}"] if seed is not None else []
             call_command(
-                "train", "--pool", pool.slug, *words, *(["--promote"] if options["promote"] else []), stdout=self.stdout
+                "train",
+                "--pool",
+                pool.slug,
+                *seeded,
+                *(["--promote"] if options["promote"] else []),
+                stdout=self.stdout,
             )
             self.stdout.write(f'Ask it: python manage.py route "your query" --pool {pool.slug}')

@@ -1,0 +1,100 @@
+"""What Prometheus reads of the answers, counted where decisions are written: in bulk, in the writer's thread, so that no request pays.
+
+Each process counts in files of its own below DATA_DIR/metrics (prometheus-client's multiprocess mode), and whichever is asked adds up
+those of its machine. Nothing is loaded, counted or kept where METRICS is off.
+"""
+
+import os
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from django.conf import settings
+
+from training_app.answering import serving
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry, Counter, Histogram
+
+    from training_app.answering.decisions import Pending
+
+#: Upper bounds of the histogram's buckets, in seconds.
+BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+
+
+class _Counts(NamedTuple):
+    decisions: "Counter"
+    agents: "Counter"
+    abstained: "Counter"
+    dropped: "Counter"
+    seconds: "Histogram"
+
+
+def folder() -> Path:
+    """Where the processes of this machine count."""
+    return Path(settings.DATA_DIR) / "metrics"
+
+
+@cache
+def _counts() -> _Counts:
+    place = folder()
+    place.mkdir(parents=True, exist_ok=True)
+    for path in place.glob("*.db"):
+        number = path.stem.rpartition("_")[2]
+        if number.isdigit() and not _lives(int(number)):
+            path.unlink(missing_ok=True)
+    from prometheus_client import Counter, Histogram
+
+    return _Counts(
+        Counter("routerweb_decisions", "Answers, by pool, model and stop reason", ("pool", "model", "stop_reason")),
+        Counter("routerweb_agent_decisions", "Answers that named an agent", ("pool", "agent")),
+        Counter("routerweb_abstentions", "Answers that were abstained from", ("pool", "model")),
+        Counter("routerweb_decisions_dropped", "Answers that were not kept"),
+        Histogram("routerweb_route_seconds", "Time of a route in the router, without HTTP", ("pool",), buckets=BUCKETS),
+    )
+
+
+def count(decisions: "Sequence[Pending]") -> None:
+    """Count answers that were written."""
+    if not settings.METRICS:
+        return
+    counts, state = _counts(), serving.served()
+    pools = {pool.pk: pool for pool in state.pools.values()}
+    for one in decisions:
+        pool = pools.get(one.pool)
+        slug = pool.slug if pool else str(one.pool)
+        model = pool.model.name if pool and pool.model and pool.model.pk == one.model else f"model {one.model}"
+        counts.decisions.labels(slug, model, one.route.stop_reason).inc()
+        counts.seconds.labels(slug).observe(one.microseconds / 1e6)
+        for agent in one.route.agents:
+            counts.agents.labels(slug, pool.names.get(agent, str(agent)) if pool else str(agent)).inc()
+        if one.route.abstained:
+            counts.abstained.labels(slug, model).inc()
+
+
+def dropped(number: int) -> None:
+    """Count answers that were lost."""
+    if settings.METRICS and number:
+        _counts().dropped.inc(number)
+
+
+def registry() -> "CollectorRegistry":
+    """What every process of this machine has counted, added up. Raises nothing where none has."""
+    _counts()
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.multiprocess import MultiProcessCollector
+
+    found = CollectorRegistry()
+    MultiProcessCollector(found, path=str(folder()))
+    return found
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
