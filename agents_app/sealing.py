@@ -7,12 +7,13 @@ the sealed text alone, so it opens only where the same SECRET_KEY is set.
 
 import base64
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from cryptography.fernet import Fernet, InvalidToken, MultiFernet
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings
 from django.utils.translation import gettext as _
+
+if TYPE_CHECKING:
+    from cryptography.fernet import MultiFernet
 
 
 class CannotOpen(ValueError):
@@ -28,6 +29,8 @@ def opened(sealed: str) -> str:
     """The secret that was sealed. Raises CannotOpen."""
     if not sealed:
         return ""
+    from cryptography.fernet import InvalidToken
+
     try:
         return _box(settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS).decrypt(sealed.encode()).decode()
     except InvalidToken:
@@ -44,10 +47,15 @@ def resealed(sealed: str) -> str:
 
 
 @lru_cache(maxsize=4)
-def _box(*keys: str) -> MultiFernet:
+def _box(*keys: str) -> "MultiFernet":
     """The first key seals, each of them opens."""
+    from cryptography.fernet import Fernet, MultiFernet  # six megabytes that a process which only routes does without
+
     return MultiFernet([Fernet(base64.urlsafe_b64encode(_derived(key))) for key in keys])
 
 
 def _derived(key: str) -> bytes:
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
     return HKDF(algorithm=hashes.SHA256(), length=32, salt=None, info=b"routerweb sealed secrets").derive(key.encode())

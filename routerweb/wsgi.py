@@ -16,17 +16,22 @@ from typing import Any
 import django
 from django.core.handlers.wsgi import WSGIHandler
 
+from routerweb import memory
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "routerweb.settings")
-django.setup(set_prefix=False)
+# A command line; then what clients of tests and serializers of PostgreSQL's own fields need: 25 MB that no request asks for.
+with memory.without("httpx._main"):
+    django.setup(set_prefix=False)
 
-from django.conf import settings  # noqa: E402  (the applications have to be loaded first)
-from django.core.exceptions import ImproperlyConfigured  # noqa: E402
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 
-from routerweb import memory  # noqa: E402
-from training_app.answering import decisions, serving  # noqa: E402
-from training_app.api.handler import ApiHandler  # noqa: E402
-from training_app.training import reaper  # noqa: E402
-from training_app.watching import watch  # noqa: E402
+from training_app.answering import decisions, serving
+
+with memory.without("requests", "django.contrib.postgres.fields"):
+    from training_app.api.handler import ApiHandler
+from training_app.training import reaper
+from training_app.watching import watch
 
 # Settings let a command do its work with any key on this machine's own addresses; nobody is signed in by such a one.
 if settings.SECRET_KEY_FLAW and not settings.DEBUG:
