@@ -5,8 +5,10 @@ import pytest
 
 from tests.engine.synthetic import AGENTS, examples
 from training_app.engine.config import Config
+from training_app.engine.routing import decision
 from training_app.engine.routing.ddqn import Queries
-from training_app.engine.routing.decision import choose, crossed, fit_bayes, fit_threshold
+from training_app.engine.routing.decision import choose, crossed, fit_bayes, fit_threshold, threshold_lead
+from training_app.engine.routing.env import RoutingEnv
 from training_app.engine.routing.goals import Goal
 from training_app.engine.routing.pairs import fit_pairs
 from training_app.engine.routing.policy import greedy
@@ -39,10 +41,40 @@ def test_the_network_has_to_show_that_it_is_not_behind(ddqn: float, rows: int, r
     assert (found["rule"], found["why"], found["rows"]) == (rule, why, rows)
 
 
-def test_one_threshold_answers_where_it_is_surely_better_than_bayes() -> None:
+def test_one_threshold_stands_where_bayes_would() -> None:
+    few = {name: worth(0.6, 20) for name in ("bayes", "threshold", "ddqn")}
+    assert choose(few, None, "threshold")["rule"] == "threshold"
     bayes = worth(0.6, 400)
-    values = {"bayes": bayes, "threshold": bayes + worth(0.1, 400, seed=1), "ddqn": bayes + worth(0.0, 400, seed=2)}
-    assert choose(values)["rule"] == "threshold"
+    values = {"bayes": bayes, "threshold": bayes + 0.1, "ddqn": bayes + 0.05}
+    assert choose(values, None, "threshold")["why"] == "behind"
+    assert choose(values)["why"] == "ahead"
+
+
+def judged_pair(together: bool) -> Queries:
+    """Two agents of the same log-odds, each needed in half of the rows: always both or none, or each on its own."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(scale=1.5, size=(600, 1)).repeat(6, axis=1)
+    lot = rng.random((600, 1 if together else 6))
+    required = np.broadcast_to(lot < 1 / (1 + np.exp(-x)), (600, 6))
+    return Queries(x.astype(np.float32), np.zeros((600, 0), np.float32), required, np.ones((600, 6), bool))
+
+
+def test_a_threshold_is_ahead_where_agents_are_needed_together() -> None:
+    env = RoutingEnv(6)
+    hanging = threshold_lead(env, judged_pair(True), None, 0)
+    apart = threshold_lead(env, judged_pair(False), None, 0)
+    assert hanging.mean > apart.mean
+    assert apart.low <= 0
+
+
+def test_no_rule_is_judged_by_a_row_that_taught_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    queries, told = judged_pair(False), []
+    fit = decision.fit_bayes
+    monkeypatch.setattr(decision, "fit_bayes", lambda rows, goal: told.append(rows.x[:, 0]) or fit(rows, goal))
+    monkeypatch.setattr(decision, "MOST_ROWS", 100)
+    threshold_lead(RoutingEnv(6), queries, None, 0)
+    assert [len(rows) for rows in told] == [50] * 8
+    assert not set(told[0].tolist()) & set(told[1].tolist())
 
 
 def test_rows_count_as_often_as_they_will_be_met() -> None:

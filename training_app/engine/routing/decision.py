@@ -2,8 +2,9 @@
 
 All three are learnt, and compared on validation rows that are new to them: the rules have learnt from training rows only, and the
 network of each half of the rows is the one that was best on the other half. Bayes' rule holds where nothing speaks against it, as it
-has two numbers to learn where the network has a thousand. The network answers where it is surely ahead, or where there are rows enough
-to show that it is not behind by more than TOLERANCE.
+has two numbers to learn where the network has a thousand; one threshold takes its place where it is surely ahead on all rows, each
+judged by rules of the other half. The network answers where it is surely ahead, or where there are rows enough to show that it is not
+behind by more than TOLERANCE.
 
 Imported by workers only: it brings torch.
 """
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from training_app.engine.config import Config
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.examples import Agent
-from training_app.engine.data.intervals import spread
+from training_app.engine.data.intervals import Interval, spread
 from training_app.engine.progress import Progress
 from training_app.engine.reading.logistic import logistic
 from training_app.engine.routing.bayes import BayesPolicy
@@ -39,6 +40,7 @@ CHECKPOINT_EVERY = 5  # measurements between two checkpoints of the policy
 FEW_ROWS = 50
 #: With fewer rows a rule that loses half of one query in fifty may go unseen: none of them need differ (in 1 of 20 draws at 150).
 TELLING_ROWS = 150
+HALVINGS, MOST_ROWS = 4, 3_000  # in which the plain rules are compared
 TOLERANCE = 0.005  # by so much of its goal the network may be behind Bayes' rule at most
 
 
@@ -46,8 +48,9 @@ TOLERANCE = 0.005  # by so much of its goal the network may be behind Bayes' rul
 class Decision:
     """The `policy` that answers and every rule by name, all fitted; the `log` of the network's learning and the entry of the network
     that was kept; and a `report` of the choice: {"rule", "why", "goal", "rows", "scores": {rule: mean}, "against": {rule: interval
-    of the network's lead}, "pairs": what evidence of pairs saves, where it was tried}. `why` is asked (the settings name it), recipe
-    (the recipe knows no other), ahead, level, behind, unsure or few."""
+    of the network's lead}, "threshold_lead": interval of the threshold's over Bayes' rule, "pairs": what evidence of pairs saves,
+    where it was tried}. `why` is asked (the settings name it), recipe (the recipe knows no other), ahead, level, behind, unsure or
+    few."""
 
     policy: Policy
     rules: dict[str, Policy]
@@ -113,10 +116,13 @@ def decide(
     values = {name: env.goal.utility(selected(env, rule, validation), required) for name, rule in new.items()}
     if judged is not None and len(validation):
         values["ddqn"] = crossed(judged, config.seed)
-    report = {"goal": config.goal, **choose(values, weights), **told}
+    every = together(training, validation)
+    counts = None if training.weight is None and weights is None else _counts(training, len(validation), weights)
+    plain = threshold_lead(env, every, counts, config.seed)
+    chosen = choose(values, weights, "threshold" if plain.low > 0 else "bayes")
+    report = {"goal": config.goal, **chosen, "threshold_lead": plain.plain(), **told}
     if config.decision != "auto":
         report |= {"rule": config.decision, "why": "asked"}
-    every = together(training, validation)
     rules: dict[str, Policy] = {
         "ddqn": policy,
         "bayes": fit_bayes(every, env.goal),
@@ -181,6 +187,12 @@ def fit_threshold(queries: Queries, goal: Goal = JACCARD) -> ThresholdPolicy:
     return ThresholdPolicy(np.full(queries.x.shape[1], level, np.float32))
 
 
+def _counts(training: Queries, judged: int, weights: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """How much each row counts, those of either kind 1 on average: float64[N + judged]."""
+    parts = [(training.weight, len(training)), (weights, judged)]
+    return np.concatenate([np.ones(n) if w is None else w / w.mean() for w, n in parts])
+
+
 def crossed(judged: FloatArray, seed: int) -> FloatArray:
     """What each row got from the network that was best on the other half of the rows: judged float32[E, N], of every measurement of
     the network -> float32[N]. So the choice among the measurements does not flatter."""
@@ -194,9 +206,31 @@ def crossed(judged: FloatArray, seed: int) -> FloatArray:
     return found
 
 
-def choose(values: Mapping[str, FloatArray], weights: NDArray[np.float64] | None = None) -> dict[str, Any]:
-    """Which rule answers, by what each row is worth to each of them, float32[N]; rows count as `weights` float64[N] says.
-    See `Decision.report`."""
+def threshold_lead(env: RoutingEnv, queries: Queries, weights: NDArray[np.float64] | None, seed: int) -> Interval:
+    """By how much one threshold is ahead of Bayes' rule, both fitted on the other half of the rows, the halves drawn HALVINGS times;
+    rows count as `weights` float64[N] says. Rules of one or two numbers may be judged by training rows too: their log-odds are out of
+    fold."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    some = np.sort(rng.permutation(len(queries))[:MOST_ROWS])
+    drawn = queries.take(some)
+    scale = np.ones(len(some)) if weights is None else weights[some] / weights[some].mean()
+    leads = np.zeros(len(some))
+    for _ in range(HALVINGS):
+        half = rng.permutation(len(some)) % 2
+        for side in (0, 1):
+            told, judged = drawn.take(np.flatnonzero(half != side)), drawn.take(np.flatnonzero(half == side))
+            required = judged.required & judged.asked
+            ours = env.goal.utility(selected(env, fit_threshold(told, env.goal), judged), required)
+            theirs = env.goal.utility(selected(env, fit_bayes(told, env.goal), judged), required)
+            leads[half == side] += (ours - theirs) / HALVINGS
+    return spread(scale * leads)
+
+
+def choose(
+    values: Mapping[str, FloatArray], weights: NDArray[np.float64] | None = None, plain: str = "bayes"
+) -> dict[str, Any]:
+    """Which rule answers, by what each row is worth to each of them, float32[N]; rows count as `weights` float64[N] says. `plain` is
+    the better of the two rules that learn no network. See `Decision.report`."""
     rows = len(values["bayes"])
     scale = np.ones(rows) if weights is None else weights / weights.mean()
     means = {name: float((scale * value).mean()) if rows else None for name, value in values.items()}
@@ -205,8 +239,7 @@ def choose(values: Mapping[str, FloatArray], weights: NDArray[np.float64] | None
         return spread(scale * (values[name] - values[other])).plain()
 
     if rows < FEW_ROWS or "ddqn" not in values:
-        return {"rule": "bayes", "why": "few", "rows": rows, "scores": means, "against": {}}
-    plain = "threshold" if lead("threshold", "bayes")["low"] > 0 else "bayes"
+        return {"rule": plain, "why": "few", "rows": rows, "scores": means, "against": {}}
     against = {name: lead("ddqn", name) for name in ("bayes", "threshold")}
     ahead = against[plain]
     if ahead["low"] > 0:
