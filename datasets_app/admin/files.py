@@ -42,7 +42,7 @@ class DatasetAdmin(ModelAdmin):
     show_full_result_count = False
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Dataset]:
-        alive = Query.objects.filter(deleted_at__isnull=True)
+        alive = Query.objects.alive()
         found = super().get_queryset(request).annotate(size=_count_of(alive, "dataset"))
         return cast(QuerySet[Dataset], found)
 

@@ -24,7 +24,7 @@ IN_AN_ADDRESS = 500  # more chosen queries than this do not fit into a link
 def _by_pool(chosen: "QuerySet[Query]") -> list[tuple[Pool, "QuerySet[Query]"]]:
     keys = chosen.order_by().values("pk")
     pools = Pool.objects.filter(datasets__queries__in=keys).distinct()
-    return [(pool, Query.objects.filter(pk__in=keys, dataset__pool=pool, deleted_at__isnull=True)) for pool in pools]
+    return [(pool, Query.objects.of(pool).filter(pk__in=keys)) for pool in pools]
 
 
 @admin.action(description=_("Send to the labeling queue"), permissions=["curate"])

@@ -30,7 +30,7 @@ CONTENT_TYPES = {
 
 def selected(pool: Pool, dataset: Dataset | None = None, include_unlabeled: bool = False) -> QuerySet[Query]:
     """The queries that an export writes: those with gold, or all of them; never a deleted or erased one."""
-    found = Query.objects.filter(dataset__pool=pool, deleted_at__isnull=True, erased_at__isnull=True)
+    found = Query.objects.of(pool).filter(erased_at__isnull=True)
     if dataset is not None:
         found = found.filter(dataset=dataset)
     return found if include_unlabeled else found.filter(gold__isnull=False)

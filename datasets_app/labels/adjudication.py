@@ -69,14 +69,14 @@ class Case:
 
 def disputes(pool: Pool) -> "QuerySet[Query]":
     """Queries about which people disagree, the furthest apart first."""
-    disputed = Query.objects.filter(dataset__pool=pool, state=Query.State.DISAGREEMENT, deleted_at__isnull=True)
+    disputed = Query.objects.of(pool).filter(state=Query.State.DISAGREEMENT)
     return disputed.order_by("-queue_items__disagreement", "pk").filter(queue_items__agent__isnull=True)
 
 
 def doubts(pool: Pool) -> "QuerySet[Query]":
     """Queries that somebody was unsure of and that have no gold."""
     unsure = Label.objects.current().filter(query=OuterRef("pk"), source=Label.Source.HUMAN, unsure=True)
-    open_ones = Query.objects.filter(dataset__pool=pool, deleted_at__isnull=True, state=Query.State.LABELED)
+    open_ones = Query.objects.of(pool).filter(state=Query.State.LABELED)
     return open_ones.filter(Exists(unsure)).order_by("pk")
 
 
@@ -84,7 +84,7 @@ def passed(pool: Pool) -> "QuerySet[Query]":
     """Queries that somebody skipped and nobody has answered since."""
     skips = Assignment.objects.filter(item__query=OuterRef("pk"), state=Assignment.State.SKIPPED)
     unlabeled = (Query.State.UNLABELED, Query.State.DRAFT)
-    open_ones = Query.objects.filter(dataset__pool=pool, deleted_at__isnull=True, state__in=unlabeled)
+    open_ones = Query.objects.of(pool).filter(state__in=unlabeled)
     return open_ones.filter(Exists(skips)).order_by("pk")
 
 

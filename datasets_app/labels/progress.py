@@ -63,7 +63,7 @@ def labeled(pool: Pool) -> Labeled:
     current = Label.objects.current().filter(query=OuterRef("pk"))
     spoken = Exists(current.filter(source__in=SPOKEN))
     offered = Exists(current.filter(source=Label.Source.LLM)) | Exists(Suggestion.objects.filter(query=OuterRef("pk")))
-    counted = Query.objects.filter(dataset__pool=pool, deleted_at__isnull=True).aggregate(
+    counted = Query.objects.of(pool).aggregate(
         all=Count("pk"), labeled=Count("pk", filter=spoken), suggested=Count("pk", filter=Q(~spoken & offered))
     )
     return Labeled(counted["all"], counted["labeled"], counted["suggested"])

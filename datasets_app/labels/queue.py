@@ -68,7 +68,7 @@ def fill(pool: Pool, *, everything: bool = False, settings: QueueSettings | None
     newest = Query.objects.aggregate(newest=Max("pk"))["newest"] or 0
     if newest <= settings.filled_to and not everything:
         return 0
-    queries = Query.objects.filter(dataset__pool=pool, deleted_at__isnull=True)
+    queries = Query.objects.of(pool)
     if not everything:
         queries = queries.filter(pk__gt=settings.filled_to)
     missing = queries.exclude(Exists(QueueItem.objects.filter(query=OuterRef("pk"), agent__isnull=True))).order_by("pk")

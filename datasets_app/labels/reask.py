@@ -34,7 +34,7 @@ def fill(agent: Agent) -> int:
     if agent.state != Agent.State.ACTIVE:
         return 0
     asked_already = QueueItem.objects.filter(query=OuterRef("query"), agent=agent)
-    golds = Gold.objects.filter(query__dataset__pool=agent.pool_id, query__deleted_at__isnull=True)
+    golds = Gold.objects.of(agent.pool_id)
     golds = golds.exclude(Exists(asked_already)).order_by("pk")
     rows = golds.values_list("query_id", "query__text_hash", "asked", "pk")
     count = last = 0

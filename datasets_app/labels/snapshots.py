@@ -47,7 +47,7 @@ def take(pool: Pool, *, author: User | None = None, note: str = "", include_llm:
     """
     splits.assign(pool)
     if include_llm:
-        spoken = Query.objects.filter(dataset__pool=pool, deleted_at__isnull=True, labels__superseded_at__isnull=True)
+        spoken = Query.objects.of(pool).filter(labels__superseded_at__isnull=True)
         spoken = spoken.filter(
             labels__source=Label.Source.LLM, labels__provenance__fallback__isnull=True, group__split=""
         )
@@ -114,13 +114,11 @@ def examples(snapshot: Snapshot) -> Iterator[Example]:
 def unlabeled(pool: Pool, before: datetime, most: int) -> list[str]:
     """The newest texts, at most `most`, that the pool had `before` and that nobody has labeled since. Those in a group of
     validation or test are left out. They are no part of a snapshot: a student may learn from them, and nothing is judged by them."""
-    queries = Query.objects.filter(
-        dataset__pool=pool,
-        state=Query.State.UNLABELED,
-        created_at__lte=before,
-        deleted_at=None,
-        erased_at=None,
-    ).exclude(group__split__in=("val", "test"))
+    queries = (
+        Query.objects.of(pool)
+        .filter(state=Query.State.UNLABELED, created_at__lte=before, erased_at=None)
+        .exclude(group__split__in=("val", "test"))
+    )
     return [from_json(*said) for said in queries.order_by("-pk").values_list("text", "messages")[:most]]
 
 
@@ -289,7 +287,7 @@ def _row_hash(row: dict[str, Any]) -> str:
 
 def _rows(pool: Pool, active: frozenset[int], include_llm: bool) -> Iterator[dict[str, Any]]:
     """The rows of a new snapshot, by key of the query."""
-    found = Query.objects.filter(dataset__pool=pool, deleted_at__isnull=True, erased_at__isnull=True)
+    found = Query.objects.of(pool).filter(erased_at__isnull=True)
     if include_llm:
         found = found.filter(Q(gold__isnull=False) | Q(labels__isnull=False)).distinct()
     else:

@@ -87,7 +87,7 @@ def assign(pool: Pool, ratios: Sequence[float] = RATIOS, seed: int = 0) -> dict[
     keys: list[str] = []
     sizes: list[int] = []
     splits: list[str] = []
-    rows = Query.objects.filter(dataset__pool=pool, gold__isnull=False, deleted_at__isnull=True).order_by("pk")
+    rows = Query.objects.of(pool).filter(gold__isnull=False).order_by("pk")
     for key, required, split in rows.values_list("group__key", "gold__required", "group__split").iterator():
         keys.append(key)
         sizes.append(len(required))

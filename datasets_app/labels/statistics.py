@@ -46,7 +46,7 @@ class PoolStatistics:
 
 def describe(pool: Pool) -> PoolStatistics:
     """Count everything once: six database queries, one pass over the gold labels."""
-    alive = Query.objects.filter(dataset__pool=pool, deleted_at__isnull=True)
+    alive = Query.objects.of(pool)
     states = Counter(dict(alive.values_list("state").annotate(n=Count("pk")).order_by()))
     datasets = dict(alive.values_list("dataset__name").annotate(n=Count("pk")).order_by("dataset__name"))
     current = Label.objects.current().filter(query__dataset__pool=pool, query__deleted_at__isnull=True)

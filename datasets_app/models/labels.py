@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from agents_app.models import Agent
+from agents_app.models import Agent, Pool
 from datasets_app.models.queries import Query
 
 
@@ -90,6 +90,14 @@ class Label(models.Model):
         return f"{self.get_source_display()}: {self.required}"
 
 
+class GoldQuerySet(models.QuerySet["Gold"]):
+    """Filters of the gold."""
+
+    def of(self, pool: Pool | int) -> "GoldQuerySet":
+        """That of the pool's queries that nobody has deleted."""
+        return self.filter(query__dataset__pool=pool, query__deleted_at=None)
+
+
 class Gold(models.Model):
     """What counts for training: the composed set, the agents that were asked, and the label that decided each agent."""
 
@@ -98,6 +106,8 @@ class Gold(models.Model):
     asked = models.JSONField(_("asked agents"))
     decided_by = models.JSONField(_("decided by"), help_text=_("Agent id → id of the label that says so."))
     composed_at = models.DateTimeField(auto_now=True)
+
+    objects = GoldQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("gold label")

@@ -70,6 +70,18 @@ class SplitGroup(models.Model):
         return f"{self.key[:12]} {self.split}"
 
 
+class QueryQuerySet(models.QuerySet["Query"]):
+    """Filters of the queries."""
+
+    def alive(self) -> "QueryQuerySet":
+        """Those that nobody has deleted."""
+        return self.filter(deleted_at__isnull=True)
+
+    def of(self, pool: Pool | int) -> "QueryQuerySet":
+        """The pool's, of all its datasets, that nobody has deleted."""
+        return self.alive().filter(dataset__pool=pool)
+
+
 class Query(models.Model):
     """One text to route, or the last user turn of a conversation in it: `messages` are what was said before, oldest first."""
 
@@ -106,6 +118,8 @@ class Query(models.Model):
     updated_at = models.DateTimeField(auto_now=True, db_index=True)
     deleted_at = models.DateTimeField(null=True, blank=True, editable=False)
     erased_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    objects = QueryQuerySet.as_manager()
 
     class Meta:
         ordering = ("pk",)

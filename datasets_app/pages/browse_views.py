@@ -345,7 +345,7 @@ def query_erase(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
 def query_send(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     """Ask labelers about one query."""
     pool = get_pool(slug)
-    found = get_object_or_404(Query, pk=query_id, dataset__pool=pool, deleted_at__isnull=True)
+    found = get_object_or_404(Query.objects.of(pool), pk=query_id)
     change = bulk.apply(pool, Query.objects.filter(pk=found.pk), bulk.SEND, None, author=person(request))
     if change.total:
         undo = "undo:" + reverse("bulk_undo", args=[slug, change.pk])

@@ -150,7 +150,7 @@ def nothing(pool: Pool, person: User, agent: Agent | None = None) -> dict[str, A
         "reask": reask.open_questions(pool),
         "holdings": [one for one in queue.holdings(pool, agent) if one.person.pk != person.pk],
         "skipped": queue.skipped(pool, person, agent),
-        "queries": Query.objects.filter(dataset__pool=pool, deleted_at__isnull=True).exists(),
+        "queries": Query.objects.of(pool).exists(),
         "agents": pool.agents.filter(state=Agent.State.ACTIVE).exists(),
         "open_for_others": progress.left(pool, person, agent).others,
     }

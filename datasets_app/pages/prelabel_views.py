@@ -130,7 +130,7 @@ def prompt_page(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _preview(pool: Pool, text: str) -> dict[str, object]:
-    query = Query.objects.filter(dataset__pool=pool, deleted_at__isnull=True).order_by("-pk").first()
+    query = Query.objects.of(pool).order_by("-pk").first()
     agents = pools.roster(pool, retired=False)
     try:
         instruction = prompts.render(text, pool, agents, 0, None)

@@ -44,7 +44,7 @@ def review(request: HttpRequest, slug: str) -> HttpResponse:
 def review_query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     """One query to decide; a POST records the decision and goes on to the next."""
     pool = get_pool(slug)
-    query = get_object_or_404(Query, pk=query_id, dataset__pool=pool, deleted_at__isnull=True)
+    query = get_object_or_404(Query.objects.of(pool), pk=query_id)
     which = request.GET.get("list", "disputes")
     if request.method == "GET":
         return _case_page(request, pool, query, which)
@@ -86,7 +86,7 @@ def _ticked(request: HttpRequest, case: adjudication.Case) -> frozenset[int]:
 def review_judge(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     """What an LLM says of the set that is ticked. An HTMX request gets the verdict alone, a plain form the page with it."""
     pool = get_pool(slug)
-    query = get_object_or_404(Query, pk=query_id, dataset__pool=pool, deleted_at__isnull=True)
+    query = get_object_or_404(Query.objects.of(pool), pk=query_id)
     required = _ticked(request, adjudication.case(pool, query))
     said: dict[str, Any] = {}
     try:

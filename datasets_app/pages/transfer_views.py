@@ -248,7 +248,7 @@ def import_problems(request: HttpRequest, slug: str, import_id: int) -> FileResp
 def export_page(request: HttpRequest, slug: str) -> HttpResponse:
     """The form that writes a file, with how many queries each choice holds."""
     pool = get_pool(slug)
-    alive = Query.objects.filter(dataset__pool=pool, deleted_at__isnull=True)
+    alive = Query.objects.of(pool)
     figures = alive.aggregate(all=Count("pk"), gold=Count("pk", filter=Q(gold__isnull=False)))
     context = {"pool": pool, "form": ExportForm(pool), "figures": figures}
     return page(request, "datasets_app/export.html", context, title=_("Export"), crumbs=_crumbs(pool))
@@ -306,7 +306,7 @@ def snapshot_list(request: HttpRequest, slug: str) -> HttpResponse:
     context = {
         "pool": pool,
         "snapshots": Paginator(found, ROWS).get_page(request.GET.get("page")),
-        "gold": Query.objects.filter(dataset__pool=pool, gold__isnull=False, deleted_at__isnull=True).count(),
+        "gold": Query.objects.of(pool).filter(gold__isnull=False).count(),
     }
     return page(request, "datasets_app/snapshots.html", context, title=_("Snapshots"), crumbs=_crumbs(pool))
 

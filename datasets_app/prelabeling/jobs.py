@@ -54,7 +54,7 @@ def unlabeled(pool: Pool) -> "QuerySet[Query]":
     """The queries that a job is about where nobody chose any: those without gold and without an LLM's label."""
     asked = Label.objects.current().filter(source=Label.Source.LLM)
     open_states = (Query.State.UNLABELED, Query.State.DRAFT, Query.State.LABELED, Query.State.DISAGREEMENT)
-    found = Query.objects.filter(dataset__pool=pool, deleted_at__isnull=True, state__in=open_states)
+    found = Query.objects.of(pool).filter(state__in=open_states)
     return found.exclude(pk__in=asked.filter(query__dataset__pool=pool).values("query"))
 
 

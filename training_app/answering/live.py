@@ -33,7 +33,7 @@ class Plan:
 def plans() -> dict[int, Plan]:
     """What is on, by pool id; pools where nothing ever was are not in it. Three database queries."""
     settings = {row.pool_id: row for row in LiveSettings.objects.all()}
-    running = Canary.objects.filter(ended_at=None).select_related("model__pool")
+    running = Canary.objects.running().select_related("model__pool")
     canaries = {row.pool_id: row for row in running}
     shadows: dict[int, list[RouterModel]] = {}
     for model in RouterModel.objects.filter(state="shadow").select_related("pool").order_by("pk"):

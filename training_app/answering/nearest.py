@@ -26,7 +26,7 @@ class Near:
 
 def to(pool: Pool, text: str, count: int = 5) -> list[Near]:
     """The pool's labeled queries most like the text, nearest first; empty where none has anything in common."""
-    gold = Gold.objects.filter(query__dataset__pool=pool, query__deleted_at=None, query__erased_at=None)
+    gold = Gold.objects.of(pool).filter(query__erased_at=None)
     newest = gold.aggregate(newest=Max("composed_at"))["newest"]
     if newest is None:
         return []
@@ -44,6 +44,6 @@ def to(pool: Pool, text: str, count: int = 5) -> list[Near]:
 @lru_cache(maxsize=4)
 def _compared(pool: int, _newest: str, _count: int) -> tuple[list[int], Neighbours]:
     """Kept in memory until the pool's gold changes, which the last two arguments tell."""
-    gold = Gold.objects.filter(query__dataset__pool=pool, query__deleted_at=None, query__erased_at=None)
+    gold = Gold.objects.of(pool).filter(query__erased_at=None)
     rows = list(gold.order_by("-composed_at", "-pk").values_list("query_id", "query__text")[:MOST])
     return [key for key, _text in rows], Neighbours([text for _key, text in rows])

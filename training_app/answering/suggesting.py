@@ -69,14 +69,16 @@ def suggest(pool_id: int) -> int:
 
 def waiting(pool: Pool, version: str) -> "QuerySet[Query]":
     """Queries of the pool that somebody is still to be asked about and that this version has not spoken of."""
-    return Query.objects.filter(
-        Q(suggestion__isnull=True) | ~Q(suggestion__version=version),
-        dataset__pool=pool,
-        deleted_at__isnull=True,
-        erased_at__isnull=True,
-        queue_items__agent__isnull=True,
-        queue_items__wanted=True,
-    ).exclude(state=Query.State.GOLD)
+    return (
+        Query.objects.of(pool)
+        .filter(
+            Q(suggestion__isnull=True) | ~Q(suggestion__version=version),
+            erased_at__isnull=True,
+            queue_items__agent__isnull=True,
+            queue_items__wanted=True,
+        )
+        .exclude(state=Query.State.GOLD)
+    )
 
 
 class _Novelty:

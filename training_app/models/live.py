@@ -65,6 +65,14 @@ class LiveSettings(models.Model):
         return self.pool.slug
 
 
+class CanaryQuerySet(models.QuerySet["Canary"]):
+    """Filters of the canaries."""
+
+    def running(self) -> "CanaryQuerySet":
+        """Those that answer now: one a pool, at most."""
+        return self.filter(ended_at=None)
+
+
 class Canary(models.Model):
     """A model that answers a share of its pool's traffic; one at a time. Rows of canaries that ended are kept."""
 
@@ -87,6 +95,8 @@ class Canary(models.Model):
     started_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True)
     ended = models.CharField(_("ended"), max_length=8, choices=Ended.choices, blank=True)
+
+    objects = CanaryQuerySet.as_manager()
 
     class Meta:
         ordering = ("-pk",)

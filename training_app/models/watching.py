@@ -106,6 +106,14 @@ class AlarmMute(models.Model):
         return f"{self.kind} {self.until}"
 
 
+class AlarmReceiverQuerySet(models.QuerySet["AlarmReceiver"]):
+    """Filters of the receivers."""
+
+    def kept(self) -> "AlarmReceiverQuerySet":
+        """Those that nobody has removed."""
+        return self.filter(removed_at=None)
+
+
 class AlarmReceiver(models.Model):
     """Whom a pool's alarms, and the site's, are told to: a webhook, a channel of a chat, or an e-mail address.
 
@@ -125,6 +133,8 @@ class AlarmReceiver(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     removed_at = models.DateTimeField(null=True)
+
+    objects = AlarmReceiverQuerySet.as_manager()
 
     class Meta:
         ordering = ("pk",)

@@ -48,7 +48,7 @@ def alarm_list(request: HttpRequest, slug: str) -> HttpResponse:
         "passed": passed,
         "hours": [(hours, _hours(hours)) for hours in alarms.MUTE_HOURS],
         "parts": parts,
-        "receivers": AlarmReceiver.objects.filter(pool=pool, removed_at=None).count(),
+        "receivers": AlarmReceiver.objects.kept().filter(pool=pool).count(),
         "looks": ProcessSign.objects.filter(at__gte=timezone.now() - watch.ALIVE).exists(),
     }
     return page(request, "training_app/alarms.html", context, title=_("Alarms"), crumbs=_crumbs(pool))
@@ -156,7 +156,7 @@ def receiver_list(request: HttpRequest, slug: str) -> HttpResponse:
                 return redirect("settings_alarms", slug)
     sent = AlarmDelivery.objects.filter(receiver__pool=pool).select_related("receiver", "alarm")
     context |= {
-        "receivers": AlarmReceiver.objects.filter(pool=pool, removed_at=None).select_related("created_by"),
+        "receivers": AlarmReceiver.objects.kept().filter(pool=pool).select_related("created_by"),
         "sent": Paginator(sent, ROWS).get_page(request.GET.get("page")),
         "kinds": AlarmReceiver.Kind.choices,
     }

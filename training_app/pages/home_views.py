@@ -58,9 +58,7 @@ def labeling(pool: Pool, person: User) -> dict[str, Any]:
 
 def states(pool: Pool) -> list[tuple[str, int]]:
     """How many queries of the pool are in each state, in the order of a query's life."""
-    counts = dict(
-        Query.objects.filter(dataset__pool=pool, deleted_at=None).values_list("state").annotate(Count("pk")).order_by()
-    )
+    counts = dict(Query.objects.of(pool).values_list("state").annotate(Count("pk")).order_by())
     return [(state, counts.get(state, 0)) for state in Query.State.values]
 
 

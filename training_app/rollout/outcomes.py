@@ -80,7 +80,7 @@ def send_to_labeling(pool: Pool, text: str, origin: str) -> bool:
 
     Where the pool has a query of that text it is the one that is asked about; otherwise the text becomes one.
     """
-    of_text = Query.objects.filter(dataset__pool=pool, text_hash=text_hash(text), deleted_at=None).order_by("pk")
+    of_text = Query.objects.of(pool).filter(text_hash=text_hash(text)).order_by("pk")
     known = of_text.values_list("pk", flat=True).first()
     new = known is None
     if known is None:

@@ -31,9 +31,7 @@ def settings_of(pool: Pool) -> LiveSettings:
 
 def canary_of(pool: Pool) -> Canary | None:
     """The pool's canary, or None."""
-    return (
-        Canary.objects.filter(pool=pool, ended_at=None).select_related("pool", "model__pool", "against__pool").first()
-    )
+    return Canary.objects.running().filter(pool=pool).select_related("pool", "model__pool", "against__pool").first()
 
 
 def shadows_of(pool: Pool) -> list[RouterModel]:

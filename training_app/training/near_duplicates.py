@@ -45,7 +45,7 @@ def across_splits(pool: Pool, snapshot: Snapshot | None = None) -> NearDuplicate
     """
     if snapshot:
         return _of_snapshot(snapshot.pk, _erased(snapshot))
-    gold = Gold.objects.filter(query__dataset__pool=pool, query__deleted_at=None)
+    gold = Gold.objects.of(pool)
     state = gold.aggregate(count=Count("pk"), newest=Max("composed_at"))
     return _of_gold(pool.pk, state["count"], state["newest"])
 
@@ -57,7 +57,7 @@ def _erased(snapshot: Snapshot) -> int:
 
 @lru_cache(maxsize=16)
 def _of_gold(pool_id: int, _count: int, _newest: object) -> NearDuplicates:
-    gold = Gold.objects.filter(query__dataset__pool=pool_id, query__deleted_at=None)
+    gold = Gold.objects.of(pool_id)
     texts = {
         # A group's key is a hash of its text, so that the first of them are a sample.
         held: [

@@ -90,7 +90,7 @@ def preview(
 def of_gold(pool: Pool, include_llm: bool = False) -> Facts:
     """The pool's gold as it is now, over its active agents; with `include_llm` also what only an LLM has labeled."""
     agents = dict(Agent.objects.active().filter(pool=pool).values_list("number", "name"))
-    gold = Gold.objects.filter(query__dataset__pool=pool, query__deleted_at=None)
+    gold = Gold.objects.of(pool)
     # Queries that say the same are counted by the database: there are far fewer different sets than queries.
     said = gold.values_list("query__group__split", "required", "asked").annotate(Count("pk")).order_by()
     sizes: Counter[str] = Counter()

@@ -94,6 +94,6 @@ def pin(model: RouterModel, on: bool, *, actor: Who) -> None:
 
 def _retired(pool: Pool) -> QuerySet[RouterModel]:
     # A retired model may answer a share again, as a canary.
-    answering = Canary.objects.filter(pool=pool, ended_at=None).values("model")
+    answering = Canary.objects.running().filter(pool=pool).values("model")
     found = RouterModel.objects.filter(pool=pool, state=RouterModel.State.RETIRED, pruned_at=None)
     return found.exclude(pk__in=answering)

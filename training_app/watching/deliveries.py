@@ -69,7 +69,7 @@ def add_receiver(pool: Pool, kind: str, address: str, actor: User) -> AlarmRecei
             raise ReceiverRefused(
                 _("The host cannot be found: %(why)s") % {"why": outbound.plain_words(error)}
             ) from None
-    if AlarmReceiver.objects.filter(pool=pool, kind=kind, address=address, removed_at=None).exists():
+    if AlarmReceiver.objects.kept().filter(pool=pool, kind=kind, address=address).exists():
         raise ReceiverRefused(_("That address is told already."))
     nonce = "" if kind == Kind.EMAIL else secrets.token_hex(16)
     with transaction.atomic():
@@ -119,7 +119,7 @@ def secret_of(receiver: AlarmReceiver) -> str:
 def tell(alarm: Alarm, event: str) -> int:
     """Put messages of an alarm on their way: to every receiver of its pool, of all pools where it is the site's. That it
     has passed is told to those who were told that it began. Returns how many."""
-    receivers = AlarmReceiver.objects.filter(removed_at=None)
+    receivers = AlarmReceiver.objects.kept()
     if alarm.pool_id:
         receivers = receivers.filter(pool=alarm.pool_id)
     if event == RESOLVED:
@@ -134,7 +134,7 @@ def tell(alarm: Alarm, event: str) -> int:
 def announce(pool: Pool, event: str, sentence: str, path: str) -> int:
     """Tell the pool's receivers of something that has happened, once; `path` is the page that shows it. Returns how many."""
     body = json.dumps(message(event, None, pool, sentence, settings.SITE_URL + path), ensure_ascii=False)
-    receivers = AlarmReceiver.objects.filter(pool=pool, removed_at=None)
+    receivers = AlarmReceiver.objects.kept().filter(pool=pool)
     made = [AlarmDelivery(receiver=one, event=event, body=body) for one in receivers]
     AlarmDelivery.objects.bulk_create(made)
     return len(made)

@@ -23,7 +23,7 @@ class Gauges:
         waiting.add_metric([], len(decisions.buffer))
         yield waiting
         states = GaugeMetricFamily("routerweb_queries", "Queries by state", labels=["pool", "state"])
-        kept = Query.objects.filter(deleted_at__isnull=True)
+        kept = Query.objects.alive()
         for pool, state, number in kept.values_list("dataset__pool", "state").annotate(n=Count("pk")).order_by():
             states.add_metric([pools.get(pool, str(pool)), state], number)
         yield states

@@ -49,7 +49,7 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from None
         told = ", ".join(f"{split} {count:,}" for split, count in counts.items())
         self.stdout.write(f"groups that got a split: {told}")
-        waiting = Query.objects.filter(dataset__pool=pool, gold__isnull=True, deleted_at__isnull=True, group__split="")
+        waiting = Query.objects.of(pool).filter(gold__isnull=True, group__split="")
         left = waiting.count()
         if left:
             self.stdout.write(f"{left:,} queries without gold wait for their first label before they get a split")

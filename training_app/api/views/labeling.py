@@ -260,7 +260,7 @@ def _about(pool: Pool, number: int | None) -> Agent | None:
 
 
 def _query(pool: Pool, key: int) -> Query:
-    query = Query.objects.filter(pk=key, dataset__pool=pool, deleted_at__isnull=True).first()
+    query = Query.objects.of(pool).filter(pk=key).first()
     if query is None:
         raise Refused(404, "not_found", f"There is no query {key} in the pool {pool.slug}.")
     return query
