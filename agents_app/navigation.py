@@ -33,6 +33,7 @@ class Entry:
 ENTRIES = (
     Entry("home", _("Home"), "home", EVERYONE, ("home",)),
     Entry("label", _("Label"), "label", frozenset({Role.LABELER}), ("label",)),
+    Entry("my_labels", _("My labels"), "bookmark_check", frozenset({Role.LABELER}), ("my_labels",)),
     Entry("review", _("Review"), "rule", frozenset({Role.REVIEWER}), ("review", "agreement", "adjudicat")),
     Entry(
         "queries",

@@ -2,6 +2,7 @@
 
 from django.urls import URLPattern, path
 
+from datasets_app.pages import correction_views, own_views
 from datasets_app.pages import labeling_views as views
 
 
@@ -20,6 +21,8 @@ def _queue(prefix: str, name: str) -> list[URLPattern]:
 
 
 urlpatterns = [
+    path("p/<slug:slug>/label/mine/", own_views.my_labels, name="my_labels"),
+    path("p/<slug:slug>/correct/", correction_views.correct, name="correct"),
     *_queue("p/<slug:slug>/label/", "label"),
     *_queue("p/<slug:slug>/label/agent/<int:number>/", "reask"),
     path("p/<slug:slug>/label/release/<int:person_id>/", views.label_release, name="label_release"),

@@ -84,6 +84,8 @@ PAGES: dict[str, Row] = {
     # --- Labeling and review
     P + "label/": Row(LABELERS),
     P + "label/next/": Row(LABELERS),
+    P + "label/mine/": Row(LABELERS),
+    P + "correct/": Row(LABELERS, "GET POST", {"text": "where is it", "none": "1"}),
     **{P + f"label/{what}/": Row(LABELERS, "POST") for what in ("undo", "heartbeat", "skipped")},
     P + "label/<int:query_id>/": Row(LABELERS),
     **{P + f"label/<int:query_id>/{what}/": Row(LABELERS, "POST") for what in ("draft", "submit", "skip")},

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
-from agents_app.access import Role, get_pool, person, require_role
+from agents_app.access import Role, get_pool, person, require_role, roles_of
 from routerweb.http import page
 from training_app.models import Promotion, RouterModel
 from training_app.pages import scorecard_tables, sorting
@@ -69,6 +69,7 @@ def model_detail(request: HttpRequest, slug: str, version: int) -> HttpResponse:
         "promotions": model.promotions.select_related("previous__pool", "model__pool", "author", "judgement"),
         "roster": scorecards.agents(model).values(),
         "plain": plain_words.of(model),
+        "may_label": Role.LABELER in roles_of(request.user),
         **scorecards.context(model),
         **gate_context(model),
         **scorecard_tables.context(model, request.GET),

@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_http_methods
 
-from agents_app.access import Role, get_pool, require_role
+from agents_app.access import Role, get_pool, require_role, roles_of
 from agents_app.models import Pool
 from datasets_app.pages import chat
 from routerweb import parameters
@@ -68,6 +68,7 @@ def playground(request: HttpRequest, slug: str) -> HttpResponse:
     pool = get_pool(slug)
     loaded = serving.current(slug)
     context: dict[str, Any] = {"pool": pool, "loaded": loaded, "limit": settings.MAX_QUERY_CHARACTERS}
+    context["may_label"] = Role.LABELER in roles_of(request.user)
     asked = request.POST if request.method == "POST" else request.GET
     if "query" in asked and loaded and loaded.model:
         query = asked["query"].replace("\r\n", "\n")
@@ -180,6 +181,7 @@ def decision_detail(request: HttpRequest, slug: str, decision_id: UUID) -> HttpR
     context: dict[str, Any] = {
         "pool": found.pool,
         "decision": found,
+        "may_label": Role.LABELER in roles_of(request.user),
         "chosen": [agents[number] for number in found.agents if number in agents],
         "reason": REASONS.get(found.stop_reason, found.stop_reason),
         "outcome": outcome,

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from agents_app.access import Role, get_pool, person, require_role
+from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Pool
 from datasets_app.models import Snapshot
 from routerweb import parameters
@@ -164,6 +164,7 @@ def run_detail(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
             "model": model,
             "active": registry.active(run.pool),
             "plain": plain_words.of(model),
+            "may_label": Role.LABELER in roles_of(request.user),
             **scorecards.context(model),
             **gate_context(model),
             **scorecard_tables.context(model, request.GET),

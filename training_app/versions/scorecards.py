@@ -285,6 +285,7 @@ def error_row(error: Mapping[str, Any], roster: Mapping[int, Agent]) -> dict[str
 
     return {
         "text": error["text"],
+        "selected": ",".join(map(str, sorted(selected))),
         "sides": [named(required - selected), named(selected - required), named(required & selected)],
         "nearest": [{**near, "agents": named(set(near["required"]))} for near in error.get("nearest", [])],
     }

@@ -1,0 +1,51 @@
+"""Labels put right where an error is seen: from a run's errors, a decision, the playground, without a way through the queue."""
+
+from collections.abc import Collection
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from agents_app.models import Pool
+from datasets_app.labels import disagreement, labeling, labels, queries
+from datasets_app.models import Label, Query
+from training_app.engine.data.file_rows import BadRow, text_of
+
+
+def find(pool: Pool, text: str) -> Query | None:
+    """The pool's query of that text, where it has one."""
+    return Query.objects.filter(dataset__pool=pool, deleted_at__isnull=True, text=text).order_by("pk").first()
+
+
+def correct(pool: Pool, text: str, required: Collection[int], person: User, *, seen_at: str) -> Query:
+    """What this person says that a text needs, of all active agents; the query is made where the pool has none of that text.
+
+    `seen_at` says where the error was seen, and is kept with the label. Raises ChoiceError for an agent that the pool does not have,
+    for a text that cannot be stored, and for a query that was deleted or erased.
+    """
+    asked = frozenset(pool.agents.active().values_list("number", flat=True))
+    if not set(required) <= asked:
+        raise labeling.ChoiceError(_("The page is out of date. Reload it; what you chose is kept."))
+    try:
+        text_of(text)
+    except BadRow as problem:
+        raise labeling.ChoiceError(problem.reason) from None
+    with transaction.atomic():
+        query = find(pool, text)
+        if query is None:
+            place = queries.find_or_add(
+                queries.dataset_of(pool), [queries.NewQuery(text)], f"corrected: {seen_at}"[:60]
+            )
+            query = Query.objects.get(pk=place[0][0].pk)
+        if query.deleted_at is not None:
+            raise labeling.Gone
+        labels.record(
+            query,
+            source=Label.Source.HUMAN,
+            author=person,
+            required=sorted(required),
+            asked=sorted(asked),
+            provenance={"via": "correction", "seen_at": seen_at},
+        )
+        disagreement.measure([query.pk])
+    return query

@@ -1,0 +1,60 @@
+"""A labeler's own labels: what they said, how much they did, and how far others agree. Never a ranking of people."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.contrib.auth.models import User
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from agents_app.models import Pool
+from datasets_app.labels import queue
+from datasets_app.models import Assignment, Label
+
+#: The latest labels that agreement is measured on.
+RECENT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What one person did: items today and in seven days, and how far others agree with them, as the mean Jaccard over `shared`
+    queries that others labeled too (None where there is none)."""
+
+    today: int
+    week: int
+    agreement: float | None
+    shared: int
+
+
+def labels_of(pool: Pool, person: User, search: str = "") -> "QuerySet[Label]":
+    """The person's labels that count, newest first; of queries that hold every word of `search`."""
+    found = Label.objects.current().filter(
+        source=Label.Source.HUMAN, author=person, query__dataset__pool=pool, query__deleted_at__isnull=True
+    )
+    for word in search.split():
+        found = found.filter(query__text__icontains=word)
+    return found.select_related("query").order_by("-pk")
+
+
+def pace(pool: Pool, person: User) -> Pace:
+    """How much this person did lately, and how far others agree."""
+    done = Assignment.objects.filter(item__pool=pool, person=person, state=Assignment.State.DONE)
+    week = done.filter(ended_at__gte=timezone.now() - timedelta(days=7)).count()
+    own = {
+        query: frozenset(required)
+        for query, required in labels_of(pool, person)
+        .filter(partial=False, unsure=False)
+        .values_list("query", "required")[:RECENT]
+    }
+    others = Label.objects.current().filter(query__in=own, source=Label.Source.HUMAN, partial=False, unsure=False)
+    by_query: dict[int, list[frozenset[int]]] = defaultdict(list)
+    for query, required in others.exclude(author=person).values_list("query", "required"):
+        by_query[query].append(frozenset(required))
+    shares = [sum(_jaccard(own[query], said) for said in answers) / len(answers) for query, answers in by_query.items()]
+    agreement = sum(shares) / len(shares) if shares else None
+    return Pace(queue.done_today(pool, person), week, agreement, len(shares))
+
+
+def _jaccard(one: frozenset[int], other: frozenset[int]) -> float:
+    return len(one & other) / len(one | other) if one | other else 1.0

@@ -1,0 +1,32 @@
+"""My labels: what one has said, to look it up and put it right."""
+
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
+
+from agents_app.access import Role, get_pool, person, require_role
+from datasets_app.labels import own
+from routerweb.http import page
+
+ROWS = 50
+
+
+@require_GET
+@require_role(Role.LABELER)
+def my_labels(request: HttpRequest, slug: str) -> HttpResponse:
+    """The person's own labels, newest first; `?q=` searches the queries' texts."""
+    pool, who = get_pool(slug), person(request)
+    search = request.GET.get("q", "").strip()[:200]
+    shown = Paginator(own.labels_of(pool, who, search), ROWS).get_page(request.GET.get("page"))
+    agents = {agent.number: agent for agent in pool.agents.all()}
+    context = {
+        "pool": pool,
+        "search": search,
+        "pace": own.pace(pool, who),
+        "page_of": shown,
+        "rows": [(label, [agents[n] for n in label.required if n in agents]) for label in shown],
+    }
+    crumbs = [(_("Label"), reverse("label", args=[slug]))]
+    return page(request, "datasets_app/my_labels.html", context, title=_("My labels"), crumbs=crumbs)

@@ -1,0 +1,89 @@
+"""One's own labels as a list, and a label put right where an error is seen."""
+
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from agents_app.models import Pool
+from datasets_app.labels import labels, own
+from datasets_app.models import Label, Query
+
+ALL = [0, 1, 2, 3]
+
+
+@pytest.fixture
+def ana(client: Client, person: Callable[..., User]) -> User:
+    user = person("ana")
+    client.force_login(user)
+    return user
+
+
+def say(query: Query, who: User, required: list[int]) -> None:
+    labels.record(query, source="human", author=who, required=required, asked=ALL)
+
+
+def test_my_labels_are_mine_and_are_found_by_words(
+    client: Client, pool: Pool, ana: User, person: Callable[..., User], add_query: Callable[..., Query]
+) -> None:
+    ben = person("ben")
+    first, second, theirs = (add_query(text) for text in ("refund my order", "parcel is late", "only ben saw this"))
+    say(first, ana, [0])
+    say(second, ana, [3])
+    say(theirs, ben, [1])
+    page = client.get(reverse("my_labels", args=["support"])).text
+    assert "refund my order" in page
+    assert "parcel is late" in page
+    assert "only ben saw this" not in page
+    assert "nobody has answered the same queries yet" in page
+    found = client.get(reverse("my_labels", args=["support"]), {"q": "late parcel"}).text
+    assert "parcel is late" in found
+    assert "refund my order" not in found
+    assert reverse("label_item", args=["support", second.pk]) in found
+
+
+def test_agreement_is_with_others_and_names_nobody(
+    client: Client, pool: Pool, ana: User, person: Callable[..., User], add_query: Callable[..., Query]
+) -> None:
+    ben = person("ben")
+    for n, theirs in enumerate(([0], [0, 1])):
+        query = add_query(f"shared {n}")
+        say(query, ana, [0])
+        say(query, ben, theirs)
+    pace = own.pace(pool, ana)
+    assert (pace.agreement, pace.shared) == (0.75, 2)
+    page = client.get(reverse("my_labels", args=["support"])).text
+    assert "agreement with others, over 2 queries" in page
+    assert "ben" not in page
+
+
+def test_a_correction_is_a_label_of_who_makes_it(client: Client, pool: Pool, ana: User, query: Query) -> None:
+    address = reverse("correct", args=["support"])
+    form = client.get(address, {"text": query.text, "set": "2", "at": "run"}, headers={"HX-Request": "true"}).text
+    assert "<html" not in form
+    assert 'value="2" checked' in form
+    done = client.post(
+        address, {"text": query.text, "at": "run", "agent": ["0", "1"]}, headers={"HX-Request": "true"}
+    ).text
+    assert "Your label:" in done
+    label = Label.objects.get(query=query, author=ana)
+    assert label.required == [0, 1]
+    assert label.provenance["seen_at"] == "run"
+    query.refresh_from_db()
+    assert query.state == "gold"
+
+
+def test_a_text_that_the_pool_has_not_seen_becomes_a_query(client: Client, pool: Pool, ana: User) -> None:
+    client.post(reverse("correct", args=["support"]), {"text": "quite new", "at": "playground", "none": "1"})
+    query = Query.objects.get()
+    assert (query.text, query.origin, query.state) == ("quite new", "corrected: playground", "gold")
+    assert query.gold.required == []
+
+
+@pytest.mark.parametrize("sent", [{}, {"agent": ["0"], "none": "1"}, {"agent": ["77"]}, {"text": "", "none": "1"}])
+def test_what_is_no_answer_is_not_stored(client: Client, pool: Pool, ana: User, sent: dict) -> None:
+    answer = client.post(reverse("correct", args=["support"]), {"text": "quite new", "at": "run", **sent})
+    assert answer.status_code == 422
+    assert not Label.objects.exists()
