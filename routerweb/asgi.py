@@ -20,6 +20,13 @@ from training_app.api import ddqn_router, fast_lane
 
 BATCH_THREADS = 2
 
+#: Addresses that other programs expect at the root of a site, and those of the API that answer there.
+OTHER_DOORS = {
+    "/metrics": "/api/metrics/",
+    "/v1/models": "/api/v1/models",
+    "/v1/chat/completions": "/api/v1/chat/completions",
+}
+
 api_threads = Threads("api", settings.API_THREADS)
 batch_threads = Threads("batch", BATCH_THREADS)
 page_threads = Threads("page", settings.WEB_THREADS)
@@ -35,7 +42,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def _answer(scope: Scope, receive: Receive, send: Send) -> None:
-    path = "/api/metrics/" if scope["path"] == "/metrics" else ddqn_router.address(str(scope["path"]))
+    path = OTHER_DOORS.get(scope["path"]) or ddqn_router.address(str(scope["path"]))
     if path != scope["path"]:
         scope = {**scope, "path": path, "raw_path": path.encode()}
     is_api = path.startswith("/api/") and not path.startswith("/api/docs")

@@ -185,6 +185,14 @@ API: dict[str, ApiRow] = {
     "episodes/<id:episode_id>/": ApiRow("route"),
     "episodes/<id:episode_id>/cancel/": ApiRow("route", "POST"),
     "episodes/<id:episode_id>/outcome/": ApiRow("route", "POST", {"success": True}),
+    "v1/chat/completions/": ApiRow(
+        "route",
+        "POST",
+        {"model": "router/support", "messages": [{"role": "user", "content": "billing"}]},
+        pool=False,
+        also=(403,),
+    ),
+    "v1/models/": ApiRow("route", pool=False),
     # They are there for the pools that a setting names.
     "ddqn-router/route/": ApiRow("route", "POST", {"query": "billing"}, also=(404,)),
     "ddqn-router/route/batch/": ApiRow("route", "POST", {"queries": ["billing"]}, also=(404,)),

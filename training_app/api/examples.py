@@ -1,5 +1,6 @@
 """Examples of answers, for the API's description."""
 
+import json
 from typing import Any
 
 DECISION = "019a9f3e-5d0a-7c31-9f0e-4a1b6c2d8e7f"
@@ -132,3 +133,21 @@ NEXT = {
     "agent": 1, "name": "Account", "stop_reason": "", "probabilities": {"0": 0.11, "1": 0.83, "stop": 0.06}, "propensity": 1.0,
     "step": 1, "policy": "support-5",
 }  # fmt: skip
+CHAT = {
+    "id": f"chatcmpl-{DECISION}", "object": "chat.completion", "created": 1767225600, "model": "router/support",
+    "choices": [
+        {
+            "index": 0,
+            "message": {
+                "role": "assistant", "content": None,
+                "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "route", "arguments": json.dumps(ANSWER)}}],
+            },
+            "finish_reason": "tool_calls",
+        }
+    ],
+    "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
+}  # fmt: skip
+MODEL_LIST = {
+    "object": "list",
+    "data": [{"id": "router/support", "object": "model", "created": 0, "owned_by": "routerweb"}],
+}
