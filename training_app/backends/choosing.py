@@ -4,7 +4,7 @@ One function assigns for the API, its fast lane and executors. Nothing here asks
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +15,6 @@ from training_app.backends import state
 from training_app.backends.state import Known, PoolBackends
 from training_app.backends.windows import Used
 from training_app.engine.backends.choosing import PRESETS, Candidate, Preference, choose
-
-#: What a promoted chooser says of a text: success by backend, of one agent. `versions` puts it here for each pool.
-Estimate = Callable[[str, int], Mapping[int, float]]
-choosers: dict[int, Estimate] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +56,7 @@ def assign(
     pressed = found.pressed
     if pressed:
         wanted = PRESETS["cheapest"]
-    estimate = choosers.get(pool)
+    chooser = found.chooser
     given = []
     now = time.monotonic()
     with found.lock:
@@ -68,7 +64,9 @@ def assign(
             known = found.by_agent.get(agent)
             if known is not None:
                 given.append(
-                    _assigned(found, agent, known, wanted, pressed, now, estimate(text, agent) if estimate else None)
+                    _assigned(
+                        found, agent, known, wanted, pressed, now, chooser.estimate(text, agent) if chooser else None
+                    )
                 )
     return given
 

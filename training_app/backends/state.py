@@ -25,9 +25,12 @@ from training_app.answering.loaded import Served
 from training_app.backends import measured, windows
 from training_app.backends.measured import Measured
 from training_app.backends.windows import Three, Told, Used
+from training_app.engine.backends.chooser import BackendChooser
 from training_app.engine.backends.choosing import Candidate, Preference, scales
 from training_app.engine.backends.load import WINDOW, penalty
-from training_app.models import BackendCall, BackendLoad
+from training_app.engine.data.artifact import ArtifactError
+from training_app.models import BACKEND_CHOOSER, BackendCall, BackendLoad, RouterModel
+from training_app.versions import registry
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +78,8 @@ class PoolBackends:
         self.preference = Preference.of(chosen.quality, chosen.cost, chosen.latency)
         self.budget, self.spread, self.exploration = chosen.budget, chosen.spread, chosen.exploration
         self.spent = 0.0
+        self.chooser: BackendChooser | None = None
+        self.version: int | None = None  # of the chooser
         self.told = Told()
         self.measured_at = 0.0
         self.last: list[int] = []
@@ -155,8 +160,23 @@ def load(_served: Served | None = None) -> None:
                     one.left = [0.0, 0.0, 0.0]
                 pool.told.last = [key for key in pool.told.last if key in pool.known]
         _settle(pool, always=True)
+    _with_choosers(fresh)
     _pools = fresh
     settler.start(rest=SETTLE_SECONDS)
+
+
+def _with_choosers(fresh: dict[int, PoolBackends]) -> None:
+    """Each pool's promoted chooser; one that cannot be loaded is left out, and what was measured decides."""
+    for row in RouterModel.objects.active(BACKEND_CHOOSER).filter(pool__in=fresh).select_related("pool"):
+        pool, before = fresh[row.pool_id], _pools.get(row.pool_id)
+        pool.version = row.pk
+        if before is not None and before.version == row.pk:
+            pool.chooser = before.chooser
+            continue
+        try:
+            pool.chooser = registry.load_model(row)
+        except (registry.RegistryError, ArtifactError) as error:
+            logger.error("Pool %s: the backend chooser %s was refused: %s", row.pool.slug, row.name, error)
 
 
 def settle() -> float:

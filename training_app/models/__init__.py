@@ -3,7 +3,7 @@
 from training_app.models.backends import BackendCall, BackendLoad
 from training_app.models.decisions import Decision, Outcome
 from training_app.models.episodes import CallPlaces, Episode, Step
-from training_app.models.kinds import ORCHESTRATOR, SET_ROUTER
+from training_app.models.kinds import BACKEND_CHOOSER, ORCHESTRATOR, SET_ROUTER
 from training_app.models.launching import LaunchRule, Sweep
 from training_app.models.live import Canary, LiveSettings, LiveTally, ShadowScore
 from training_app.models.packed import PackedDecisions
@@ -23,6 +23,7 @@ from training_app.models.watching import (
 )
 
 __all__ = (
+    "BACKEND_CHOOSER",
     "ORCHESTRATOR",
     "SET_ROUTER",
     "Alarm",

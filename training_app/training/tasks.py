@@ -23,8 +23,8 @@ from django_q.exceptions import TimeoutException
 from agents_app.jobs import Heartbeat
 from datasets_app.labels import snapshots
 from training_app.engine.config import ConfigError
-from training_app.models import ORCHESTRATOR, Checkpoint, Run, RunEvent
-from training_app.training import runs, trajectories
+from training_app.models import BACKEND_CHOOSER, ORCHESTRATOR, Checkpoint, Run, RunEvent
+from training_app.training import runs, served_calls, trajectories
 from training_app.versions import comparisons, fair_sample, kinds, registry
 
 if TYPE_CHECKING:
@@ -155,6 +155,8 @@ def _walk(
         more["paths"] = _patiently(lambda: trajectories.recorded(run.pool, examples, run.created_at))
     if run.kind == ORCHESTRATOR:
         more["logged"] = _patiently(lambda: trajectories.logged(run.pool, run.created_at))
+    if run.kind == BACKEND_CHOOSER:
+        more["calls"] = _patiently(lambda: served_calls.judged(run.pool, run.created_at))
     result: Result | None = None
     # Closing the generator ends a fit that is under way beside it.
     with closing(

@@ -14,12 +14,13 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from training_app.engine.backends.chooser import BackendChooser, ChooserConfig
 from training_app.engine.config import Config
 from training_app.engine.data import artifact
 from training_app.engine.orchestrating.policy import Orchestrator
 from training_app.engine.orchestrator_config import OrchestratorConfig
 from training_app.engine.routing import router
-from training_app.models.kinds import ORCHESTRATOR, SET_ROUTER
+from training_app.models.kinds import BACKEND_CHOOSER, ORCHESTRATOR, SET_ROUTER
 
 
 class Settings(Protocol):
@@ -114,6 +115,19 @@ KINDS: dict[str, Kind] = {
                 "fixed_order": gettext_lazy("best fixed order"),
                 "one_shot": gettext_lazy("one-shot set, cheapest first"),
                 "greedy_step": gettext_lazy("one-step greedy"),
+            },
+        ),
+        Kind(
+            name=BACKEND_CHOOSER,
+            label=gettext_lazy("Backend chooser"),
+            config=ChooserConfig.from_mapping,
+            train="training_app.engine.backends.chooser",
+            load=lambda content: BackendChooser.load(content),
+            measure="fit",
+            measured=gettext_lazy("fit (1 − Brier score)"),
+            baselines={
+                "constant": gettext_lazy("the agent's mean success"),
+                "by_backend": gettext_lazy("each backend's mean success"),
             },
         ),
     )

@@ -1,0 +1,101 @@
+"""The kind backend chooser: learnt from judged calls, promoted, and heard by what assigns."""
+
+import random
+import uuid
+from types import SimpleNamespace
+
+import pytest
+
+from agents_app.models import Pool
+from tests.training_app.served import Application
+from training_app.backends import state
+from training_app.engine.backends import chooser
+from training_app.engine.backends.chooser import BackendChooser, Called, ChooserConfig
+from training_app.engine.data.artifact import ArtifactError
+from training_app.engine.data.examples import Agent
+from training_app.models import BACKEND_CHOOSER, BackendCall, Decision, RouterModel
+from training_app.training import served_calls
+from training_app.versions import kinds, registry
+
+pytestmark = pytest.mark.django_db
+
+
+def calls(large: int, small: int, count: int = 400) -> list[Called]:
+    """Large always does well; small where the text asks for a refund alone."""
+    draw, found = random.Random(3), []
+    for row in range(count):
+        easy, backend = draw.random() < 0.5, draw.choice((large, small))
+        text = f"billing: {'refund my order' if easy else 'audit the ledger'} number {row}"
+        success = draw.random() < (0.95 if backend == large or easy else 0.05)
+        found.append(Called(text, 0, backend, success, 0.01))
+    return found
+
+
+def learnt(large: int, small: int) -> bytes:
+    config = ChooserConfig(sentences=False)
+    results = [p.result for p in chooser.train(config, [Agent(0, "Billing")], [], calls=calls(large, small))]
+    assert results[-1] is not None
+    return results[-1].artifact
+
+
+def test_it_learns_who_does_what_and_beats_the_means() -> None:
+    found = BackendChooser.load(learnt(7, 8))
+    easy, hard = found.estimate("billing: refund my order", 0), found.estimate("billing: audit the ledger", 0)
+    assert easy[8] > 0.7 > 0.4 > hard[8]
+    assert hard[7] > 0.8
+    assert found.estimate("billing", 5) == {}
+    ended = next(p for p in chooser.train(ChooserConfig(sentences=False), [], [], calls=calls(7, 8)) if p.result)
+    assert ended.result is not None
+    card = ended.result.scorecard
+    assert card["baselines"]["constant"]["difference"]["fit"]["low"] > 0
+    assert card["measured_on"] == "test"
+
+
+def test_too_few_calls_say_what_to_do() -> None:
+    with pytest.raises(chooser.TrainError, match="report what was served"):
+        list(chooser.train(ChooserConfig(), [], [], calls=calls(7, 8, 30)))
+
+
+def test_another_kinds_artifact_is_refused() -> None:
+    from training_app.engine.data.artifact import Artifact
+
+    with pytest.raises(ArtifactError, match="set router"):
+        BackendChooser.load(Artifact({}, {}, {}).to_bytes())
+
+
+def test_a_promoted_chooser_is_heard(pool: Pool, app: Application, rows: SimpleNamespace) -> None:
+    rows.quick.delete()  # nothing was learnt of it
+    made = registry.register(None, pool, learnt(rows.large.pk, rows.small.pk), {}, kind=BACKEND_CHOOSER)
+    preference = {"quality": 0.7, "cost": 0.3}
+
+    def taken(text: str) -> int:
+        return app.post("/api/route/", {"query": text, "preference": preference}).json()["assignments"][0]["backend"][
+            "id"
+        ]
+
+    registry.promote(made, actor=None)
+    assert kinds.of_artifact(learnt(1, 2)).name == BACKEND_CHOOSER
+    assert taken("billing: refund my order") == rows.small.pk
+    assert taken("billing: audit the ledger") == rows.large.pk
+    assert state.of(pool.pk).version == made.pk
+
+
+def test_judged_calls_come_with_their_texts(pool: Pool, model: RouterModel, rows: SimpleNamespace) -> None:
+    from django.utils import timezone
+
+    kept = Decision.objects.create(
+        pool=pool,
+        model=model,
+        text="billing",
+        agents=[0],
+        scores={},
+        confidence=1,
+        steps=1,
+        stop_reason="stop",
+        microseconds=1,
+    )
+    for decision, success in ((kept.pk, True), (uuid.uuid4(), True), (kept.pk, None)):
+        BackendCall.objects.create(
+            decision_id=decision, pool=pool, agent=0 if success else 1, backend=rows.large, success=success, cost=0.5
+        )
+    assert served_calls.judged(pool, timezone.now()) == [Called("billing", 0, rows.large.pk, True, 0.5)]
