@@ -170,6 +170,35 @@ def decision(card: Mapping[str, Any]) -> str:
     return text + "."
 
 
+#: How far back a scorer of turns looks, in words.
+LOOKS = {
+    "now": gettext_lazy("the last turn alone"),
+    "exchange": gettext_lazy("the exchange before it"),
+    "all": gettext_lazy("all that was said"),
+}
+
+
+def looking_back(card: Mapping[str, Any]) -> str:
+    """What reading each part of a conversation brings, out of fold, and what the model reads; "" for a pool of texts."""
+    told = card.get("encoder", {}).get("turns")
+    if not told:
+        return ""
+    reached = [f"{LOOKS.get(name, name)} {value:.3f}" for name, value in told["looks"].items()]
+    brought = [
+        _("%(what)s brings %(mean)+.3f (%(low)+.3f to %(high)+.3f)")
+        % {"what": LOOKS.get(name, name), "mean": by["mean"], "low": by["low"], "high": by["high"]}
+        for name, by in told["brings"].items()
+    ]
+    text = _(
+        "Conversations, linear scorer, out of fold Jaccard: %(reached)s; %(brought)s. This model reads %(depth)s."
+    ) % {
+        "reached": ", ".join(reached),
+        "brought": "; ".join(brought),
+        "depth": LOOKS.get(told["depth"], told["depth"]),
+    }
+    return minus(text)
+
+
 def context(model: RouterModel) -> dict[str, Any]:
     """What the scorecard's template draws; `card` is empty where the model has no scorecard."""
     card, kind = model.card.content, kinds.of(model.kind)
@@ -184,6 +213,7 @@ def context(model: RouterModel) -> dict[str, Any]:
         "next_labels": next_labels(model),
         "learning": learning(card.get("next_labels")),
         "decision": decision(card),
+        "looking_back": looking_back(card),
         "warnings": card.get("warnings", []),
         "calibration": card.get("calibration", {}),
         "reliability": reliability(card.get("calibration", {})),
