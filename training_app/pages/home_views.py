@@ -20,6 +20,7 @@ from datasets_app.models import Query
 from routerweb.http import page
 from training_app.models import Run
 from training_app.pages import dashboard, first_steps
+from training_app.rollout import trials
 from training_app.training import previews
 from training_app.versions import plain_words, registry, scorecards
 from training_app.watching import alarms
@@ -82,6 +83,7 @@ def operations(pool: Pool, hours: int = 24, labeling: int | None = None) -> dict
         "alarms": [alarm for alarm in alarms.open_alarms(pool) if alarm.muted_until is None],  # type: ignore[attr-defined]
         "runs": last_runs,
         "attention": attention(pool, has_model=model is not None, last_runs=last_runs),
+        "answering": trials.answering(pool),
         "operates": True,
     }
 

@@ -15,6 +15,7 @@ from agents_app.access import Role, get_pool, person, require_role, roles_of
 from routerweb.http import page
 from training_app.models import Promotion, RouterModel
 from training_app.pages import scorecard_tables, sorting
+from training_app.rollout import trials
 from training_app.versions import gate, keeping, plain_words, registry, scorecards
 
 ROWS = 25
@@ -48,6 +49,7 @@ def model_list(request: HttpRequest, slug: str) -> HttpResponse:
         "sort": sort,
         "states": RouterModel.State.choices,
         "active": registry.active(pool),
+        "answering": trials.answering(pool),
         "back": registry.rollback_target(pool),
         "announced": keeping.announced(pool),
         "promotions": Promotion.objects.filter(pool=pool).select_related(

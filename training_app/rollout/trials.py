@@ -5,7 +5,7 @@ and leaves an audit entry. A promotion or a roll-back ends the canary, whichever
 """
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from django.db import transaction
 from django.utils import timezone
@@ -37,6 +37,22 @@ def canary_of(pool: Pool) -> Canary | None:
 def shadows_of(pool: Pool) -> list[RouterModel]:
     """The pool's shadows, oldest first."""
     return list(registry.models(pool).filter(state=State.SHADOW).order_by("pk"))
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """Who answers a pool's requests: the active model (None: nobody does), the canary with its share, and the shadows beside them."""
+
+    active: RouterModel | None
+    canary: Canary | None
+    shadows: tuple[RouterModel, ...]
+
+
+def answering(pool: Pool) -> Answering:
+    """Who answers the pool's requests now. A shadow that has become the canary is the canary."""
+    canary = canary_of(pool)
+    shadows = tuple(model for model in shadows_of(pool) if canary is None or model.pk != canary.model_id)
+    return Answering(registry.active(pool), canary, shadows)
 
 
 def start_shadow(model: RouterModel, *, actor: Who) -> None:

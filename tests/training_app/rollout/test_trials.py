@@ -192,3 +192,16 @@ def test_two_who_start_at_once_leave_one_canary(model: RouterModel, candidate: R
         thread.join()
     assert sorted(word == "started" for word in said) == [False, True], said
     assert Canary.objects.filter(ended_at=None).count() == 1
+
+
+def test_who_answers_is_told_in_one_place(candidate: RouterModel) -> None:
+    told = trials.answering(candidate.pool)
+    assert told.active is not None
+    assert (told.canary, told.shadows) == (None, ())
+    trials.start_shadow(candidate, actor=None)
+    assert trials.answering(candidate.pool).shadows == (candidate,)
+    trials.start_canary(candidate, 0.1, actor=None, override="to see")
+    told = trials.answering(candidate.pool)
+    assert told.canary is not None
+    assert told.canary.model == candidate
+    assert told.shadows == (), "a shadow that has become the canary is a canary everywhere"
