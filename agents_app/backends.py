@@ -41,12 +41,7 @@ def save_provider(pool: Pool, name: str, address: str = "", *, secret: str | Non
         )
         provider.address = address.strip()
         if provider.address:
-            try:
-                outbound.check(provider.address)
-            except outbound.Refused as error:
-                raise BackendError(str(error), "address") from None
-            except OSError:
-                pass  # not found today; a call will say so
+            _check_address(provider.address, "address")
         if secret is not None:
             secret = secret.strip()
             if secret and (not secret.isascii() or not secret.isprintable() or len(secret) > MOST_SECRET):
@@ -72,6 +67,10 @@ def save(
         for name, value in values.items():
             setattr(found, name, value)
         _check(found)
+        if found.health_url:
+            _check_address(found.health_url, "health_url")
+        else:
+            found.healthy, found.health_said = True, ""
         found.save()
         _told("backend.saved", agent.pool, f"{agent}: {found}", {"changed": sorted(values)}, actor)
     return found
@@ -121,6 +120,16 @@ def reseal() -> int:
             row.secret = sealing.resealed(row.secret)
         Provider.objects.bulk_update(rows, ["secret"])
     return len(rows)
+
+
+def _check_address(address: str, field: str) -> None:
+    """Raises BackendError for an address that would not be asked."""
+    try:
+        outbound.check(address, plain=field == "health_url")
+    except outbound.Refused as error:
+        raise BackendError(str(error), field) from None
+    except OSError:
+        return  # not found today; a call will say so
 
 
 def _check(row: Model) -> None:

@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 
 from agents_app import audit, outbound, pools
 from agents_app.audit import Actor, Who
-from agents_app.models import Agent, HealthCheck, Pool
+from agents_app.models import Agent, Backend, HealthCheck, Pool
 
 logger = logging.getLogger(__name__)
 
@@ -69,10 +69,21 @@ def set_url(agent: Agent, url: str, *, actor: Who) -> None:
 def check_all() -> int:
     """Look at every active agent's address, AT_ONCE at a time, and act on it; how many agents changed. A schedule calls it."""
     checks = list(HealthCheck.objects.filter(agent__state=Agent.State.ACTIVE).select_related("agent__pool"))
-    if not checks:
-        return 0
-    found = _look([check.url for check in checks])
-    return sum(record(check, probe) for check, probe in zip(checks, found, strict=True))
+    found = _look([check.url for check in checks]) if checks else []
+    return sum(record(check, probe) for check, probe in zip(checks, found, strict=True)) + check_backends()
+
+
+def check_backends() -> int:
+    """Look at every backend's address; how many became healthy or stopped being so. Processes hear of it within a second."""
+    rows = list(Backend.objects.in_use().exclude(health_url=""))
+    changed = 0
+    for row, found in zip(rows, _look([row.health_url for row in rows]) if rows else [], strict=True):
+        if found.ok is None:
+            continue  # it was not asked, so nothing is known
+        told = {"healthy": found.ok, "health_said": found.said[:200]}
+        Backend.objects.filter(pk=row.pk, health_url=row.health_url).update(**told)
+        changed += found.ok != row.healthy
+    return changed
 
 
 def _look(urls: Sequence[str]) -> list[Probe]:

@@ -46,6 +46,10 @@ class BackendForm(forms.ModelForm):
         help_text=gettext_lazy("Kept sealed and never shown. Blank keeps the provider's."),
     )
 
+    health_url = forms.URLField(
+        label=gettext_lazy("Health check"), max_length=500, required=False, assume_scheme="https"
+    )
+
     class Meta:
         model = Backend
         fields = (

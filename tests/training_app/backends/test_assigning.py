@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from agents_app import backends
+from agents_app import backends, health
 from agents_app.models import Backend, Pool
 from tests.training_app.served import Application
 from training_app.answering import answer, decisions, serving
@@ -248,3 +248,18 @@ def test_one_look_costs_a_pool_without_backends_no_query(
     with django_assert_num_queries(0):
         assert state.of(serving.served().pools["support"].pk) is None
         answer.answer(serving.served().pools["support"], "billing")
+
+
+def test_a_health_check_takes_a_backend_out_and_brings_it_back(
+    app: Application, rows: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Backend.objects.filter(pk=rows.large.pk).update(health_url="https://status.example/large")
+    said = {"ok": False}
+    monkeypatch.setattr(health, "probe", lambda url: health.Probe(said["ok"], "HTTP 503"))
+    assert health.check_all() == 1
+    assert taken(app, preference="best") == "small"
+    said["ok"] = None
+    assert health.check_all() == 0
+    said["ok"] = True
+    assert health.check_all() == 1
+    assert taken(app, preference="best") == "large"
