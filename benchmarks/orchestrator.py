@@ -162,7 +162,11 @@ def svg(curve: Sequence[dict[str, Any]]) -> str:
         for c, s, price in points:
             parts.append(f'<circle class="dot{" hollow" if style else ""}" cx="{x(c):.1f}" cy="{y(s):.1f}" r="4"/>')
             if not style:
-                parts.append(f'<text x="{x(c):.1f}" y="{y(s) + 20:.1f}" text-anchor="middle">{price:g}</text>')
+                # Two prices that come to nearly the same cost: the lower one's number stands to the left.
+                crowded = any(0 < x(other) - x(c) < 30 for other, _, _ in points)
+                place = f'x="{x(c) - 9:.1f}" y="{y(s) + 5:.1f}" text-anchor="end"'
+                below = f'x="{x(c):.1f}" y="{y(s) + 20:.1f}" text-anchor="middle"'
+                parts.append(f"<text {place if crowded else below}>{price:g}</text>")
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
