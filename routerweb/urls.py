@@ -2,6 +2,7 @@
 
 from django.contrib import admin
 from django.urls import include, path
+from django.views.decorators.http import require_POST
 from django.views.i18n import set_language
 
 from agents_app.views import signin
@@ -14,7 +15,7 @@ urlpatterns = [
     path("admin/login/", signin.admin_sign_in),
     path("admin/logout/", signin.sign_out),
     path("admin/", admin.site.urls),
-    path("language/", set_language, name="set_language"),
+    path("language/", require_POST(set_language), name="set_language"),
     path("", include("agents_app.urls")),
     path("", include("datasets_app.pages.urls")),
     path("", include("training_app.pages.urls")),

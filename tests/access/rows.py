@@ -32,7 +32,7 @@ PAGES: dict[str, Row] = {
     **{f"people/<int:user_id>/{what}/": Row(ADMINS, "POST") for what in ("role", "link", "deactivate", "activate")},
     "audit/": Row(OPS),
     # --- The door
-    "language/": Row(OPEN, "GET POST"),
+    "language/": Row(OPEN, "POST"),
     "login/": Row(OPEN, "GET POST"),
     "login/deactivated/": Row(OPEN, "GET", also=(403,)),  # what it says is that somebody may not come in
     "login/<slug:provider_id>/": Row(OPEN, "GET POST", also=(404,)),  # no provider is set up here

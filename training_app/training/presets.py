@@ -15,7 +15,7 @@ from training_app.models import Run
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """One way to train: its settings where they differ from the defaults, and the seconds that it took on the demo pool."""
+    """One way to train: its settings where they differ from the defaults, and the seconds expected on the demo pool."""
 
     name: str
     title: Promise
@@ -24,7 +24,8 @@ class Preset:
     seconds: float
 
 
-#: Queries and agents of the demo pool, on which the presets' seconds were measured (docs/benchmarks.md).
+#: Queries and agents of the demo pool. "normal" took 48 seconds there with nothing else on the machine (two cores, one thread, 22
+#: November 2026); the other two are estimates beside it. A pool's own runs take their place as soon as there are any.
 MEASURED_QUERIES, MEASURED_AGENTS = 2_040, 10
 #: What every run takes whatever its size: loading, the scorecard's fixed part.
 AT_LEAST = 8.0
