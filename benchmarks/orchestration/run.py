@@ -17,6 +17,8 @@ import sys
 import tempfile
 import time
 import uuid
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from statistics import mean, quantiles
 from typing import Any
@@ -190,15 +192,20 @@ def overhead(folder: Path, at_once: int, calls: int, delay: float) -> dict[str, 
             "episodes at once": at_once, "calls of each": calls, "an agent's answer, ms": delay * 1000,
             "seconds in all": round(found["seconds"], 2), "steps a second": round(steps / found["seconds"], 1),
             "beyond the agent a step, ms": _figures([1000 * value for value in beyond]),
-            "as the rows have it, ms": round(
-                1000 * world.rows(f"SELECT avg(latency) - {delay} FROM training_app_step WHERE call IS NOT NULL")[0][0], 2
-            ),
+            "from one step's beginning to the next, less the agent, ms": _figures(_between(world, delay)),
             "an answer of the API alone, ms": _figures([1000 * value for value in alone]),
             "beside the episodes, ms": _figures([1000 * value for value in found["health"]]),
             "connections at the agents": agents.counts()["busiest"],
         }  # fmt: skip
     finally:
         world.close()
+
+
+def _between(world: World, delay: float) -> list[float]:
+    """Milliseconds from the row of a call to the row of the next, less what its agent took: all that a step costs beside it."""
+    rows = world.rows("SELECT episode_id, at FROM training_app_step ORDER BY episode_id, turn")
+    times = [(key, datetime.fromisoformat(at).timestamp()) for key, at in rows]
+    return [1000 * (b[1] - a[1] - delay) for a, b in pairwise(times) if a[0] == b[0]]
 
 
 async def _wave(world: World, count: int) -> list[float]:
