@@ -236,6 +236,22 @@ def _optimised(env: Any, steps: int, seed: int) -> Callable[[], int]:
     return lambda: int(np.argmax(served.probabilities(np.concatenate([env.observation(), even]).astype(np.float32))))
 
 
+def estimated(seed: int = 0) -> dict[str, Any]:
+    """The estimator on its made-up queries: error of complexity, accuracy and Brier score of category and tool, on test."""
+    from training_app.engine.backends import estimator
+
+    train, validation, test = estimator.generated(seed=seed)
+    complexity, category, tool = estimator.fit(train, validation, len(estimator.CATEGORIES), seed).estimate(test.texts)
+    return {
+        "queries": list(estimator.SIZES),
+        "complexity_mae": float(np.abs(complexity - test.complexity).mean()),
+        "category_accuracy": float((category.argmax(axis=1) == test.category).mean()),
+        "category_confidence": float(category.max(axis=1).mean()),
+        "tool_accuracy": float(((tool > 0.5) == test.tool).mean()),
+        "tool_brier": float(((tool - test.tool) ** 2).mean()),
+    }
+
+
 def counts() -> Rows:
     """Microseconds of a choice by number of backends."""
     return decision_times()

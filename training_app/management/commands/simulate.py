@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from training_app.engine.backends import studies
 from training_app.engine.backends.model_pool import Pool
 
-STUDIES = ("policies", "preferences", "hot", "load", "noise", "counts", "gap", "ppo", "collaboration")
+STUDIES = ("policies", "preferences", "hot", "load", "noise", "counts", "gap", "ppo", "collaboration", "estimator")
 
 
 class Command(BaseCommand):
@@ -68,6 +68,8 @@ class Command(BaseCommand):
             return studies.counts()
         if study == "gap":
             return studies.gaps(**many)
+        if study == "estimator":
+            return studies.estimated()
         if study == "ppo":
             return studies.ppo_beside(pool, steps or 60_000, **many, tell=lambda line: self.stderr.write(line))
         return studies.collaboration(steps or 20_000, **many)
