@@ -9,7 +9,7 @@ from training_app.engine.backends.estimator import Estimator, Labels
 
 @pytest.fixture(scope="module")
 def made() -> list[Labels]:
-    return estimator.generated((1_500, 400, 400), seed=1)
+    return estimator.generated((2_500, 400, 400), seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def test_probabilities_are_calibrated(fitted: Estimator, made: list[Labels]) -> 
 
 
 def test_the_same_seed_makes_the_same_queries_and_weights(made: list[Labels]) -> None:
-    again = estimator.generated((1_500, 400, 400), seed=1)
+    again = estimator.generated((2_500, 400, 400), seed=1)
     assert list(again[0].texts) == list(made[0].texts)
     few = estimator.generated((200, 50, 1), seed=2)
     first, second = (estimator.fit(few[0], few[1], 4, seed=3) for _ in range(2))
