@@ -61,18 +61,29 @@ def judged_pair(together: bool) -> Queries:
 
 def test_a_threshold_is_ahead_where_agents_are_needed_together() -> None:
     env = RoutingEnv(6)
-    hanging = threshold_lead(env, judged_pair(True), None, 0)
-    apart = threshold_lead(env, judged_pair(False), None, 0)
+    hanging = threshold_lead(env, judged_pair(True), np.ones(600), 0)
+    apart = threshold_lead(env, judged_pair(False), np.ones(600), 0)
     assert hanging.mean > apart.mean
     assert apart.low <= 0
+
+
+def test_rules_are_learnt_for_rows_as_often_as_they_will_be_met() -> None:
+    """Where queries that need nobody count more, both rules take fewer agents; counting all rows alike changes nothing."""
+    queries = judged_pair(False)
+    counts = np.where(queries.required.any(axis=1), 1.0, 40.0)
+    for fit in (fit_bayes, fit_threshold):
+        plain, alike, changed = (fit(queries, Goal(), c) for c in (None, np.full(600, 3.0), counts))
+        sizes = [decision.selected(RoutingEnv(6), rule, queries).sum() for rule in (plain, alike, changed)]
+        assert sizes[0] == pytest.approx(sizes[1], rel=0.02)
+        assert sizes[2] < sizes[0]
 
 
 def test_no_rule_is_judged_by_a_row_that_taught_it(monkeypatch: pytest.MonkeyPatch) -> None:
     queries, told = judged_pair(False), []
     fit = decision.fit_bayes
-    monkeypatch.setattr(decision, "fit_bayes", lambda rows, goal: told.append(rows.x[:, 0]) or fit(rows, goal))
+    monkeypatch.setattr(decision, "fit_bayes", lambda rows, *more: told.append(rows.x[:, 0]) or fit(rows, *more))
     monkeypatch.setattr(decision, "MOST_ROWS", 100)
-    threshold_lead(RoutingEnv(6), queries, None, 0)
+    threshold_lead(RoutingEnv(6), queries, np.ones(600), 0)
     assert [len(rows) for rows in told] == [50] * 8
     assert not set(told[0].tolist()) & set(told[1].tolist())
 

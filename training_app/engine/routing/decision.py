@@ -87,7 +87,7 @@ def decide(
     `weights` float64[N] says. `keep` packs a checkpoint now and then."""
     features = config.recipe == "tfidf"
     if config.decision in ("bayes", "threshold") and not features:
-        return (yield from _without_network(config, env, training, validation))
+        return (yield from _without_network(config, env, training, validation, weights))
     learning = learn_published if features else learn
     told: dict[str, Any] = {}
     if config.pairs and config.shared_network and not features:
@@ -111,13 +111,17 @@ def decide(
     if features:
         return Decision(policy, {"ddqn": policy}, log, best, {"rule": "ddqn", "why": "recipe", "goal": config.goal})
 
-    new: dict[str, Policy] = {"bayes": fit_bayes(training, env.goal), "threshold": fit_threshold(training, env.goal)}
+    # Rows count as the network draws them, or the rules would be learnt for other traffic than it is.
+    own = None if training.weight is None else training.weight / training.weight.mean()
+    new: dict[str, Policy] = {
+        "bayes": fit_bayes(training, env.goal, own),
+        "threshold": fit_threshold(training, env.goal, own),
+    }
     required = validation.required & validation.asked
     values = {name: env.goal.utility(selected(env, rule, validation), required) for name, rule in new.items()}
     if judged is not None and len(validation):
         values["ddqn"] = crossed(judged, config.seed)
-    every = together(training, validation)
-    counts = None if training.weight is None and weights is None else _counts(training, len(validation), weights)
+    every, counts = together(training, validation), _counts(training, len(validation), weights)
     plain = threshold_lead(env, every, counts, config.seed)
     chosen = choose(values, weights, "threshold" if plain.low > 0 else "bayes")
     report = {"goal": config.goal, **chosen, "threshold_lead": plain.plain(), **told}
@@ -125,18 +129,25 @@ def decide(
         report |= {"rule": config.decision, "why": "asked"}
     rules: dict[str, Policy] = {
         "ddqn": policy,
-        "bayes": fit_bayes(every, env.goal),
-        "threshold": fit_threshold(every, env.goal),
+        "bayes": fit_bayes(every, env.goal, counts),
+        "threshold": fit_threshold(every, env.goal, counts),
     }
     return Decision(rules[report["rule"]], rules, log, best, report)
 
 
 def _without_network(
-    config: Config, env: RoutingEnv, training: Queries, validation: Queries
+    config: Config,
+    env: RoutingEnv,
+    training: Queries,
+    validation: Queries,
+    weights: NDArray[np.float64] | None,
 ) -> Generator[Progress, None, Decision]:
     """The decision where the settings name a rule that learns no network."""
-    every = together(training, validation)
-    rules: dict[str, Policy] = {"bayes": fit_bayes(every, env.goal), "threshold": fit_threshold(every, env.goal)}
+    every, counts = together(training, validation), _counts(training, len(validation), weights)
+    rules: dict[str, Policy] = {
+        "bayes": fit_bayes(every, env.goal, counts),
+        "threshold": fit_threshold(every, env.goal, counts),
+    }
     policy = rules[config.decision]
     required = validation.required & validation.asked
     sets = selected(env, policy, validation)
@@ -172,18 +183,20 @@ def together(one: Queries, two: Queries) -> Queries:
     )
 
 
-def fit_bayes(queries: Queries, goal: Goal = JACCARD) -> BayesPolicy:
-    """Bayes' rule for a goal, with the two numbers that make the log-odds of `queries` mean what they say."""
+def fit_bayes(queries: Queries, goal: Goal = JACCARD, counts: NDArray[np.float64] | None = None) -> BayesPolicy:
+    """Bayes' rule for a goal, with the two numbers that make the log-odds of `queries` mean what they say; a row counts as `counts`
+    float64[N] says."""
     x, y = queries.x[queries.asked].astype(np.float64), queries.required[queries.asked]
-    scale, shift = logistic(np.stack([x, np.ones_like(x)], axis=1), y, np.array([1.0, 0.0]), ridge=2.0)
+    each = 1.0 if counts is None else np.broadcast_to(counts[:, None], queries.asked.shape)[queries.asked]
+    scale, shift = logistic(np.stack([x, np.ones_like(x)], axis=1), y, np.array([1.0, 0.0]), 2.0, each)
     if scale <= 0.05:  # a falling map would reverse the scorer's order
         scale, shift = 1.0, 0.0
     return BayesPolicy(float(scale), float(shift), goal.name, goal.costs)
 
 
-def fit_threshold(queries: Queries, goal: Goal = JACCARD) -> ThresholdPolicy:
-    """One threshold for all agents, the best on `queries`."""
-    level = best_threshold(queries.x, queries.required, queries.asked, goal)
+def fit_threshold(queries: Queries, goal: Goal = JACCARD, counts: NDArray[np.float64] | None = None) -> ThresholdPolicy:
+    """One threshold for all agents, the best on `queries`, a row counting as `counts` float64[N] says."""
+    level = best_threshold(queries.x, queries.required, queries.asked, goal, counts)
     return ThresholdPolicy(np.full(queries.x.shape[1], level, np.float32))
 
 
@@ -206,22 +219,23 @@ def crossed(judged: FloatArray, seed: int) -> FloatArray:
     return found
 
 
-def threshold_lead(env: RoutingEnv, queries: Queries, weights: NDArray[np.float64] | None, seed: int) -> Interval:
+def threshold_lead(env: RoutingEnv, queries: Queries, weights: NDArray[np.float64], seed: int) -> Interval:
     """By how much one threshold is ahead of Bayes' rule, both fitted on the other half of the rows, the halves drawn HALVINGS times;
     rows count as `weights` float64[N] says. Rules of one or two numbers may be judged by training rows too: their log-odds are out of
     fold."""
     rng = np.random.Generator(np.random.PCG64(seed))
     some = np.sort(rng.permutation(len(queries))[:MOST_ROWS])
     drawn = queries.take(some)
-    scale = np.ones(len(some)) if weights is None else weights[some] / weights[some].mean()
+    scale = weights[some] / weights[some].mean()
     leads = np.zeros(len(some))
     for _ in range(HALVINGS):
         half = rng.permutation(len(some)) % 2
         for side in (0, 1):
             told, judged = drawn.take(np.flatnonzero(half != side)), drawn.take(np.flatnonzero(half == side))
+            counts = scale[half != side]
             required = judged.required & judged.asked
-            ours = env.goal.utility(selected(env, fit_threshold(told, env.goal), judged), required)
-            theirs = env.goal.utility(selected(env, fit_bayes(told, env.goal), judged), required)
+            ours = env.goal.utility(selected(env, fit_threshold(told, env.goal, counts), judged), required)
+            theirs = env.goal.utility(selected(env, fit_bayes(told, env.goal, counts), judged), required)
             leads[half == side] += (ours - theirs) / HALVINGS
     return spread(scale * leads)
 

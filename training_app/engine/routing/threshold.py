@@ -19,14 +19,21 @@ from training_app.engine.reading.thresholds import candidates
 from training_app.engine.routing.goals import JACCARD, Goal
 
 
-def best_threshold(scores: FloatArray, required: BoolArray, asked: BoolArray, goal: Goal = JACCARD) -> float:
-    """The one threshold of all agents whose sets are worth most on average: scores float32[N, A], required and asked bool[N, A].
-    Where several are equally good, the middle of the widest stretch of them. Without rows it is 0."""
+def best_threshold(
+    scores: FloatArray,
+    required: BoolArray,
+    asked: BoolArray,
+    goal: Goal = JACCARD,
+    counts: NDArray[np.float64] | None = None,
+) -> float:
+    """The one threshold of all agents whose sets are worth most on average: scores float32[N, A], required and asked bool[N, A]; a row
+    counts as `counts` float64[N] says. Where several are equally good, the middle of the widest stretch of them. Without rows it
+    is 0."""
     if not len(scores):
         return 0.0
     grid = candidates(scores, np.linspace(0, 1, 401))
     grid = np.unique(np.concatenate([grid, [grid[0] - 1]]))
-    found = np.array([goal.utility((scores > t) & asked, required & asked).mean() for t in grid])
+    found = np.array([np.average(goal.utility((scores > t) & asked, required & asked), weights=counts) for t in grid])
     good = found >= found.max() - 1e-9
     edges = np.flatnonzero(np.diff(np.concatenate([[0], good.astype(np.int8), [0]])))
     begin, end = edges[::2], edges[1::2]
