@@ -197,7 +197,8 @@ def erase(query: Query, actor: User | None = None) -> list[traces.Trace]:
         if not any(one.pk == query.pk for one in locked):
             return []
         said = next(one.said for one in locked if one.pk == query.pk)
-        texts = list(dict.fromkeys([str(said), *(one.text for one in locked)]))
+        # A turn as short as "yes" is said in many conversations: elsewhere it is another query's.
+        texts = list(dict.fromkeys(one.text for one in locked if not one.messages or len(one.text) >= traces.MIN))
         now = timezone.now()
         for one in locked:
             for eraser in _erasers:
@@ -218,7 +219,7 @@ def erase(query: Query, actor: User | None = None) -> list[traces.Trace]:
         for one in locked:
             audit.record("query.erased", actor=actor, target=f"query {one.pk}", pool=one.dataset.pool)
     query.refresh_from_db()
-    return traces.of(str(said))
+    return traces.of(str(said)) if str(said) in texts else []
 
 
 def of_the_same(query: Query) -> Q:
