@@ -8,7 +8,7 @@ import json
 import os
 import secrets
 import shlex
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from django.conf import settings
@@ -19,17 +19,20 @@ from agents_app import keys
 from agents_app.access import Role
 from agents_app.models import ApiKey, Pool
 
+TASK = "my parcel is lost and i was charged twice"
 EXAMPLE = "i was charged twice this month and since the update i cant log in on my phone"
 
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """What the card needs: the pool's slug, the login and the key."""
+    """What the card needs: the slugs of the pools that the key opens, the login and the key. `desk` is the one whose agents are
+    called, "" in an installation from before it was there."""
 
     pool: str
     login: str
     password: str
     key: str
+    desk: str = ""
 
 
 def demo_file() -> Path:
@@ -44,26 +47,29 @@ def read_demo() -> Demo | None:
         return None
 
 
-def make_demo(pool: Pool) -> Demo:
-    """The demo's login and key, made where they are missing; what stands already is kept."""
+def make_demo(pool: Pool, desk: Pool) -> Demo:
+    """The demo's login and key, made where they are missing; what stands already is kept, and opens both pools."""
     known = read_demo()
     users = get_user_model().objects
-    if known and users.filter(username=known.login).exists() and _key_works(known.key):
-        return known
-    demo = Demo(pool.slug, "admin@routerweb.local", secrets.token_urlsafe(12), "")
+    key = ApiKey.objects.live().filter(digest=ApiKey.digest_of(known.key)).first() if known else None
+    if known and key and users.filter(username=known.login).exists():
+        if known.desk:
+            return known
+        key.pools.add(desk)
+        return _kept(replace(known, desk=desk.slug))
+    demo = Demo(pool.slug, "admin@routerweb.local", secrets.token_urlsafe(12), "", desk.slug)
     user, _ = users.get_or_create(username=demo.login, defaults={"email": demo.login})
     user.is_staff = user.is_superuser = True
     user.set_password(demo.password)
     user.save()
     user.groups.add(*Group.objects.filter(name=Role.ADMIN))
-    _, secret = keys.create_key("demo", [pool], [ApiKey.Scope.ROUTE], created_by=user)
-    demo = Demo(demo.pool, demo.login, demo.password, secret)
+    _, secret = keys.create_key("demo", [pool, desk], [ApiKey.Scope.ROUTE], created_by=user)
+    return _kept(replace(demo, key=secret))
+
+
+def _kept(demo: Demo) -> Demo:
     _write_private(demo_file(), json.dumps(asdict(demo), indent=2))
     return demo
-
-
-def _key_works(secret: str) -> bool:
-    return ApiKey.objects.live().filter(digest=ApiKey.digest_of(secret)).exists()
 
 
 def _write_private(path: Path, text: str) -> None:
@@ -77,11 +83,16 @@ def demo_card(address: str) -> str | None:
     demo = read_demo()
     if demo is None:
         return None
-    body = json.dumps({"query": EXAMPLE, "pool": demo.pool})
-    curl = (
-        f"curl -X POST {address}/api/route/ \\\n"
-        f"    -H 'Authorization: Bearer {demo.key}' -H 'Content-Type: application/json' \\\n"
-        f"    -d {shlex.quote(body)}"
+
+    def curl(path: str, **body: str) -> str:
+        return (
+            f"curl -X POST {address}{path} \\\n"
+            f"    -H 'Authorization: Bearer {demo.key}' -H 'Content-Type: application/json' \\\n"
+            f"    -d {shlex.quote(json.dumps(body))}"
+        )
+
+    orchestrate = (
+        f"  Have agents called, one after another:\n\n  {curl('/api/orchestrate/', task=TASK, pool=demo.desk)}\n\n"
     )
     return (
         f"\n  Routerweb is running.\n\n"
@@ -89,6 +100,7 @@ def demo_card(address: str) -> str | None:
         f"  Login     {demo.login}\n"
         f"  Password  {demo.password}\n\n"
         f"  Ask it which agents a query needs:\n\n"
-        f"  {curl}\n\n"
+        f"  {curl('/api/route/', query=EXAMPLE, pool=demo.pool)}\n\n"
+        f"{orchestrate if demo.desk else ''}"
         f"  Ctrl-C stops it. What it learnt and stored stays in {settings.DATA_DIR}.\n"
     )

@@ -34,10 +34,9 @@ class Command(BaseCommand):
         if registry.active(pool) is None:
             self.stdout.write("Training the demo pool's router")
             call_command("train", pool=SLUG, promote=True, stdout=self.stdout)
-        self._support_desk()
-        make_demo(pool)
+        make_demo(pool, self._support_desk())
 
-    def _support_desk(self) -> None:
+    def _support_desk(self) -> Pool:
         """The second pool: simulated agents that are really called, and a trained and active orchestrator."""
         pool = Pool.objects.filter(slug=DESK_SLUG).first()
         if pool is None:
@@ -53,3 +52,4 @@ class Command(BaseCommand):
             self.stdout.write("Training its orchestrator")
             settings = [f"{name}={value}" for name, value in DESK_SETTINGS.items()]
             call_command("train", pool=DESK_SLUG, kind=ORCHESTRATOR, set=settings, promote=True, stdout=self.stdout)
+        return pool
