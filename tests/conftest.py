@@ -1,8 +1,10 @@
 """What all tests share: which of them the database plays no part in, and where Chromium is."""
 
+import asyncio
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -93,3 +95,15 @@ def chromium() -> str:
 def nothing_remembered() -> None:
     """What this process keeps for some minutes would be another test's."""
     caches["process"].clear()
+
+
+@pytest.fixture(autouse=True)
+def no_loop_of_the_browser(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Playwright leaves its event loop running in this thread; a test without a browser may run a loop of its own here."""
+    if "chromium" in request.fixturenames:
+        yield
+        return
+    running = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    yield
+    asyncio._set_running_loop(running)

@@ -36,6 +36,7 @@ STATES = {
     "shadow": gettext_lazy("Shadow"),
     "active": gettext_lazy("Active"),
     "retired": gettext_lazy("Retired"),
+    "choosing": gettext_lazy("Choosing columns"),
     "queued": gettext_lazy("Queued"),
     "running": gettext_lazy("Running"),
     "done": gettext_lazy("Done"),

@@ -120,8 +120,8 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def is_its_config(content: Mapping[str, Any]) -> bool:
-    """Whether a configuration is one of ddqn-router's, by its sections."""
-    return any(isinstance(content.get(name), dict) for name in ("training", "labeler", "dataset"))
+    """Whether a configuration is one of ddqn-router's: it names agents, a labeler or files, which no run's settings do."""
+    return any(name in content for name in ("agents", "labeler", "dataset", "output_dir"))
 
 
 def its_recipe(content: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

@@ -1,7 +1,7 @@
 """Conversations in the queue: their turns follow one another, from the first, to the same person."""
 
 from django.contrib.auth.models import User
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from agents_app.models import Pool
@@ -30,7 +30,9 @@ def one_by_one(
     )
     people = others.order_by().values("item__query__group").annotate(people=Count("person", distinct=True))
     begun = Coalesce(Subquery(people.values("people")), 0)
-    free = Q(query__turn__isnull=True) | Q(needed__gt=begun)
+    # One begins with the first turn that is left: whoever comes in the same moment finds that one locked and begins elsewhere.
+    earlier = candidates.filter(query__group=OuterRef("query__group"), query__turn__lt=OuterRef("query__turn"))
+    free = Q(query__turn__isnull=True) | (Q(needed__gt=begun) & ~Exists(earlier))
     found = [ordered.filter(free) for ordered in orders] + orders
     if at is not None and at[1] is not None:
         found.insert(0, candidates.filter(query__group=at[0], query__turn__isnull=False).order_by("query__turn", "id"))

@@ -12,14 +12,15 @@ from django.urls import reverse
 from django.utils import timezone
 from django_q.models import Failure, Schedule, Task
 
-from agents_app import keys
-from agents_app.models import Pool
+from agents_app import executors, keys
+from agents_app.models import Executor, Pool
 from datasets_app.files import imports
 from datasets_app.labels import bulk
 from datasets_app.models import Dataset, Query
 from tests.browser.axe import COLOURS, findings
 from tests.browser.test_everybody import trained_pool  # noqa: F401
 from tests.browser.test_review import worked  # noqa: F401
+from training_app.models import Episode
 
 #: All lists are drawn by one template, and all forms by another.
 IN_DARK = ("index", "Query list", "Query form", "User form", "RouterModel form")
@@ -34,6 +35,9 @@ def filled(worked: Pool, trained_pool: Pool, person) -> User:  # noqa: F811
     dataset = Dataset.objects.get(pool=worked)
     imports.read_file(dataset, io.BytesIO(b'{"text": "one more"}\n{"text": ""}\n'), "jsonl", file_name="more.jsonl")
     bulk.apply(worked, Query.objects.filter(dataset__pool=worked), bulk.ADD, worked.agents.first(), author=adam)
+    script = {"do": "echo"}
+    executors.save(worked.agents.first(), {"kind": Executor.Kind.SCRIPTED, "script": script}, actor=adam)
+    Episode.objects.create(pool=worked, task="say something", policy="fixed order")
     now = timezone.now()
     Schedule.objects.create(name="nightly", func="training_app.training.tasks.prune", next_run=now + timedelta(days=1))
     Task.objects.create(

@@ -115,8 +115,8 @@ def test_twenty_people_label_a_hundred_conversations_twice_each_and_nothing_is_l
     assert set(counts.values()) == {2}
     assert Label.objects.current().filter(source=Label.Source.HUMAN).count() == 600
     assert all(len(set(labeled)) == len(labeled) for labeled in done.values())
-    # Most people have a whole conversation in one go, from its first turn on; others began it in the same moment as a third person.
+    # Nearly all have whole conversations in one go, from the first turn on: there are two hundred, and the last ones are shared.
     goes = [
         list(turns) for labeled in done.values() for _talk, turns in groupby(labeled, key=lambda one: one.split("-")[0])
     ]
-    assert sum(len(turns) == 3 and turns == sorted(turns) for turns in goes) > 100
+    assert sum(len(turns) == 3 and turns == sorted(turns) for turns in goes) > 120

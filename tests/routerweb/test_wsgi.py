@@ -99,5 +99,5 @@ def test_where_tls_is_required_plain_http_is_redirected(call, settings):
         assert call(**{"wsgi.url_scheme": "https"})[0] == 200
         assert call(HTTP_X_FORWARDED_PROTO="http", **{"wsgi.url_scheme": "https"})[0] == 301
     finally:
-        settings.SECURE_SSL_REDIRECT = False
+        settings.SECURE_SSL_REDIRECT, settings.SECURE_HSTS_SECONDS = False, 0
         wsgi.calls.load_middleware()

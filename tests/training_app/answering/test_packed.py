@@ -25,7 +25,7 @@ def many(model) -> list[decisions.Pending]:
     made = [pending(model, f"query {number} ﷺ") for number in range(2 * decisions.PACK_AT_MOST)]
     made[3] = made[3]._replace(propensity=0.25, detail={"explored": 1}, scores={0: 0.9, 1: 0.1})
     for one in made:
-        decisions.record(one)
+        decisions.buffer.add(one)  # and no writer is started, which would unpack them as soon as it has time
     assert decisions.buffer.write() == len(made)
     return made
 

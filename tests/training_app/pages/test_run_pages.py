@@ -353,7 +353,7 @@ def test_promote_and_roll_back_from_the_page(make_model: Make, browser: Client, 
     browser.post(reverse("model_rollback", args=["support"]))
     assert registry.active(pool) == first
     page = browser.get(reverse("models", args=["support"])).content.decode()
-    assert "support-1 answers this pool" in page
+    assert "answers this pool's requests." in page
     assert "Roll back" not in page
     page = browser.post(reverse("model_rollback", args=["support"]), follow=True).content.decode()
     assert "has no earlier model" in page

@@ -221,7 +221,7 @@ def test_a_run_launched_again_goes_on_from_its_checkpoint(run: Run, training: Si
     assert training.checkpoints == [None, b"step four"]
     run.refresh_from_db()
     assert run.attempts == 2
-    assert RunEvent.objects.filter(run=run, message="Going on from the checkpoint of step 4").exists()
+    assert RunEvent.objects.filter(run=run, message="Resuming from the checkpoint of step 4").exists()
 
 
 def test_a_checkpoint_that_does_not_fit_any_more_starts_the_training_over(

@@ -120,7 +120,7 @@ def test_what_came_since_must_drift_as_well(model: RouterModel) -> None:
     Decision.objects.update(at=timezone.now() - timedelta(hours=1))
     drift.look_all()
     before = set(Decision.objects.values_list("pk", flat=True))
-    decide(model, 30)
+    decide(model, 12)
     Decision.objects.exclude(pk__in=before).update(at=timezone.now())
     assert drift.look_all() == 1  # most of the window is still the strange part
     assert not Alarm.objects.exists()

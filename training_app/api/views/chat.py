@@ -51,10 +51,13 @@ class ChatView(ApiView):
         """The last turn of the user is routed in its conversation. The message calls the tool `route` with what `/api/route/` would
         answer; no agent is called. With `stream` the same comes as one event."""
         body: Mapping[str, Any] = request.data  # type: ignore[assignment]
+        stream = body.get("stream") or False
+        if not isinstance(stream, bool):
+            raise Refused(400, "invalid", "stream must be true or false.", field="stream")
         self.asks = asking.one({"messages": conversation(body), "pool": self.pool_named(body)}, self.access)
         self.check_throttles(request)
         found = completion(asking.answer_one(self.asks, self.access), str(body["model"]))
-        if body.get("stream"):
+        if stream:
             answer = HttpResponse(streamed(found), content_type="text/event-stream")
         else:
             answer = HttpResponse(written(found), content_type="application/json")

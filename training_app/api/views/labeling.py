@@ -296,7 +296,7 @@ def _item(lease: Assignment) -> dict[str, Any]:
     """An item as the person may see it."""
     drawn = labeling_page.item(lease)
     query, choice = lease.item.query, drawn["choice"]
-    offers = [offer for offer, _source in drawn["offers"]]
+    offers = [offer for offer, *_told in drawn["offers"]]
     return {
         "query": query.pk,
         "text": query.text,

@@ -126,6 +126,19 @@ def learn_published(
     # The moments of a feature or unit that gets no gradient for hundreds of steps fade to denormal numbers, on which
     # a processor is many times slower.
     torch.set_flush_denormal(True)
+    try:
+        yield from _learn(config, env, train, val, resume)
+    finally:
+        torch.set_flush_denormal(False)  # for whatever else this process does
+
+
+def _learn(
+    config: Config,
+    env: RoutingEnv,
+    train: Queries,
+    val: Queries,
+    resume: tuple[Mapping[str, NDArray[Any]], Mapping[str, Any]] | None,
+) -> Iterator[Tick]:
     agents = train.required.shape[1]
     rng = np.random.Generator(np.random.PCG64(config.seed))
     generator = torch.Generator().manual_seed(config.seed)
