@@ -23,6 +23,8 @@ pytestmark = pytest.mark.both_databases
 def many(model) -> list[decisions.Pending]:
     """As many as a process at its full rate has waiting, written."""
     made = [pending(model, f"query {number} ﷺ") for number in range(2 * decisions.PACK_AT_MOST)]
+    # A millisecond each: those of one and the same would lie between those of both rows.
+    made = [one._replace(id=decisions.new_id(one.at + number / 1_000)) for number, one in enumerate(made)]
     made[3] = made[3]._replace(propensity=0.25, detail={"explored": 1}, scores={0: 0.9, 1: 0.1})
     for one in made:
         decisions.buffer.add(one)  # and no writer is started, which would unpack them as soon as it has time
