@@ -4,8 +4,8 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -98,12 +98,16 @@ def nothing_remembered() -> None:
 
 
 @pytest.fixture(autouse=True)
-def no_loop_of_the_browser(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Playwright leaves its event loop running in this thread; a test without a browser may run a loop of its own here."""
-    if "chromium" in request.fixturenames:
-        yield
-        return
-    running = asyncio._get_running_loop()
-    asyncio._set_running_loop(None)
-    yield
-    asyncio._set_running_loop(running)
+def loops_beside_the_browsers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Playwright leaves its event loop running in this thread, where `asyncio.run` would refuse to run another."""
+    run = asyncio.run
+
+    def beside(main: Any, **options: Any) -> Any:
+        running = asyncio._get_running_loop()
+        asyncio._set_running_loop(None)
+        try:
+            return run(main, **options)
+        finally:
+            asyncio._set_running_loop(running)
+
+    monkeypatch.setattr(asyncio, "run", beside)
