@@ -7,8 +7,8 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.urls import reverse
-from django.utils.html import escape, format_html
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.html import escape, format_html, format_html_join
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -136,9 +136,9 @@ def underlined(text: str, agents: Sequence[Agent]) -> SafeString:
     pieces, at = [], 0
     for found in re.finditer(rf"(?<!\w)(?:{words})(?!\w)", text, re.IGNORECASE):
         name = names.get(found.group().casefold(), "")
-        pieces += [escape(text[at : found.start()]), format_html('<u title="{}">{}</u>', name, found.group())]
+        pieces += [text[at : found.start()], format_html('<u title="{}">{}</u>', name, found.group())]
         at = found.end()
-    return mark_safe("".join([*pieces, escape(text[at:])]))  # noqa: S308  (each piece is escaped)
+    return format_html_join("", "{}", ([piece] for piece in [*pieces, text[at:]]))
 
 
 def nothing(pool: Pool, person: User, agent: Agent | None = None) -> dict[str, Any]:

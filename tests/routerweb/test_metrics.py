@@ -34,7 +34,8 @@ def ops(folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def server(folder: Path, prepared: tuple[Path, str]) -> Iterator[Server]:  # noqa: F811
+def server(folder: Path, prepared: tuple[Path, str], ops: dict[str, str]) -> Iterator[Server]:  # noqa: F811
+    # Started after the key of ops was made: a running server learns of a new key within a second.
     started = Server(folder, prepared[1], METRICS="1", WEB_WORKERS="2")
     yield started
     os.killpg(started.process.pid, signal.SIGKILL)

@@ -79,7 +79,7 @@ def dropped(number: int) -> None:
         _counts().dropped.inc(number)
 
 
-def registry() -> "CollectorRegistry":
+def added_up() -> "CollectorRegistry":
     """What every process of this machine has counted, added up. Raises nothing where none has."""
     _counts()
     from prometheus_client import CollectorRegistry

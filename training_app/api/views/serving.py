@@ -176,9 +176,9 @@ class MetricsView(ApiView):
             raise Refused(404, "not_found", "Metrics are off here.", hint="METRICS=1 turns them on.")
         from prometheus_client import CONTENT_TYPE_LATEST, generate_latest  # loaded where it is used
 
-        registry = metrics.registry()
-        registry.register(gauges.Gauges())
-        return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
+        counted = metrics.added_up()
+        counted.register(gauges.Gauges())
+        return HttpResponse(generate_latest(counted), content_type=CONTENT_TYPE_LATEST)
 
 
 class ReadyView(ApiView):
