@@ -33,7 +33,7 @@ WHERE_THEY_DIFFER = (
     "training_app/versions/test_registry.py",
     "training_app/training/test_runs.py",
     "training_app/answering/test_decisions.py",
-    "training_app/pages/test_dashboard.py",
+    "training_app/pages/home/test_dashboard.py",
 )
 
 assert all((HERE / name).is_file() for name in WHERE_THEY_DIFFER), "a test file of WHERE_THEY_DIFFER was moved"

@@ -1,22 +1,17 @@
 from django.urls import URLPattern, URLResolver, include, path
 
-from training_app.pages import (
-    compare_views,
-    home_views,
-    model_views,
-    outcome_views,
-    route_views,
-    rule_views,
-    run_views,
-    sweep_views,
-)
+from training_app.pages.answering import route_views
+from training_app.pages.home import home_views
+from training_app.pages.rollout import outcome_views
+from training_app.pages.training import compare_views, rule_views, run_views, sweep_views
+from training_app.pages.versions import model_views
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", home_views.home, name="home"),
-    path("", include("training_app.pages.live_urls")),
-    path("", include("training_app.pages.alarm_urls")),
-    path("", include("training_app.pages.episode_urls")),
-    path("", include("training_app.pages.backend_urls")),
+    path("", include("training_app.pages.rollout.live_urls")),
+    path("", include("training_app.pages.watching.alarm_urls")),
+    path("", include("training_app.pages.orchestration.episode_urls")),
+    path("", include("training_app.pages.backends.backend_urls")),
     path("p/<slug:slug>/runs/", run_views.run_list, name="runs"),
     path("p/<slug:slug>/runs/new/", run_views.run_new, name="run_new"),
     path("p/<slug:slug>/runs/near/", run_views.run_near, name="run_near"),

@@ -13,7 +13,7 @@ from django_q.models import Schedule
 
 from agents_app.models import Pool
 from datasets_app.models import Snapshot
-from tests.training_app.pages.test_run_pages import scorecard
+from tests.training_app.pages.training.test_run_pages import scorecard
 from tests.training_app.told import artifact
 from training_app import schedules
 from training_app.models import Decision, RouterModel

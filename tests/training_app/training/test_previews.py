@@ -207,7 +207,7 @@ def test_the_form_shows_each_warning_with_the_page_that_mends_it(labeled: Pool, 
 
 
 def test_the_preview_follows_the_settings_and_says_what_is_wrong(snapshot: Snapshot, browser: Client) -> None:
-    from training_app.pages.launch_form import LaunchForm
+    from training_app.pages.training.launch_form import LaunchForm
 
     path, initial = reverse("run_new", args=["support"]), {}
     form = LaunchForm(snapshot.pool)

@@ -16,7 +16,7 @@ from tests.training_app.served import Application, application
 from tests.training_app.told import artifact
 from training_app.answering import serving
 from training_app.models import RouterModel, Run, Sweep
-from training_app.pages.launch_form import SweepForm
+from training_app.pages.training.launch_form import SweepForm
 from training_app.training import runs, sweeps
 
 HTMX = {"HX-Request": "true"}

@@ -1,0 +1,132 @@
+"""The set-up path of a new pool: true counts, what is missing, one button each, and gone once a router answers applications."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.test import Client
+
+from agents_app import keys, pools
+from agents_app.access import Role
+from agents_app.models import Pool
+from datasets_app.labels import labels, progress, queue
+from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
+from training_app.pages.home import first_steps
+from training_app.versions import registry
+
+EVERYTHING = frozenset(Role)
+
+
+@pytest.fixture
+def bare(db: None) -> Pool:
+    return pools.create_pool("Travel", "travel", actor=None)
+
+
+def add(pool: Pool, count: int, *, required: Any = None, source: str = "import") -> list[Query]:
+    """So many new queries; labeled where `required` is given."""
+    dataset, _made = Dataset.objects.get_or_create(pool=pool, name="Queries")
+    made = []
+    start = Query.objects.filter(dataset=dataset).count()
+    for number in range(start, start + count):
+        text = f"query {number}"
+        group = SplitGroup.objects.create(pool=pool, key=group_hash(text))
+        query = Query.objects.create(dataset=dataset, text=text, text_hash=text_hash(text), group=group)
+        if required is not None:
+            labels.record(query, source=source, required=required, asked=[a.number for a in pool.agents.all()])
+        made.append(query)
+    return made
+
+
+def step(pool: Pool, name: str) -> first_steps.Step:
+    path = first_steps.path(pool, EVERYTHING)
+    assert path is not None
+    return next(one for one in path.steps if one.name == name)
+
+
+def test_a_bare_pool_begins_with_its_agents(bare: Pool) -> None:
+    path = first_steps.path(bare, EVERYTHING)
+    assert path is not None
+    assert path.current is not None
+    assert path.current.name == "agents"
+    assert [one.done for one in path.steps] == [False] * 6
+    assert path.current.count == "0 agents"
+    assert step(bare, "train").action == "", "there is nothing to train on"
+
+
+def test_what_is_missing_is_counted(bare: Pool) -> None:
+    for name in ("Booking", "Change", "Refund"):
+        pools.add_agent(bare, name)
+    add(bare, 20)
+    add(bare, 13, required=[0])
+    assert step(bare, "agents").done
+    assert step(bare, "queries").done
+    label = step(bare, "label")
+    assert label.count == "13 of 50"
+    assert label.missing == "37 more labels. That takes 17 more queries than there are."
+    assert label.also == "Train with what is there"
+    path = first_steps.path(bare, EVERYTHING)
+    assert path is not None
+    assert [(agent.name, count) for agent, count in path.agents] == [("Booking", 13), ("Change", 0), ("Refund", 0)]
+
+
+def test_an_llms_word_is_no_label(bare: Pool) -> None:
+    pools.add_agent(bare, "Booking")
+    add(bare, 3, required=[0], source="llm")
+    add(bare, 2)
+    assert step(bare, "label").count == "0 of 50"
+    assert progress.labeled(bare) == progress.Labeled(5, 0, 3)
+    assert progress.labeled(bare).bare == 2
+
+
+def test_more_agents_want_more_labels() -> None:
+    assert [first_steps.target(agents) for agents in (2, 5, 12, 40)] == [50, 50, 120, 400]
+
+
+def test_it_goes_once_a_router_answers_and_a_key_may_ask(make_model: Any) -> None:
+    model = make_model()
+    pool = model.pool
+    promote = step(pool, "promote")
+    assert not promote.done
+    assert promote.address.endswith(f"/models/{model.version}/")
+    registry.promote(model, actor=None)
+    path = first_steps.path(pool, EVERYTHING)
+    assert path is not None
+    assert step(pool, "promote").done
+    assert step(pool, "train").done
+    keys.create_key("Shop", [pool], ["ops"])
+    assert first_steps.path(pool, EVERYTHING) is not None, "a key that may not route is not the application's"
+    keys.create_key("Shop", [pool], ["route"])
+    assert first_steps.path(pool, EVERYTHING) is None
+
+
+def test_buttons_are_those_that_the_role_opens(bare: Pool) -> None:
+    pools.add_agent(bare, "Booking")
+    add(bare, 20)
+    path = first_steps.path(bare, {Role.REVIEWER, Role.LABELER})
+    assert path is not None
+    assert {one.name for one in path.steps if one.action} == {"queries", "label"}
+
+
+def test_left_is_yours_and_others(bare: Pool) -> None:
+    pools.add_agent(bare, "Booking")
+    add(bare, 5)
+    ana, ben = (User.objects.create_user(name) for name in ("ana", "ben"))
+    assert progress.left(bare, ana) == progress.Left(5, 0), "what has just come in is counted at once"
+    queue.take(bare, ana)
+    lease = queue.take(bare, ben)[0]
+    assert progress.left(bare, ana) == progress.Left(4, 1)
+    queue.skip(lease, "cannot tell")
+    assert progress.left(bare, ana) == progress.Left(5, 0)
+    assert progress.left(bare, ben) == progress.Left(3, 2)
+    assert progress.left(bare).total == 5
+
+
+def test_home_draws_it(bare: Pool) -> None:
+    person = User.objects.create_user("admin")
+    person.groups.add(Group.objects.get(name="admin"))
+    browser = Client()
+    browser.force_login(person)
+    page = browser.get("/").text
+    assert "From here to a router that answers" in page
+    assert "/agents/several/" in page or "Add agents" in page
+    assert "Half are quicker than" not in page, "no figures of a traffic that there is not"

@@ -1,0 +1,471 @@
+"""Pages of runs and models, and home: what each role sees, and what each answers to wrong methods and bad input."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from agents_app.models import Pool
+from datasets_app.labels import snapshots
+from datasets_app.models import Snapshot, SplitGroup
+from tests.training_app.told import artifact
+from training_app.models import Checkpoint, Promotion, RouterModel, Run, RunEvent
+from training_app.training import runs
+from training_app.versions import registry
+
+Make = Callable[..., RouterModel]
+INTERVAL = {"mean": 0.9, "low": 0.88, "high": 0.92}
+RUNS_QUERIES = 14
+MODELS_QUERIES = 17
+HOME_QUERIES = 32
+POLL_QUERIES = 6
+MEASURES = ("jaccard", "precision", "recall", "f1", "exact", "success", "set_size", "over", "under")
+
+
+def scorecard(low: float = -0.01, high: float = 0.03) -> dict:
+    measured = dict.fromkeys(MEASURES, INTERVAL)
+    lead = {"mean": (low + high) / 2, "low": low, "high": high}
+    return {
+        "metrics": measured,
+        "queries": 12,
+        "measured_on": "test",
+        "baselines": {"svm": {"metrics": measured, "difference": {"jaccard": lead}}},
+        "best_baseline": "svm",
+        "by_size": {"1": {"queries": 12, **measured}},
+        "by_agent": [
+            {"id": 0, "name": "Billing", "support": 3, "selected": 3, "precision": 1.0, "recall": 1.0, "f1": 1.0},
+            {"id": 1, "name": "Shipping", "support": 0, "selected": 0, "precision": None, "recall": None, "f1": None},
+        ],
+        "calibration": {"ece": 0.02, "ece_before": 0.05, "reliability": [{"p": 0.1, "frequency": 0.2, "count": 4}]},
+        "robustness": {"typos": 0.125},
+        "robustness_jaccard": {"clean": 0.876, "typos": 0.842},
+        "empty": {"precision": 0.75, "recall": 0.625},
+        "out_of_scope": {"auroc": 0.9637, "fpr95": 0.145},
+        "needed": {"kept": True, "auroc": {"scores": 0.951, "with_nearness": 0.972}},
+        "abstention": {
+            "level": 0.0,
+            "rate": 0.0,
+            "at": [
+                {
+                    "alpha": 0.05,
+                    "level": 0.4,
+                    "rate": 0.113,
+                    "false_abstention": 0.047,
+                    "misrouted_caught": 0.391,
+                    "exact_answered": 0.955,
+                }
+            ],
+        },
+        "error_count": 1,
+        "errors": [
+            {
+                "text": "<b>my parcel</b>",
+                "required": [1],
+                "selected": [0],
+                "nearest": [{"text": "a parcel", "required": [1], "words_in_common": 1}],
+            }
+        ],
+        "warnings": ["Only 3 queries of the train split require Billing: label more of them."],
+    }
+
+
+@pytest.fixture
+def done(run: Run, told_router: None) -> Run:
+    """A run that is done, with a model and its scorecard."""
+    attempt = runs.claim(run.pk)
+    assert attempt
+    runs.report(
+        run.pk,
+        attempt,
+        [RunEvent(run=run, phase="policy", step=s, metrics={"val_jaccard": s / 10}) for s in (1, 2)],
+        phase="policy",
+        step=2,
+        total=2,
+        metrics={"val_jaccard": 0.2},
+    )
+    runs.finish(run.pk, attempt, artifact(), scorecard())
+    run.refresh_from_db()
+    return run
+
+
+GET = ["runs", "run_new", "run", "models", "model"]
+POST = ["run_cancel", "run_relaunch", "model_promote", "model_rollback"]
+
+
+def address(name: str, run: Run) -> str:
+    if name in ("run", "run_cancel", "run_relaunch"):
+        return reverse(name, args=["support", run.pk])
+    return reverse(name, args=["support", 1] if name in ("model", "model_promote") else ["support"])
+
+
+@pytest.mark.parametrize("name", GET)
+def test_pages_open_for_ops(done: Run, browser: Client, name: str) -> None:
+    answer = browser.get(address(name, done))
+    assert answer.status_code == 200
+    assert "Support" in answer.content.decode()
+
+
+@pytest.mark.parametrize("name", [*GET, *POST])
+@pytest.mark.parametrize("role", ["labeler", "reviewer"])
+def test_no_other_role_opens_them(done: Run, person: Callable[[str], User], name: str, role: str) -> None:
+    client = Client()
+    client.force_login(person(role))
+    before = (Run.objects.values().get(), RouterModel.objects.values().get())
+    answer = client.post(address(name, done)) if name in POST else client.get(address(name, done))
+    assert answer.status_code == 403
+    assert (Run.objects.values().get(), RouterModel.objects.values().get()) == before
+
+
+@pytest.mark.parametrize("name", [*GET, *POST, "home"])
+def test_strangers_are_asked_to_sign_in(done: Run, name: str) -> None:
+    path = "/" if name == "home" else address(name, done)
+    answer = Client().post(path) if name in POST else Client().get(path)
+    assert answer.status_code == 302
+    assert "login" in answer["Location"]
+
+
+@pytest.mark.parametrize("name", POST)
+def test_changes_need_a_post_with_a_token(done: Run, ops: User, browser: Client, name: str) -> None:
+    assert browser.get(address(name, done)).status_code == 405
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(ops)
+    assert strict.post(address(name, done)).status_code == 403
+    assert not Promotion.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "path", ["/p/nowhere/runs/", "/p/support/runs/999/", "/p/support/models/9/", "/p/nowhere/models/"]
+)
+def test_what_is_not_there_is_a_404(done: Run, browser: Client, path: str) -> None:
+    assert browser.get(path).status_code == 404
+
+
+def test_another_pools_run_is_not_shown_under_this_pool(done: Run, browser: Client) -> None:
+    Pool.objects.create(slug="other", name="Other")
+    assert browser.get(reverse("run", args=["other", done.pk])).status_code == 404
+    assert browser.post(reverse("run_cancel", args=["other", done.pk])).status_code == 404
+    assert browser.get(reverse("model", args=["other", 1])).status_code == 404
+
+
+# ---------------------------------------------------------------------------------------------------- launching
+
+
+def test_the_form_holds_every_setting_with_its_default_and_help(labeled: Pool, browser: Client) -> None:
+    page = browser.get(reverse("run_new", args=["support"])).content.decode()
+    for name in ("encoder", "total_steps", "gamma", "hidden_layers", "shared_network"):
+        assert f'name="{name}"' in page
+    assert 'value="3000"' in page
+    assert "Inverse strength of the regularisation" in page
+    assert "LLM queries" in page
+    assert "72" in page
+
+
+def form(**changed: str) -> dict[str, str]:
+    """What a browser sends of the form as it stands, but for what was changed."""
+    from training_app.pages.training.launch_form import LaunchForm
+
+    bound = LaunchForm(Pool.objects.get())
+    values = {field.name: field.value() for field in bound}
+    sent = {name: str(value) for name, value in values.items() if value is not None and value is not False}
+    return {**sent, **changed}
+
+
+def test_the_form_launches_a_run(labeled: Pool, browser: Client, ops: User) -> None:
+    answer = browser.post(
+        reverse("run_new", args=["support"]), form(total_steps="40", hidden_layers="16, 8", promote="on")
+    )
+    run = Run.objects.get()
+    assert answer["Location"] == reverse("run", args=["support", run.pk])
+    assert (run.status, run.author, run.promote) == ("queued", ops, True)
+    assert (run.config["total_steps"], run.config["hidden_layers"], run.config["baselines"]) == (40, [16, 8], True)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("total_steps", "0", "greater than or equal to 1"),
+        ("gamma", "many", "Enter a number"),
+        ("hidden_layers", "a, b", "must be a number"),
+        ("encoder", "magic", "valid choice"),
+        ("max_agents", "-1", "greater than or equal to 0"),
+        ("embedding_path", "", "needs the folder"),
+        ("snapshot", "999", "valid choice"),
+    ],
+)
+def test_bad_input_stands_at_its_field_and_launches_nothing(
+    labeled: Pool, browser: Client, field: str, value: str, said: str
+) -> None:
+    more = {"encoder": "embedding"} if field == "embedding_path" else {}
+    answer = browser.post(reverse("run_new", args=["support"]), form(**{field: value}, **more))
+    assert answer.status_code == 422
+    assert said in str(answer.context["form"].errors[field])
+    assert not Run.objects.exists()
+
+
+def test_a_pool_without_labels_says_so_at_the_form(pool: Pool, browser: Client) -> None:
+    answer = browser.post(reverse("run_new", args=["support"]), form())
+    assert answer.status_code == 422
+    assert "no gold labels" in answer.content.decode()
+
+
+def test_the_preview_follows_the_snapshot_and_warns(snapshot: Snapshot, browser: Client) -> None:
+    path = reverse("run_new", args=["support"])
+    page = browser.get(path, {"snapshot": snapshot.pk}, headers={"HX-Request": "true"}).content.decode()
+    assert "<html" not in page
+    assert "72" in page
+    SplitGroup.objects.update(split="train")
+    other = snapshots.take(snapshot.pool)
+    page = browser.get(path, {"snapshot": other.pk}, headers={"HX-Request": "true"}).content.decode()
+    assert "No labeled query in: Validation" in page
+
+
+def test_launching_with_changes_begins_with_the_other_runs_settings(labeled: Pool, browser: Client) -> None:
+    run = runs.launch(labeled, config={"total_steps": 77, "gamma": 0.5})
+    page = browser.get(reverse("run_new", args=["support"]), {"from": run.pk}).context["form"]
+    assert (page["total_steps"].value(), page["gamma"].value()) == (77, 0.5)
+    assert browser.get(reverse("run_new", args=["support"]), {"from": "x"}).status_code == 404
+    assert browser.get(reverse("run_new", args=["support"]), {"from": "999"}).status_code == 404
+
+
+# ---------------------------------------------------------------------------------------------------- one run
+
+
+def test_a_running_page_polls_and_an_ended_one_does_not(run: Run, browser: Client, ops: User) -> None:
+    path = reverse("run", args=["support", run.pk])
+    runs.claim(run.pk)
+    assert 'hx-trigger="every 2s"' in browser.get(path).content.decode()
+    fragment = browser.get(path, headers={"HX-Request": "true"})
+    assert "<html" not in fragment.content.decode()
+    assert "HX-Refresh" not in fragment
+    runs.cancel(run, actor=ops)
+    assert "every 2s" not in browser.get(path).content.decode()
+    assert browser.get(path, headers={"HX-Request": "true"})["HX-Refresh"] == "true"
+
+
+def test_cancel_and_launch_again_from_the_page(run: Run, browser: Client) -> None:
+    assert browser.post(reverse("run_cancel", args=["support", run.pk])).status_code == 302
+    run.refresh_from_db()
+    assert run.status == "cancelled"
+    page = browser.post(reverse("run_cancel", args=["support", run.pk]), follow=True).content.decode()
+    assert "ended already" in page
+    assert "launched again, it begins anew" in page
+    Checkpoint.objects.create(run=run, step=12_500, content=b"x")
+    page = browser.get(reverse("run", args=["support", run.pk])).content.decode()
+    assert "goes on from its checkpoint of step 12,500." in page
+    browser.post(reverse("run_relaunch", args=["support", run.pk]))
+    run.refresh_from_db()
+    assert run.status == "queued"
+
+
+def test_a_failed_run_shows_its_reason(run: Run, browser: Client) -> None:
+    attempt = runs.claim(run.pk)
+    assert attempt
+    runs.fail(run.pk, attempt, "8 <labeled> queries are needed")
+    page = browser.get(reverse("run", args=["support", run.pk])).content.decode()
+    assert "8 &lt;labeled&gt; queries are needed" in page
+
+
+def test_a_scorecard_gives_its_verdict_and_escapes_what_people_wrote(done: Run, browser: Client) -> None:
+    page = browser.get(reverse("run", args=["support", done.pk])).content.decode()
+    assert "No worse than the best baseline, linear SVM" in page
+    assert "&lt;b&gt;my parcel&lt;/b&gt;" in page
+    assert "Only 3 queries of the train split require Billing" in page
+    assert "Show as table" in page
+
+
+def test_a_scorecard_shows_who_needs_nobody_abstention_and_what_perturbed_answers_are_worth(
+    done: Run, browser: Client
+) -> None:
+    page = browser.get(reverse("run", args=["support", done.pk])).content.decode()
+    for figure in ("62.5", "75.0", "0.964", "14.5", "0.951", "0.972", "11.3", "4.7", "39.1", "0.955", "0.842", "0.876"):
+        assert figure in page
+    assert "off: abstain_alpha is 0" in page
+    assert "Agents too many" in page
+
+
+def test_a_scorecard_shows_the_llm_that_was_asked_with_what_it_took(make_model: Make, browser: Client) -> None:
+    card = scorecard()
+    asked = {
+        "model": "gpt-<tiny>",
+        "queries": 50,
+        "unanswered": 2,
+        "metrics": card["metrics"],
+        "difference": {"jaccard": {"mean": 0.071, "low": 0.031, "high": 0.112}},
+        "cost": 0.25,
+        "latency_ms": {"p50": 830.0, "p99": 2400.0},
+    }
+    page = browser.get(reverse("model", args=["support", make_model(card | {"llm": asked}).version])).content.decode()
+    assert "gpt-&lt;tiny&gt;" in page
+    assert "asked about 50 queries, the lead is over these; 2 without an answer; 0.8 s a call; cost 0.25" in page
+    assert "+0.071" in page
+    unpriced = asked | {"cost": None, "unanswered": 0}
+    page = browser.get(
+        reverse("model", args=["support", make_model(card | {"llm": unpriced}).version])
+    ).content.decode()
+    assert "the lead is over these; 0.8 s a call<" in page
+
+
+def test_a_scorecard_of_a_pool_without_such_queries_says_what_to_do(make_model: Make, browser: Client) -> None:
+    card = scorecard() | {"empty": {"precision": None, "recall": None}, "abstention": {"level": 0.0}}
+    make_model(card)
+    page = browser.get(reverse("model", args=["support", 1])).content.decode()
+    assert "Label some with “none of these”" in page
+    assert "Not measured: the next run will." in page
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "begins"),
+    [(0.01, 0.03, "Better"), (-0.03, -0.01, "Worse"), (-0.01, 0.03, "No worse than"), (-0.05, 0.03, "May be worse")],
+)
+def test_the_verdict_follows_the_paired_interval(make_model: Make, low: float, high: float, begins: str) -> None:
+    from training_app.versions import scorecards
+
+    said = scorecards.verdict(make_model(scorecard(low, high)))
+    assert said.startswith(begins)
+    assert (f"−{-low:.3f} to" in said) == (low < 0)
+
+
+def test_a_model_without_a_scorecard_is_shown_all_the_same(make_model: Make, browser: Client) -> None:
+    make_model({})
+    assert "without a scorecard" in browser.get(reverse("model", args=["support", 1])).content.decode()
+    assert browser.get(reverse("models", args=["support"])).status_code == 200
+
+
+# ---------------------------------------------------------------------------------------------------- models
+
+
+def test_promote_and_roll_back_from_the_page(make_model: Make, browser: Client, pool: Pool, ops: User) -> None:
+    first, second = make_model(), make_model()
+    browser.post(reverse("model_promote", args=["support", 1]), {"reason": "the first"})
+    browser.post(reverse("model_promote", args=["support", 2]), {"override": "no figures yet"})
+    assert registry.active(pool) == second
+    promotion = Promotion.objects.get(kind="first")
+    assert (promotion.author, promotion.reason) == (ops, "the first")
+    assert (
+        "support-1 will answer every request instead of support-2"
+        in browser.get(reverse("models", args=["support"])).content.decode()
+    )
+    browser.post(reverse("model_rollback", args=["support"]))
+    assert registry.active(pool) == first
+    page = browser.get(reverse("models", args=["support"])).content.decode()
+    assert "answers this pool's requests." in page
+    assert "Roll back" not in page
+    page = browser.post(reverse("model_rollback", args=["support"]), follow=True).content.decode()
+    assert "has no earlier model" in page
+
+
+# ---------------------------------------------------------------------------------------------------- home
+
+
+def test_home_of_ops(done: Run, browser: Client, pool: Pool) -> None:
+    page = browser.get("/").content.decode()
+    assert "No model is active" in page
+    registry.promote(RouterModel.objects.get(), actor=None)
+    page = browser.get("/").content.decode()
+    assert "No model is active" not in page
+    assert "Of 100 queries:" in page
+    assert "0.900" in page
+
+
+def test_home_of_a_labeler_has_no_operations(done: Run, person: Callable[[str], User]) -> None:
+    client = Client()
+    client.force_login(person("labeler"))
+    page = client.get("/").content.decode()
+    assert "You labeled 0 queries today" in page
+    assert "Active model" not in page
+    assert "/runs/" not in page
+
+
+def test_home_without_a_pool(browser: Client) -> None:
+    assert "No pools yet" in browser.get("/").content.decode()
+
+
+# ---------------------------------------------------------------------------------------------------- what a page costs
+
+
+@pytest.mark.parametrize("count", [1, 12])
+def test_lists_cost_the_same_however_long(
+    labeled: Pool,
+    snapshot: Snapshot,
+    make_model: Make,
+    browser: Client,
+    django_assert_num_queries: Callable,
+    count: int,
+) -> None:
+    for _ in range(count):
+        run = runs.launch(labeled, snapshot=snapshot, queue=False)
+        attempt = runs.claim(run.pk)
+        assert attempt
+        registry.promote(runs.finish(run.pk, attempt, artifact(), scorecard()), actor=None)
+    browser.get("/")
+    with django_assert_num_queries(RUNS_QUERIES):
+        browser.get(reverse("runs", args=["support"]))
+    with django_assert_num_queries(MODELS_QUERIES + (count > 1)):
+        browser.get(reverse("models", args=["support"]))
+    with django_assert_num_queries(HOME_QUERIES):
+        browser.get("/")
+
+
+def test_a_poll_costs_few_queries(done: Run, browser: Client, django_assert_num_queries: Callable) -> None:
+    path = reverse("run", args=["support", done.pk])
+    browser.get(path)
+    with django_assert_num_queries(POLL_QUERIES):
+        browser.get(path, headers={"HX-Request": "true"})
+
+
+# ---------------------------------------------------------------------------------------------------- the admin
+
+
+@pytest.mark.parametrize("model", ["run", "routermodel", "promotion", "decision"])
+def test_the_admin_shows_history_and_changes_none(
+    done: Run, browser: Client, model: str, django_user_model: type[User]
+) -> None:
+    registry.promote(RouterModel.objects.get(), actor=None)
+    root = Client()
+    root.force_login(django_user_model.objects.create_superuser("root"))
+    assert root.get(reverse(f"admin:training_app_{model}_changelist")).status_code == 200
+    assert root.get(reverse(f"admin:training_app_{model}_add")).status_code == 403
+    if model != "decision":
+        row = {"run": Run, "routermodel": RouterModel, "promotion": Promotion}[model].objects.get()
+        assert root.get(reverse(f"admin:training_app_{model}_change", args=[row.pk])).status_code == 200
+        assert root.post(reverse(f"admin:training_app_{model}_change", args=[row.pk]), {}).status_code == 403
+        assert root.post(reverse(f"admin:training_app_{model}_delete", args=[row.pk]), {}).status_code == 403
+
+
+def test_admin_actions_cancel_relaunch_and_promote(run: Run, make_model: Make, django_user_model: type[User]) -> None:
+    root = Client()
+    root.force_login(django_user_model.objects.create_superuser("root"))
+
+    def act(model: str, action: str, *rows: int) -> str:
+        path = reverse(f"admin:training_app_{model}_changelist")
+        answer = root.post(path, {"action": action, "_selected_action": rows}, follow=True)
+        return " ".join(str(message) for message in answer.context["messages"])
+
+    assert "is cancelled" in act("run", "cancel", run.pk)
+    assert "ended already" in act("run", "cancel", run.pk)
+    assert "queued again" in act("run", "launch_again", run.pk)
+    first, second = make_model(), make_model()
+    assert "only one active" in act("routermodel", "make_active", first.pk, second.pk)
+    assert "is active now" in act("routermodel", "make_active", second.pk)
+    assert "does not pass the gate" in act("routermodel", "make_active", first.pk)
+    assert registry.active(run.pool) == second
+
+
+def test_every_page_loads_the_stylesheet_of_the_classes_that_it_uses() -> None:
+    folder = Path(settings.BASE_DIR) / "templates"
+
+    def whole(path: Path) -> str:
+        text = path.read_text() if path.exists() else ""  # unfold's own parts
+        return text + "".join(whole(folder / name) for name in re.findall(r'{% include "([^"]+)"', text))
+
+    pages = {path: whole(path) for path in folder.glob("*/*.html") if "{% extends" in path.read_text()}
+    styled = {path.name for path, text in pages.items() if re.search(r'class="(?:[^"]* )?run-', text)}
+    assert "run_new.html" in styled
+    assert {
+        path.name for path, text in pages.items() if path.name in styled and "routerweb/runs.css" not in text
+    } == set()

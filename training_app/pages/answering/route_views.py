@@ -1,0 +1,249 @@
+"""Pages of routes: the playground, the list of decisions, one decision replayed."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_GET, require_http_methods
+
+from agents_app.access import Role, get_pool, require_role, roles_of
+from agents_app.models import Pool
+from datasets_app.pages import chat
+from routerweb import parameters
+from routerweb.downloads import download
+from routerweb.http import page
+from training_app.answering import answer, explanations, nearest, replays, serving
+from training_app.engine.data.conversations import BadConversation, as_json, before
+from training_app.engine.routing.router import ArtifactError
+from training_app.models import Decision, Outcome, packed
+from training_app.pages.answering import playground_chat
+from training_app.rollout import outcomes
+from training_app.versions import registry
+
+ROWS = 50
+#: Rows of packed decisions that the list unpacks first: some thousands of the newest, in well under a second.
+NEWEST_PACKED = 8
+#: A decision's id as the API gives it.
+ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+REASONS = {
+    "stop": gettext_lazy("Stopped when no further agent was worth it"),
+    "none": gettext_lazy("None of the agents is needed"),
+    "max_agents": gettext_lazy("Reached the most agents that a route may have"),
+    "abstained": gettext_lazy("Does not know: the set is a best guess"),
+}
+REASON_WORDS = {
+    "stop": gettext_lazy("Stopped"),
+    "none": gettext_lazy("None needed"),
+    "max_agents": gettext_lazy("Most agents"),
+    "abstained": gettext_lazy("Abstained"),
+}
+
+
+MADE: dict[str, tuple[Any, dict[str, Any]]] = {
+    "canary": (gettext_lazy("By a canary"), {"detail__canary": True}),
+    "explored": (gettext_lazy("Explored"), {"detail__explored__isnull": False}),
+    "cold": (gettext_lazy("With a cold agent"), {"detail__cold__taken": True}),
+}
+OUTCOMES = {"success": gettext_lazy("Success"), "failure": gettext_lazy("Failure")}
+
+
+@require_http_methods(["GET", "POST"])
+@require_role(Role.OPS)
+def playground(request: HttpRequest, slug: str) -> HttpResponse:
+    """Type a query, see its route and why. `?query=` does so at once, for links. Nothing is kept, or left to chance.
+
+    It is a chat: `messages` carries what was said before, and `go_on` puts the query and its answer behind that.
+    """
+    pool = get_pool(slug)
+    loaded = serving.current(slug)
+    context: dict[str, Any] = {"pool": pool, "loaded": loaded, "limit": settings.MAX_QUERY_CHARACTERS}
+    context["may_label"] = Role.LABELER in roles_of(request.user)
+    asked = request.POST if request.method == "POST" else request.GET
+    if "query" in asked and loaded and loaded.model:
+        query = asked["query"].replace("\r\n", "\n")
+        messages = playground_chat.so_far(asked)
+        context["query"] = query
+        try:
+            said = playground_chat.query_in(messages, query)
+            given = answer.answer(loaded, said, explain=True, explore=False)
+            if "go_on" in asked:
+                messages = playground_chat.gone_on(messages, query, given.route, asked.get("reply", "").strip())
+                context["query"] = ""
+            context |= {"chat": playground_chat.drawn(loaded, messages), "messages": json.dumps(messages)}
+        except (answer.Unroutable, BadConversation) as problem:
+            context["error"] = _("The query %(problem)s.") % {"problem": problem}
+        else:
+            if "go_on" not in asked:
+                context |= _answered(given)
+                context |= {"nearest": nearest.to(pool, query), "curl": curl(slug, said)}
+    if getattr(request, "htmx", False):
+        return render(request, "training_app/_playground_result.html", context)
+    return page(request, "training_app/playground.html", context, title=_("Playground"), crumbs=_crumbs(pool))
+
+
+def _answered(given: answer.Answer) -> dict[str, Any]:
+    """An answer as the playground shows it."""
+    by_number = {agent.id: agent for agent in given.pool.roster}
+    explained = given.explanation
+    assert explained is not None, "the playground asks for an explanation"
+    return {
+        "route": given.route,
+        "model": given.model,
+        "is_canary": given.pool.live is not None and given.pool.live.is_canary,
+        "reason": REASONS[given.route.stop_reason],
+        "picture": explanations.picture(explained, explanations.columns_of(given.model.router.agents, given.pool)),
+        "not_covered": [by_number[number] for number in given.pool.not_covered if number not in (given.cold or ())],
+        "cold": [
+            (by_number[number], score, number in given.cold_taken) for number, score in (given.cold or {}).items()
+        ],
+        "cold_taken": [by_number[number] for number in given.cold_taken],
+        "answer": json.dumps(answer.as_json(given, kept=False), ensure_ascii=False, indent=2),
+    }
+
+
+@require_GET
+@require_role(Role.OPS)
+def decision_list(request: HttpRequest, slug: str) -> HttpResponseBase:
+    """The pool's decisions, newest first; `?q=` (words, or a decision's id), `?agent=`, `?model=`, `?reason=`, `?made=` and
+    `?outcome=` filter, `?format=jsonl` exports what is left."""
+    pool = get_pool(slug)
+    chosen = {name: request.GET.get(name, "").strip() for name in ("q", "agent", "model", "reason", "made", "outcome")}
+    if request.GET.get("format") == "jsonl":
+        packed.unpack_all()
+    else:
+        packed.unpack(NEWEST_PACKED)
+    found = Decision.objects.filter(pool=pool)
+    if ID.fullmatch(chosen["q"]):
+        found = found.filter(pk=UUID(chosen["q"]))
+    elif chosen["q"]:
+        found = found.filter(text__icontains=chosen["q"])
+    agent, version = parameters.number(chosen["agent"]), parameters.number(chosen["model"])
+    if agent is not None:
+        found = found.choosing(agent)
+    if version is not None:
+        found = found.filter(model__version=version)
+    if chosen["reason"] in REASON_WORDS:
+        found = found.filter(stop_reason=chosen["reason"])
+    if chosen["made"] in MADE:
+        found = found.filter(**MADE[chosen["made"]][1])
+    if chosen["outcome"] in OUTCOMES:
+        reported = Outcome.objects.filter(pool=pool, success=chosen["outcome"] == "success")
+        found = found.filter(pk__in=reported.values("decision_id"))
+    if request.GET.get("format") == "jsonl":
+        return download(_lines(found), "application/x-ndjson", f"{pool.slug}-decisions.jsonl")
+    rows = Paginator(found.select_related("model__pool"), ROWS).get_page(request.GET.get("page"))
+    agents = {agent.number: agent for agent in pool.agents.all()}
+    address = request.GET.copy()
+    address["format"] = "jsonl"
+    context = {
+        "pool": pool,
+        "rows": [
+            (row, REASON_WORDS.get(row.stop_reason), [agents[number] for number in row.agents if number in agents])
+            for row in rows
+        ],
+        "page_of_rows": rows,
+        "chosen": chosen,
+        "filtered": any(chosen.values()),
+        "agents": list(agents.values()),
+        "versions": pool.models.order_by("-version").values_list("version", flat=True),
+        "reasons": REASON_WORDS.items(),
+        "made": [(name, word) for name, (word, _filter) in MADE.items()],
+        "reports": OUTCOMES.items(),
+        "export": f"?{address.urlencode()}",
+        "outcomes": outcomes.by_model(pool),
+    }
+    return page(request, "training_app/decisions.html", context, title=_("Decisions"), crumbs=_crumbs(pool))
+
+
+@require_GET
+@require_role(Role.OPS)
+def decision_detail(request: HttpRequest, slug: str, decision_id: UUID) -> HttpResponse:
+    """One decision, and the same picture by replaying it on the model version that made it."""
+    packed.bring(decision_id)
+    found = get_object_or_404(
+        Decision.objects.select_related("model__pool", "pool", "api_key"),
+        pool__slug=slug,
+        pk=decision_id,
+    )
+    agents = {agent.number: agent for agent in found.pool.agents.all()}
+    outcome = Outcome.objects.filter(decision_id=found.pk, pool=found.pool).first()
+    context: dict[str, Any] = {
+        "pool": found.pool,
+        "decision": found,
+        "may_label": Role.LABELER in roles_of(request.user),
+        "chosen": [agents[number] for number in found.agents if number in agents],
+        "reason": REASONS.get(found.stop_reason, found.stop_reason),
+        "outcome": outcome,
+        "used": [agents[number] for number in (outcome.agents_used or () if outcome else ()) if number in agents],
+        "explored": agents.get((found.detail or {}).get("explored", -1)),
+        "left_out": (found.detail or {}).get("explored") not in found.agents,
+        "cold": [
+            (agents[number], score, number in found.agents)
+            for number, score in replays.cold_scores(found.detail or {}).items()
+            if number in agents
+        ],
+        "nearest": nearest.to(found.pool, found.text),
+        "chat": chat.earlier(found.said, list(agents.values())),
+    }
+    loaded = serving.current(slug)
+    try:
+        router = serving.router_of(found.model)
+    except (registry.RegistryError, ArtifactError) as error:
+        context["error"] = str(error)
+    else:
+        if not found.text:
+            context["error"] = _("Its text was erased.")
+        elif loaded is not None:
+            cold = loaded.live.cold if loaded.live is not None else None
+            replayed = replays.replay(found, router, cold)
+            columns = explanations.columns_of(router.agents, loaded)
+            context["picture"] = explanations.picture(replayed.explanation, columns)
+            context["replayed"] = replayed
+    crumbs = [*_crumbs(found.pool), (_("Decisions"), reverse("decisions", args=[slug]))]
+    return page(request, "training_app/decision.html", context, title=_("Decision"), crumbs=crumbs)
+
+
+def curl(slug: str, query: str) -> str:
+    """The command that routes the query as an application would; ROUTERWEB_KEY stands for the key."""
+    asked = {"messages": as_json(query)} if before(query) else {"query": query}
+    body = json.dumps({**asked, "pool": slug}, ensure_ascii=False)
+    return (
+        f"curl -X POST {shlex.quote(settings.SITE_URL + '/api/route/')} \\\n"
+        '  -H "Authorization: Bearer $ROUTERWEB_KEY" \\\n'
+        "  -H 'Content-Type: application/json' \\\n"
+        f"  -d {shlex.quote(body)}"
+    )
+
+
+def _crumbs(pool: Pool) -> list[tuple[str, str]]:
+    return [(pool.name, reverse("home"))]
+
+
+def _lines(found: Any) -> Iterator[str]:
+    for row in found.select_related("model__pool").iterator(chunk_size=500):
+        line = {
+            "decision_id": str(row.pk),
+            "at": row.at.isoformat(),
+            "model": row.model.name,
+            "text": row.text,
+            **({"messages": as_json(row.said)} if row.messages else {}),
+            "agents": row.agents,
+            "scores": row.scores,
+            "confidence": row.confidence,
+            "stop_reason": row.stop_reason,
+            "abstained": row.abstained,
+            "propensity": row.propensity,
+            "detail": row.detail,
+        }
+        yield json.dumps(line, ensure_ascii=False) + "\n"

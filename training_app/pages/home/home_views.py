@@ -1,0 +1,103 @@
+"""The home page: what a person's role has to see first of the pool that they are in."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
+from django.db.models import Count
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_GET
+
+from agents_app import navigation
+from agents_app.access import Role, person, roles_of
+from agents_app.models import Pool
+from datasets_app.labels import progress, queue
+from datasets_app.models import Query
+from routerweb.http import page
+from training_app.models import Run
+from training_app.pages.home import dashboard, first_steps
+from training_app.rollout import trials
+from training_app.training import previews
+from training_app.versions import plain_words, registry, scorecards
+from training_app.watching import alarms
+
+RECENT = timedelta(days=7)
+
+
+@require_GET
+@login_required
+def home(request: HttpRequest) -> HttpResponse:
+    """For ops the dashboard, of `?hours=` 24 or 168; for labelers one big button."""
+    roles, pool = roles_of(request.user), navigation.current_pool(request)
+    context: dict[str, Any] = {"pool": pool, "new_pool": navigation.address("pool_new", None)}
+    if pool:
+        if Role.LABELER in roles:
+            context["labeling"] = labeling(pool, person(request))
+        if roles & {Role.OPS, Role.REVIEWER}:
+            context |= {"states": states(pool), "labeled": progress.labeled(pool)}
+        if Role.OPS in roles:
+            asked = request.GET.get("hours", "")
+            left = context["labeling"]["left"].total if "labeling" in context else None
+            context |= operations(pool, 168 if asked == "168" else 24, labeling=left)
+        if roles & {Role.OPS, Role.REVIEWER}:
+            context["path"] = first_steps.path(pool, roles, context["labeled"])
+    return page(request, "training_app/home.html", context, title=pool.name if pool else _("Home"))
+
+
+def labeling(pool: Pool, person: User) -> dict[str, Any]:
+    """A labeler's own figures: what is left for them and for others, what they did today."""
+    return {
+        "left": progress.left(pool, person),
+        "today": queue.done_today(pool, person),
+        "address": navigation.address("label", pool),
+    }
+
+
+def states(pool: Pool) -> list[tuple[str, int]]:
+    """How many queries of the pool are in each state, in the order of a query's life."""
+    counts = dict(Query.objects.of(pool).values_list("state").annotate(Count("pk")).order_by())
+    return [(state, counts.get(state, 0)) for state in Query.State.values]
+
+
+def operations(pool: Pool, hours: int = 24, labeling: int | None = None) -> dict[str, Any]:
+    """What ops see: how the pool does in words and pictures, alarms, the active model, the last runs, and what wants attention.
+    `labeling` is what is left to label, where it is known."""
+    model = registry.active(pool)
+    last_runs = list(Run.objects.filter(pool=pool).select_related("pool", "author").order_by("-pk")[:5])
+    traffic, outcomes = dashboard.traffic(pool, hours), dashboard.success(pool)
+    return {
+        "active": model,
+        "verdict": scorecards.verdict(model) if model else None,
+        "plain": plain_words.of(model) if model else None,
+        "headline": scorecards.headline(model) if model else {},
+        "next_labels": scorecards.next_labels(model) if model else "",
+        "sentence": dashboard.in_words(pool, model, traffic, outcomes),
+        "traffic": traffic,
+        "periods": [(24, _("24 hours")), (168, _("7 days"))],
+        "outcomes": outcomes,
+        "work": dashboard.work(pool, labeling),
+        "alarms": [alarm for alarm in alarms.open_alarms(pool) if alarm.muted_until is None],  # type: ignore[attr-defined]
+        "runs": last_runs,
+        "attention": attention(pool, has_model=model is not None, last_runs=last_runs),
+        "answering": trials.answering(pool),
+        "operates": True,
+    }
+
+
+def attention(pool: Pool, *, has_model: bool, last_runs: list[Run]) -> list[tuple[str, str]]:
+    """(sentence, address) of each thing that somebody should look at; the address may be ""."""
+    found: list[tuple[str, str]] = []
+    if not has_model:
+        found.append(
+            (_("No model is active: requests to this pool are answered with 503."), navigation.address("runs", pool))
+        )
+    failed = [run for run in last_runs if run.status == Run.Status.FAILED and run.created_at > timezone.now() - RECENT]
+    if failed:
+        text = ngettext("%(count)d of the last runs failed.", "%(count)d of the last runs failed.", len(failed))
+        found.append((text % {"count": len(failed)}, navigation.address("runs", pool) + "?status=failed"))
+    found += previews.preview(pool).warnings
+    return found

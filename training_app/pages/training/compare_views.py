@@ -1,0 +1,103 @@
+"""Runs side by side: the settings in which they differ, their curves over each other, and their scorecards with paired intervals."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_GET
+
+from agents_app.access import Role, get_pool, require_role
+from agents_app.models import Pool
+from routerweb import parameters
+from routerweb.http import page
+from training_app.engine.config import Config
+from training_app.models import Card, RouterModel, Run
+from training_app.pages.training import curves
+from training_app.versions import comparisons, gate, registry
+
+MOST = 4
+#: The measures that are put side by side.
+MEASURES = (
+    ("jaccard", gettext_lazy("Jaccard")),
+    ("f1", "F1"),
+    ("exact", gettext_lazy("Exact")),
+    ("success", gettext_lazy("All covered")),
+    ("set_size", gettext_lazy("Agents a query")),
+)
+
+
+@require_GET
+@require_role(Role.OPS)
+def run_compare(request: HttpRequest, slug: str) -> HttpResponse:
+    """Two to four runs, `?run=1&run=2`; differences are from the first."""
+    pool = get_pool(slug)
+    found = chosen(pool, request.GET.getlist("run"))
+    if not 2 <= len(found) <= MOST:
+        messages.error(request, _("Choose two to four runs to compare."))
+        return redirect("runs", slug)
+    models = {
+        model.run_id: model
+        for model in RouterModel.objects.filter(run__in=found).select_related("pool", "run__snapshot")
+    }
+    columns = [{"run": run, "model": models.get(run.pk), **measured(models.get(run.pk))} for run in found]
+    context = {
+        "pool": pool,
+        "columns": columns,
+        "settings": differing(found),
+        "measures": [(name, label, [column["figures"].get(name) for column in columns]) for name, label in MEASURES],
+        "one_snapshot": len({run.snapshot_id for run in found}) == 1,
+        "compared": paired(columns),
+        "charts": curves.overlay(found),
+    }
+    crumbs = [(pool.name, reverse("home")), (_("Runs"), reverse("runs", args=[slug]))]
+    return page(request, "training_app/compare.html", context, title=_("Compare runs"), crumbs=crumbs)
+
+
+def chosen(pool: Pool, asked: Sequence[str]) -> list[Run]:
+    """The pool's runs of these ids, in the order asked for, each once; ids that are none are left out."""
+    keys = list(dict.fromkeys(parameters.keys(asked)))
+    known = Run.objects.filter(pool=pool, pk__in=keys).select_related("pool", "snapshot__pool", "author").in_bulk()
+    return [known[key] for key in keys if key in known]
+
+
+def differing(found: Sequence[Run]) -> list[tuple[str, list[Any]]]:
+    """(setting, its value in each run) of the settings that are not the same in all; one that a run did not know is its default."""
+    defaults = Config().to_mapping()
+    names = dict.fromkeys(name for run in found for name in run.config)
+    rows = [(name, [run.config.get(name, defaults.get(name)) for run in found]) for name in sorted(names)]
+    return [(name, values) for name, values in rows if any(value != values[0] for value in values)]
+
+
+def measured(model: RouterModel | None) -> dict[str, Any]:
+    """A model's figures as the table takes them: by measure an interval, on how many queries of which split, and validation."""
+    card = model.card if model else Card()
+    return {
+        "figures": card.metrics,
+        "queries": card.queries or None,
+        "on": card.measured_on if card.metrics else None,
+        "validation": card.validation,
+    }
+
+
+def paired(columns: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """For each run but the first, its differences from the first on the same test queries: {"run", "figures" or "why" not}."""
+    first = columns[0]["model"]
+    rows = []
+    for column in columns[1:]:
+        model, figures, why = column["model"], None, ""
+        if first is None or model is None:
+            why = _("One of the two has made no model.")
+        else:
+            try:
+                compared = comparisons.between(model, first, most=gate.PAGE_QUERIES)
+                figures = compared.figures if compared else None
+                why = "" if compared else _("There is no test query, or there are too many to measure on a page.")
+            except registry.RegistryError as error:
+                why = str(error)
+        rows.append({"run": column["run"], "figures": figures, "why": why})
+    return rows

@@ -1,0 +1,231 @@
+"""Pages of runs: the list, the form that launches one, and one run, live while it trains."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.db.models import F, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from agents_app.access import Role, get_pool, person, require_role, roles_of
+from agents_app.models import Pool
+from datasets_app.models import Snapshot
+from routerweb import parameters
+from routerweb.http import page
+from training_app.engine.config import Config, ConfigError
+from training_app.models import SET_ROUTER, Checkpoint, RouterModel, Run
+from training_app.pages import sorting
+from training_app.pages.training import curves
+from training_app.pages.training.launch_form import LaunchForm, initial_of, title_of
+from training_app.pages.versions import scorecard_tables
+from training_app.pages.versions.model_views import gate_context
+from training_app.training import near_duplicates as near
+from training_app.training import presets, previews, runs
+from training_app.versions import kinds, plain_words, registry, scorecards
+
+ROWS = 25
+#: What the list sorts by, `?sort=` to the database's column; the first is the default, newest first.
+SORTS = {
+    "run": "pk",
+    "status": "status",
+    "snapshot": "snapshot__number",
+    "jaccard": "jaccard",
+    "launched": "created_at",
+}
+
+
+@require_GET
+@require_role(Role.OPS)
+def run_list(request: HttpRequest, slug: str) -> HttpResponse:
+    """All runs of the pool, newest first; `?status=` filters, `?sort=` sorts."""
+    pool = get_pool(slug)
+    status = request.GET.get("status", "")
+    found = Run.objects.filter(pool=pool).select_related("snapshot__pool", "pool", "author")
+    sort, order = sorting.order(request.GET.get("sort", ""), SORTS, "-run")
+    if "jaccard" in sort:
+        found = found.annotate(jaccard=F("model__measured__jaccard"))
+    found = found.order_by(*order)
+    if status in Run.Status.values:
+        found = found.filter(status=status)
+    rows = Paginator(found, ROWS).get_page(request.GET.get("page"))
+    made = registry.models(pool).filter(run__in=list(rows))
+    models = {model.run_id: model for model in scorecards.with_headlines(list(made))}
+    context = {
+        "pool": pool,
+        "rows": [(run, changed_settings(run), models.get(run.pk)) for run in rows],
+        "page_of_rows": rows,
+        "status": status,
+        "sort": sort,
+        "statuses": Run.Status.choices,
+    }
+    return page(request, "training_app/runs.html", context, title=_("Runs"), crumbs=[(pool.name, reverse("home"))])
+
+
+@require_http_methods(["GET", "POST"])
+@require_role(Role.OPS)
+def run_new(request: HttpRequest, slug: str) -> HttpResponse:
+    """The form that launches a run. `?from=` takes another run's settings; an HTMX request gets the preview alone, and checks."""
+    pool = get_pool(slug)
+    form = LaunchForm(pool, request.POST if request.method == "POST" else None, initial=_initial(request, pool))
+    if request.method == "POST" and form.is_valid():
+        try:
+            run = runs.launch(
+                pool,
+                config=form.config(),
+                snapshot=form.cleaned_data["snapshot"],
+                promote=form.cleaned_data["promote"],
+                include_llm=form.cleaned_data["include_llm"],
+                author=person(request),
+            )
+        except ConfigError as error:
+            form.add_error(error.field, error.reason)
+        except runs.RunError as error:
+            form.add_error("snapshot", str(error))
+        else:
+            messages.success(request, _("%(run)s is queued.") % {"run": run})
+            return redirect("run", slug, run.pk)
+    if request.headers.get("HX-Request"):
+        return _preview(request, pool)
+    chosen = _chosen_snapshot(request, pool)
+    asked = form.data if form.is_bound else {name: form[name].initial for name in previews.MATTERS}
+    seen = previews.preview(pool, chosen, **_matters(asked))
+    context = {
+        "pool": pool,
+        "form": form,
+        "preview": seen,
+        "presets": presets.expected(pool, seen.queries, seen.agents),
+        "preset": form.data.get("preset") or "normal",
+        "near_at": _near_address(pool, chosen),
+    }
+    crumbs = [(pool.name, reverse("home")), (_("Runs"), reverse("runs", args=[slug]))]
+    status = 422 if form.errors else 200
+    return page(request, "training_app/run_new.html", context, title=_("Launch a run"), crumbs=crumbs, status=status)
+
+
+def _preview(request: HttpRequest, pool: Pool) -> HttpResponse:
+    """The preview for the settings in the address, with what is wrong with them. The near-duplicates are looked for apart."""
+    chosen = _chosen_snapshot(request, pool)
+    found = previews.preview(pool, chosen, **_matters(request.GET))
+    # Without the whole form there is nothing to check, only a snapshot to look at.
+    wrong = LaunchForm(pool, request.GET).errors if "seed" in request.GET else {}
+    context = {
+        "preview": found,
+        "errors": [(title_of(name), errors[0]) for name, errors in wrong.items()],
+        "near_at": _near_address(pool, chosen),
+    }
+    return render(request, "training_app/_preview.html", context)
+
+
+def _matters(asked: Mapping[str, Any]) -> dict[str, bool]:
+    return {name: bool(asked.get(name)) for name in previews.MATTERS}
+
+
+def _near_address(pool: Pool, snapshot: Snapshot | None) -> str:
+    return reverse("run_near", args=[pool.slug]) + (f"?snapshot={snapshot.pk}" if snapshot else "")
+
+
+@require_GET
+@require_role(Role.OPS)
+def run_near(request: HttpRequest, slug: str) -> HttpResponse:
+    """Near-duplicates across splits, as a part of the preview; a page of its own without HTMX."""
+    pool = get_pool(slug)
+    context = {"pool": pool, "near": near.across_splits(pool, _chosen_snapshot(request, pool)), "least": near.NEAR}
+    if request.headers.get("HX-Request"):
+        return render(request, "training_app/_near.html", context)
+    crumbs = [(pool.name, reverse("home")), (_("Launch a run"), reverse("run_new", args=[slug]))]
+    return page(request, "training_app/near.html", context, title=_("Near-duplicates across splits"), crumbs=crumbs)
+
+
+@require_GET
+@require_role(Role.OPS)
+def run_detail(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
+    """One run. An HTMX request gets the part that changes while it trains, and a reload of the page when it has ended."""
+    run = _run(slug, run_id)
+    context: dict[str, Any] = {
+        "pool": run.pool,
+        "run": run,
+        "picture": curves.read(run),
+        "changed": changed_settings(run),
+        "again": run.status in (Run.Status.FAILED, Run.Status.CANCELLED),
+    }
+    if context["again"]:
+        context["kept_at"] = Checkpoint.objects.filter(run=run).values_list("step", flat=True).first()
+    if request.headers.get("HX-Request"):
+        response = render(request, "training_app/_run_live.html", context)
+        if run.ended:
+            response["HX-Refresh"] = "true"
+        return response
+    model = RouterModel.objects.filter(run=run).select_related("pool", "run__snapshot").first()
+    if model:
+        context |= {
+            "model": model,
+            "active": registry.active(run.pool),
+            "plain": plain_words.of(model),
+            "may_label": Role.LABELER in roles_of(request.user),
+            **scorecards.context(model),
+            **gate_context(model),
+            **scorecard_tables.context(model, request.GET),
+        }
+    crumbs = [(run.pool.name, reverse("home")), (_("Runs"), reverse("runs", args=[slug]))]
+    return page(
+        request, "training_app/run.html", context, title=_("Run %(number)d") % {"number": run.pk}, crumbs=crumbs
+    )
+
+
+@require_POST
+@require_role(Role.OPS)
+def run_cancel(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
+    """End a queued or running run."""
+    run = _run(slug, run_id)
+    try:
+        runs.cancel(run, actor=person(request))
+        messages.success(request, _("%(run)s is cancelled.") % {"run": run})
+    except runs.RunError as error:
+        messages.error(request, str(error))
+    return redirect("run", slug, run_id)
+
+
+@require_POST
+@require_role(Role.OPS)
+def run_relaunch(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
+    """Put a failed or cancelled run back into the queue."""
+    run = _run(slug, run_id)
+    try:
+        runs.relaunch(run, person(request))
+        messages.success(request, _("%(run)s is queued again.") % {"run": run})
+    except runs.RunError as error:
+        messages.error(request, str(error))
+    return redirect("run", slug, run_id)
+
+
+def changed_settings(run: Run) -> dict[str, Any]:
+    """The run's settings that differ from the defaults; those that this version does not know stand as they are."""
+    defaults = Config().to_mapping()
+    return {name: value for name, value in run.config.items() if name not in defaults or defaults[name] != value}
+
+
+def _run(slug: str, run_id: int) -> Run:
+    known: QuerySet[Run] = Run.objects.select_related("pool", "snapshot__pool", "author")
+    return get_object_or_404(known, pool=get_pool(slug), pk=run_id)
+
+
+def _initial(request: HttpRequest, pool: Pool) -> dict[str, Any]:
+    origin, classifier = request.GET.get("from", ""), request.GET.get("classifier", "")
+    chosen = _chosen_snapshot(request, pool)
+    initial: dict[str, Any] = {"snapshot": chosen.pk} if chosen else {}
+    if origin:
+        run = get_object_or_404(Run, pool=pool, pk=parameters.key(origin))
+        initial |= {**initial_of(run.config), "promote": run.promote}
+    if classifier in kinds.of(SET_ROUTER).classifiers:
+        initial |= {"recipe": "classifier", "classifier": classifier, "promote": False}
+    return initial
+
+
+def _chosen_snapshot(request: HttpRequest, pool: Pool) -> Snapshot | None:
+    chosen = parameters.key((request.POST if request.method == "POST" else request.GET).get("snapshot"))
+    return None if chosen is None else Snapshot.objects.filter(pool=pool, pk=chosen).first()

@@ -1,0 +1,145 @@
+"""Pages of models: the list, one model with its scorecard, promotion and roll-back."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.db.models import F
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_POST
+
+from agents_app.access import Role, get_pool, person, require_role, roles_of
+from routerweb.http import page
+from training_app.models import Promotion, RouterModel
+from training_app.pages import sorting
+from training_app.pages.versions import scorecard_tables
+from training_app.rollout import trials
+from training_app.versions import gate, keeping, plain_words, registry, scorecards
+
+ROWS = 25
+FIGURES = ("jaccard", "f1", "exact")
+#: What the list sorts by, `?sort=` to the database's column.
+SORTS = {"model": "version", "state": "state", "size": "artifact_bytes", "made": "created_at"} | {
+    name: name for name in FIGURES
+}
+
+
+@require_GET
+@require_role(Role.OPS)
+def model_list(request: HttpRequest, slug: str) -> HttpResponse:
+    """All models of the pool, newest first; `?state=` filters, `?sort=` sorts."""
+    pool = get_pool(slug)
+    state = request.GET.get("state", "")
+    found = registry.models(pool).select_related("learnt")
+    sort, order = sorting.order(request.GET.get("sort", ""), SORTS, "-model")
+    figure = sort.lstrip("-")
+    if figure in FIGURES:
+        found = found.annotate(**{figure: F(f"measured__{figure}")})
+    found = found.order_by(*order)
+    if state in RouterModel.State.values:
+        found = found.filter(state=state)
+    rows = Paginator(found, ROWS).get_page(request.GET.get("page"))
+    context = {
+        "pool": pool,
+        "rows": scorecards.with_headlines(list(rows)),
+        "page_of_rows": rows,
+        "state": state,
+        "sort": sort,
+        "states": RouterModel.State.choices,
+        "active": registry.active(pool),
+        "answering": trials.answering(pool),
+        "back": registry.rollback_target(pool),
+        "announced": keeping.announced(pool),
+        "promotions": Promotion.objects.filter(pool=pool).select_related(
+            "model__pool", "previous__pool", "author", "judgement"
+        )[:10],
+    }
+    return page(request, "training_app/models.html", context, title=_("Models"), crumbs=[(pool.name, reverse("home"))])
+
+
+@require_GET
+@require_role(Role.OPS)
+def model_detail(request: HttpRequest, slug: str, version: int) -> HttpResponse:
+    """One model: its state, its scorecard, the agents that it knows, and how it came to be."""
+    model = _model(slug, version)
+    context = {
+        "pool": model.pool,
+        "model": model,
+        "active": registry.active(model.pool, model.kind),
+        "promotions": model.promotions.select_related("previous__pool", "model__pool", "author", "judgement"),
+        "roster": scorecards.agents(model).values(),
+        "plain": plain_words.of(model),
+        "may_label": Role.LABELER in roles_of(request.user),
+        **scorecards.context(model),
+        **gate_context(model),
+        **scorecard_tables.context(model, request.GET),
+    }
+    crumbs = [(model.pool.name, reverse("home")), (_("Models"), reverse("models", args=[slug]))]
+    return page(request, "training_app/model.html", context, title=model.name, crumbs=crumbs)
+
+
+@require_POST
+@require_role(Role.OPS)
+def model_promote(request: HttpRequest, slug: str, version: int) -> HttpResponse:
+    """Make the model the active one, through the gate; `override` says why where it does not pass."""
+    model = _model(slug, version)
+    try:
+        gate.promote(
+            model,
+            actor=person(request),
+            reason=request.POST.get("reason", "").strip(),
+            override=request.POST.get("override", ""),
+        )
+        messages.success(
+            request,
+            _("%(model)s answers the requests of %(pool)s now.") % {"model": model.name, "pool": model.pool},
+        )
+    except registry.RegistryError as error:
+        messages.error(request, str(error))
+    return redirect("model", slug, version)
+
+
+@require_POST
+@require_role(Role.OPS)
+def model_rollback(request: HttpRequest, slug: str) -> HttpResponse:
+    """Go back to the model that was active before."""
+    pool = get_pool(slug)
+    try:
+        promotion = registry.rollback(pool, actor=person(request), reason=request.POST.get("reason", "").strip())
+        messages.success(request, _("Rolled back to %(model)s.") % {"model": promotion.model.name})
+    except registry.RegistryError as error:
+        messages.error(request, str(error))
+    return redirect("models", slug)
+
+
+@require_POST
+@require_role(Role.OPS)
+def model_pin(request: HttpRequest, slug: str, version: int) -> HttpResponse:
+    """Keep the model's artifact for good with `on=1`, or let it grow old like others."""
+    model, on = _model(slug, version), request.POST.get("on") == "1"
+    try:
+        keeping.pin(model, on, actor=person(request))
+        text = _("%(model)s is pinned: its artifact stays.") if on else _("%(model)s is pinned no longer.")
+        messages.success(request, text % {"model": model.name})
+    except registry.RegistryError as error:
+        messages.error(request, str(error))
+    return redirect("models", slug) if request.POST.get("from") == "list" else redirect("model", slug, version)
+
+
+def gate_context(model: RouterModel) -> dict[str, Any]:
+    """What the gate says, for the page of a model that is not active; `gate_error` where it cannot tell."""
+    if model.state == RouterModel.State.ACTIVE:
+        return {}
+    try:
+        return {"gate": gate.judge(model, most=gate.PAGE_QUERIES)}
+    except registry.RegistryError as error:
+        return {"gate_error": str(error)}
+
+
+def _model(slug: str, version: int) -> RouterModel:
+    return get_object_or_404(
+        RouterModel.objects.select_related("pool", "run__snapshot"), pool=get_pool(slug), version=version
+    )

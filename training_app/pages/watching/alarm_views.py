@@ -1,0 +1,221 @@
+"""Pages: what is wrong, how traffic drifts, and whom that is told to."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from agents_app.access import Role, get_pool, person, require_role
+from agents_app.models import Pool
+from agents_app.views.settings import draw
+from routerweb import parameters
+from routerweb.http import page
+from training_app.models import Alarm, AlarmDelivery, AlarmReceiver, ProcessSign
+from training_app.pages.watching import drift_charts
+from training_app.versions import registry
+from training_app.watching import alarms, deliveries, drift, watch
+
+ROWS = 25
+
+
+def _crumbs(pool: Pool, *more: tuple[str, str]) -> list[tuple[str, str]]:
+    return [(pool.name, reverse("home")), *more]
+
+
+# --- Alarms -----------------------------------------------------------------------------------------------------------
+
+
+@require_GET
+@require_role(Role.OPS)
+def alarm_list(request: HttpRequest, slug: str) -> HttpResponse:
+    """What is wrong now in the pool and on the site, what was, and the processes that are there."""
+    pool = get_pool(slug)
+    passed = Paginator(alarms.past(pool), ROWS).get_page(request.GET.get("page"))
+    parts = [(label, watch.alive(value)) for value, label in ProcessSign.Part.choices]
+    context = {
+        "pool": pool,
+        "alarms": alarms.open_alarms(pool),
+        "passed": passed,
+        "hours": [(hours, _hours(hours)) for hours in alarms.MUTE_HOURS],
+        "parts": parts,
+        "receivers": AlarmReceiver.objects.kept().filter(pool=pool).count(),
+        "looks": ProcessSign.objects.filter(at__gte=timezone.now() - watch.ALIVE).exists(),
+    }
+    return page(request, "training_app/alarms.html", context, title=_("Alarms"), crumbs=_crumbs(pool))
+
+
+def _hours(hours: int) -> str:
+    if hours >= 48:
+        return ngettext("%(n)d day", "%(n)d days", hours // 24) % {"n": hours // 24}
+    return ngettext("%(n)d hour", "%(n)d hours", hours) % {"n": hours}
+
+
+@require_POST
+@require_role(Role.OPS)
+def alarm_mute(request: HttpRequest, slug: str, alarm_id: int) -> HttpResponse:
+    """Tell nobody of alarms of this kind for `hours`; 0 tells of them again."""
+    pool = get_pool(slug)
+    alarm = get_object_or_404(Alarm.objects.filter(Q(pool=pool) | Q(pool=None)), pk=alarm_id)
+    hours = parameters.number(request.POST.get("hours"))
+    kind = alarm.get_kind_display()
+    if hours == 0:
+        alarms.unmute(alarm, person(request))
+        messages.success(request, _("“%(kind)s” is told again.") % {"kind": kind})
+    elif hours in alarms.MUTE_HOURS:
+        until = alarms.mute(alarm, hours, person(request)).until
+        said = _("“%(kind)s” is told to nobody until %(time)s.")
+        when = date_format(timezone.localtime(until), "SHORT_DATETIME_FORMAT")
+        messages.success(request, said % {"kind": kind, "time": when})
+    else:
+        messages.error(request, _("Choose one of the times in the list."))
+    return redirect("alarms", slug)
+
+
+# --- Drift ------------------------------------------------------------------------------------------------------------
+
+
+@require_GET
+@require_role(Role.OPS)
+def drift_page(request: HttpRequest, slug: str) -> HttpResponse:
+    """How recent queries and answers differ from those that the active model was judged on."""
+    pool = get_pool(slug)
+    model = registry.active(pool)
+    context: dict[str, Any] = {"pool": pool, "model": model}
+    if model is not None:
+        context |= drift_charts.read(model)
+    crumbs = _crumbs(pool, (_("Alarms"), reverse("alarms", args=[slug])))
+    return page(request, "training_app/drift.html", context, title=_("Drift"), crumbs=crumbs)
+
+
+@require_POST
+@require_role(Role.OPS)
+def drift_look(request: HttpRequest, slug: str) -> HttpResponse:
+    """Look now instead of at the next full hour."""
+    model = registry.active(get_pool(slug))
+    if model is not None:
+        point = drift.look(model)
+        if point is None:
+            messages.info(request, _("There are not enough different queries to compare yet."))
+        else:
+            drift.tell(model, point)
+    return redirect("drift", slug)
+
+
+@require_POST
+@require_role(Role.OPS)
+def drift_accept(request: HttpRequest, slug: str) -> HttpResponse:
+    """Take recent traffic as the new normal."""
+    model = registry.active(get_pool(slug))
+    if model is not None:
+        try:
+            drift.accept(model, person(request))
+        except drift.DriftError as error:
+            messages.error(request, str(error))
+        else:
+            messages.success(request, _("Recent traffic is the new normal; the next look compares with it."))
+    return redirect("drift", slug)
+
+
+# --- Receivers --------------------------------------------------------------------------------------------------------
+
+
+@require_role(Role.OPS)
+@never_cache
+@require_http_methods(["GET", "POST"])
+def receiver_list(request: HttpRequest, slug: str) -> HttpResponse:
+    """Whom alarms are told to; a new webhook's secret is in the answer to its making, and nowhere else, ever."""
+    pool = get_pool(slug)
+    context: dict[str, Any] = {"kind": "webhook"}
+    if request.method == "POST":
+        kind, address = request.POST.get("kind", ""), request.POST.get("address", "")
+        context |= {"kind": kind, "address": address}
+        try:
+            if kind not in AlarmReceiver.Kind.values:
+                raise deliveries.ReceiverRefused(_("Choose how it is told."))
+            made = deliveries.add_receiver(pool, kind, address, person(request))
+        except deliveries.ReceiverRefused as refused:
+            context["error"] = str(refused)
+        else:
+            if made.kind in (AlarmReceiver.Kind.SLACK, AlarmReceiver.Kind.TEAMS):
+                messages.success(request, _("Alarms are posted to that channel. Send a test to see one."))
+                return redirect("settings_alarms", slug)
+            if made.kind == AlarmReceiver.Kind.WEBHOOK:
+                context |= {"secret": deliveries.secret_of(made), "made": made, "address": ""}
+            else:
+                messages.success(request, _("Alarms are mailed to %(address)s.") % {"address": made.address})
+                return redirect("settings_alarms", slug)
+    sent = AlarmDelivery.objects.filter(receiver__pool=pool).select_related("receiver", "alarm")
+    context |= {
+        "receivers": AlarmReceiver.objects.kept().filter(pool=pool).select_related("created_by"),
+        "sent": Paginator(sent, ROWS).get_page(request.GET.get("page")),
+        "kinds": AlarmReceiver.Kind.choices,
+    }
+    return draw(request, "training_app/receivers.html", "settings_alarms", context, title=_("Alarms"), pool=pool)
+
+
+def _receiver(slug: str, receiver_id: int) -> AlarmReceiver:
+    return get_object_or_404(AlarmReceiver.objects.select_related("pool"), pool__slug=slug, pk=receiver_id)
+
+
+@require_POST
+@require_role(Role.OPS)
+def receiver_test(request: HttpRequest, slug: str, receiver_id: int) -> HttpResponse:
+    """Send a test now, and say what came of it."""
+    receiver = _receiver(slug, receiver_id)
+    if receiver.removed_at is not None:
+        messages.error(request, _("That address was removed."))
+        return redirect("settings_alarms", slug)
+    made = deliveries.send_test(receiver)
+    if not made.log:
+        shown = receiver.address.partition("?")[0]
+        messages.info(
+            request, _("A test is on its way to %(address)s. The list says how it ended.") % {"address": shown}
+        )
+        return redirect("settings_alarms", slug)
+    last = made.log[-1]
+    said = {
+        "address": receiver.address.partition("?")[0],
+        "said": f"{last['code'] or ''} {last['said']}".strip(),
+        "ms": last["ms"],
+    }
+    if made.status == AlarmDelivery.Status.DELIVERED:
+        messages.success(request, _("The test got through to %(address)s in %(ms)d ms: %(said)s") % said)
+    else:
+        messages.error(request, _("The test did not get through to %(address)s: %(said)s") % said)
+    return redirect("settings_alarms", slug)
+
+
+@require_POST
+@require_role(Role.OPS)
+def receiver_remove(request: HttpRequest, slug: str, receiver_id: int) -> HttpResponse:
+    """Tell an address nothing more; `receiver_restore` undoes it."""
+    receiver = _receiver(slug, receiver_id)
+    deliveries.remove_receiver(receiver, person(request))
+    undo = reverse("receiver_restore", args=[slug, receiver.pk])
+    shown = receiver.address.partition("?")[0]
+    messages.success(request, _("%(address)s is told nothing more.") % {"address": shown}, extra_tags=f"undo:{undo}")
+    return redirect("settings_alarms", slug)
+
+
+@require_POST
+@require_role(Role.OPS)
+def receiver_restore(request: HttpRequest, slug: str, receiver_id: int) -> HttpResponse:
+    """Tell a removed address again, with the secret that it had."""
+    receiver = _receiver(slug, receiver_id)
+    try:
+        deliveries.restore_receiver(receiver, person(request))
+    except deliveries.ReceiverRefused as refused:
+        messages.error(request, str(refused))
+    else:
+        messages.success(request, _("%(address)s is told again.") % {"address": receiver.address.partition("?")[0]})
+    return redirect("settings_alarms", slug)
