@@ -123,7 +123,7 @@ def share_difference(rng: Rng, n: int) -> bool:
 
 
 def alpha(rng: Rng, n: int) -> bool | None:
-    from datasets_app.labels.agreement import alpha as of
+    from datasets_app.figures.agreement import alpha as of
 
     truth = rng.random(n) < 0.3
     one, other = (truth ^ (rng.random(n) < 0.1) for _ in range(2))

@@ -42,7 +42,7 @@ def main(count: int) -> None:
         django.setup()
         from agents_app import pools
         from datasets_app.files import imports
-        from datasets_app.labels import queries
+        from datasets_app.queries import queries
 
         pool = pools.create_pool("Made up", "made-up")
         for number in range(9):

@@ -26,7 +26,7 @@ WHERE_THEY_DIFFER = (
     "datasets_app/labels/test_gold.py",
     "datasets_app/files/test_imports.py",
     "datasets_app/labels/test_snapshots.py",
-    "datasets_app/labels/test_splits.py",
+    "datasets_app/queries/test_splits.py",
     "training_app/rollout/test_canary.py",
     "training_app/pages/test_lists.py",
     "training_app/rollout/test_outcomes.py",

@@ -25,7 +25,7 @@ from datasets_app.admin.filters import (
 )
 from datasets_app.admin.history import NOTHING, HistoryAdmin, HistoryInline, asked_chips, chips, chips_of, excerpt
 from datasets_app.files import exports
-from datasets_app.labels import snapshots, splits
+from datasets_app.labels import snapshots
 from datasets_app.models import (
     Gold,
     Label,
@@ -33,6 +33,7 @@ from datasets_app.models import (
     Split,
     SplitGroup,
 )
+from datasets_app.queries import splits
 from routerweb.downloads import download
 
 

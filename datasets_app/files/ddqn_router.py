@@ -20,8 +20,9 @@ from agents_app import pools
 from agents_app.audit import Who
 from agents_app.models import Pool
 from datasets_app.files import imports
-from datasets_app.labels import labels, queries, splits
+from datasets_app.labels import labels
 from datasets_app.models import Dataset, Import, Label, Query
+from datasets_app.queries import queries, splits
 from training_app.engine.data.examples import Agent
 from training_app.engine.data.folders import agents_in
 

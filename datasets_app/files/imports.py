@@ -26,8 +26,9 @@ from agents_app.audit import Who, actor_of
 from agents_app.models import Pool
 from datasets_app.files import tables
 from datasets_app.files.tables import Reading
-from datasets_app.labels import disagreement, labels, queries
+from datasets_app.labels import disagreement, labels
 from datasets_app.models import Dataset, Import, ImportProblem, Label, Query
+from datasets_app.queries import queries
 from training_app.engine.data.examples import Row, RowError
 from training_app.engine.data.files import FORMATS, holds_json, read_rows
 

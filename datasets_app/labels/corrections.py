@@ -7,8 +7,9 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from agents_app.models import Pool
-from datasets_app.labels import disagreement, labeling, labels, queries
+from datasets_app.labels import disagreement, labeling, labels
 from datasets_app.models import Label, Query
+from datasets_app.queries import queries
 from training_app.engine.data.file_rows import BadRow, text_of
 
 

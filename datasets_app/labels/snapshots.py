@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 
 from agents_app import audit, pools
 from agents_app.models import Pool
-from datasets_app.labels import gold, splits, traces, voices
+from datasets_app.labels import gold, voices
 from datasets_app.models import (
     Label,
     Query,
@@ -27,6 +27,7 @@ from datasets_app.models import (
     Split,
     SplitGroup,
 )
+from datasets_app.queries import splits, traces
 from training_app.engine.data.conversations import as_json, from_json
 from training_app.engine.data.examples import Agent, Example, of_one_conversation
 

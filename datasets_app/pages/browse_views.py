@@ -19,10 +19,11 @@ from django_q.tasks import async_task
 from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Agent, Pool
 from datasets_app.files import exports
-from datasets_app.labels import bulk, labeling, snapshots, suggestions, traces
+from datasets_app.labels import bulk, labeling, snapshots, suggestions
 from datasets_app.models import Assignment, BulkChange, Label, Query, QueueItem, Split
 from datasets_app.pages import browse, chat
 from datasets_app.pages.labeling_page import history
+from datasets_app.queries import traces
 from routerweb import parameters
 from routerweb.downloads import download
 from routerweb.http import page, wants_fragment

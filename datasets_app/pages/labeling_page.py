@@ -13,7 +13,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import labeling, progress, queue, reask, trust
+from datasets_app.figures import progress
+from datasets_app.labels import labeling, queue, reask, trust
 from datasets_app.labels.suggestions import Offer, mean_score, proposed
 from datasets_app.models import Assignment, Draft, Label, Query
 from datasets_app.pages import chat

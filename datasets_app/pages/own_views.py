@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from agents_app.access import Role, get_pool, person, require_role
-from datasets_app.labels import own
+from datasets_app.figures import own
 from routerweb.http import page
 
 ROWS = 50

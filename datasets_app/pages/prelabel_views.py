@@ -13,7 +13,8 @@ from agents_app import audit, pools
 from agents_app.access import Role, get_pool, person, require_role
 from agents_app.models import Agent, Pool
 from agents_app.views.settings import draw
-from datasets_app.labels import orders, progress, queue, reask
+from datasets_app.figures import progress
+from datasets_app.labels import orders, queue, reask
 from datasets_app.models import PrelabelJob, Query
 from datasets_app.pages import browse
 from datasets_app.pages.labeling_forms import PrelabelForm, PromptForm, QueueSettingsForm

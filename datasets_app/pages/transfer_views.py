@@ -21,9 +21,10 @@ from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Pool
 from datasets_app.files import exports, imports, looking, uploads
 from datasets_app.files.tables import Reading, Unreadable
-from datasets_app.labels import queries, snapshots
+from datasets_app.labels import snapshots
 from datasets_app.models import Import, Query, Snapshot
 from datasets_app.pages.transfer_forms import MEANINGS, ColumnsForm, ExportForm, ImportForm
+from datasets_app.queries import queries
 from routerweb.downloads import download
 from routerweb.http import Crumb, page, takes_file, wants_fragment
 from training_app.engine.data.files import formula_safe

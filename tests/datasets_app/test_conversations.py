@@ -12,10 +12,11 @@ from django.test import Client
 
 from agents_app.models import Pool
 from datasets_app.files import exports, imports
-from datasets_app.labels import labeling, queries, queue, snapshots, splits
+from datasets_app.labels import labeling, queue, snapshots
 from datasets_app.labels.labeling import Choice
 from datasets_app.models import Dataset, Import, Query, QueueItem, QueueSettings, SplitGroup
 from datasets_app.pages import labeling_page
+from datasets_app.queries import queries, splits
 from training_app.engine.data.conversations import Message, Turn, before
 
 Row = dict[str, Any]

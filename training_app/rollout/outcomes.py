@@ -15,8 +15,9 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents_app.models import Pool
-from datasets_app.labels import places, queries, queue
+from datasets_app.labels import places, queue
 from datasets_app.models import Query, QueueItem, text_hash
+from datasets_app.queries import queries
 from training_app.engine.data.conversations import from_json
 from training_app.models import Decision, LiveSettings, Outcome, packed
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from datasets_app.labels import splits
 from datasets_app.management.console import pool_of
 from datasets_app.models import Query
+from datasets_app.queries import splits
 
 
 def ratios(value: str) -> tuple[float, ...]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from datasets_app.labels import statistics
+from datasets_app.figures import statistics
 from datasets_app.management.console import pool_of
 
 COLUMNS = {"train": "train", "val": "val", "test": "test", "": "no split"}

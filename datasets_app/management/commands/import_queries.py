@@ -10,9 +10,10 @@ from agents_app.audit import Actor
 from agents_app.models import Pool
 from datasets_app.files import imports, looking
 from datasets_app.files.tables import Reading, Unreadable
-from datasets_app.labels import queries, queue
+from datasets_app.labels import queue
 from datasets_app.management.console import ImportBar, existing_file, pool_of, tell
 from datasets_app.models import Split
+from datasets_app.queries import queries
 from training_app.engine.data.files import FORMATS, holds_json
 
 

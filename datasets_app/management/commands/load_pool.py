@@ -10,8 +10,9 @@ from agents_app import pools
 from agents_app.audit import Actor
 from agents_app.models import Pool
 from datasets_app.files import imports
-from datasets_app.labels import queries, queue
+from datasets_app.labels import queue
 from datasets_app.management.console import ImportBar, tell
+from datasets_app.queries import queries
 from training_app.engine.data.examples import DataError
 from training_app.engine.data.folders import read_agents
 

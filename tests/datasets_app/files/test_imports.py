@@ -10,8 +10,9 @@ from django.utils import timezone
 
 from agents_app.models import Agent, Pool
 from datasets_app.files import imports
-from datasets_app.labels import labels, places, queries, queue, snapshots
+from datasets_app.labels import labels, places, queue, snapshots
 from datasets_app.models import Dataset, Gold, Import, Label, Query, QueueItem, SplitGroup
+from datasets_app.queries import queries
 from tests.datasets_app.files.reading import ALL, counts, jsonl, read
 from training_app.engine.data.file_rows import MAX_TEXT
 

@@ -8,7 +8,8 @@ from django.test import Client
 from django.urls import reverse
 
 from agents_app.models import Pool
-from datasets_app.labels import labels, own
+from datasets_app.figures import own
+from datasets_app.labels import labels
 from datasets_app.models import Label, Query
 
 ALL = [0, 1, 2, 3]

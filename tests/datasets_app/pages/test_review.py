@@ -5,8 +5,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from datasets_app.labels import adjudication, agreement, disagreement, labels, queue
-from datasets_app.labels.agreement import alpha, alpha_of_agent, alpha_of_sets
+from datasets_app.figures import agreement
+from datasets_app.figures.agreement import alpha, alpha_of_agent, alpha_of_sets
+from datasets_app.labels import adjudication, disagreement, labels, queue
 from datasets_app.models import Gold, Label, PrelabelJob, Query, QueueItem, QueueSettings
 from datasets_app.prelabeling import prompts
 from tests.llm_server import Server

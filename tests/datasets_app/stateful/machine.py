@@ -14,8 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from agents_app import pools
 from agents_app.models import Agent, Pool
+from datasets_app.figures import agreement
 from datasets_app.files import imports
-from datasets_app.labels import adjudication, agreement, bulk, disagreement, labeling, labels, queue, snapshots
+from datasets_app.labels import adjudication, bulk, disagreement, labeling, labels, queue, snapshots
 from datasets_app.labels.labeling import Choice
 from datasets_app.models import (
     Assignment,

@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from agents_app.models import ApiKey
-from datasets_app.labels import queries
 from datasets_app.models import Query
+from datasets_app.queries import queries
 from tests.training_app.answering.test_decisions import pending
 from training_app.answering import decisions, tally
 from training_app.models import Decision, PackedDecisions, packed

@@ -3,8 +3,9 @@
 import pytest
 
 from agents_app.models import Pool
-from datasets_app.labels import labels, queries
+from datasets_app.labels import labels
 from datasets_app.models import Query, QueueItem, Suggestion
+from datasets_app.queries import queries
 from tests.training_app.served import promoted
 from training_app.answering import suggesting
 

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from datasets_app.labels import queries, snapshots
+from datasets_app.labels import snapshots
 from datasets_app.models import Query
+from datasets_app.queries import queries
 from tests.training_app.served import Application, ScriptedRouter
 from training_app.answering import answer, decisions, replays, serving
 from training_app.engine.data.conversations import Message, Turn, before, transcript

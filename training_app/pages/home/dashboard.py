@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import progress
+from datasets_app.figures import progress
 from training_app.models import Decision, Outcome, ProcessSign, RouterModel, Run
 from training_app.watching import watch
 

@@ -10,7 +10,7 @@ from django.utils.translation import ngettext
 
 from agents_app.access import Role
 from agents_app.models import Agent, ApiKey, Pool
-from datasets_app.labels import progress
+from datasets_app.figures import progress
 from training_app.models import RouterModel, Run
 from training_app.versions import plain_words, registry
 

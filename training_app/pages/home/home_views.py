@@ -15,7 +15,8 @@ from django.views.decorators.http import require_GET
 from agents_app import navigation
 from agents_app.access import Role, person, roles_of
 from agents_app.models import Pool
-from datasets_app.labels import progress, queue
+from datasets_app.figures import progress
+from datasets_app.labels import queue
 from datasets_app.models import Query
 from routerweb.http import page
 from training_app.models import Run

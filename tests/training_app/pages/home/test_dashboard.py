@@ -82,7 +82,7 @@ def test_few_answers_are_read_at_once_and_give_the_same_picture(
 
 
 def test_the_page_counts_the_labeling_queue_once(model: RouterModel, person: Any, monkeypatch: Any) -> None:
-    from datasets_app.labels import progress
+    from datasets_app.figures import progress
 
     asked = []
     monkeypatch.setattr(progress, "left", lambda pool, person=None: asked.append(pool) or progress.Left(4, 3))

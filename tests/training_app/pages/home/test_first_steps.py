@@ -9,7 +9,8 @@ from django.test import Client
 from agents_app import keys, pools
 from agents_app.access import Role
 from agents_app.models import Pool
-from datasets_app.labels import labels, progress, queue
+from datasets_app.figures import progress
+from datasets_app.labels import labels, queue
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
 from training_app.pages.home import first_steps
 from training_app.versions import registry

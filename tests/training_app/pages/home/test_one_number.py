@@ -8,7 +8,8 @@ from django.test import Client
 from django.urls import reverse
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import progress, queue
+from datasets_app.figures import progress
+from datasets_app.labels import queue
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
 
 pytestmark = pytest.mark.django_db

@@ -7,7 +7,8 @@ import pytest
 
 from agents_app import pools
 from agents_app.models import AuditEntry
-from datasets_app.labels import labels, queries
+from datasets_app.labels import labels
+from datasets_app.queries import queries
 from tests.training_app.answering.test_finishing import ASKS_LEGAL, LEGAL
 from tests.training_app.served import promoted
 from training_app.answering import decisions, shadowing

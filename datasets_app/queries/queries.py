@@ -8,8 +8,8 @@ from typing import Any
 from django.db import transaction
 
 from agents_app.models import Pool
-from datasets_app.labels import splits
 from datasets_app.models import Dataset, Query, hashes_of, inserting
+from datasets_app.queries import splits
 from training_app.engine.data.conversations import before, earlier_as_json
 
 

@@ -8,8 +8,9 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from agents_app.models import Pool
-from datasets_app.labels import labels, snapshots, splits
+from datasets_app.labels import labels, snapshots
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash
+from datasets_app.queries import splits
 
 ALL = [0, 1, 2, 3]
 

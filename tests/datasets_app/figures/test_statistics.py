@@ -8,7 +8,8 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import labels, statistics
+from datasets_app.figures import statistics
+from datasets_app.labels import labels
 from datasets_app.models import Dataset, Query
 
 ALL = [0, 1, 2, 3]

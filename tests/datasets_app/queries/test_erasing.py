@@ -11,8 +11,9 @@ from django.test import Client
 from agents_app import audit
 from agents_app.models import AuditEntry, Pool
 from datasets_app.files import imports
-from datasets_app.labels import labels, snapshots, traces
+from datasets_app.labels import labels, snapshots
 from datasets_app.models import BulkChange, Dataset, Import, ImportChunk, Label, Query, QueueItem
+from datasets_app.queries import traces
 from training_app.answering import decisions
 from training_app.engine.routing.router import Route
 from training_app.models import Alarm, Decision, Outcome
