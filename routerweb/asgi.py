@@ -23,6 +23,7 @@ BATCH_THREADS = 2
 #: Addresses that other programs expect at the root of a site, and those of the API that answer there.
 OTHER_DOORS = {
     "/metrics": "/api/metrics/",
+    "/mcp": "/api/mcp/",
     "/v1/models": "/api/v1/models",
     "/v1/chat/completions": "/api/v1/chat/completions",
 }

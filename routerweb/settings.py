@@ -384,11 +384,16 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = env.integer("MAX_BODY_MB", 25, low=1) * 1024 * 102
 # The API has a way of its own through Django, see training_app.api.handler.
 API_MIDDLEWARE = ["training_app.api.handler.Door"]
 if CORS_ORIGINS:
+    from corsheaders.defaults import default_headers
+
     # Only the API: no page may be read by another site's script.
     API_MIDDLEWARE.append("corsheaders.middleware.CorsMiddleware")
     CORS_ALLOW_ALL_ORIGINS = CORS_ORIGINS == ("*",)
     CORS_ALLOWED_ORIGINS = () if CORS_ALLOW_ALL_ORIGINS else CORS_ORIGINS
     CORS_PREFLIGHT_MAX_AGE = 3_600
+    # Beyond the usual: what MCP and A2A say of a message, and the key of a retry.
+    _protocols = ("mcp-protocol-version", "mcp-method", "mcp-name", "a2a-version", "idempotency-key")
+    CORS_ALLOW_HEADERS = (*default_headers, *_protocols)
 REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["training_app.api.keys.KeyAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["training_app.api.keys.OpensAddress"],

@@ -193,6 +193,7 @@ API: dict[str, ApiRow] = {
         also=(403,),
     ),
     "v1/models/": ApiRow("route", pool=False),
+    "mcp/": ApiRow("route", "POST", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, pool=False),
     # They are there for the pools that a setting names.
     "ddqn-router/route/": ApiRow("route", "POST", {"query": "billing"}, also=(404,)),
     "ddqn-router/route/batch/": ApiRow("route", "POST", {"queries": ["billing"]}, also=(404,)),

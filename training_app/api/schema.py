@@ -29,6 +29,7 @@ CODES: dict[str, tuple[int, str]] = {
     "key_missing": (401, "This address needs an API key."),
     "key_refused": (401, "This API key is unknown, revoked or expired."),
     "scope_missing": (403, "This API key does not have the scope ops."),
+    "origin_refused": (403, "Pages of 'https://elsewhere.example' may not call this address."),
     "pool_refused": (403, "This API key does not open a pool 'sales'."),
     "no_person": (403, "This API key labels as nobody."),
     "person_refused": (403, "This API key labels as ana, who may not label."),

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.urls import URLPattern, path, re_path, register_converter
 
-from training_app.api.views import chat, ddqn_router, episodes, labeling, models, routing, rules, runs, serving
+from training_app.api.views import chat, ddqn_router, episodes, labeling, mcp, models, routing, rules, runs, serving
 from training_app.api.views.base import NothingHere
 
 
@@ -96,6 +96,7 @@ urlpatterns = [
     *address("label/<number:query_id>/skip/", labeling.Skip),
     *address("v1/chat/completions/", chat.ChatView),
     *address("v1/models/", chat.ModelListView),
+    *address("mcp/", mcp.McpView),
     *address("ddqn-router/route/", ddqn_router.DdqnRouteView),
     *address("ddqn-router/route/batch/", ddqn_router.DdqnBatchView),
     *address("ddqn-router/agents/", ddqn_router.DdqnAgentsView),

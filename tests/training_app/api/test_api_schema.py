@@ -79,7 +79,8 @@ def test_every_address_is_described() -> None:
     routes = {str(one.pattern) for one in urlpatterns if str(one.pattern).endswith("/")} - {
         "docs/",
         "metrics/",
-    }  # a page, and a text
+        "mcp/",
+    }  # a page, a text, and a protocol of its own
     described = {path.removeprefix("/api/") for path in DOCUMENT["paths"]}
     assert len(routes) == len(described) > 30
     assert len({operation.values[0]["operationId"] for operation in OPERATIONS}) == len(OPERATIONS)
