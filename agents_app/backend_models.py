@@ -86,7 +86,16 @@ class Backend(models.Model):
 
 
 class BackendSettings(models.Model):
-    """How a pool chooses: the preference of requests that bring none, a budget, and what may be tried out."""
+    """How a pool chooses: the preference of requests that bring none, a budget, what may be tried out, and who learns.
+
+    A learner counts calls from `learning_since` on; `learning_stopped` is when it was stopped for doing worse, `learning_said` why.
+    """
+
+    class Learner(models.TextChoices):
+        UCB1 = "ucb1", _("UCB1")
+        THOMPSON = "thompson", _("Thompson sampling")
+        LINUCB = "linucb", _("LinUCB")
+        TABLE = "table", _("Q-table as published")
 
     pool = models.OneToOneField("agents_app.Pool", on_delete=models.CASCADE, related_name="backend_settings")
     quality = models.FloatField(_("quality"), default=0.7, validators=[MinValueValidator(0)])
@@ -113,10 +122,40 @@ class BackendSettings(models.Model):
         help_text=_("Of the assignments, 0 to 0.1: any backend that may be taken, so that others are measured too."),
     )
 
+    learner = models.CharField(
+        _("learner"),
+        max_length=8,
+        blank=True,
+        choices=Learner.choices,
+        help_text=_("Learns from reported calls and decides a share of the assignments. Blank: nobody learns."),
+    )
+    learning_share = models.FloatField(
+        _("share that the learner decides"),
+        default=0.1,
+        validators=[MinValueValidator(0), MaxValueValidator(0.5)],
+        help_text=_("0 to 0.5: the others go by the direct estimate, and the learner is compared with them."),
+    )
+    learning_within = models.FloatField(
+        _("at most so much below"),
+        default=0.1,
+        validators=[MinValueValidator(0), MaxValueValidator(1)],
+        help_text=_(
+            "The learner takes no backend whose success is further below that of the direct estimate's choice."
+        ),
+    )
+    learning_since = models.DateTimeField(null=True, editable=False)
+    learning_stopped = models.DateTimeField(null=True, editable=False)
+    learning_said = models.CharField(max_length=200, blank=True, editable=False)
+
     class Meta:
         constraints = (
             models.CheckConstraint(
                 condition=models.Q(quality__gte=0, cost__gte=0, latency__gte=0), name="backend_weights_not_negative"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(learning_share__gte=0, learning_share__lte=0.5)
+                & models.Q(learning_within__gte=0, learning_within__lte=1),
+                name="backend_learning_within_rails",
             ),
             models.CheckConstraint(
                 condition=models.Q(exploration__gte=0, exploration__lte=0.1), name="backend_exploration_is_small"

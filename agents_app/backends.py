@@ -88,14 +88,35 @@ def save_settings(pool: Pool, values: Mapping[str, Any], *, actor: audit.Who) ->
     """How the pool chooses; fields that are left out stay. Raises BackendError."""
     with transaction.atomic():
         found = BackendSettings.objects.filter(pool=pool).first() or BackendSettings(pool=pool)
+        before = found.learner, found.learning_share, found.learning_within
         for name, value in values.items():
             setattr(found, name, value)
+        if before != (found.learner, found.learning_share, found.learning_within):
+            found.learning_since, found.learning_stopped, found.learning_said = timezone.now(), None, ""
         _check(found)
         if not found.quality + found.cost + found.latency > 0:
             raise BackendError(_("One of the weights must be above 0."), "quality")
         found.save()
         _told("backends.set", pool, str(pool), dict(values), actor)
     return found
+
+
+def stop_learning(pool: int, why: str) -> bool:
+    """The pool's learner decides nothing from now on, in every process; whether it did until now."""
+    with transaction.atomic():
+        rows = BackendSettings.objects.filter(pool=pool, learning_stopped__isnull=True).exclude(learner="")
+        if not rows.update(learning_stopped=timezone.now(), learning_said=why[:200]):
+            return False
+        _told("backends.learner_stopped", Pool.objects.get(pk=pool), "", {"why": why}, None)
+    return True
+
+
+def resume_learning(pool: Pool, *, actor: audit.Who) -> None:
+    """The learner decides its share again; it is judged by the calls from now on."""
+    with transaction.atomic():
+        rows = BackendSettings.objects.filter(pool=pool).exclude(learner="")
+        if rows.update(learning_since=timezone.now(), learning_stopped=None, learning_said=""):
+            _told("backends.learner_resumed", pool, str(pool), {}, actor)
 
 
 def called(backend: int, ok: bool) -> None:

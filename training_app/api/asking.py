@@ -87,7 +87,10 @@ def _kept(given: Answer, asked: Asked, access: Access) -> dict[str, Any]:
         answer.keep(given, access.caller.pk)
     else:
         shown["assignments"] = told = [one.as_json() for one in assigned]
-        kept = [{**one, "propensity": by.propensity} for one, by in zip(told, assigned, strict=True)]
+        kept = [
+            {**one, "propensity": made.propensity, "by": made.by, "direct": made.direct}
+            for one, made in zip(told, assigned, strict=True)
+        ]
         answer.keep(given, access.caller.pk, kept)
     return shown
 

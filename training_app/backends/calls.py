@@ -1,13 +1,21 @@
-"""Executors run through backends: where an agent's call goes now, and what came of it."""
+"""Executors run through backends: where an agent's call goes now, and what came of it.
+
+    found = line(pool, agent, text)            # once a call; it counts against limits and calls at once
+    if found is not None: …                    # call found.address with found.model and found.secret
+    report(pool, call, found.served(agent, tokens_in=…, tokens_out=…, latency=…, success=…))
+
+Every line must be reported, once it ended or failed: that frees its place. One that is never reported frees it after two minutes.
+"""
 
 import uuid
 from dataclasses import dataclass, field
+from typing import Any
 
 from agents_app import sealing
 from agents_app.models import Backend, Pool
 from training_app.answering import serving
 from training_app.backends import choosing, served
-from training_app.backends.served import Served
+from training_app.backends.served import Choice, Served
 from training_app.engine.backends.choosing import Preference
 
 
@@ -23,6 +31,11 @@ class Line:
     price_in: float
     price_out: float
     why: str
+    choice: Choice
+
+    def served(self, agent: int, **what: Any) -> Served:
+        """What came of this call, for `report`: Served's fields, with how this backend was chosen, so that learners may be judged."""
+        return Served(agent, self.backend, choice=self.choice, **what)
 
 
 class NoBackend(Exception):
@@ -43,7 +56,7 @@ def line(pool: Pool, agent: int, text: str = "", preference: Preference | None =
     row = Backend.objects.select_related("provider").get(pk=given[0].backend.pk)
     return Line(
         row.pk, row.provider.name, row.provider.address, row.model, sealing.opened(row.provider.secret), row.price_in,
-        row.price_out, given[0].why,
+        row.price_out, given[0].why, Choice(row.pk, given[0].propensity, given[0].by, given[0].direct),
     )  # fmt: skip
 
 

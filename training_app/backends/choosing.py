@@ -12,14 +12,19 @@ from django.conf import settings
 
 from training_app.answering import loaded
 from training_app.backends import state
+from training_app.backends.learning import Learning
 from training_app.backends.state import Known, PoolBackends
 from training_app.backends.windows import Used
-from training_app.engine.backends.choosing import PRESETS, Candidate, Preference, choose
+from training_app.engine.backends.choosing import PRESETS, Candidate, Chosen, Preference, choose
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One agent and the backend that is to run it, None where none may. `propensity` is how likely the choice was."""
+    """One agent and the backend that is to run it, None where none may.
+
+    `propensity` is how likely the choice was, `by` who made it ("direct", "learner" or "lot"), `direct` whether the direct estimate
+    would have taken it too.
+    """
 
     agent: int
     backend: Known | None
@@ -28,6 +33,8 @@ class Assignment:
     latency: float = 0.0
     why: str = ""
     propensity: float = 1.0
+    by: str = "direct"
+    direct: bool = True
 
     def as_json(self) -> dict[str, Any]:
         """As an application sees it."""
@@ -96,27 +103,57 @@ def _assigned(
     if told:
         candidates = [_retold(one, told) for one in candidates]
     dearest, slowest = pool.scales[agent]
-    taken = choose(candidates, wanted, dearest, slowest)
-    likely, explored = 1.0, False
-    if pool.exploration and len(free) > 1:
-        share = pool.exploration / len(free)
-        likely = 1.0 - pool.exploration + share
-        if loaded.chance.random() < pool.exploration:
-            drawn = candidates[loaded.chance.randrange(len(candidates))]
-            if drawn is not taken.candidate:
-                taken, likely, explored = choose([drawn], wanted, dearest, slowest), share, True
+    direct = taken = choose(candidates, wanted, dearest, slowest)
+    likely, by = 1.0, "direct"
+    if len(free) > 1 and (pool.exploration or (pool.learning and not pressed)):
+        learner = None if pressed or pool.learning is None else pool.learning
+        drawn, likely, by = _drawn(pool.exploration, learner, agent, candidates, direct, wanted, dearest, slowest)
+        if drawn is not direct.candidate:
+            taken = choose([drawn], wanted, dearest, slowest)
     picked = taken.candidate
+    as_direct = picked is direct.candidate
     backend = pool.known[picked.key]
     _take(pool, backend)
-    if explored:
+    if by == "lot" and not as_direct:
         why = "taken by lot, to be measured"
+    elif by == "learner" and not as_direct:
+        why = "the learner's choice"
     elif pressed:
         why = "the cheapest: the budget of the day is nearly spent"
     elif len(free) < len(known):
         why = f"the best for the preference of {len(free)} that may be taken now, of {len(known)}"
     else:
         why = "the best for the preference" if len(known) > 1 else "the agent's only backend"
-    return Assignment(agent, backend, picked.success, picked.cost, taken.latency, why, likely)
+    return Assignment(agent, backend, picked.success, picked.cost, taken.latency, why, likely, by, as_direct)
+
+
+def _drawn(
+    exploration: float, learner: Learning | None, agent: int, candidates: list[Candidate], direct: Chosen, wanted: Preference,
+    dearest: float, slowest: float,
+) -> tuple[Candidate, float, str]:  # fmt: skip
+    """Whom lot, learner or direct estimate take, how likely that one was by all three together, and who decided.
+
+    p(b) = ε / K + (1 − ε) · (s · p_learner(b) + (1 − s) · [b is the direct estimate's])
+    """
+    chances = None
+    if learner is not None:
+        chances = learner.chances(agent, candidates, direct, wanted, dearest, slowest)
+    share = learner.share if learner is not None and chances is not None else 0.0
+    chance, count = loaded.chance, len(candidates)
+    at, by = candidates.index(direct.candidate), "direct"
+    own = at
+    if exploration and chance.random() < exploration:
+        at, by = chance.randrange(count), "lot"
+    elif chances is not None and chance.random() < share:
+        left, by = chance.random(), "learner"
+        for place, likely in enumerate(chances):
+            if likely:
+                at = place
+                left -= likely
+                if left < 0:
+                    break
+    learnt = share * chances[at] if chances is not None else 0.0
+    return candidates[at], exploration / count + (1 - exploration) * (learnt + (1 - share) * (at == own)), by
 
 
 def _retold(one: Candidate, told: Mapping[int, float]) -> Candidate:

@@ -95,15 +95,11 @@ def choices(pool: Pool, tried: Mapping[str, float]) -> list[Choice]:
     return found
 
 
-def categories(pool: Pool) -> list[tuple[Backend, list[tuple[str, float, int]]]]:
-    """(backend, [(category, success, judged calls)]) of those that have any with a name."""
+def categories(pool: Pool) -> list[tuple[Backend, list[tuple[str, measured.Part]]]]:
+    """(backend, [(category, what was measured)]) of those that have any with a name."""
     found = []
     for row in rows(pool):
-        named = [
-            (name, good / count, count)
-            for name, (good, count) in sorted(row.measured.by_category.items())
-            if name and count
-        ]
+        named = [(name, part) for name, part in sorted(row.measured.by_category.items()) if name]
         if named:
             found.append((row.backend, named))
     return found

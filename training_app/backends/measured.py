@@ -1,8 +1,11 @@
 """What was measured of a pool's backends: success, overall and by category, latency, tokens; from the calls that were reported."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
 
 import numpy as np
 from django.utils import timezone
@@ -16,6 +19,33 @@ WEIGHT = 0.1  # of the newest latency in the moving average
 
 
 @dataclass
+class Part:
+    """What was measured of one backend in one category; sums."""
+
+    calls: int = 0
+    judged: int = 0
+    good: int = 0
+    spent: float = 0.0
+    timed: int = 0
+    milliseconds: float = 0.0
+
+    @property
+    def success(self) -> float | None:
+        """The share of judged calls that succeeded."""
+        return self.good / self.judged if self.judged else None
+
+    @property
+    def cost(self) -> float:
+        """Of a call."""
+        return self.spent / self.calls
+
+    @property
+    def latency(self) -> float | None:
+        """The mean of a call, in milliseconds."""
+        return self.milliseconds / self.timed if self.timed else None
+
+
+@dataclass
 class Measured:
     """One backend's figures; latencies in milliseconds, None where nothing was reported. Lists are newest first."""
 
@@ -26,7 +56,7 @@ class Measured:
     spent: float = 0.0
     latencies: list[float] = field(default_factory=list)
     tokens: list[tuple[int, int]] = field(default_factory=list)
-    by_category: dict[str, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
+    by_category: dict[str, Part] = field(default_factory=lambda: defaultdict(Part))
 
     @property
     def success(self) -> float | None:
@@ -60,25 +90,62 @@ class Measured:
         return into, out
 
 
-def of_pool(pool: int) -> dict[int, Measured]:
-    """By backend; one database query."""
-    found: dict[int, Measured] = defaultdict(Measured)
+class Call(NamedTuple):
+    """One reported call, as BackendCall has it."""
+
+    decision: UUID
+    agent: int
+    backend: int
+    success: bool | None
+    failed: bool
+    cost: float
+    latency: float | None
+    tokens_in: int
+    tokens_out: int
+    category: str
+    assigned: int | None
+    propensity: float | None
+    decided_by: str
+    as_direct: bool | None
+    at: datetime
+
+
+def log(pool: int) -> list[Call]:
+    """The last calls of a pool, newest first; one database query."""
     since = timezone.now() - timedelta(days=DAYS)
     rows = BackendCall.objects.filter(pool=pool, at__gte=since).order_by("-at", "-pk").values_list(
-        "backend_id", "success", "failed", "cost", "latency", "tokens_in", "tokens_out", "category"
+        "decision_id", "agent", "backend_id", "success", "failed", "cost", "latency", "tokens_in", "tokens_out", "category",
+        "assigned", "propensity", "decided_by", "as_direct", "at",
     )[:MOST]  # fmt: skip
-    for backend, success, failed, cost, latency, into, out, category in rows:
-        one = found[backend]
+    return [Call(*row) for row in rows]
+
+
+def of_pool(pool: int) -> dict[int, Measured]:
+    """By backend; one database query."""
+    return of_log(log(pool))
+
+
+def of_log(calls: Iterable[Call]) -> dict[int, Measured]:
+    """By backend, of calls that are newest first."""
+    found: dict[int, Measured] = defaultdict(Measured)
+    for call in calls:
+        one = found[call.backend]
         one.calls += 1
-        one.failed += failed
-        one.spent += cost
-        if success is not None:
+        one.failed += call.failed
+        one.spent += call.cost
+        part = one.by_category[call.category]
+        part.calls += 1
+        part.spent += call.cost
+        if call.success is not None:
             one.judged += 1
-            one.good += success
-            one.by_category[category][0] += success
-            one.by_category[category][1] += 1
-        if latency is not None and not failed and len(one.latencies) < RECENT:
-            one.latencies.append(latency)
-        if (into or out) and len(one.tokens) < RECENT:
-            one.tokens.append((into, out))
+            one.good += call.success
+            part.judged += 1
+            part.good += call.success
+        if call.latency is not None and not call.failed:
+            part.timed += 1
+            part.milliseconds += call.latency
+            if len(one.latencies) < RECENT:
+                one.latencies.append(call.latency)
+        if (call.tokens_in or call.tokens_out) and len(one.tokens) < RECENT:
+            one.tokens.append((call.tokens_in, call.tokens_out))
     return dict(found)

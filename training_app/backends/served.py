@@ -7,7 +7,7 @@ first, and ends no call twice.
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import transaction
 
@@ -18,10 +18,19 @@ from training_app.backends.windows import Used
 from training_app.models import BackendCall, Decision, packed
 
 
+class Choice(NamedTuple):
+    """How a backend came to be assigned: which, how likely it was, who chose, and whether the direct estimate would have taken it."""
+
+    backend: int | None = None
+    propensity: float | None = None
+    decided_by: str = ""
+    as_direct: bool | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Served:
     """One agent's part. `backend` is a row's id; `cost` None is the backend's prices times the tokens; `latency` in milliseconds;
-    `success` None where nobody judged it; `failed` where the call itself gave nothing."""
+    `success` None where nobody judged it; `failed` where the call itself gave nothing. `choice` counts where no decision holds it."""
 
     agent: int
     backend: int
@@ -32,6 +41,7 @@ class Served:
     success: bool | None = None
     failed: bool = False
     category: str = ""
+    choice: Choice | None = None
 
 
 class UnknownBackend(ValueError):
@@ -64,18 +74,19 @@ def record(pool: Pool, decision: uuid.UUID, parts: Sequence[Served]) -> list[Bac
     for part, fresh in zip(parts, new, strict=True):
         if fresh:
             # Of a decision that is not written, what served is taken to be what was assigned.
-            began = _backend(assigned[part.agent]) if part.agent in assigned else part.backend
+            began = _choice(assigned[part.agent]).backend if part.agent in assigned else part.backend
             _ended(pool.pk, began, part)
     return kept
 
 
 def _values(pool: Pool, row: Backend, part: Served, assigned: dict[int, dict[str, Any]]) -> dict[str, Any]:
-    named = assigned.get(part.agent, {})
+    chosen = _choice(assigned[part.agent]) if part.agent in assigned else part.choice or Choice()
     cost = row.cost(part.tokens_in, part.tokens_out) if part.cost is None else part.cost
     return {
         "pool": pool, "backend": row, "tokens_in": part.tokens_in, "tokens_out": part.tokens_out, "cost": cost,
         "latency": part.latency, "success": part.success, "failed": part.failed, "category": part.category[:80],
-        "assigned": _backend(named), "propensity": named.get("propensity"),
+        "assigned": chosen.backend, "propensity": chosen.propensity, "decided_by": chosen.decided_by,
+        "as_direct": chosen.as_direct,
     }  # fmt: skip
 
 
@@ -86,9 +97,11 @@ def _assigned(decision: uuid.UUID) -> dict[int, dict[str, Any]]:
     return {int(one["agent"]): one for one in detail.get("assignments", [])}
 
 
-def _backend(assigned: dict[str, Any]) -> int | None:
+def _choice(assigned: dict[str, Any]) -> Choice:
     named = assigned.get("backend")
-    return None if named is None else int(named["id"])
+    return Choice(
+        None if named is None else int(named["id"]), assigned.get("propensity"), assigned.get("by", ""), assigned.get("direct")
+    )  # fmt: skip
 
 
 def _ended(pool: int, began: int | None, part: Served) -> None:

@@ -18,16 +18,19 @@ from django.db import transaction
 from django.db.models import Sum
 from django.utils import timezone
 
+from agents_app import backends
 from agents_app.models import Backend, BackendSettings
 from routerweb.background import Background
 from training_app.answering import leases, serving
 from training_app.answering.loaded import Served
-from training_app.backends import measured, windows
-from training_app.backends.measured import Measured
+from training_app.backends import learning, measured, windows
+from training_app.backends.learning import Learning
+from training_app.backends.measured import Call, Measured
 from training_app.backends.windows import Three, Told, Used
 from training_app.engine.backends.chooser import BackendChooser
 from training_app.engine.backends.choosing import Candidate, Preference, scales
-from training_app.engine.backends.load import WINDOW, penalty
+from training_app.engine.backends.load import WINDOW, LoadTracker, penalty
+from training_app.engine.backends.online import Arm
 from training_app.engine.data.artifact import ArtifactError
 from training_app.models import BACKEND_CHOOSER, BackendCall, BackendLoad, RouterModel
 from training_app.versions import registry
@@ -78,6 +81,8 @@ class PoolBackends:
         self.preference = Preference.of(chosen.quality, chosen.cost, chosen.latency)
         self.budget, self.spread, self.exploration = chosen.budget, chosen.spread, chosen.exploration
         self.spent = 0.0
+        self.learning = Learning.of(chosen)
+        self.arms = [Arm(row.pk, row.agent.number, str(row), row.quality) for row in rows]
         self.chooser: BackendChooser | None = None
         self.version: int | None = None  # of the chooser
         self.told = Told()
@@ -111,6 +116,15 @@ class PoolBackends:
             fair = 1.0 / max(sum(one.open for one in some), 1)
             for one in some:
                 one.candidate.less = penalty(last.count(one.pk) / len(last), fair) if last else 0.0
+
+    def hot(self) -> dict[int, int | None]:
+        """Which of each agent's backends had far more than its share of the last assignments."""
+        found: dict[int, int | None] = {}
+        for agent, some in self.by_agent.items():
+            mine = [one.pk for one in some if one.open]
+            last = [key for key in self.last if any(key == one.pk for one in some)]
+            found[agent] = LoadTracker.of(last).hot(mine)
+        return found
 
     @property
     def pressed(self) -> bool:
@@ -236,7 +250,10 @@ def _follow(pool: PoolBackends, *, measure: bool) -> None:
     rows = {row.pk: row for row in Backend.objects.filter(pk__in=pool.known).only("pk", "healthy", "cooling_until")}
     figures: dict[int, Measured] | None = None
     if measure:
-        figures, pool.measured_at = measured.of_pool(pool.pk), time.monotonic()
+        log = measured.log(pool.pk)
+        figures, pool.measured_at = measured.of_log(log), time.monotonic()
+        if pool.learning is not None:
+            _learn(pool, pool.learning, log)
         if pool.budget is not None:
             day = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
             today = BackendCall.objects.filter(pool=pool.pk, at__gte=day, at__lt=day + timedelta(days=1))
@@ -248,6 +265,20 @@ def _follow(pool: PoolBackends, *, measure: bool) -> None:
         if figures is not None:
             pool.rate(figures)
         pool.weigh()
+
+
+def _learn(pool: PoolBackends, learner: Learning, log: list[Call]) -> None:
+    """Bring the learner up to date; it is stopped where its calls are worth less than those beside it."""
+    found = learning.compared(log, pool.preference, pool.scales, learner.since)
+    if found.worse:
+        pool.learning = None
+        why = (
+            f"its {found.ours} calls were worth {-found.difference:.3f} less than {found.theirs} of the direct estimate, "
+            f"{-found.low:.3f} to {-found.high:.3f}"
+        )
+        backends.stop_learning(pool.pk, why)
+        return
+    learner.refresh(pool.arms, log, pool.hot(), pool.budget)
 
 
 def _put_back(told: Told, before: Told) -> None:

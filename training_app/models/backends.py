@@ -10,7 +10,8 @@ from agents_app.models import Backend, Pool
 class BackendCall(models.Model):
     """One agent's part of one decision, as it was really served. It may come before the decision's row is written, or without one.
 
-    `assigned` is the backend that was named in the answer, where it differs from the one that served. Billed is what was served.
+    `assigned` is the backend that was named in the answer, `propensity` how likely that was, `decided_by` who chose it ("direct",
+    "learner" or "lot") and `as_direct` whether the direct estimate would have taken it too. Billed is what was served.
     """
 
     decision_id = models.UUIDField(_("decision"))
@@ -26,6 +27,8 @@ class BackendCall(models.Model):
     category = models.CharField(_("category"), max_length=80, blank=True)
     assigned = models.PositiveBigIntegerField(_("assigned"), null=True)
     propensity = models.FloatField(_("propensity"), null=True)
+    decided_by = models.CharField(_("decided by"), max_length=8, blank=True)
+    as_direct = models.BooleanField(_("as the direct estimate"), null=True)
     at = models.DateTimeField(default=timezone.now)
 
     class Meta:

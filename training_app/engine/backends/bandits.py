@@ -71,11 +71,15 @@ class _Sums:
 class UCB1(_Sums):
     """Optimism: every arm once, then the highest that it may well be."""
 
-    def choose(self, context: int, less: Floats | None = None) -> tuple[int, float]:
+    def hopes(self, context: int) -> Floats:
+        """How good each arm may well be, float64[1, arms]."""
         seen = self.count[context]
         bonus = self.noise * np.sqrt(2 * np.log(max(seen.sum(), 1)) / np.maximum(seen, 1))
-        worth = np.where(seen > 0, self.total[context] / np.maximum(seen, 1) + bonus, 1e6)
-        worth = worth - (0.0 if less is None else less)
+        found: Floats = np.where(seen > 0, self.total[context] / np.maximum(seen, 1) + bonus, 1e6)[None]
+        return found
+
+    def choose(self, context: int, less: Floats | None = None) -> tuple[int, float]:
+        worth = self.hopes(context)[0] - (0.0 if less is None else less)
         ties = worth >= worth.max() - 1e-12
         return self._first_of(worth), 1.0 / int(ties.sum())
 
@@ -85,12 +89,14 @@ class Thompson(_Sums):
 
     prior_sd: float = 0.3
 
-    def choose(self, context: int, less: Floats | None = None) -> tuple[int, float]:
+    def hopes(self, context: int) -> Floats:
+        """Draws of what each arm's mean may be, float64[DRAWS, arms]."""
         mean, sd = self.posterior(context)
-        draws = (
-            mean + sd * self.rng.standard_normal((DRAWS, self.arms)) - (0.0 if less is None else less)
-        )  # [DRAWS, arms]
-        chosen = np.argmax(draws, axis=1)
+        found: Floats = mean + sd * self.rng.standard_normal((DRAWS, self.arms))
+        return found
+
+    def choose(self, context: int, less: Floats | None = None) -> tuple[int, float]:
+        chosen = np.argmax(self.hopes(context) - (0.0 if less is None else less), axis=1)
         # The first draw decides. How often the others agree says how likely that was; never 0.
         return int(chosen[0]), float((chosen == chosen[0]).mean())
 
@@ -139,10 +145,15 @@ class LinUCB:
         self.inverse = np.eye(size) * (self.spread / self.noise) ** 2
         self.target = np.zeros(size)
 
-    def choose(self, context: int, less: Floats | None = None) -> tuple[int, float]:
+    def hopes(self, context: int) -> Floats:
+        """How good each arm may well be, float64[1, arms]."""
         x = self.features[context]  # [arms, D]
         width = self.noise * np.sqrt(np.einsum("ad,de,ae->a", x, self.inverse, x))
-        worth = x @ (self.inverse @ self.target) + self.alpha * width - (0.0 if less is None else less)
+        found: Floats = (x @ (self.inverse @ self.target) + self.alpha * width)[None]
+        return found
+
+    def choose(self, context: int, less: Floats | None = None) -> tuple[int, float]:
+        worth = self.hopes(context)[0] - (0.0 if less is None else less)
         ties = np.flatnonzero(worth >= worth.max() - 1e-9)
         return int(self.rng.choice(ties)), 1.0 / len(ties)
 
@@ -154,6 +165,12 @@ class LinUCB:
         gain = self.inverse @ x
         self.inverse -= np.outer(gain, gain) / (1 + x @ gain)  # Sherman and Morrison 1950
         self.target += (reward - self.prior) * x
+
+    def learn_sums(self, context: int, counts: Floats, totals: Floats) -> None:
+        """Many outcomes at once: how many each arm had and the sum of their rewards, float64[arms] each."""
+        x = self.features[context]
+        self.inverse = np.linalg.inv(np.linalg.inv(self.inverse) + (x * counts[:, None]).T @ x)
+        self.target += (totals - self.prior * counts) @ x
 
 
 @dataclass
