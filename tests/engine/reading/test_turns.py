@@ -1,6 +1,7 @@
 """The scorer of turns: what it reads where, how far back it chooses to look, and what it must not be led by."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -154,6 +155,22 @@ class TestFitting:
         rng = random.Random(5)
         strange = [turn for _ in range(40) for turn in talk(rng, strange=rng.randrange(4))]
         assert share_right(scorer, strange) > share_right(scorer, clean) - 0.1
+
+    def test_first_turns_keep_their_answer_behind_another_conversation(
+        self, learnt: tuple[FittedScorer, dict[str, object]]
+    ) -> None:
+        scorer, _report = learnt
+        first = [turn for turn in talks(60, 6) if not before(turn.text)]
+        others = [before(turn.text)[:2] for turn in talks(60, 7) if before(turn.text)]
+        strange = [replace(turn, text=text_of(str(turn.text), others[i])) for i, turn in enumerate(first) if others[i]]
+        assert share_right(scorer, strange) >= share_right(scorer, first) - 0.05
+
+    def test_a_turn_that_reads_like_a_first_one_is_known(self, learnt: tuple[FittedScorer, dict[str, object]]) -> None:
+        scorer = learnt[0]
+        assert isinstance(scorer, TurnsMargins)
+        assert scorer.opens
+        opening, going_on = (scorer.seen(text)[0, len(scorer.channels) + 3] for text in ("i want a train", NEUTRAL[0]))
+        assert opening > going_on
 
     def test_a_pool_of_texts_never_comes_here(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(encoders.turns_fit, "fit_turns", None)

@@ -10,7 +10,9 @@ text: a name in the last turn is a wish, the same name three turns ago may be do
 
 by one linear model over the n-grams of all channels and over the agents that answered before, where the application tells:
 
-    x_c(a) = tf-idf(channel c) W_c,a          joint(a) = sum_c x_c(a) + b_a
+    x_c(a) = tf-idf(channel c) W_c,a          joint(a) = sum_c x_c(a) + b_a          opens = tf-idf(now) v
+
+`opens` says how much the turn reads like one that begins a conversation: what was said before such a turn is likely another matter.
 
 A sum cannot say "the turn before counts, unless this one names somebody new, or says good-bye". The reader can. It sees for each agent
 what every channel says of it, and what the channels say of all agents together (Deep Sets: Zaheer et al. 2017, arXiv 1703.06114):
@@ -126,7 +128,7 @@ class TurnsMargins:
     channels: a `LinearMargins` without bias for each channel that is read, at most four; bias float32[A]; answered float32[2, A, A]:
     what an agent (rows) that answered just before, and earlier, adds to each agent's margin, agents numbered by `numbers`, their ids.
     base and platt: the scorer of the last turn alone and its map to log-odds. Without a `reader` the margin is
-    mix[0] joint + mix[1] base + mix[2].
+    mix[0] joint + mix[1] base + mix[2]. Where it `opens`, the first channel has a column more: whether a turn reads like a first one.
     """
 
     kind: ClassVar[str] = "turns"
@@ -142,26 +144,29 @@ class TurnsMargins:
         platt: Platt | None = None,
         reader: Reader | None = None,
         mix: FloatArray | None = None,
+        opens: bool = False,
     ) -> None:
         agents = len(bias)
-        if not 1 <= len(channels) <= len(CHANNELS) or any(len(c.bias) != agents for c in channels):
+        columns = [len(c.bias) - (opens and place == 0) for place, c in enumerate(channels)]
+        if not 1 <= len(channels) <= len(CHANNELS) or any(c != agents for c in columns):
             raise ValueError(f"{len(channels)} channels do not fit {agents} agents")
         if answered.shape != (2, agents, agents) or len(numbers) != agents:
             raise ValueError(f"weights of agents that answered are {answered.shape} for {agents} agents")
         if (base is None) != (platt is None):
             raise ValueError("a scorer of the last turn needs its map to log-odds")
         self.channels, self.bias, self.answered, self.numbers = tuple(channels), bias, answered, list(map(int, numbers))
-        self.base, self.platt, self.reader = base, platt, reader
+        self.base, self.platt, self.reader, self.opens = base, platt, reader, opens
         self.mix = np.array([1, 0, 0], np.float32) if mix is None else mix
         self._place = {number: place for place, number in enumerate(self.numbers)}
         self._tells = bool(np.any(answered))
         if reader is not None:
-            reader.checked(self.seen_numbers(len(channels), base is not None))
+            reader.checked(self.seen_numbers(len(channels), base is not None, opens))
 
     @staticmethod
-    def seen_numbers(channels: int, base: bool) -> int:
-        """How many numbers are seen of each agent: the sum, the channels, agents before and earlier, and the base's log-odds."""
-        return 1 + channels + 2 + base
+    def seen_numbers(channels: int, base: bool, opens: bool = False) -> int:
+        """How many numbers are seen of each agent: the sum, the channels, agents before and earlier, whether the turn reads like a
+        first one, which is the same for all, and the base's log-odds."""
+        return 1 + channels + 2 + opens + base
 
     @property
     def children(self) -> tuple[FittedScorer, ...]:
@@ -171,10 +176,15 @@ class TurnsMargins:
     def seen(self, text: str) -> FloatArray:
         """What is seen of each agent, float32[A, K]; the base's log-odds last, left 0 here."""
         told = channels_of(text)
-        found = np.zeros((len(self.bias), self.seen_numbers(len(self.channels), self.base is not None)), np.float32)
+        size = self.seen_numbers(len(self.channels), self.base is not None, self.opens)
+        found = np.zeros((len(self.bias), size), np.float32)
         for place, (channel, said) in enumerate(zip(self.channels, told.texts, strict=False), 1):
             if said:
-                found[:, place] = channel.logits_of(said)
+                margins = channel.logits_of(said)
+                if self.opens and place == 1:
+                    found[:, len(self.channels) + 3] = margins[-1]
+                    margins = margins[:-1]
+                found[:, place] = margins
         total = self.bias + found[:, 1 : len(self.channels) + 1].sum(axis=1)
         for side, agents in enumerate((told.agents_before, told.agents_earlier)):
             places = [self._place[agent] for agent in agents if agent in self._place]
@@ -227,6 +237,8 @@ class TurnsMargins:
             "read": len(self.channels),
             "has_reader": self.reader is not None,
         }
+        if self.opens:
+            found["opens"] = True
         found |= {f"channel {n}": dict(c.config()) for n, c in zip(CHANNELS, self.channels, strict=False)}
         if self.base is not None:
             found |= {"base": self.base.kind, "base child": dict(self.base.config())}
@@ -238,11 +250,11 @@ class TurnsMargins:
         try:
             bias = tensors["bias"].astype(np.float32)
             channels = []
+            opens = bool(config.get("opens"))
             for name in CHANNELS[: int(config["read"])]:
                 own = {k: tensors[f"{name}.{k}"] for k in ("idf", "weights")}
-                channels.append(
-                    LinearMargins.from_tensors(config[f"channel {name}"], own | {"bias": np.zeros_like(bias)})
-                )
+                none = np.zeros(len(bias) + (opens and name == "now"), np.float32)
+                channels.append(LinearMargins.from_tensors(config[f"channel {name}"], own | {"bias": none}))
             base = platt = reader = None
             if "base" in config:
                 if config["base"] == cls.kind:
@@ -257,7 +269,9 @@ class TurnsMargins:
             if mix.shape != (3,):
                 raise ValueError(f"the mix has shape {mix.shape}, not (3,)")
             answered = tensors["answered"].astype(np.float32)
-            return cls(channels, bias, answered, config["agents"], base=base, platt=platt, reader=reader, mix=mix)
+            return cls(
+                channels, bias, answered, config["agents"], base=base, platt=platt, reader=reader, mix=mix, opens=opens
+            )
         except (KeyError, TypeError, IndexError) as error:
             raise ValueError(f"the scorer of turns lacks {error}") from None
 
@@ -270,7 +284,7 @@ class TurnsMargins:
         joint, based = (1.0, 1.0) if self.reader is not None else (float(self.mix[0]), float(self.mix[1]))
         for name, channel, said in zip(CHANNELS, self.channels, told.texts, strict=False):
             if said:
-                for a, parts in enumerate(channel.explain(said, 2 * top)):
+                for a, parts in enumerate(channel.explain(said, 2 * top)[: len(found)]):
                     for part, weight in parts:
                         shown = part if name == "now" else f"{part} ({_whose(part, where[name])})"
                         found[a][shown] = found[a].get(shown, 0.0) + joint * weight

@@ -4,8 +4,9 @@ How far back to look is learnt too. The linear model is cross-fitted on the last
 that was said; more is taken only where it helps beyond the noise. In a pool whose queries explain themselves nothing is taken: its
 router is then the one that plain texts would have got.
 
-The reader is fitted on what the linear model says of turns that it was not fitted on, whole conversations apart. In a part of its rows
-the oldest channel is another conversation's: old turns that have nothing to do with the last one are common, and must not tell.
+The reader is fitted on what the linear model says of turns that it was not fitted on, whole conversations apart. It also learns from
+turns with another conversation put in front, which were not fitted on either: old turns that have nothing to do with the last one are
+common, and must not tell. First turns are few and lose most by it, so each of them is seen with several.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from torch import Tensor, nn
 
 from training_app.engine.config import Config
 from training_app.engine.data.arrays import BoolArray, FloatArray
-from training_app.engine.data.conversations import before
+from training_app.engine.data.conversations import before, text_of
 from training_app.engine.data.examples import Agent
 from training_app.engine.data.intervals import spread
 from training_app.engine.data.rows import Rows
@@ -42,8 +43,9 @@ DECIDES = 0.1
 MANY = 1_000
 WIDTH, BATCH, RATE = 48, 128, 5e-3
 PASSES, LEAST_UPDATES = 12, 300
-#: The share of rows whose oldest turns the reader sees replaced by another conversation's.
-STRANGE = 0.1
+#: How often the reader sees a turn with another conversation in front as well: one that has something before it, and at most a first
+#: one; those of first turns are half as many as the rows at most.
+STRANGE, STRANGE_FIRST, STRANGE_ROWS = 0.1, 2.0, 0.5
 
 Matrix = Any  # a scipy.sparse.csr_matrix; scipy has no types
 
@@ -51,12 +53,13 @@ Matrix = Any  # a scipy.sparse.csr_matrix; scipy has no types
 @dataclass(frozen=True, slots=True)
 class Looked:
     """A candidate: how far it looks back, and what it says of every training row, out of fold. `seen` float32[N, A, K], the
-    sum first; `margins` float32[N, A]."""
+    sum first; `margins` float32[N, A]; `strange` float32[M, A, K] of the turns with another conversation in front."""
 
     name: str
     depth: str
     margins: FloatArray
     seen: FloatArray
+    strange: FloatArray
 
 
 def has_conversations(texts: Sequence[str]) -> bool:
@@ -82,19 +85,33 @@ def fit_turns(
     told = [channels_of(text) for text in rows.texts]
     numbers, strength = [agent.id for agent in agents], config.svm_c or 1.0
     fold = fold_of_group(groups, folds, config.seed)
+    said_before = np.array([bool(before(text)) for text in rows.texts])
+    opens = not said_before.all()
+    opening = said_before if opens else None
     looked: dict[str, FloatArray] = {}
     for depth, _channels in DEPTHS.items():
         if depth == "all" and not any(t.texts[3] or t.agents_earlier for t in told):
             continue
-        looked[depth] = np.zeros((*rows.required.shape, TurnsMargins.seen_numbers(DEPTHS[depth], False)), np.float32)
+        looked[depth] = np.zeros(
+            (*rows.required.shape, TurnsMargins.seen_numbers(DEPTHS[depth], False, opens)), np.float32
+        )
+    strange = _with_strange_turns(rows.texts, groups, fold, config.seed)
+    misled = {
+        depth: np.zeros((len(strange), *seen.shape[1:]), np.float32) for depth, seen in looked.items() if depth != "now"
+    }
     for k in range(folds):
         inside, outside = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
         progress(k, folds + 2, f"turns: fold {k + 1} of {folds}")
         features = [_Channel.of([told[i].texts[c] for i in inside.tolist()], len(numbers), c) for c in range(4)]
         for depth in looked:
-            fitted = _joint(features[: DEPTHS[depth]], told, inside, rows, numbers, strength, config.seed)
+            fitted = _joint(features[: DEPTHS[depth]], told, inside, rows, numbers, strength, config.seed, opening)
             looked[depth][outside] = [fitted.seen(rows.texts[i]) for i in outside.tolist()]
-    candidates = [Looked(depth, depth, seen[:, :, 0], seen) for depth, seen in looked.items()]
+            for place, (i, text) in enumerate(strange if depth in misled else ()):
+                if fold[i] == k:
+                    misled[depth][place] = fitted.seen(text)
+    candidates = [
+        Looked(depth, depth, seen[:, :, 0], seen, misled.get(depth, seen[:0])) for depth, seen in looked.items()
+    ]
     judged = {c.name: best_jaccards(c.margins, rows.required, rows.asked) for c in candidates}
     report: dict[str, Any] = {"looks": {name: float(values.mean()) for name, values in judged.items()}, "brings": {}}
     best = candidates[0]
@@ -110,40 +127,42 @@ def fit_turns(
     if base is not None and (best.depth == "now" or base.held_out is not None):
         return base, {**plain_report, "turns": {**report, "depth": "now", "reader": False}}
 
-    seen = best.seen
+    shown = _Shown.of(best, base, np.array([i for i, _text in strange], np.int64), said_before, rows, fold)
+    seen, both = shown.seen, (shown.required, shown.asked)
     options = {best.name: seen[:, :, 0]}
     mix = np.array([1, 0, 0], np.float32)
     if base is not None:
-        seen = np.concatenate([seen, base.log_odds[:, :, None]], axis=2)
-        own = fit_platt(seen[:, :, 0], rows.required, rows.asked)
-        options = {"plain": base.log_odds}
-        weights, shift = fit_weights([own(seen[:, :, 0]), base.log_odds], rows.required, rows.asked)
+        alone, count = seen[:, :, -1], len(rows)
+        own = fit_platt(seen[:count, :, 0], rows.required, rows.asked)
+        options = {"plain": alone}
+        weights, shift = fit_weights([own(seen[:count, :, 0]), base.log_odds], rows.required, rows.asked)
         # The map of the sum is one for all agents here: a scale and a constant that the last map takes over.
         mix = np.array([weights[0] * float(np.median(own.scale)), weights[1], shift], np.float32)
-        options["mix"] = np.asarray(mix[0] * seen[:, :, 0] + mix[1] * base.log_odds + mix[2], np.float32)
-    said_before = np.array([bool(before(text)) for text in rows.texts])
-    options["reader"] = _read_out_of_fold(seen, said_before, rows, fold, best, config.seed, progress)
+        options["mix"] = np.asarray(mix[0] * seen[:, :, 0] + mix[1] * alone + mix[2], np.float32)
+    options["reader"] = _read_out_of_fold(shown, config.seed, progress)
     choice = next(iter(options))
-    scores = {name: best_jaccards(margins, rows.required, rows.asked) for name, margins in options.items()}
+    # Turns with another conversation in front judge as well: what reads them right is worth more.
+    scores = {name: best_jaccards(margins, *both) for name, margins in options.items()}
     for name in list(options)[1:]:
         if _better(scores[name], scores[choice]):
             choice = name
-    report |= {"options": {name: float(v.mean()) for name, v in scores.items()}, "depth": best.depth}
+    report |= {"options": {name: float(v[: len(rows)].mean()) for name, v in scores.items()}, "depth": best.depth}
     report["reader"] = choice == "reader"
     if choice == "plain" and base is not None:
         return base, {**plain_report, "turns": {**report, "depth": "now"}}
     progress(folds + 1, folds + 2, "turns: all rows")
     every = np.arange(len(rows))
     features = [_Channel.of([t.texts[c] for t in told], len(numbers), c) for c in range(DEPTHS[best.depth])]
-    fitted = _joint(features, told, every, rows, numbers, strength, config.seed)
+    fitted = _joint(features, told, every, rows, numbers, strength, config.seed, opening)
     reader = None
     if choice == "reader":
-        reader = _fit_reader(seen, said_before, rows.required, rows.asked, fold, best, config.seed)
+        reader = _fit_reader(shown, config.seed)
     fitted = TurnsMargins(
         fitted.channels, fitted.bias, fitted.answered, numbers,
         base=None if base is None else base.fitted, platt=None if base is None else base.platt, reader=reader, mix=mix,
+        opens=fitted.opens,
     )  # fmt: skip
-    margins = options[choice]
+    margins = options[choice][: len(rows)]
     platt = fit_platt(margins, rows.required, rows.asked)
     found = CrossFit(platt(margins), margins, fitted, platt)
     return corrected(found, validation), {**plain_report, "encoder": "turns", "turns": report}
@@ -194,8 +213,10 @@ def _joint(
     numbers: Sequence[int],
     c: float,
     seed: int,
+    said_before: BoolArray | None = None,
 ) -> TurnsMargins:
-    """One linear machine an agent over the channels' n-grams and the agents that answered before; of the rows `inside`."""
+    """One linear machine an agent over the channels' n-grams and the agents that answered before; of the rows `inside`. Where
+    `said_before` bool[N] is given, one more tells first turns by what is said now."""
     size = len(numbers)
     place = {number: a for a, number in enumerate(numbers)}
     read = len(features)
@@ -216,36 +237,92 @@ def _joint(
         part = matrix if asked[:, a].all() else matrix[asked[:, a]]
         machine = LinearSVC(C=c, random_state=seed).fit(part, y)
         weights[:, a], bias[a] = machine.coef_[0], machine.intercept_[0]
-    channels, start = [], 0
+    channels: list[LinearMargins] = []
+    start = 0
     for channel in features:
         end = start + channel.matrix.shape[1]
-        channels.append(LinearMargins(channel.tfidf, weights[start:end], np.zeros(size, np.float32)))
+        own = weights[start:end]
+        if said_before is not None and not channels:
+            # Its constant is left out: the reader has its own.
+            own = np.concatenate([own, _opening(channel.matrix, ~said_before[inside], seed)], axis=1)
+        channels.append(LinearMargins(channel.tfidf, own, np.zeros(own.shape[1], np.float32)))
         start = end
-    return TurnsMargins(channels, bias, weights[start:].reshape(2, size, size).copy(), numbers)
+    opens = said_before is not None
+    return TurnsMargins(channels, bias, weights[start:].reshape(2, size, size).copy(), numbers, opens=opens)
+
+
+def _opening(matrix: Matrix, first: BoolArray, seed: int) -> FloatArray:
+    """What each n-gram of a turn says for its being a first one: float32[F, 1]."""
+    if first.all() or not first.any():
+        return np.zeros((matrix.shape[1], 1), np.float32)
+    machine = LinearSVC(C=1.0, random_state=seed, class_weight="balanced").fit(matrix, first)
+    return np.asarray(machine.coef_.T, np.float32)
+
+
+def _with_strange_turns(
+    texts: Sequence[str], groups: Sequence[str], fold: NDArray[np.int64], seed: int
+) -> list[tuple[int, str]]:
+    """Turns with what was said in another conversation, of the same fold, in front: (the turn's row, the query) each."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    found = []
+    times = min(STRANGE_FIRST, STRANGE_ROWS * len(texts) / max(1, sum(not before(text) for text in texts)))
+    others = {k: [i for i in np.flatnonzero(fold == k).tolist() if before(texts[i])] for k in np.unique(fold).tolist()}
+    for i, text in enumerate(texts):
+        own, there = before(text), others[int(fold[i])]
+        for _ in range(int(rng.random() + (STRANGE if own else times))):
+            other = there[int(rng.integers(len(there)))] if there else i
+            if groups[other] != groups[i]:
+                found.append((i, text_of(str(text), (*before(texts[other]), *own))))
+    return found
 
 
 # ------------------------------------------------------------------------------------------------------------- the reader
 
 
-def _read_out_of_fold(
-    seen: FloatArray,
-    said_before: BoolArray,
-    rows: Rows,
-    fold: NDArray[np.int64],
-    looked: Looked,
-    seed: int,
-    progress: ScorerProgress,
-) -> FloatArray:
-    """What readers say that were not fitted on the row, float32[N, A]; one a fold."""
-    margins = np.zeros(rows.required.shape, np.float32)
-    for k in range(int(fold.max()) + 1):
-        progress(k, int(fold.max()) + 2, f"turns: reader {k + 1}")
-        inside, outside = fold != k, np.flatnonzero(fold == k)
-        reader = _fit_reader(
-            seen[inside], said_before[inside], rows.required[inside], rows.asked[inside], fold[inside], looked, seed
-        )
-        for i in outside.tolist():
-            margins[i] = reader(seen[i], bool(said_before[i]))
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What a reader learns from, N turns and then M turns with another conversation in front: seen float32[N + M, A, K], whether
+    anything was said before, bool[N + M], required and asked bool[N + M, A], and the turn's fold int64[N + M]."""
+
+    seen: FloatArray
+    said_before: BoolArray
+    required: BoolArray
+    asked: BoolArray
+    fold: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls,
+        looked: Looked,
+        base: CrossFit | None,
+        strange: NDArray[np.int64],
+        said_before: BoolArray,
+        rows: Rows,
+        fold: NDArray[np.int64],
+    ) -> _Shown:
+        """`strange` int64[M] are the rows of the turns with another conversation in front."""
+        strange = strange[: len(looked.strange)]
+        turn = np.concatenate([np.arange(len(rows)), strange])
+        seen = np.concatenate([looked.seen, looked.strange])
+        if base is not None:
+            seen = np.concatenate([seen, base.log_odds[turn][:, :, None]], axis=2)
+        before_it = np.concatenate([said_before, np.ones(len(strange), np.bool_)])
+        return cls(seen, before_it, rows.required[turn], rows.asked[turn], fold[turn])
+
+    def take(self, rows: BoolArray) -> _Shown:
+        """Those of `rows`, bool[N + M]."""
+        return _Shown(self.seen[rows], self.said_before[rows], self.required[rows], self.asked[rows], self.fold[rows])
+
+
+def _read_out_of_fold(shown: _Shown, seed: int, progress: ScorerProgress) -> FloatArray:
+    """What readers say that were not fitted on the row, float32[N + M, A]; one a fold."""
+    margins = np.zeros(shown.required.shape, np.float32)
+    folds = int(shown.fold.max()) + 1
+    for k in range(folds):
+        progress(k, folds + 1, f"turns: reader {k + 1}")
+        reader = _fit_reader(shown.take(shown.fold != k), seed)
+        for i in np.flatnonzero(shown.fold == k).tolist():
+            margins[i] = reader(shown.seen[i], bool(shown.said_before[i]))
     return margins
 
 
@@ -273,49 +350,17 @@ class _Network(nn.Module):
         return margins
 
 
-class _Strange:
-    """Old turns that have nothing to do with the last one, put into a share of a batch: a turn's oldest channel becomes another row's,
-    and what had nothing before it gets all that another row had."""
-
-    def __init__(self, scale: FloatArray, channels: int, others: NDArray[np.intp]) -> None:
-        """scale float32[K]; `others` are the rows that had something before."""
-        self.has, self._others, self._channels = channels > 1 and len(others) > 0, others, channels
-        self._to_sum = torch.from_numpy(scale[0] / scale[: channels + 1])
-
-    def __call__(self, shown: Tensor, anything: Tensor, x: Tensor, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """shown float32[B, A, K] and anything float32[B, 1] of a batch out of x float32[N, A, K]: both with strange turns."""
-        drawn = torch.from_numpy(rng.random(len(shown)) < STRANGE)
-        other = x[rng.choice(self._others, len(shown))]
-        shown = shown.clone()
-        alone = drawn & (anything[:, 0] == 0)
-        kinds = [(place, alone) for place in range(2, self._channels + 1)]
-        if self._channels == len(CHANNELS):
-            kinds[-1] = (self._channels, drawn)
-        for place, where in kinds:
-            change = torch.where(where[:, None], other[:, :, place] - shown[:, :, place], 0.0)
-            shown[:, :, place] += change
-            shown[:, :, 0] += change * self._to_sum[place]
-        return shown, torch.where(alone[:, None], 1.0, anything)
-
-
-def _fit_reader(
-    seen: FloatArray,
-    said_before: BoolArray,
-    required: BoolArray,
-    asked: BoolArray,
-    fold: NDArray[np.int64],
-    looked: Looked,
-    seed: int,
-) -> Reader:
+def _fit_reader(shown: _Shown, seed: int) -> Reader:
     """Binary cross-entropy over asked (turn, agent) pairs, AdamW under a one-cycle rate (Smith and Topin 2018, arXiv 1708.07120)."""
     torch.set_num_threads(1)
     draw = torch.Generator().manual_seed(seed)
     rng = np.random.Generator(np.random.PCG64(seed))
+    seen = shown.seen
     scale = (1 / np.maximum(seen.std(axis=(0, 1)), 1e-2)).astype(np.float32)  # [K]
     network = _Network(seen.shape[2], draw)
-    x, anything = torch.from_numpy(seen * scale), torch.from_numpy(said_before.astype(np.float32)[:, None])
-    y, counted = torch.from_numpy((required & asked).astype(np.float32)), torch.from_numpy(asked.astype(np.float32))
-    strange = _Strange(scale, DEPTHS[looked.depth], np.flatnonzero(said_before))
+    x, anything = torch.from_numpy(seen * scale), torch.from_numpy(shown.said_before.astype(np.float32)[:, None])
+    y = torch.from_numpy((shown.required & shown.asked).astype(np.float32))
+    counted = torch.from_numpy(shown.asked.astype(np.float32))
     batch = min(BATCH, max(16, len(seen) // 16))
     updates = max(LEAST_UPDATES, PASSES * -(-len(seen) // batch))
     optimizer = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=1e-3, betas=(0.9, 0.99))
@@ -325,10 +370,7 @@ def _fit_reader(
         if len(order) < batch:
             order = rng.permutation(len(seen)).tolist()
         chosen, order = order[:batch], order[batch:]
-        shown, any_before = x[chosen], anything[chosen]
-        if strange.has:
-            shown, any_before = strange(shown, any_before, x, rng)
-        margins = network(shown, any_before)
+        margins = network(x[chosen], anything[chosen])
         loss = nn.functional.binary_cross_entropy_with_logits(margins, y[chosen], counted[chosen])
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
