@@ -8,8 +8,8 @@ class AgentsAppConfig(AppConfig):
     verbose_name = _("Pools and access")
 
     def ready(self) -> None:
-        from agents_app.roles import grant
+        from agents_app.accounts.roles import grant
 
         # Without a sender: it hears of every app. django.contrib.auth stands before this app in INSTALLED_APPS and has
         # connected first, so an app's permission rows are there when this runs.
-        post_migrate.connect(grant, dispatch_uid="agents_app.roles.grant")
+        post_migrate.connect(grant, dispatch_uid="agents_app.accounts.roles.grant")

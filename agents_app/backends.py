@@ -11,8 +11,9 @@ from django.db.models import Model
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from agents_app import audit, outbound, sealing
+from agents_app import audit, sealing
 from agents_app.models import Agent, Backend, BackendSettings, Pool, Provider, Stamp
+from agents_app.outbound import guard
 from training_app.engine.data import storable
 
 #: Calls that failed in a row before a backend cools down, the first cool-down and the longest one; each is twice the one before.
@@ -146,8 +147,8 @@ def reseal() -> int:
 def _check_address(address: str, field: str) -> None:
     """Raises BackendError for an address that would not be asked."""
     try:
-        outbound.check(address, plain=field == "health_url")
-    except outbound.Refused as error:
+        guard.check(address, plain=field == "health_url")
+    except guard.Refused as error:
         raise BackendError(str(error), field) from None
     except OSError:
         return  # not found today; a call will say so

@@ -9,8 +9,9 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from agents_app import audit, outbound, sealing
+from agents_app import audit, sealing
 from agents_app.models import Agent, Executor, Pool, Stamp
+from agents_app.outbound import guard
 from training_app.engine.data import storable
 
 Kind = Executor.Kind
@@ -112,8 +113,8 @@ def _check(executor: Executor) -> None:
 
 def _check_address(address: str) -> None:
     try:
-        outbound.check(address)
-    except outbound.Refused as refused:
+        guard.check(address)
+    except guard.Refused as refused:
         raise ExecutorError(str(refused), "address") from None
     except OSError:
         return  # not found today; a call will say so

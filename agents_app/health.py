@@ -1,8 +1,8 @@
 """Health checks: an address that an agent may have, asked every minute; failures in a row pause it, a success brings it back.
 
-People with the role ops type the address and a worker asks it, so `outbound` guards it: where agents live in a network of one's own,
-INTERNAL_HOSTS names it. No body is read or shown. An address that may not be asked tells nothing of its agent, and pauses nobody. What
-a person paused, no check brings back.
+People with the role ops type the address and a worker asks it, so `outbound.guard` guards it: where agents live in a network of
+one's own, INTERNAL_HOSTS names it. No body is read or shown. An address that may not be asked tells nothing of its agent, and pauses
+nobody. What a person paused, no check brings back.
 """
 
 import logging
@@ -16,9 +16,10 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from agents_app import audit, outbound, pools
+from agents_app import audit, pools
 from agents_app.audit import Actor, Who
 from agents_app.models import Agent, Backend, HealthCheck, Pool
+from agents_app.outbound import guard
 
 logger = logging.getLogger(__name__)
 
@@ -43,8 +44,8 @@ def set_url(agent: Agent, url: str, *, actor: Who) -> None:
         if len(url) > LONGEST:
             raise pools.PoolError(_("The address is longer than %(most)d characters.") % {"most": LONGEST}, "url")
         try:
-            outbound.check(url, plain=True, seconds=settings.HEALTH_TIMEOUT)
-        except outbound.Refused as error:
+            guard.check(url, plain=True, seconds=settings.HEALTH_TIMEOUT)
+        except guard.Refused as error:
             raise pools.PoolError(str(error), "url") from None
         except OSError:
             pass  # not found today; the check will say so
@@ -96,16 +97,16 @@ def probe(url: str) -> Probe:
     """One look: it works where a GET is answered with a status below 400 in HEALTH_TIMEOUT seconds. Raises nothing."""
     try:
         with (
-            outbound.client(settings.HEALTH_TIMEOUT, plain=True) as client,
+            guard.client(settings.HEALTH_TIMEOUT, plain=True) as client,
             client.stream("GET", url) as answer,
         ):
             return Probe(answer.status_code < 400, f"HTTP {answer.status_code}")
-    except outbound.Refused as error:
+    except guard.Refused as error:
         return Probe(None, str(error))
     except httpx.TimeoutException:
         return Probe(False, _("no answer within %(seconds)g seconds") % {"seconds": settings.HEALTH_TIMEOUT})
     except httpx.ConnectError as error:
-        return Probe(False, _("no connection: %(why)s") % {"why": outbound.plain_words(error)})
+        return Probe(False, _("no connection: %(why)s") % {"why": guard.plain_words(error)})
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return Probe(False, f"{type(error).__name__}: {error}"[:150])
 

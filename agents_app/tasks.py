@@ -2,7 +2,7 @@
 
 from django.contrib.auth.models import User
 
-from agents_app import mail
+from agents_app.accounts import mail
 
 
 def mail_link(user_id: int, kind: str, base_url: str) -> bool:

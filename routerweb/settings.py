@@ -236,7 +236,7 @@ AUTHENTICATION_BACKENDS = ["agents_app.signin.PasswordBackend"]
 
 # People sign in by their address. An account that was made with a plain name, on the command line, signs in by that.
 ACCOUNT_ADAPTER = "agents_app.signin.AccountAdapter"
-ACCOUNT_FORMS = {"login": "agents_app.forms.SignInForm"}
+ACCOUNT_FORMS = {"login": "agents_app.views.forms.SignInForm"}
 ACCOUNT_LOGIN_METHODS = {"email", "username"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"  # the invitation went to the address

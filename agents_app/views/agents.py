@@ -15,10 +15,10 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from agents_app import effects, pools, rosters
 from agents_app.access import Role, get_pool, person, require_role
-from agents_app.forms import AgentForm, PoolForm, SeveralAgentsForm
 from agents_app.models import Agent, Pool
 from agents_app.navigation import address
 from agents_app.pools import PoolError
+from agents_app.views.forms import AgentForm, PoolForm, SeveralAgentsForm
 from routerweb.downloads import download
 from routerweb.http import Crumb, page, takes_file, wants_fragment
 from training_app.engine.data import examples as data

@@ -11,9 +11,9 @@ from django.views.decorators.http import require_http_methods
 
 from agents_app import health, pools
 from agents_app.access import Role, person, require_role
-from agents_app.forms import AgentLiveForm, PauseForm
 from agents_app.models import Agent, HealthCheck
 from agents_app.pools import PoolError
+from agents_app.views.forms import AgentLiveForm, PauseForm
 from routerweb.http import page
 
 

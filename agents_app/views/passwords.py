@@ -14,8 +14,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 from unfold.widgets import BASE_INPUT_CLASSES
 
-from agents_app import mail
-from agents_app.forms import ResetForm
+from agents_app.accounts import mail
+from agents_app.views.forms import ResetForm
 
 
 class NewPasswordForm(SetPasswordForm):

@@ -18,12 +18,12 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from agents_app import people as accounts
 from agents_app.access import Role, person, require_role
-from agents_app.forms import ROLE_CHOICES, InviteForm, RoleForm
+from agents_app.accounts import people as accounts
+from agents_app.accounts.people import PeopleError
 from agents_app.models import AuditEntry
 from agents_app.navigation import pools_of
-from agents_app.people import PeopleError
+from agents_app.views.forms import ROLE_CHOICES, InviteForm, RoleForm
 from agents_app.views.settings import draw
 from routerweb import parameters
 from routerweb.downloads import download

@@ -14,11 +14,11 @@ from django.views.decorators.http import require_http_methods
 
 from agents_app import keys, pools
 from agents_app.access import Role, get_pool, person, require_role, roles_of
-from agents_app.forms import GuidelinesForm, KeyForm, PoolDetailsForm
 from agents_app.guidelines import rendered
 from agents_app.models import ApiKey, Pool
 from agents_app.navigation import current_pool
 from agents_app.pools import PoolError
+from agents_app.views.forms import GuidelinesForm, KeyForm, PoolDetailsForm
 from routerweb.http import page, wants_fragment
 
 

@@ -17,9 +17,10 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 from django_q.tasks import async_task
 
-from agents_app import audit, outbound, pools
+from agents_app import audit, pools
 from agents_app import jobs as life
 from agents_app.models import Pool
+from agents_app.outbound import guard
 from datasets_app.models import Label, PrelabelItem, PrelabelJob, Query
 from datasets_app.prelabeling import prompts
 from training_app.engine import llm
@@ -95,8 +96,8 @@ def create(
     if not base_url or not model:
         raise PrelabelError(_("Name the server's base URL and the model."))
     try:
-        outbound.check(base_url)
-    except outbound.Refused as refused:
+        guard.check(base_url)
+    except guard.Refused as refused:
         raise PrelabelError(str(refused)) from None
     except OSError:
         pass  # nobody has that name today; the job will say so
@@ -220,7 +221,7 @@ def key_for(job: PrelabelJob) -> str:
 def _place(url: str) -> tuple[str, str, int, str, str]:
     """What makes an address another one: the key goes to no other path of the same host either."""
     parts = urlsplit(url)
-    return parts.scheme, (parts.hostname or "").lower(), outbound.port_of(parts), parts.path.rstrip("/"), parts.query
+    return parts.scheme, (parts.hostname or "").lower(), guard.port_of(parts), parts.path.rstrip("/"), parts.query
 
 
 def client_for(
@@ -229,12 +230,12 @@ def client_for(
     """A client of the job's server, through the guard for outbound calls; each call takes `seconds` at most, a slow answer's
     too. What the server replies is told only where the settings name it."""
     try:
-        parts = outbound.check_url(job.base_url)
-        named = outbound.listed(parts.hostname or "", outbound.port_of(parts))
-    except outbound.Refused:
+        parts = guard.check_url(job.base_url)
+        named = guard.listed(parts.hostname or "", guard.port_of(parts))
+    except guard.Refused:
         named = False  # and each call is refused
     # A server that the settings name may stand behind the proxy that the environment names.
-    transport = None if named and getproxies() else outbound.Transport(seconds)
+    transport = None if named and getproxies() else guard.Transport(seconds)
     secret = key_for(job) if key is None else key
     return llm.Client(job.base_url, job.model, secret, transport=transport, tell=named, **options)
 

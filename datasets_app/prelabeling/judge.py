@@ -8,8 +8,9 @@ from typing import Any
 from django.conf import settings
 from django.utils.translation import gettext as _
 
-from agents_app import outbound, pools
+from agents_app import pools
 from agents_app.models import Pool
+from agents_app.outbound import guard
 from datasets_app.models import PrelabelJob, Query
 from datasets_app.prelabeling import jobs as prelabel
 from training_app.engine import llm
@@ -69,7 +70,7 @@ def judge(pool: Pool, query: Query, required: Collection[int]) -> Verdict:
     try:
         with prelabel.client_for(job, seconds=SECONDS, timeout=SECONDS, tries=2, total=SECONDS) as client:
             answer = llm.find_json(client.complete(messages, ANSWER).text)
-    except (llm.LLMError, outbound.Refused) as error:
+    except (llm.LLMError, guard.Refused) as error:
         raise NoVerdict(str(error)) from None
     except ValueError:
         raise NoVerdict(_("The judge's answer could not be read.")) from None

@@ -11,8 +11,9 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.utils import timezone
 
-from agents_app import backends, executors, keys, people, pools
-from agents_app.mail import set_password_link
+from agents_app import backends, executors, keys, pools
+from agents_app.accounts import people
+from agents_app.accounts.mail import set_password_link
 from agents_app.models import ApiKey, Pool
 from datasets_app.files import imports
 from datasets_app.labels import adjudication, bulk, labels, queue, reask, snapshots

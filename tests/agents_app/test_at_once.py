@@ -6,7 +6,8 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.db import connection
 
-from agents_app import people, pools
+from agents_app import pools
+from agents_app.accounts import people
 
 
 @pytest.mark.both_databases

@@ -17,7 +17,8 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.utils import timezone
 
-from agents_app import audit, backups, keys, people, pools
+from agents_app import audit, backups, keys, pools
+from agents_app.accounts import people
 from agents_app.backups import BackupError
 from agents_app.models import Agent, ApiKey, AuditEntry, Pool, Stamp
 from training_app.models import Artifact, Decision, RouterModel, Scorecard

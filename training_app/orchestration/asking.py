@@ -20,8 +20,8 @@ from typing import Any
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from agents_app import signing
 from agents_app.models import Executor
+from agents_app.outbound import signing
 from datasets_app.prelabeling import templates
 from training_app.engine.data import storable
 from training_app.orchestration import scripted

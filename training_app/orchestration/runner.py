@@ -22,7 +22,7 @@ from django.db import connections
 
 from agents_app import jobs
 from agents_app.jobs import AttemptLost
-from agents_app.outbound_async import Client
+from agents_app.outbound.event_loop import Client
 from training_app.answering import serving
 from training_app.models import Episode, Step
 from training_app.orchestration import episodes, policies

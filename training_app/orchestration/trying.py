@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from agents_app import sealing
 from agents_app.models import Executor
-from agents_app.outbound_async import Client
+from agents_app.outbound.event_loop import Client
 from training_app.orchestration import calling
 from training_app.orchestration.calls import Ask, Failure, Outcome, spec_of
 from training_app.orchestration.wire import Seen, Wire

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents_app import outbound, outbound_async
-from agents_app.outbound_async import Answer, CallFault, Client
+from agents_app.outbound import guard
+from agents_app.outbound.event_loop import Answer, CallFault, Client
 from training_app.orchestration.calls import CallFailed
 
 MASK = "•••"
@@ -51,7 +51,7 @@ class Wire:
             answer = await self.client.post(url, content, fields, seconds=seconds, most_bytes=most_bytes)
         except CallFault as fault:
             failed = CallFailed(fault.kind, masked(str(fault), secret))
-        except outbound.Refused as refused:
+        except guard.Refused as refused:
             failed = CallFailed("not_allowed", str(refused))
         else:
             if seen is not None:
@@ -105,4 +105,4 @@ def _seconds(value: str) -> float | None:
     return float(value) if value.isascii() and value.isdecimal() and len(value) < 6 else None
 
 
-__all__ = ("Answer", "Client", "Seen", "Wire", "check_status", "masked", "outbound_async", "parsed", "written")
+__all__ = ("Answer", "Client", "Seen", "Wire", "check_status", "masked", "parsed", "written")

@@ -26,8 +26,9 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from agents_app import audit, outbound, signing
+from agents_app import audit
 from agents_app.models import Pool
+from agents_app.outbound import guard, signing
 from training_app.models import Alarm, AlarmDelivery, AlarmReceiver, Run
 
 logger = logging.getLogger(__name__)
@@ -62,13 +63,11 @@ def add_receiver(pool: Pool, kind: str, address: str, actor: User) -> AlarmRecei
             raise ReceiverRefused(_("This is not an e-mail address.")) from None
     else:
         try:
-            outbound.check(address)
-        except outbound.Refused as refused:
+            guard.check(address)
+        except guard.Refused as refused:
             raise ReceiverRefused(str(refused)) from None
         except OSError as error:
-            raise ReceiverRefused(
-                _("The host cannot be found: %(why)s") % {"why": outbound.plain_words(error)}
-            ) from None
+            raise ReceiverRefused(_("The host cannot be found: %(why)s") % {"why": guard.plain_words(error)}) from None
     if AlarmReceiver.objects.kept().filter(pool=pool, kind=kind, address=address).exists():
         raise ReceiverRefused(_("That address is told already."))
     nonce = "" if kind == Kind.EMAIL else secrets.token_hex(16)
@@ -207,7 +206,7 @@ def attempt(delivery: AlarmDelivery) -> bool:
         send = _mail if delivery.receiver.kind == Kind.EMAIL else _post
         code, said = send(delivery)
         through = 200 <= code < 300
-    except outbound.Refused as refused:
+    except guard.Refused as refused:
         code, said, through = 0, str(refused), False
     except (OSError, smtplib.SMTPException) as error:
         code, said, through = 0, f"{type(error).__name__}: {error}", False
@@ -237,7 +236,7 @@ def _post(delivery: AlarmDelivery) -> tuple[int, str]:
         "Routerweb-Delivery": str(delivery.pk),
         **signing.headers(secret_of(delivery.receiver), timestamp, body),
     }
-    return outbound.post(delivery.receiver.address, body, headers)
+    return guard.post(delivery.receiver.address, body, headers)
 
 
 def as_its_kind_reads_it(delivery: AlarmDelivery) -> str:

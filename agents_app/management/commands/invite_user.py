@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from agents_app import people
 from agents_app.access import Role
+from agents_app.accounts import people
 from agents_app.audit import Actor
 
 

@@ -17,7 +17,7 @@ from django.db import connections
 from django.utils import timezone
 from django_q.models import OrmQ
 
-from agents_app import outbound
+from agents_app.outbound import guard
 from datasets_app.labels import labels, suggestions
 from datasets_app.models import Dataset, Label, LlmAnswer, PrelabelItem, PrelabelJob, PromptTemplate, Query
 from datasets_app.prelabeling import jobs as prelabel
@@ -307,9 +307,9 @@ def test_the_servers_words_stand_in_a_job_where_it_is_listed_alone(pool, texts, 
     server.refuse_key = True
     job = prelabel.create(pool, prelabel.unlabeled(pool), base_url=server.url, model="m")
     listed = done(job).error
-    monkeypatch.setattr(outbound, "listed", lambda host, port: False)
-    monkeypatch.setattr(outbound, "public", lambda address: True)
-    monkeypatch.setattr(outbound, "check_url", lambda url, plain=False: outbound.urlsplit(url))
+    monkeypatch.setattr(guard, "listed", lambda host, port: False)
+    monkeypatch.setattr(guard, "public", lambda address: True)
+    monkeypatch.setattr(guard, "check_url", lambda url, plain=False: guard.urlsplit(url))
     prelabel.resume(job)
     assert done(job).error == "the server refused the key (401)"
     assert listed.startswith("the server refused the key (401): ")

@@ -15,9 +15,9 @@ from django.contrib.auth.models import User
 from django.core import mail
 from django.test import Client
 
-from agents_app import people
+from agents_app.accounts import people
 from agents_app.signin import verified_address
-from tests.agents_app.oidc_server import CLIENT_ID, CLIENT_SECRET, Provider
+from tests.agents_app.accounts.oidc_server import CLIENT_ID, CLIENT_SECRET, Provider
 
 pytestmark = pytest.mark.django_db
 ANA = {"sub": "7", "email": "Ana@Example.com", "email_verified": True, "name": "Ana"}

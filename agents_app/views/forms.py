@@ -9,8 +9,8 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import BASE_INPUT_CLASSES
 
-from agents_app import mail
 from agents_app.access import Role
+from agents_app.accounts import mail
 from agents_app.models import Agent, ApiKey, Pool
 
 ROLE_CHOICES = [

@@ -13,8 +13,9 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from agents_app import audit, mail
+from agents_app import audit
 from agents_app.access import Role
+from agents_app.accounts import mail
 from agents_app.audit import Who, actor_of
 from agents_app.models import ApiKey, Stamp
 

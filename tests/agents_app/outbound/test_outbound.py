@@ -17,7 +17,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from agents_app import outbound
+from agents_app.outbound import guard
 from tests.training_app.conftest import receiver  # noqa: F401
 
 pytestmark = pytest.mark.any_database
@@ -56,12 +56,12 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     ],
 )  # fmt: skip
 def test_an_address_of_a_network_of_our_own_is_not_public(address: str) -> None:
-    assert not outbound.public(address)
+    assert not guard.public(address)
 
 
 @pytest.mark.parametrize("address", ["1.1.1.1", "2606:4700:4700::1111", "::ffff:1.1.1.1", "64:ff9b::101:101"])
 def test_an_address_of_the_internet_is_public(address: str) -> None:
-    assert outbound.public(address)
+    assert guard.public(address)
 
 
 @pytest.mark.parametrize(
@@ -72,21 +72,21 @@ def test_an_address_of_the_internet_is_public(address: str) -> None:
     ],
 )  # fmt: skip
 def test_an_address_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(outbound.Refused):
-        outbound.check_url(url)
+    with pytest.raises(guard.Refused):
+        guard.check_url(url)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::1]"])
 def test_this_machine_is_refused_however_it_is_spelled(host: str) -> None:
-    with pytest.raises((outbound.Refused, OSError)) as refused:
-        outbound.post(f"https://{host}:1/", b"{}", {})
-    assert isinstance(refused.value, outbound.Refused) or "Name or service" in str(refused.value)
+    with pytest.raises((guard.Refused, OSError)) as refused:
+        guard.post(f"https://{host}:1/", b"{}", {})
+    assert isinstance(refused.value, guard.Refused) or "Name or service" in str(refused.value)
 
 
 def test_one_private_address_among_public_ones_is_enough(names: Any) -> None:
     names(["1.1.1.1", "10.0.0.1"])
-    with pytest.raises(outbound.Refused, match=r"example\.com is not on the internet") as refused:
-        outbound.addresses("example.com", 443)
+    with pytest.raises(guard.Refused, match=r"example\.com is not on the internet") as refused:
+        guard.addresses("example.com", 443)
     assert "10.0.0.1" not in str(refused.value), "names inside are not looked up for anybody"
 
 
@@ -101,7 +101,7 @@ def test_the_name_is_resolved_once_and_the_checked_address_is_connected_to(
 
     monkeypatch.setattr(httpcore.SyncBackend, "connect_tcp", connect)
     with pytest.raises(OSError, match="not today"):
-        outbound.post("https://example.com/hook", b"{}", {})
+        guard.post("https://example.com/hook", b"{}", {})
     assert asked == ["example.com"]
     assert connected == [("1.1.1.1", 443)]
 
@@ -111,7 +111,7 @@ def test_a_name_that_leads_inside_is_never_connected_to(names: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as inside:
         inside.settimeout(0)
         port = inside.getsockname()[1]
-        with outbound.client(plain=True) as client, pytest.raises(outbound.Refused):
+        with guard.client(plain=True) as client, pytest.raises(guard.Refused):
             client.get(f"http://harmless.example.com:{port}/")
         with pytest.raises(BlockingIOError):
             inside.accept()
@@ -151,7 +151,7 @@ def test_tls_and_the_host_header_keep_the_name(names: Any, settings: Any, tmp_pa
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         with pytest.raises(ConnectionError, match="certificate"):
-            outbound.post(f"https://agent.example.com:{server.getsockname()[1]}/", b"{}", {})
+            guard.post(f"https://agent.example.com:{server.getsockname()[1]}/", b"{}", {})
         thread.join()
     assert wanted == ["agent.example.com"]
 
@@ -168,31 +168,31 @@ def test_tls_and_the_host_header_keep_the_name(names: Any, settings: Any, tmp_pa
 )  # fmt: skip
 def test_what_the_setting_lists(settings: Any, entry: str, host: str, port: int, is_listed: bool) -> None:
     settings.INTERNAL_HOSTS = (entry,)
-    assert outbound.listed(host, port) is is_listed
+    assert guard.listed(host, port) is is_listed
 
 
 def test_a_name_may_lead_into_a_network_that_is_listed(settings: Any, names: Any) -> None:
     settings.INTERNAL_HOSTS = ("10.0.0.0/8",)
     names(["10.1.2.3"])
-    assert outbound.addresses("agents.local", 443) == ["10.1.2.3"]
+    assert guard.addresses("agents.local", 443) == ["10.1.2.3"]
 
 
 def test_the_server_of_the_settings_is_listed_with_its_port_alone(settings: Any) -> None:
     settings.LLM_BASE_URL = "http://llm.local:11434/v1"
-    assert outbound.listed("llm.local", 11434)
-    assert not outbound.listed("llm.local", 80)
+    assert guard.listed("llm.local", 11434)
+    assert not guard.listed("llm.local", 80)
 
 
 def test_a_redirect_is_an_answer_and_not_followed(receiver: Any, settings: Any) -> None:  # noqa: F811
     settings.INTERNAL_HOSTS = ("localhost",)
     receiver.status, receiver.headers = 302, {"Location": "http://localhost:1/"}
-    assert outbound.post(receiver.url, b"{}", {})[0] == 302
+    assert guard.post(receiver.url, b"{}", {})[0] == 302
     assert len(receiver.got) == 1
 
 
 def test_an_internal_host_that_is_listed_is_posted_to_by_http(receiver: Any, settings: Any) -> None:  # noqa: F811
     settings.INTERNAL_HOSTS = ("localhost",)
-    assert outbound.post(receiver.url, b"{}", {"X-One": "1"}) == (200, "thank you")
+    assert guard.post(receiver.url, b"{}", {"X-One": "1"}) == (200, "thank you")
     headers, body = receiver.got[0]
     assert (headers["X-One"], headers["path"], body) == ("1", "/hook?token=1", b"{}")
 
@@ -201,16 +201,16 @@ def test_what_a_server_says_that_nobody_listed_is_not_told(
     receiver: Any,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(outbound, "listed", lambda host, port: False)
-    monkeypatch.setattr(outbound, "public", lambda address: True)
-    monkeypatch.setattr(outbound, "check_url", lambda url, plain=False: outbound.urlsplit(url))
-    assert outbound.post(receiver.url, b"{}", {}) == (200, "")
+    monkeypatch.setattr(guard, "listed", lambda host, port: False)
+    monkeypatch.setattr(guard, "public", lambda address: True)
+    monkeypatch.setattr(guard, "check_url", lambda url, plain=False: guard.urlsplit(url))
+    assert guard.post(receiver.url, b"{}", {}) == (200, "")
 
 
 def test_an_answer_without_an_end_is_cut_off(receiver: Any, settings: Any) -> None:  # noqa: F811
     settings.INTERNAL_HOSTS = ("localhost",)
     receiver.body = b"x" * 100_000
-    assert outbound.post(receiver.url, b"{}", {})[1] == "x" * outbound.READ
+    assert guard.post(receiver.url, b"{}", {})[1] == "x" * guard.READ
 
 
 @pytest.fixture
@@ -249,19 +249,19 @@ def dripping() -> Iterator[Callable[[bytes, bytes], str]]:
 )
 def test_one_deadline_holds_for_the_whole_call(dripping: Any, settings: Any, begins: bytes, drop: bytes) -> None:
     settings.INTERNAL_HOSTS = ("127.0.0.1",)
-    with outbound.client(0.3) as client, pytest.raises(httpx.TimeoutException):
+    with guard.client(0.3) as client, pytest.raises(httpx.TimeoutException):
         client.get(dripping(begins, drop))
 
 
 def test_a_caller_may_leave_less_time(dripping: Any, settings: Any) -> None:
     settings.INTERNAL_HOSTS = ("127.0.0.1",)
-    with outbound.client(3600) as client, pytest.raises(httpx.TimeoutException):
-        client.get(dripping(b"", b""), extensions={"until": outbound.time.monotonic() + 0.1})
+    with guard.client(3600) as client, pytest.raises(httpx.TimeoutException):
+        client.get(dripping(b"", b""), extensions={"until": guard.time.monotonic() + 0.1})
 
 
 def test_a_name_that_is_never_resolved_is_given_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
     over = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_given, **_more: over.wait(60) and [])
-    with outbound.client(0.1) as client, pytest.raises(httpx.ConnectTimeout):
+    with guard.client(0.1) as client, pytest.raises(httpx.ConnectTimeout):
         client.get("https://example.com/")
     over.set()

@@ -11,11 +11,12 @@ from django.contrib.auth.models import User
 from django.core import mail
 from django.test import Client
 
-from agents_app import keys, people
-from agents_app import mail as agents_mail
+from agents_app import keys
 from agents_app.access import Role, roles_of
+from agents_app.accounts import mail as agents_mail
+from agents_app.accounts import people
+from agents_app.accounts.people import PeopleError
 from agents_app.models import ApiKey, AuditEntry, Pool, Stamp
-from agents_app.people import PeopleError
 
 pytestmark = pytest.mark.django_db
 

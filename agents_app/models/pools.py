@@ -1,30 +1,11 @@
-"""Pools and their agents, API keys, the version stamp and the audit trail."""
+"""Pools, their agents and how those are called, and the version stamp."""
 
-import hashlib
-import secrets
 from typing import Any, ClassVar
 
-from django.conf import settings
 from django.core.validators import RegexValidator
 from django.db import models, transaction
 from django.db.models.functions import Lower
-from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
-
-from agents_app.backend_models import Backend, BackendSettings, Provider
-
-__all__ = (
-    "Agent",
-    "ApiKey",
-    "AuditEntry",
-    "Backend",
-    "BackendSettings",
-    "Executor",
-    "HealthCheck",
-    "Pool",
-    "Provider",
-    "Stamp",
-)
 
 
 class Pool(models.Model):
@@ -221,68 +202,6 @@ class Executor(models.Model):
         return self.agent.cost if self.most_cost is None else self.most_cost
 
 
-class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
-    def live(self) -> "ApiKeyQuerySet":
-        """Keys that are neither revoked nor expired, of people whose accounts are open."""
-        return (
-            self.filter(revoked_at__isnull=True)
-            .filter(models.Q(expires_at__isnull=True) | models.Q(expires_at__gt=timezone.now()))
-            .exclude(created_by__is_active=False)
-            .exclude(person__is_active=False)
-        )
-
-
-class ApiKey(models.Model):
-    """A key for the API: 256 random bits, kept only as their SHA-256, shown once when made."""
-
-    class Scope(models.TextChoices):
-        ROUTE = "route", _("Route")
-        LABEL = "label", _("Label")
-        OPS = "ops", _("Operate")
-
-    name = models.CharField(_("name"), max_length=120)
-    prefix = models.CharField(max_length=12, editable=False)
-    digest = models.CharField(max_length=64, unique=True, editable=False)
-    scopes = models.JSONField(_("scopes"), default=list)
-    pools = models.ManyToManyField(Pool, related_name="api_keys", verbose_name=_("pools"))
-    person = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        on_delete=models.SET_NULL,
-        null=True,
-        blank=True,
-        editable=False,
-        related_name="+",
-        verbose_name=_("labels as"),
-        help_text=_("Whose labels they are that are made with this key: its maker's."),
-    )
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, editable=False, related_name="+"
-    )
-    created_at = models.DateTimeField(auto_now_add=True)
-    expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
-    revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True, editable=False)
-
-    objects: ClassVar[Any] = ApiKeyQuerySet.as_manager()
-
-    class Meta:
-        ordering = ("name", "pk")
-        verbose_name = _("API key")
-        verbose_name_plural = _("API keys")
-
-    def __str__(self) -> str:
-        return f"{self.name} ({self.prefix}…)"
-
-    @staticmethod
-    def digest_of(secret: str) -> str:
-        """SHA-256 of the key as 64 hexadecimal digits. A fast hash is enough for 256 random bits."""
-        return hashlib.sha256(secret.encode()).hexdigest()
-
-    @classmethod
-    def new_secret(cls) -> str:
-        """A fresh key: `rw_` and 256 random bits."""
-        return "rw_" + secrets.token_urlsafe(32)
-
-
 class Stamp(models.Model):
     """One row whose value grows with every change that a running process has to notice within two seconds."""
 
@@ -304,25 +223,3 @@ class Stamp(models.Model):
     def current(cls) -> int:
         """The stamp's value, 0 before the first change."""
         return cls.objects.filter(pk=1).values_list("value", flat=True).first() or 0
-
-
-class AuditEntry(models.Model):
-    """Who did what to which object, and when. Entries are only ever added."""
-
-    at = models.DateTimeField(auto_now_add=True, db_index=True)
-    actor = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
-    actor_name = models.CharField(
-        max_length=150, help_text=_("Kept when the account is gone; the command's name for commands.")
-    )
-    action = models.CharField(max_length=60, db_index=True)
-    pool = models.ForeignKey(Pool, on_delete=models.SET_NULL, null=True, related_name="+")
-    target = models.CharField(max_length=200, blank=True)
-    detail = models.JSONField(default=dict)
-
-    class Meta:
-        ordering = ("-at", "-pk")
-        verbose_name = _("audit entry")
-        verbose_name_plural = _("audit trail")
-
-    def __str__(self) -> str:
-        return f"{self.actor_name}: {self.action} {self.target}"

@@ -14,8 +14,8 @@ from django.test.utils import CaptureQueriesContext
 from django_q.models import OrmQ
 from django_q.signing import SignedPackage
 
-from agents_app import people
-from agents_app.mail import set_password_link
+from agents_app.accounts import people
+from agents_app.accounts.mail import set_password_link
 from tests.agents_app.work import shapes
 
 pytestmark = pytest.mark.django_db

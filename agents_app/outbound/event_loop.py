@@ -1,4 +1,4 @@
-"""Calls to addresses that somebody typed in, on an event loop: the guard of `outbound`, for hundreds of calls at once.
+"""Calls to addresses that somebody typed in, on an event loop: the same guard, for hundreds of calls at once.
 
 Checked as there: each name's addresses when it is connected to, no redirect, no proxy of the environment. A call has one deadline
 from the look-up to the last byte, and its answer a largest size. Over asyncio's own transports and the parser that the web server
@@ -15,7 +15,7 @@ from functools import cache
 import httptools
 import httpx
 
-from agents_app import outbound
+from agents_app.outbound import guard
 
 #: Names that are looked up at the same time.
 LOOK_UPS = 8
@@ -57,9 +57,9 @@ class Client:
     async def post(
         self, url: str, body: bytes, headers: Mapping[str, str], *, seconds: float, most_bytes: int
     ) -> Answer:
-        """The whole answer to a POST within so many seconds. Raises CallFault, and outbound.Refused for an address not allowed."""
-        parts = outbound.check_url(url)
-        server = parts.scheme == "https", (parts.hostname or "").lower(), outbound.port_of(parts)
+        """The whole answer to a POST within so many seconds. Raises CallFault, and guard.Refused for an address not allowed."""
+        parts = guard.check_url(url)
+        server = parts.scheme == "https", (parts.hostname or "").lower(), guard.port_of(parts)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         fields = {"Host": parts.netloc, "User-Agent": "Routerweb", "Accept-Encoding": "identity", **headers}
         fields["Content-Length"] = str(len(body))
@@ -112,7 +112,7 @@ class Client:
         try:
             found = await self._addresses(host, port)
         except OSError as error:
-            raise CallFault("unreachable", outbound.plain_words(error)) from None
+            raise CallFault("unreachable", guard.plain_words(error)) from None
         why = "the name has no address"
         for address in found:
             try:
@@ -124,7 +124,7 @@ class Client:
                     server_hostname=host if by_tls else None,
                 )
             except OSError as error:  # ssl's errors are among them
-                why = outbound.plain_words(error)
+                why = guard.plain_words(error)
             else:
                 return connection
         raise CallFault("unreachable", why)
@@ -135,7 +135,7 @@ class Client:
         loop = asyncio.get_running_loop()
         until, looked_up = self._looked_up.get((host, port), (0.0, None))
         if looked_up is None or loop.time() > until:
-            looked_up = loop.run_in_executor(self._look_ups, outbound.addresses, host, port)
+            looked_up = loop.run_in_executor(self._look_ups, guard.addresses, host, port)
             self._looked_up[host, port] = loop.time() + FRESH_SECONDS, looked_up
         # One caller's deadline must not end the look-up for the others.
         return await asyncio.shield(looked_up)
@@ -209,7 +209,7 @@ class _Connection(asyncio.Protocol):
         else:
             self._fail(
                 "cut_off",
-                outbound.plain_words(error) if error else "the connection was closed before the answer was whole",
+                guard.plain_words(error) if error else "the connection was closed before the answer was whole",
             )
 
     # --- What the parser calls ------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from django.contrib.auth.models import Group, Permission
 from django.core.management import call_command
 
 from agents_app.access import Role
-from agents_app.roles import GRANTS, codenames
+from agents_app.accounts.roles import GRANTS, codenames
 
 pytestmark = pytest.mark.django_db
 

@@ -9,7 +9,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from agents_app import audit, people, pools
+from agents_app import audit, pools
+from agents_app.accounts import people
 from agents_app.audit import Actor
 from agents_app.models import AuditEntry, Pool
 

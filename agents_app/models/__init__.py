@@ -1,0 +1,18 @@
+"""Pools and their agents, who runs them, API keys, the version stamp and the audit trail, by subject."""
+
+from agents_app.models.access import ApiKey, AuditEntry
+from agents_app.models.backends import Backend, BackendSettings, Provider
+from agents_app.models.pools import Agent, Executor, HealthCheck, Pool, Stamp
+
+__all__ = (
+    "Agent",
+    "ApiKey",
+    "AuditEntry",
+    "Backend",
+    "BackendSettings",
+    "Executor",
+    "HealthCheck",
+    "Pool",
+    "Provider",
+    "Stamp",
+)
