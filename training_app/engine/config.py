@@ -52,6 +52,19 @@ class Config(Settings):
     embedding_path: str = setting(
         "", "Folder of a local sentence-embedding model, for encoder: embedding.", group="scorer"
     )
+    teacher: str = setting(
+        "",
+        "A sentence encoder that is fine-tuned on the labels and joins encoder: auto, in pools below 20,000 training queries: the "
+        "folder of one in the format of sentence-transformers where the worker stands, or a name of the hub where there is internet. "
+        "It takes minutes to train, some 2 to 5 ms a route where it serves, and requirements-teacher.txt.",
+        group="scorer",
+    )
+    teacher_serves: bool = setting(
+        True,
+        "Let the teacher join what is served, where validation says that it helps. Off, it teaches the fast scorer by texts without "
+        "labels (see unlabeled) and serves nothing.",
+        group="scorer",
+    )
     svm_c: float = setting(
         0.0,
         "Inverse strength of the regularisation of the linear scorer, on n-grams of 1-2 words and 2-5 characters; "
@@ -261,6 +274,8 @@ class Config(Settings):
             raise ConfigError("judging_folds", "1 fold leaves nothing to learn from: 0 for none, or 2 and more")
         if self.encoder == "embedding" and not self.embedding_path:
             raise ConfigError("embedding_path", "encoder: embedding needs the folder of a model")
+        if self.teacher and (self.encoder != "auto" or self.recipe != "scores"):
+            raise ConfigError("teacher", "joins encoder: auto of recipe: scores only")
         if not self.action_masking and self.recipe != "tfidf":
             raise ConfigError("action_masking", "can be switched off in recipe: tfidf only")
 

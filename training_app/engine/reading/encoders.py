@@ -18,7 +18,7 @@ from training_app.engine.data.arrays import FloatArray
 from training_app.engine.data.examples import Agent, split_key
 from training_app.engine.data.rows import Rows
 from training_app.engine.progress import ScorerProgress
-from training_app.engine.reading import sentences, student, turns_fit
+from training_app.engine.reading import sentences, student, teaching, turns_fit
 from training_app.engine.reading.fused_fit import FusedScorer, Taught, described
 from training_app.engine.reading.linear import EmbeddingScorer, LinearScorer, best_jaccards, choose_linear
 from training_app.engine.reading.scorers import (
@@ -31,6 +31,7 @@ from training_app.engine.reading.scorers import (
 from training_app.engine.reading.sequence_fit import SequenceScorer
 from training_app.engine.reading.stacking import (
     SENTENCES,
+    TEACHER,
     WORTH,
     choose,
     corrected,
@@ -160,11 +161,19 @@ def _fit(
     meaning = few and taught is not None and config.sentences and sentences.installed()
     if few and taught is not None and len(rows) < DESCRIBED_ROWS:
         fits["described"] = fitted(FusedScorer(taught, embedding=False), "n-grams and descriptions")
+    coach: teaching.Coach | None = None
+    if config.teacher:
+        tuned = teaching.scorer(config.teacher, taught if len(rows) < DESCRIBED_ROWS else None)
+        report["teacher"] = tuned.folder.about()
+        if few:
+            coach = teaching.Coach(tuned, fitted(tuned, "teacher"), rows)
+            report["teacher"] |= coach.about()
     if few and taught is not None and len(unlabeled) >= max(LEAST_TEXTS, len(rows) // 4):
         texts = student.some_of(unlabeled, config.seed)
-        slow = partial(_teacher, taught, meaning)
+        slow = partial(_teacher, taught, meaning, coach)
         fits["student"] = fitted(student.StudentScorer(texts, slow, taught), "student")
         kinds = ["n-grams", *["sentence encoder"] * meaning, *["words in order"] * (len(rows) >= SEQUENCE_ROWS)]
+        kinds += [coach.name] if coach is not None else []
         report["student"] = {"texts": len(texts), "taught_by": kinds}
     base, brought = _chosen(fits, rows, validation, False, config.none_share) if few else ("linear", {})
     if "student" in fits:
@@ -194,12 +203,24 @@ def _fit(
         fits["sentence"] = settled([own], rows, validation, alone)
         fits["all"] = settled([*parts, own], rows, validation, alone)
         report["sentence_weights"] = fits["all"].fitted.weights.tolist()  # type: ignore[attr-defined]
+        parts.append(own)
+    if coach is not None:
+        fits[TEACHER] = settled([*parts, coach.fit], rows, validation, alone)
     choice, report["comparison"] = _chosen(fits, rows, validation, alone, config.none_share)
+    if coach is not None:
+        without = {name: fit for name, fit in fits.items() if name != TEACHER}
+        if choice == TEACHER and not config.teacher_serves:
+            choice, _ = _chosen(without, rows, validation, alone, config.none_share)
+        report["teacher"] |= {"serves": choice == TEACHER}
+        if "student" in report:
+            best = choice if choice != TEACHER else _chosen(without, rows, validation, alone, config.none_share)[0]
+            pair = {TEACHER: fits[TEACHER], best: fits[best]}
+            report["student"]["beside_teacher"] = _chosen(pair, rows, validation, alone, config.none_share)[1][best]
     report["encoder"] = choice
     if apart is None and alone:
         fit, report["faded"] = faded(fits[choice], rows, validation, config.seed)
         return fit, report
-    if apart is None and choice not in SENTENCES:
+    if apart is None and choice not in (*SENTENCES, TEACHER):
         return corrected(fits[choice], validation), report
     return fits[choice], report
 
@@ -209,13 +230,17 @@ def quick(encoder: str, agents: Sequence[Agent]) -> Scorer:
     return FusedScorer(described(agents), embedding=encoder in SENTENCES)
 
 
-def _teacher(taught: Taught, meaning: bool, rows: Rows, texts: Sequence[str], seed: int) -> FloatArray:
+def _teacher(
+    taught: Taught, meaning: bool, coach: teaching.Coach | None, rows: Rows, texts: Sequence[str], seed: int
+) -> FloatArray:
     """Log-odds of `texts` by the slow scorer, fitted on `rows`: the `Teacher` of a student. float32[M, A]."""
     scorers: list[Scorer] = [FusedScorer(taught, embedding=meaning)]
     if len(rows) >= SEQUENCE_ROWS * 2 // 3:
         scorers.append(SequenceScorer.for_rows(len(rows)))
     groups = [split_key(text) for text in rows.texts]
     fits = [cross_fit(s, rows.texts, rows.required, rows.asked, groups, seed=seed, folds=3) for s in scorers]
+    if coach is not None:
+        fits.append(coach.within(rows, seed))
     fit = settled(fits, rows, rows.take(np.zeros(0, np.int64)))
     return fit.platt(fit.fitted.logits(texts))
 

@@ -81,6 +81,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "stack": ("training_app.engine.reading.stack", "StackedMargins"),
     "fused": ("training_app.engine.reading.fused", "FusedMargins"),
     "embedding": ("training_app.engine.reading.embedding", "EmbeddingMargins"),
+    "teacher": ("training_app.engine.reading.teacher", "TeacherMargins"),
     "turns": ("training_app.engine.reading.turns", "TurnsMargins"),
 }
 

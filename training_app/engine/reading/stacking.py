@@ -17,9 +17,10 @@ from training_app.engine.reading.scorers import CrossFit, Platt, fit_platt
 from training_app.engine.reading.stack import StackedMargins, fit_weights, rivals
 
 #: What a costlier scorer must bring in Jaccard to be taken where the noise is too large to tell, and the least that the sentence
-#: encoder must bring in any pool for the milliseconds and the memory it takes.
+#: encoder, or a teacher, must bring in any pool for the milliseconds and the memory it takes.
 WORTH, WORTH_SENTENCES = 0.01, 0.005
 SENTENCES = ("sentence", "all")
+TEACHER = "teacher"  # all of them and the teacher
 
 
 def joined(rows: Rows, more: Rows) -> Rows:
@@ -163,7 +164,8 @@ def choose(found: dict[str, FloatArray], rows: Rows, none_share: float = 0.0) ->
             continue
         difference = spread(value - values[choice]).plain()
         figures[name]["against"] = {"scorer": choice, **difference}
-        least = WORTH_SENTENCES if name in SENTENCES and choice not in SENTENCES else 0.0
+        costlier = name == TEACHER or (name in SENTENCES and choice not in SENTENCES)
+        least = WORTH_SENTENCES if costlier else 0.0
         surely = difference["low"] > 0 and difference["mean"] >= least
         # A lead of half its interval, about one standard error: with fifty labels there is no better evidence.
         probably = difference["mean"] >= WORTH and difference["low"] > -difference["mean"]
