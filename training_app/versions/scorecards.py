@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 from training_app.engine.data import intervals
 from training_app.engine.data.examples import Agent
 from training_app.models import Card, Interval, RouterModel, Scorecard
-from training_app.versions import kinds
+from training_app.versions import kinds, teaching
 
 MEASURES = {
     "jaccard": gettext_lazy("Jaccard"),
@@ -214,6 +214,7 @@ def context(model: RouterModel) -> dict[str, Any]:
         "learning": learning(card.get("next_labels")),
         "decision": decision(card),
         "looking_back": looking_back(card),
+        "teaching": teaching.taught_by(card),
         "warnings": card.get("warnings", []),
         "calibration": card.get("calibration", {}),
         "reliability": reliability(card.get("calibration", {})),

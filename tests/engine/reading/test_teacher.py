@@ -250,7 +250,7 @@ def test_a_run_with_a_teacher_says_what_taught_it(tiny: Path, monkeypatch: pytes
     assert report["teacher"]["serves"] is False
     assert "teacher" in report["comparison"]
     assert report["student"]["taught_by"] == ["n-grams", "tiny"]
-    assert {"mean", "low", "high"} <= set(report["student"]["beside_teacher"]["against"])
+    assert {"mean", "low", "high"} <= set(report["student"]["beside_teacher"])
     assert "teacher" not in [child.kind for child in getattr(fit.fitted, "children", (fit.fitted,))]
 
 

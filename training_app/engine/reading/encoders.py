@@ -208,14 +208,16 @@ def _fit(
         fits[TEACHER] = settled([*parts, coach.fit], rows, validation, alone)
     choice, report["comparison"] = _chosen(fits, rows, validation, alone, config.none_share)
     if coach is not None:
-        without = {name: fit for name, fit in fits.items() if name != TEACHER}
         if choice == TEACHER and not config.teacher_serves:
-            choice, _ = _chosen(without, rows, validation, alone, config.none_share)
-        report["teacher"] |= {"serves": choice == TEACHER}
-        if "student" in report:
-            best = choice if choice != TEACHER else _chosen(without, rows, validation, alone, config.none_share)[0]
-            pair = {TEACHER: fits[TEACHER], best: fits[best]}
-            report["student"]["beside_teacher"] = _chosen(pair, rows, validation, alone, config.none_share)[1][best]
+            others = {name: fit for name, fit in fits.items() if name != TEACHER}
+            choice, _ = _chosen(others, rows, validation, alone, config.none_share)
+        report["teacher"]["serves"] = choice == TEACHER
+    if "student" in report:
+        slowest = next(reversed(fits))  # all that has taught
+        fastest = "stack" if base == "student" and "stack" in fits else "student"
+        pair = {slowest: fits[slowest], fastest: fits[fastest]}
+        beside = _chosen(pair, rows, validation, alone, config.none_share)[1][fastest]
+        report["student"]["beside_teacher"] = beside.get("against")
     report["encoder"] = choice
     if apart is None and alone:
         fit, report["faded"] = faded(fits[choice], rows, validation, config.seed)
