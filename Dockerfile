@@ -3,10 +3,12 @@
 FROM python:3.11-slim-bookworm AS packages
 # A pip index that holds a CPU build of PyTorch, where the plain one would bring gigabytes of GPU packages.
 ARG TORCH_INDEX=""
+# 1 for an image that can fine-tune and serve a teacher (docs/routing.md).
+ARG TEACHER=""
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1
-COPY requirements.txt /tmp/requirements.txt
+COPY requirements.txt requirements-teacher.txt /tmp/
 RUN python -m venv /opt/routerweb \
-    && PIP_EXTRA_INDEX_URL="${TORCH_INDEX}" /opt/routerweb/bin/pip install --no-cache-dir -r /tmp/requirements.txt
+    && PIP_EXTRA_INDEX_URL="${TORCH_INDEX}" /opt/routerweb/bin/pip install --no-cache-dir -r /tmp/requirements.txt ${TEACHER:+-r /tmp/requirements-teacher.txt}
 
 FROM python:3.11-slim-bookworm
 RUN groupadd --gid 10001 routerweb \
