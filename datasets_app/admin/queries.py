@@ -240,7 +240,7 @@ class GoldAdmin(HistoryAdmin):
     ordering = ("-pk",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Gold]:
-        found = super().get_queryset(request).defer("query__extra")
+        found = super().get_queryset(request).filter(query__deleted_at__isnull=True).defer("query__extra")
         return cast(QuerySet[Gold], found.prefetch_related("members__agent"))
 
     @admin.display(description=_("query"))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from django.contrib.auth.models import User
-from django.db.models import Count, Exists, OuterRef, Q
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
 from agents_app.models import Agent, Pool
 from datasets_app.labels import queue
@@ -40,6 +40,15 @@ class Labeled:
         return self.queries - self.labeled - self.suggested
 
 
+@dataclass(frozen=True, slots=True)
+class Gold:
+    """Queries with a gold label. About some agents of the `disputed` ones people still disagree, and the gold leaves these agents out:
+    such a query is in the state Disagreement, not Gold."""
+
+    all: int
+    disputed: int
+
+
 def left(pool: Pool, person: User | None = None, agent: Agent | None = None, *, filled: bool = False) -> Left:
     """What waits in the pool's queue, or in the one about `agent`, as this person sees it; without a person nothing is an other's.
 
@@ -48,25 +57,53 @@ def left(pool: Pool, person: User | None = None, agent: Agent | None = None, *, 
     """
     if agent is None and not filled:
         queue.fill(pool)
-    held = Exists(Assignment.objects.filter(item=OuterRef("pk"), state=queue.HELD))
-    waiting = QueueItem.objects.filter(queue.OPEN | held, pool=pool, agent=agent)
+    items = waiting(pool).filter(agent=agent)
     if person is None:
-        return Left(waiting.count(), 0)
+        return Left(items.count(), 0)
     touched = Assignment.objects.filter(item=OuterRef("pk"), person=person)
     yours = (queue.OPEN & ~Exists(touched)) | Exists(touched.filter(state=queue.HELD))
-    counted = waiting.aggregate(all=Count("pk"), yours=Count("pk", filter=yours))
+    counted = items.aggregate(all=Count("pk"), yours=Count("pk", filter=yours))
     return Left(counted["yours"], counted["all"] - counted["yours"])
+
+
+def waiting(pool: Pool) -> "QuerySet[QueueItem]":
+    """The items of the pool's queue that still want an answer: open to somebody, or held by somebody now."""
+    held = Exists(Assignment.objects.filter(item=OuterRef("pk"), state=queue.HELD))
+    return QueueItem.objects.filter(queue.OPEN | held, pool=pool)
+
+
+def questions(pool: Pool, person: User | None = None) -> list[tuple[Agent, int]]:
+    """The active agents that queries are being asked about on their own, each with how many wait: for this person, or for anybody."""
+    asked = waiting(pool).filter(agent__state=Agent.State.ACTIVE).values("agent")
+    counted = [
+        (agent, left(pool, person, agent).yours) for agent in Agent.objects.filter(pk__in=asked).order_by("number")
+    ]
+    return [(agent, count) for agent, count in counted if count]
+
+
+def is_labeled() -> Exists:
+    """What is true of a labeled query: people or a file have said what it needs."""
+    return Exists(Label.objects.current().filter(query=OuterRef("pk"), source__in=SPOKEN))
+
+
+def is_suggested() -> Q:
+    """What is true of a query with suggestions only."""
+    said = Label.objects.current().filter(query=OuterRef("pk"), source=Label.Source.LLM)
+    return ~Q(is_labeled()) & Q(Exists(said) | Exists(Suggestion.objects.filter(query=OuterRef("pk"))))
 
 
 def labeled(pool: Pool) -> Labeled:
     """How many of the pool's queries are labeled, suggested and neither."""
-    current = Label.objects.current().filter(query=OuterRef("pk"))
-    spoken = Exists(current.filter(source__in=SPOKEN))
-    offered = Exists(current.filter(source=Label.Source.LLM)) | Exists(Suggestion.objects.filter(query=OuterRef("pk")))
     counted = Query.objects.of(pool).aggregate(
-        all=Count("pk"), labeled=Count("pk", filter=spoken), suggested=Count("pk", filter=Q(~spoken & offered))
+        all=Count("pk"), labeled=Count("pk", filter=Q(is_labeled())), suggested=Count("pk", filter=is_suggested())
     )
     return Labeled(counted["all"], counted["labeled"], counted["suggested"])
+
+
+def gold(pool: Pool) -> Gold:
+    """How many of the pool's queries have a gold label: what an export, a snapshot and a run hold."""
+    has = Query.objects.of(pool).filter(gold__isnull=False)
+    return Gold(**has.aggregate(all=Count("pk"), disputed=Count("pk", filter=Q(state=Query.State.DISAGREEMENT))))
 
 
 def by_agent(pool: Pool) -> list[tuple[Agent, int]]:

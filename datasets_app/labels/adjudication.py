@@ -6,14 +6,14 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, F, OuterRef, QuerySet, Subquery
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from agents_app.models import Agent, Pool
 from datasets_app.labels import disagreement, gold, labels, peers, places, suggestions
 from datasets_app.labels.voices import Merges, answer, answers, by_person, merges
-from datasets_app.models import Assignment, Label, Query
+from datasets_app.models import Assignment, Label, Query, QueueItem
 
 REASONS = {
     "ambiguous": gettext_lazy("The query is ambiguous"),
@@ -69,8 +69,10 @@ class Case:
 
 def disputes(pool: Pool) -> "QuerySet[Query]":
     """Queries about which people disagree, the furthest apart first."""
+    apart = QueueItem.objects.filter(query=OuterRef("pk"), agent__isnull=True).values("disagreement")[:1]
     disputed = Query.objects.of(pool).filter(state=Query.State.DISAGREEMENT)
-    return disputed.order_by("-queue_items__disagreement", "pk").filter(queue_items__agent__isnull=True)
+    # A query that has just come in has no item of the queue yet, and is in dispute all the same.
+    return disputed.annotate(apart=Subquery(apart)).order_by(F("apart").desc(nulls_last=True), "pk")
 
 
 def doubts(pool: Pool) -> "QuerySet[Query]":

@@ -7,7 +7,7 @@ added to a pool that has gold; answering adds to what was said and replaces noth
 from collections.abc import Sequence
 
 from django.db import transaction
-from django.db.models import Count, Exists, OuterRef
+from django.db.models import Exists, OuterRef
 from django_q.tasks import async_task
 
 from agents_app.models import Agent, Pool
@@ -69,11 +69,3 @@ def _question(agent: Agent, query_id: int, text_hash: str) -> QueueItem:
 def close(agent: Agent) -> int:
     """Ask no more about this agent; answers stay. Returns how many questions were open."""
     return QueueItem.objects.filter(queue.OPEN, agent=agent).update(needed=0, wanted=False)
-
-
-def open_questions(pool: Pool) -> list[tuple[Agent, int]]:
-    """The agents of the pool that queries are being asked about, each with how many wait."""
-    waiting = QueueItem.objects.filter(queue.OPEN, pool=pool, agent__isnull=False, agent__state=Agent.State.ACTIVE)
-    counted = dict(waiting.values_list("agent").annotate(Count("pk")))
-    agents = Agent.objects.filter(pk__in=counted).order_by("number") if counted else []
-    return [(agent, counted[agent.pk]) for agent in agents]

@@ -11,8 +11,9 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels.queue import OPEN
-from datasets_app.models import Assignment, Gold, GoldAgent, Label, Query, QueueItem, Split
+from datasets_app.figures import progress
+from datasets_app.labels import adjudication
+from datasets_app.models import Gold, GoldAgent, Label, Query, QueueItem, Split
 from routerweb import parameters
 
 KEYS = ("agent", "state", "split", "source", "by", "dataset", "disagreement", "before", "after", "is")
@@ -169,12 +170,15 @@ def _day(value: str) -> datetime:
 
 
 def _is(pool: Pool, value: str) -> Q | Exists:
-    items = QueueItem.objects.filter(query=OuterRef("pk"), agent__isnull=True)
-    word = _one_of(value, ("deleted", "open", "skipped", "unsure"))
-    if word == "deleted":
-        return Q(deleted_at__isnull=False)
-    if word == "open":
-        return Exists(items.filter(OPEN))
-    if word == "skipped":
-        return Exists(Assignment.objects.filter(item__query=OuterRef("pk"), state=Assignment.State.SKIPPED))
-    return Exists(Label.objects.current().filter(query=OuterRef("pk"), source=Label.Source.HUMAN, unsure=True))
+    """Each word means what the pages mean that count it: Home, Label, Review and Export."""
+    word = _one_of(value, ("open", "labeled", "suggested", "gold", "unsure", "skipped", "deleted"))
+    conditions: dict[str, Callable[[], Q | Exists]] = {
+        "open": lambda: Exists(progress.waiting(pool).filter(query=OuterRef("pk"), agent__isnull=True)),
+        "labeled": progress.is_labeled,
+        "suggested": progress.is_suggested,
+        "gold": lambda: Q(gold__isnull=False),
+        "unsure": lambda: Q(pk__in=adjudication.doubts(pool).order_by().values("pk")),
+        "skipped": lambda: Q(pk__in=adjudication.passed(pool).order_by().values("pk")),
+        "deleted": lambda: Q(deleted_at__isnull=False),
+    }
+    return conditions[word]()

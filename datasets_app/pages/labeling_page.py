@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy
 
 from agents_app.models import Agent, Pool
 from datasets_app.figures import progress
-from datasets_app.labels import labeling, queue, reask, trust
+from datasets_app.labels import labeling, queue, trust
 from datasets_app.labels.suggestions import Offer, mean_score, proposed
 from datasets_app.models import Assignment, Draft, Label, Query
 from datasets_app.pages import chat
@@ -148,7 +148,7 @@ def nothing(pool: Pool, person: User, agent: Agent | None = None) -> dict[str, A
         "query": None,
         "only": agent,
         "at": address(pool, agent),
-        "reask": reask.open_questions(pool),
+        "reask": progress.questions(pool, person),
         "holdings": [one for one in queue.holdings(pool, agent) if one.person.pk != person.pk],
         "skipped": queue.skipped(pool, person, agent),
         "queries": Query.objects.of(pool).exists(),

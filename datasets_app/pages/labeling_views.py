@@ -19,7 +19,8 @@ from agents_app import audit
 from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.guidelines import rendered
 from agents_app.models import Agent, Pool
-from datasets_app.labels import labeling, queue, reask
+from datasets_app.figures import progress
+from datasets_app.labels import labeling, queue
 from datasets_app.models import Assignment, Query, QueueItem
 from datasets_app.pages.labeling_page import SKIP_REASONS, address, counts, history, item, nothing
 from routerweb import parameters
@@ -273,7 +274,7 @@ def _label_page(
         "guidelines": rendered(pool.guidelines),
         "may_edit_guidelines": Role.REVIEWER in roles_of(request.user),
         "reasons": SKIP_REASONS,
-        "reask": reask.open_questions(pool),
+        "reask": progress.questions(pool, person(request)),
         **counts(pool, person(request), agent),
         **drawn,
     }

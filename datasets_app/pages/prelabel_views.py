@@ -44,7 +44,7 @@ def queue_settings(request: HttpRequest, slug: str) -> HttpResponse:
         "form": form,
         "left": progress.left(pool).total,
         "holdings": queue.holdings(pool),
-        "questions": reask.open_questions(pool),
+        "questions": progress.questions(pool),
     }
     return draw(
         request, "datasets_app/queue_settings.html", "settings_queue", context, title=_("Labeling queue"), pool=pool

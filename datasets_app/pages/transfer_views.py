@@ -19,6 +19,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from agents_app import pools
 from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Pool
+from datasets_app.figures import progress
 from datasets_app.files import exports, imports, looking, uploads
 from datasets_app.files.tables import Reading, Unreadable
 from datasets_app.labels import snapshots
@@ -249,8 +250,7 @@ def import_problems(request: HttpRequest, slug: str, import_id: int) -> FileResp
 def export_page(request: HttpRequest, slug: str) -> HttpResponse:
     """The form that writes a file, with how many queries each choice holds."""
     pool = get_pool(slug)
-    alive = Query.objects.of(pool)
-    figures = alive.aggregate(all=Count("pk"), gold=Count("pk", filter=Q(gold__isnull=False)))
+    figures = {"all": Query.objects.of(pool).count(), "gold": progress.gold(pool)}
     context = {"pool": pool, "form": ExportForm(pool), "figures": figures}
     return page(request, "datasets_app/export.html", context, title=_("Export"), crumbs=_crumbs(pool))
 
@@ -307,7 +307,7 @@ def snapshot_list(request: HttpRequest, slug: str) -> HttpResponse:
     context = {
         "pool": pool,
         "snapshots": Paginator(found, ROWS).get_page(request.GET.get("page")),
-        "gold": Query.objects.of(pool).filter(gold__isnull=False).count(),
+        "gold": progress.gold(pool),
     }
     return page(request, "datasets_app/snapshots.html", context, title=_("Snapshots"), crumbs=_crumbs(pool))
 

@@ -113,8 +113,8 @@ ITEM = {
     "leased_until": "2026-03-01T10:05:00+00:00", "suggested": [1],
     "suggestions": [{"source": "llm", "version": "gpt-x · prompt 2", "required": [1], "scores": {"1": 0.8}}], "labels": [],
 }  # fmt: skip
-TAKEN = {"item": ITEM, "today": 41, "left": 260}
-SUBMITTED = {"query": 17, "new": True, "undone": False, "label": LABEL, "today": 42, "left": 259}
+TAKEN = {"item": ITEM, "today": 41, "left": 260, "others": 12}
+SUBMITTED = {"query": 17, "new": True, "undone": False, "label": LABEL, "today": 42, "left": 259, "others": 12}
 EPISODE = {
     "episode_id": DECISION, "status": "done", "answer": "The second charge was refunded.", "stop_reason": "stop", "error": "",
     "steps": 2, "cost": 0.0031, "tokens": 812, "latency": 1.914, "policy": "support-5",

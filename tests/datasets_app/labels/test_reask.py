@@ -7,6 +7,7 @@ from django.test import Client
 from django.urls import reverse
 
 from agents_app import pools
+from datasets_app.figures import progress
 from datasets_app.labels import labels, queue, reask
 from datasets_app.models import Draft, Gold, Label, QueueItem
 
@@ -38,7 +39,7 @@ def answer(client, pool, agent, query, yes, **more):
 
 def test_a_new_agent_is_not_asked_and_opens_its_queue(pool, queries, returns):
     assert Gold.objects.get(query=queries[0]).asked == [0, 1, 2, 3]
-    assert reask.open_questions(pool) == [(returns, 3)]
+    assert progress.questions(pool) == [(returns, 3)]
     assert queue.still_open(pool) == 0, "nothing was put into the queue of whole sets"
     assert reask.fill(returns) == 0, "nobody is asked twice"
 
@@ -58,7 +59,7 @@ def test_an_answer_adds_to_what_was_said(client, pool, queries, returns, ana):
     assert answer(client, pool, returns, queries[1], False).status_code == 200
     gold = Gold.objects.get(query=queries[1])
     assert (gold.required, gold.asked) == ([0], [0, 1, 2, 3, 4])
-    assert reask.open_questions(pool) == [(returns, 1)]
+    assert progress.questions(pool) == [(returns, 1)]
     assert Label.objects.get(query=queries[1], source="human").asked == [4]
 
 
@@ -80,11 +81,11 @@ def test_a_question_about_one_agent_takes_no_other(client, pool, queries, return
 
 def test_closing_and_retiring_ask_no_more(pool, queries, returns, ana):
     assert reask.close(returns) == 3
-    assert reask.open_questions(pool) == []
+    assert progress.questions(pool) == []
     reask.fill(returns)
     QueueItem.objects.filter(agent=returns).update(needed=1, wanted=True)
     pools.retire(returns, actor=ana)
-    assert reask.open_questions(pool) == []
+    assert progress.questions(pool) == []
 
 
 def test_only_what_was_never_asked_is_asked(pool, queries, returns):

@@ -13,9 +13,9 @@ from django.urls import reverse
 
 from agents_app import pools
 from agents_app.models import Agent, Pool
-from datasets_app.figures import agreement
+from datasets_app.figures import agreement, progress
 from datasets_app.files import imports
-from datasets_app.labels import adjudication, bulk, disagreement, labeling, labels, places, queue, reask, snapshots
+from datasets_app.labels import adjudication, bulk, disagreement, labeling, labels, places, queue, snapshots
 from datasets_app.labels.labeling import Choice
 from datasets_app.models import Assignment, Gold, Label, Query, QueueItem, QueueSettings, Submission, group_hash
 
@@ -110,7 +110,7 @@ def test_accepting_speaks_of_the_agents_that_the_llm_was_asked_about(
     labels.record(query, source="llm", required=[1], asked=[0, 1, 2])
     bulk.apply(pool, only(query), bulk.ACCEPT, None, author=rita)
     assert gold_of(query) == ([1], [0, 1, 2])
-    assert reask.open_questions(pool) == [(agent_of(pool, 3), 1)], "the fourth is asked about on its own"
+    assert progress.questions(pool) == [(agent_of(pool, 3), 1)], "the fourth is asked about on its own"
 
 
 def test_accepting_leaves_what_was_decided(
@@ -223,9 +223,9 @@ def test_a_restored_query_keeps_the_questions_of_a_re_ask(
     labels.record(query, source="import", required=[0], asked=EVERY)
     new = pools.add_agent(pool, "Returns")
     change = bulk.apply(pool, only(query), bulk.DELETE, None, author=rita)
-    assert reask.open_questions(pool) == []
+    assert progress.questions(pool) == []
     bulk.undo(change, rita)
-    assert reask.open_questions(pool) == [(new, 1)]
+    assert progress.questions(pool) == [(new, 1)]
 
 
 def test_what_an_erased_query_taught_stays(

@@ -104,7 +104,7 @@ def test_a_label_is_made_once_however_often_it_is_sent(app, queries, ana):
     sent = submit(app, queries[0].pk, [1, 3], seconds=7)
     assert sent.status_code == 201
     assert sent.json() | {"label": None} == {
-        "query": queries[0].pk, "new": True, "undone": False, "label": None, "today": 1, "left": 5,
+        "query": queries[0].pk, "new": True, "undone": False, "label": None, "today": 1, "left": 5, "others": 0,
     }  # fmt: skip
     again = submit(app, queries[0].pk, [1, 3])
     assert (again.status_code, again.json()["new"]) == (200, False)

@@ -196,7 +196,8 @@ class CountsSerializer(serializers.Serializer[Any]):
     """How far the person and the queue are."""
 
     today = serializers.IntegerField(help_text="How many the person has answered today.")
-    left = serializers.IntegerField(help_text="How many items wait for somebody.")
+    left = serializers.IntegerField(help_text="How many items wait for the person.")
+    others = serializers.IntegerField(help_text="How many items wait that only somebody else can answer now.")
 
 
 class TakenItemSerializer(CountsSerializer):

@@ -136,9 +136,9 @@ def _labels(pool: Pool, labeled: progress.Labeled, agents: int) -> Step:
 
 
 def _training(pool: Pool, labels: int, active: RouterModel | None) -> Step:
-    runs = list(Run.objects.filter(pool=pool).order_by("-pk")[:50])
-    finished = sum(run.status == Run.Status.DONE for run in runs)
-    last = runs[0] if runs else None
+    runs = Run.objects.filter(pool=pool)
+    finished = runs.filter(status=Run.Status.DONE).count()
+    last = runs.order_by("-pk").first()
     count = ngettext("%(n)s run finished", "%(n)s runs finished", finished) % {"n": number_format(finished)}
     done = finished > 0 or active is not None
     address, action, missing = reverse("run_new", args=[pool.slug]), _("Train"), ""
