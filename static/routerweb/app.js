@@ -75,9 +75,40 @@
       if (scrolls && !box.querySelector("a[href], button, input, select, textarea, [tabindex]")) box.tabIndex = 0;
     }
   }
-  addEventListener("load", () => reachable(document));
-  document.addEventListener("htmx:afterSettle", () => reachable(document));
-  addEventListener("resize", () => reachable(document));
+
+  // On a phone a table that does not fit becomes a stack of rows, each cell with its column's name (app.css, .rw-stacked). A matrix
+  // stays as it is: its columns mean nothing alone. Roles keep it a table for screen readers.
+  const phone = matchMedia("(max-width: 40rem)");
+  const roles = { THEAD: "rowgroup", TBODY: "rowgroup", TR: "row", TD: "cell" };
+  function stack(root) {
+    for (const table of root.querySelectorAll("table.rw-table:not(.rw-matrix)")) {
+      if (!phone.matches) { table.classList.remove("rw-stacked"); continue; }
+      const heads = [...(table.tHead?.rows ?? [])];
+      if (heads.length !== 1 || table.querySelector("thead [colspan]")) continue;
+      const box = table.closest(".rw-scroll, .rw-card");
+      if (!table.matches(".rw-stacked") && !(box && box.scrollWidth > box.clientWidth + 1)) continue;
+      const names = [...heads[0].cells].map((head) => head.querySelector(".rw-hidden") ? "" : head.innerText.replace(/[↑↓]/g, "").trim());
+      table.classList.add("rw-stacked");
+      table.setAttribute("role", "table");
+      for (const part of table.querySelectorAll("thead, tbody, tr, td, th")) {
+        part.setAttribute("role", roles[part.tagName] ?? (part.closest("thead") ? "columnheader" : "rowheader"));
+      }
+      for (const row of table.querySelectorAll("tbody tr")) {
+        for (const cell of row.cells) {
+          const name = names[cell.cellIndex];
+          if (name && cell.colSpan === 1 && !cell.matches('th[scope="row"], .qs-text')) cell.dataset.column = name;
+        }
+      }
+    }
+  }
+
+  function fit(root) {
+    stack(root);
+    reachable(root);
+  }
+  addEventListener("load", () => fit(document));
+  document.addEventListener("htmx:afterSettle", () => fit(document));
+  addEventListener("resize", () => fit(document));
 
   // The pool switcher closes on Escape and on a click beside it.
   document.addEventListener("keydown", (event) => {

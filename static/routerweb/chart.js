@@ -31,7 +31,8 @@
       type: content.type || "line",
       data: {
         labels: content.labels,
-        datasets: (content.datasets || []).map((set, i) => ({
+        // `colour`: what keeps its colour whatever else is drawn, such as a run, says its number.
+        datasets: (content.datasets || []).map(({ colour, ...set }, place) => [set, colour ?? place]).map(([set, i]) => ({
           borderColor: colours[i % colours.length], backgroundColor: colours[i % colours.length], borderWidth: content.type === "bar" ? 0 : 2,
           borderDash: dashes[i % dashes.length], pointRadius: content.type === "scatter" ? 3 : 0, pointHitRadius: 12, spanGaps: true, tension: 0, ...set,
         })),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
-#: What a colour decides, and what a narrow window changes. All else has been found in light already.
+#: What is judged anew once the colours turn: all else has been found in light already.
 COLOURS = ("color-contrast", "link-in-text-block", "scrollable-region-focusable")
 
 _SCRIPT = Axe().axe_script
@@ -27,3 +27,16 @@ def findings(page: Page, rules: Sequence[str] | None = None) -> list[str]:
         page.evaluate(_SCRIPT)
     found: list[str] = page.evaluate(_SERIOUS, list(rules) if rules else None)
     return found
+
+
+def on_a_phone(page: Page) -> list[str]:
+    """The serious and the critical findings at 390×844: all rules in light, those about colours in dark; and what the page is wider
+    by at 320 pixels."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.evaluate("document.documentElement.classList.remove('dark')")
+    found = [f"phone: {one}" for one in findings(page)]
+    page.evaluate("document.documentElement.classList.add('dark')")
+    found += [f"phone, dark: {one}" for one in findings(page, COLOURS)]
+    page.set_viewport_size({"width": 320, "height": 640})
+    wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    return [*found, f"{wider} px too wide at 320"] if wider else found

@@ -1,4 +1,5 @@
-"""The admin's lists and forms, each with something on it: no serious or critical finding of axe-core, in light and in dark."""
+"""The admin's lists and forms, each with something on it: no serious or critical finding of axe-core, at a desk
+and on a phone, in light and in dark."""
 
 import io
 from datetime import timedelta
@@ -17,13 +18,13 @@ from agents_app.models import Executor, Pool
 from datasets_app.files import imports
 from datasets_app.labels import bulk
 from datasets_app.models import Dataset, Query
-from tests.browser.axe import COLOURS, findings
+from tests.browser.axe import findings, on_a_phone
 from tests.browser.test_everybody import trained_pool  # noqa: F401
 from tests.browser.test_review import worked  # noqa: F401
 from training_app.models import Episode
 
 #: All lists are drawn by one template, and all forms by another.
-IN_DARK = ("index", "Query list", "Query form", "User form", "RouterModel form")
+ON_A_PHONE = ("index", "Query list", "Query form", "User form", "RouterModel form")
 
 
 @pytest.fixture
@@ -80,10 +81,10 @@ def test_every_list_and_form_of_the_admin_can_be_used_by_everybody(sign_in, fill
         answer = page.goto(path)
         assert answer is not None
         assert answer.status == 200, what
+        page.set_viewport_size({"width": 1280, "height": 800})
         found = findings(page)
-        if what in IN_DARK:
-            page.evaluate("document.documentElement.classList.add('dark')")
-            found += [f"dark: {one}" for one in findings(page, COLOURS)]
+        if what in ON_A_PHONE:
+            found += on_a_phone(page)
         if found:
             wrong[what] = found
     assert wrong == {}

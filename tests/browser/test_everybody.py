@@ -1,5 +1,5 @@
-"""Every page that has a name, with something on it: no serious or critical finding of axe-core, in light at a desk and in dark at 320
-pixels, and nothing wider than the window."""
+"""Every page that has a name, with something on it: no serious or critical finding of axe-core, in light at a desk, in light and
+dark on a phone, and nothing wider than the window."""
 
 import uuid
 from collections.abc import Iterator
@@ -14,8 +14,7 @@ from agents_app import keys
 from agents_app.models import Agent, Pool
 from datasets_app.labels import labels, snapshots
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
-from tests.browser.axe import COLOURS, findings
-from tests.browser.conftest import overflow
+from tests.browser.axe import findings, on_a_phone
 from tests.browser.test_review import worked  # noqa: F401
 from tests.training_app import trained
 from training_app.answering import decisions
@@ -113,12 +112,7 @@ def test_every_page_with_a_name_can_be_used_by_everybody(sign_in, everything):
     for path in paths:
         page.set_viewport_size({"width": 1280, "height": 800})
         page.goto(path)
-        found = findings(page)
-        page.set_viewport_size({"width": 320, "height": 640})
-        page.evaluate("document.documentElement.classList.add('dark')")
-        found += [f"dark: {one}" for one in findings(page, COLOURS)]
-        if overflow(page):
-            found.append(f"{overflow(page)} px too wide at 320")
+        found = findings(page) + on_a_phone(page)
         if found:
             wrong[path] = found
     assert wrong == {}

@@ -11,12 +11,15 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django_q.models import Schedule
 
+from agents_app import pools
 from agents_app.models import Pool
+from datasets_app.labels import snapshots
 from datasets_app.models import Snapshot
 from tests.training_app.pages.training.test_run_pages import scorecard
 from tests.training_app.told import artifact
 from training_app import schedules
 from training_app.models import Decision, RouterModel
+from training_app.pages.training import curves
 from training_app.training import runs
 from training_app.versions import registry
 
@@ -49,6 +52,30 @@ def test_models_sort_and_those_without_a_figure_come_last(
     make_model({})
     answer = browser.get(reverse("models", args=["support"]), {"sort": sort})
     assert [model.version for model in answer.context["rows"]] == versions
+
+
+@pytest.mark.both_databases
+def test_figures_of_different_test_queries_are_not_sorted_together(
+    snapshot: Snapshot, told_router: None, browser: Client
+) -> None:
+    pools.add_agent(snapshot.pool, "Returns")
+    later = snapshots.take(snapshot.pool)
+    for of, jaccard in ((snapshot, 0.5), (later, 0.4), (snapshot, 0.9), (later, 0.6)):
+        run = runs.launch(snapshot.pool, snapshot=of, queue=False)
+        attempt = runs.claim(run.pk)
+        assert attempt
+        runs.finish(run.pk, attempt, artifact(), measured(jaccard))
+    answer = browser.get(reverse("models", args=["support"]), {"sort": "-jaccard"})
+    assert [model.version for model in answer.context["rows"]] == [4, 2, 3, 1]
+    assert answer.content.decode().count("test queries of support-s") == 2
+    assert "test queries of support-s" not in browser.get(reverse("models", args=["support"])).content.decode()
+
+
+def test_a_run_keeps_its_colour_whatever_is_drawn_beside_it() -> None:
+    assert curves.colours_of([7, 3])[7] == curves.colours_of([7, 9, 4])[7] == curves.colours_of([7])[7]
+    beside = curves.colours_of([3, 8, 13])
+    assert len(set(beside.values())) == 3, "runs of one chart never look alike"
+    assert beside[3] == curves.colours_of([3])[3]
 
 
 @pytest.mark.both_databases

@@ -25,6 +25,8 @@ CHARTS = (
 )
 
 
+#: How many colours `chart.js` tells apart.
+COLOURS = 5
 #: What is drawn of several runs over each other: (metric, title).
 OVERLAID = (
     ("val_jaccard", gettext_lazy("Validation Jaccard")),
@@ -68,6 +70,7 @@ def overlay(runs: Sequence[Run]) -> list[dict[str, Any]]:
     newest = events.values_list("run_id", "step", "metrics")[: EVENTS * len(runs)]
     found = list(newest)[::-1]
     by_run = {run.pk: _series((step, metrics) for key, step, metrics in found if key == run.pk) for run in runs}
+    colours = colours_of(by_run)
     charts: list[dict[str, Any]] = []
     for metric, title in OVERLAID:
         drawn = {run.pk: by_run[run.pk].get(metric, {}) for run in runs}
@@ -76,13 +79,23 @@ def overlay(runs: Sequence[Run]) -> list[dict[str, Any]]:
         if len(steps) > 1:
             name = gettext("Run %(number)d")
             datasets = [
-                {"label": name % {"number": key}, "data": [points.get(step) for step in steps]}
+                {"label": name % {"number": key}, "data": [points.get(step) for step in steps], "colour": colours[key]}
                 for key, points in drawn.items()
                 if points
             ]
             content = {"labels": steps, "datasets": datasets, "x": gettext("step")}
             charts.append({"id": f"overlay-{metric}", "title": str(title), "content": content})
     return charts
+
+
+def colours_of(runs: Iterable[int]) -> dict[int, int]:
+    """The number of each run's colour and dash in `chart.js`: by its id, so that it looks the same in every chart and whatever else is
+    drawn beside it; of two that would look alike the newer one takes the next that is free."""
+    taken: dict[int, int] = {}
+    for run in sorted(runs):
+        free = [(run + step) % COLOURS for step in range(COLOURS)]
+        taken[run] = next((one for one in free if one not in taken.values()), free[0])
+    return taken
 
 
 def _series(points: Iterable[tuple[int, Mapping[str, Any]]]) -> dict[str, dict[int, float]]:

@@ -33,11 +33,13 @@ def model_list(request: HttpRequest, slug: str) -> HttpResponse:
     """All models of the pool, newest first; `?state=` filters, `?sort=` sorts."""
     pool = get_pool(slug)
     state = request.GET.get("state", "")
-    found = registry.models(pool).select_related("learnt")
+    found = registry.models(pool).select_related("learnt", "run__snapshot__pool")
     sort, order = sorting.order(request.GET.get("sort", ""), SORTS, "-model")
     figure = sort.lstrip("-")
     if figure in FIGURES:
+        # A figure can be compared only with those of the same test queries: each snapshot's models are sorted among themselves.
         found = found.annotate(**{figure: F(f"measured__{figure}")})
+        order = [F("run__snapshot__number").desc(nulls_last=True), *order]
     found = found.order_by(*order)
     if state in RouterModel.State.values:
         found = found.filter(state=state)
@@ -48,6 +50,7 @@ def model_list(request: HttpRequest, slug: str) -> HttpResponse:
         "page_of_rows": rows,
         "state": state,
         "sort": sort,
+        "by_figure": figure in FIGURES,
         "states": RouterModel.State.choices,
         "active": registry.active(pool),
         "answering": trials.answering(pool),
