@@ -24,9 +24,12 @@ BATCH_THREADS = 2
 OTHER_DOORS = {
     "/metrics": "/api/metrics/",
     "/mcp": "/api/mcp/",
+    "/.well-known/agent-card.json": "/api/a2a-card/",
     "/v1/models": "/api/v1/models",
     "/v1/chat/completions": "/api/v1/chat/completions",
 }
+#: Where an agent's card stands, below the agent's own address.
+CARD = ".well-known/agent-card.json"
 
 api_threads = Threads("api", settings.API_THREADS)
 batch_threads = Threads("batch", BATCH_THREADS)
@@ -43,7 +46,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def _answer(scope: Scope, receive: Receive, send: Send) -> None:
-    path = OTHER_DOORS.get(scope["path"]) or ddqn_router.address(str(scope["path"]))
+    path = _door(str(scope["path"]))
     if path != scope["path"]:
         scope = {**scope, "path": path, "raw_path": path.encode()}
     is_api = path.startswith("/api/") and not path.startswith("/api/docs")
@@ -83,6 +86,15 @@ async def _answer(scope: Scope, receive: Receive, send: Send) -> None:
         await threads.send_later(found, promise.pieces(), send)
         return
     await threads.send_answer(found, send, receive, read_whole=body.whole)
+
+
+def _door(path: str) -> str:
+    """The address that answers for this one."""
+    if path.startswith("/a2a/"):
+        slug, _slash, rest = path.removeprefix("/a2a/").partition("/")
+        found = {"": f"/api/a2a/{slug}/", CARD: f"/api/a2a/{slug}/card/"}
+        return found.get(rest, f"/api{path}")
+    return OTHER_DOORS.get(path) or ddqn_router.address(path)
 
 
 def _turn_of(key: str) -> asyncio.Lock:

@@ -193,6 +193,9 @@ API: dict[str, ApiRow] = {
         also=(403,),
     ),
     "v1/models/": ApiRow("route", pool=False),
+    "a2a-card/": ApiRow("route", pool=False, also=(400,)),
+    "a2a/<slug:slug>/": ApiRow("route", "POST", {"jsonrpc": "2.0", "id": 1, "method": "GetTask"}),
+    "a2a/<slug:slug>/card/": ApiRow("route"),
     "mcp/": ApiRow("route", "POST", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, pool=False),
     # They are there for the pools that a setting names.
     "ddqn-router/route/": ApiRow("route", "POST", {"query": "billing"}, also=(404,)),

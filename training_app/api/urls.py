@@ -6,7 +6,19 @@ from uuid import UUID
 
 from django.urls import URLPattern, path, re_path, register_converter
 
-from training_app.api.views import chat, ddqn_router, episodes, labeling, mcp, models, routing, rules, runs, serving
+from training_app.api.views import (
+    a2a,
+    chat,
+    ddqn_router,
+    episodes,
+    labeling,
+    mcp,
+    models,
+    routing,
+    rules,
+    runs,
+    serving,
+)
 from training_app.api.views.base import NothingHere
 
 
@@ -97,6 +109,9 @@ urlpatterns = [
     *address("v1/chat/completions/", chat.ChatView),
     *address("v1/models/", chat.ModelListView),
     *address("mcp/", mcp.McpView),
+    *address("a2a-card/", a2a.CardView),
+    *address("a2a/<slug:slug>/", a2a.A2aView),
+    *address("a2a/<slug:slug>/card/", a2a.CardView),
     *address("ddqn-router/route/", ddqn_router.DdqnRouteView),
     *address("ddqn-router/route/batch/", ddqn_router.DdqnBatchView),
     *address("ddqn-router/agents/", ddqn_router.DdqnAgentsView),

@@ -80,7 +80,10 @@ def test_every_address_is_described() -> None:
         "docs/",
         "metrics/",
         "mcp/",
-    }  # a page, a text, and a protocol of its own
+        "a2a-card/",
+        "a2a/<slug:slug>/",
+        "a2a/<slug:slug>/card/",
+    }  # a page, a text, and protocols of their own
     described = {path.removeprefix("/api/") for path in DOCUMENT["paths"]}
     assert len(routes) == len(described) > 30
     assert len({operation.values[0]["operationId"] for operation in OPERATIONS}) == len(OPERATIONS)
