@@ -43,7 +43,9 @@ def test_both_learners_come_within_two_percent_of_the_known_best_path(learner: s
     # The strongest fixed path that there is, so every fixed path.
     assert card["baselines"]["fixed_order"]["difference"]["reward"]["low"] > 0.5
     again = Orchestrator.load(result.artifact)
-    assert again.version_info["kept"] == learner
+    # What was learnt from the imitation on, whichever of the two was kept.
+    assert again.version_info["kept"] in (learner, "imitation")
+    assert card["log"][-1]["val_reward"] > best.reward * 0.98
 
 
 def test_the_optimum_is_above_every_baseline_and_what_walks_by_it_gets_it() -> None:

@@ -102,17 +102,21 @@ def silence(agents: int) -> Heard:
 
 
 def words_encoding(text: str) -> FloatArray:
-    """Words and the character trigrams of a text, each with a sign in one of ENCODING places by its hash (Weinberger et al. 2009),
-    of length one: float32[ENCODING]."""
-    found = np.zeros(ENCODING, np.float32)
+    """The sum of a direction for each word and character trigram of a text, drawn by its hash (a random projection: Achlioptas 2003),
+    of length one: float32[ENCODING]. Texts that differ in a word point elsewhere, however short they are."""
     words = _WORD.findall(text.casefold()) or [text]
-    for word in words:
-        padded = f" {word} "
-        for part in (word, *(padded[i : i + 3] for i in range(max(len(padded) - 2, 1)))):
-            digest = hashlib.blake2b(part.encode("utf-8", "surrogatepass"), digest_size=2).digest()
-            found[digest[0] % ENCODING] += 1.0 if digest[1] & 1 else -1.0
-    length = float(np.sqrt(found @ found))
-    return found / length if length else found
+    parts = [part for word in words for part in (word, *_trigrams(f" {word} "))]
+    drawn = b"".join(
+        hashlib.blake2b(part.encode("utf-8", "surrogatepass"), digest_size=ENCODING).digest() for part in parts
+    )
+    found = (np.frombuffer(drawn, np.uint8).reshape(len(parts), ENCODING) - np.float32(127.5)).sum(
+        axis=0
+    )  # uniform, mean 0
+    return (found / np.sqrt(found @ found)).astype(np.float32)
+
+
+def _trigrams(padded: str) -> list[str]:
+    return [padded[i : i + 3] for i in range(max(len(padded) - 2, 1))]
 
 
 def fitted_projection(texts: list[str]) -> NDArray[Any]:
