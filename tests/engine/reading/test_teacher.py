@@ -1,9 +1,12 @@
 """A teacher: an encoder from a folder, fine-tuned on labels, exported, served without torch; and folders that are refused."""
 
+import io
 import json
 import shutil
 import subprocess
 import sys
+import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +21,7 @@ import torch
 from tests.engine.reading.tiny_teacher import WIDTH, make_teacher
 from tests.engine.synthetic import AGENTS, examples
 from training_app.engine.config import Config, ConfigError
-from training_app.engine.data.artifact import tensor_bytes, tensors_from
+from training_app.engine.data.artifact import FILES, tensor_bytes, tensors_from
 from training_app.engine.data.examples import group_key
 from training_app.engine.data.rows import rows_of
 from training_app.engine.reading import encoders, teacher_fit, teaching
@@ -28,8 +31,19 @@ from training_app.engine.reading.scorers import cross_fit, load_scorer
 from training_app.engine.reading.teacher import ELSEWHERE, TeacherError, TeacherMargins
 from training_app.engine.reading.teacher_fit import TeacherScorer
 from training_app.engine.reading.teacher_folder import teacher_folder
+from training_app.engine.routing.router import Router
+from training_app.engine.train import train
 
 ROWS = rows_of(examples(60), AGENTS)
+UPDATES = teacher_fit.updates
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _briefly() -> Iterator[None]:
+    """A few updates: what is tested is not how much is learnt."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(teacher_fit, "updates", lambda rows: 12)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +73,7 @@ def test_fine_tuning_learns_the_labels(tiny: Path, fitted: TeacherMargins, monke
         return float(np.logaddexp(0, np.where(ROWS.required, -1, 1) * scorer.logits(ROWS.texts)).mean())
 
     monkeypatch.setattr(teacher_fit, "RATE", 5e-3)  # random weights have more to learn than trained ones
+    monkeypatch.setattr(teacher_fit, "updates", lambda rows: 120)
     taught = TeacherScorer(teacher_folder(str(tiny))).fit(ROWS.texts, ROWS.required, ROWS.asked, seed=0)
     assert loss(taught) < 0.9 * loss(fitted)
 
@@ -284,4 +299,20 @@ def test_an_architecture_without_layers_learns_all_but_its_words(tiny: Path) -> 
 
 
 def test_updates_grow_with_the_rows_and_end_somewhere() -> None:
-    assert [teacher_fit.updates(rows) for rows in (16, 80, 400, 1_000, 15_000)] == [40, 200, 240, 504, 2_000]
+    assert [UPDATES(rows) for rows in (16, 80, 400, 1_000, 15_000)] == [40, 200, 240, 504, 2_000]
+
+
+def test_a_run_makes_an_artifact_that_routes_with_its_teacher(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoders, "SEQUENCE_ROWS", 1_000)
+    monkeypatch.setattr(encoders, "_chosen", lambda fits, *_: (list(fits)[-1], {name: {} for name in fits}))
+    settings = {"folds": 3, "svm_c": 1.0, "sentences": False, "teacher": str(tiny), "total_steps": 20}
+    config = Config.from_mapping({**settings, "baselines": False})
+    results = [progress.result for progress in train(config, AGENTS, examples(90))]
+    result = next(r for r in results if r is not None)
+    assert result.scorecard["encoder"]["teacher"]["licence"] == "apache-2.0"
+    router = Router.load(result.artifact)
+    text = examples(1)[0].text
+    assert router.route(text).agents == router.route_batch([text, "quite another"])[0].agents
+    assert router.explain(text).route.agents == router.route(text).agents
+    with zipfile.ZipFile(io.BytesIO(result.artifact)) as archive:
+        assert set(archive.namelist()) == {"manifest.json", *FILES}
