@@ -1,11 +1,12 @@
 """The pages Review and Agreement: one disagreement at a time, and how far people agree at all."""
 
+import json
 from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -35,15 +36,15 @@ def review(request: HttpRequest, slug: str) -> HttpResponse:
     waiting = LISTS.get(which, adjudication.disputes)(pool)
     first = waiting.first()
     if first is None:
-        context = {"pool": pool, "case": None, **_around(pool, which, None)}
-        return page(request, "datasets_app/review.html", context, title=_("Review"))
+        return _drawn(request, {"pool": pool, "case": None, **_around(pool, which, None)})
     return _case_page(request, pool, first, which)
 
 
 @require_http_methods(["GET", "POST"])
 @require_role(Role.REVIEWER)
 def review_query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
-    """One query to decide; a POST records the decision and goes on to the next."""
+    """One query to decide; a POST records the decision and goes on to the next: an HTMX request gets it at once, with the way to undo
+    in a note."""
     pool = get_pool(slug)
     query = get_object_or_404(Query.objects.of(pool), pk=query_id)
     which = request.GET.get("list", "disputes")
@@ -73,8 +74,27 @@ def review_query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse
         )
     except adjudication.DecisionError as error:
         return _case_page(request, pool, query, which, str(error), required)
-    messages.success(request, _("Decided."), extra_tags="undo:" + reverse("review_undo", args=[slug, label.pk]))
-    return redirect(f"{reverse('review', args=[slug])}?list={which}")
+    address, undo = f"{reverse('review', args=[slug])}?list={which}", reverse("review_undo", args=[slug, label.pk])
+    if not wants_fragment(request):
+        messages.success(request, _("Decided."), extra_tags=f"undo:{undo}")
+        return redirect(address)
+    following = LISTS.get(which, adjudication.disputes)(pool).first()
+    request.POST = QueryDict()  # what was given belongs to the query that is decided
+    answer = (
+        _case_page(request, pool, following, which)
+        if following
+        else _drawn(request, {"pool": pool, "case": None, **_around(pool, which, None)})
+    )
+    answer["HX-Replace-Url"] = address
+    answer["HX-Trigger"] = json.dumps({"toast": {"text": _("Decided."), "undo": undo, "undoText": _("Undo")}})
+    return answer
+
+
+def _drawn(request: HttpRequest, context: dict[str, Any], status: int = 200) -> HttpResponse:
+    """The page, or what HTMX puts in its place; HTMX draws nothing that is not 200."""
+    if wants_fragment(request):
+        return render(request, "datasets_app/_review.html", context)
+    return page(request, "datasets_app/review.html", context, title=_("Review"), status=status)
 
 
 def _ticked(request: HttpRequest, case: adjudication.Case) -> frozenset[int]:
@@ -139,7 +159,7 @@ def _case_page(
         "settled": [row for row in case.rows if not row.disputed],
         "picked": picked,
         "asked": ",".join(str(row.agent.number) for row in case.rows),
-        "reasons": adjudication.REASONS.items(),
+        "reasons": [(key, words, key[0].upper()) for key, words in adjudication.REASONS.items()],
         "remark": request.POST.get("remark", ""),
         "given": request.POST.get("reason", ""),
         "problem": problem,
@@ -147,8 +167,7 @@ def _case_page(
         **_around(pool, which, query),
         **(said or {}),
     }
-    status = 422 if problem else 200
-    return page(request, "datasets_app/review.html", context, title=_("Review"), status=status)
+    return _drawn(request, context, 422 if problem else 200)
 
 
 def _around(pool: Pool, which: str, query: Query | None) -> dict[str, Any]:

@@ -88,3 +88,39 @@ def test_a_disagreement_is_decided_by_keyboard(sign_in, person, worked):
     decision = Label.objects.get(source="adjudication")
     assert decision.query.text == text
     assert decision.required == Label.objects.get(query=decision.query, author__username="ana").required
+
+
+def test_a_decision_slides_the_next_disagreement_in(sign_in, person, worked):
+    page = sign_in(person("rita", "reviewer")).new_page()
+    page.goto("/p/big/review/")
+    page.evaluate("window.same = true")
+    decided = []
+    for left in (5, 4, 3, 2, 1):
+        tab = page.get_by_role("navigation", name="What is to be decided").get_by_role("link", name="Disagreements")
+        expect(tab).to_have_text(f"Disagreements {left}")
+        text = page.locator("#rv-text").inner_text()
+        decided.append(text)
+        # The first row is the one in dispute; Enter decides as it is ticked then.
+        before = page.locator(".rv-decision input").first.is_checked()
+        press(page, "KeyM", "Digit1", "Enter")
+        expect(page.get_by_text(text, exact=True).locator("visible=true")).to_have_count(0)
+        label = Label.objects.get(source="adjudication", query__text=text)
+        assert (len(label.required), label.provenance["reason"]) == (1 if before else 2, "mistake")
+    expect(page.get_by_role("heading", name="Nobody disagrees.")).to_be_visible()
+    assert page.evaluate("window.same"), "no page was loaded"
+    assert len(set(decided)) == 5
+    page.keyboard.press("KeyZ") if page.locator("#rv-case").count() else page.get_by_role("button", name="Undo").click()
+    expect(page.locator("#rv-text")).to_have_text(decided[-1])
+
+
+def test_a_decision_without_a_reason_asks_for_one(sign_in, person, worked):
+    page = sign_in(person("rita", "reviewer")).new_page()
+    page.goto("/p/big/review/")
+    text = page.locator("#rv-text").inner_text()
+    press(page, "Shift+Digit2")
+    expect(page.get_by_label("The query is ambiguous")).to_be_focused()
+    press(page, "KeyG", "Shift+Digit2")
+    expect(page.locator("#rv-text")).not_to_have_text(text)
+    decision = Label.objects.get(source="adjudication")
+    assert decision.required == Label.objects.get(query=decision.query, author__username="ben").required
+    assert decision.query.text == text
