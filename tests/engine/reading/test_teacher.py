@@ -167,6 +167,24 @@ def test_without_transformers_a_run_says_what_to_install(tiny: Path, monkeypatch
         TeacherScorer(teacher_folder(str(tiny))).fit(ROWS.texts, ROWS.required, ROWS.asked, seed=0)
 
 
+def test_a_run_asks_for_packages_and_folder_before_it_fits_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoders, "choose_linear", lambda *_, **__: pytest.fail("fitted first"))
+    rows, config = ROWS, Config.from_mapping({"teacher": "/nowhere"})
+    groups = [group_key(text) for text in rows.texts]
+    with pytest.raises(ConfigError, match=r"^teacher: /nowhere is not a folder"):
+        fit_encoder(config, rows, groups, rows, agents=AGENTS, progress=lambda *_: None)
+    monkeypatch.setattr(teaching, "find_spec", lambda name: None if name.startswith("onnx") else object())
+    with pytest.raises(
+        ConfigError, match=r"^teacher: needs the packages onnxruntime, onnx: install requirements-teacher"
+    ):
+        fit_encoder(config, rows, groups, rows, agents=AGENTS, progress=lambda *_: None)
+
+
+def test_a_teacher_joins_encoder_auto_only() -> None:
+    with pytest.raises(ConfigError, match=r"^teacher: joins encoder: auto"):
+        Config.from_mapping({"teacher": "/nowhere", "encoder": "linear"})
+
+
 def test_serving_imports_no_torch(fitted: TeacherMargins, tmp_path: Path) -> None:
     (tmp_path / "t.safetensors").write_bytes(tensor_bytes(fitted.tensors()))
     (tmp_path / "c.json").write_text(json.dumps(fitted.config()))

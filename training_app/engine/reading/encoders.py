@@ -42,6 +42,7 @@ from training_app.engine.reading.stacking import (
     settled,
     stack,
 )
+from training_app.engine.reading.teacher_fit import TeacherScorer
 
 #: `auto` tries the sequence encoder from this many training rows on.
 SEQUENCE_ROWS = 60
@@ -112,6 +113,7 @@ def _fit(
     progress: ScorerProgress,
 ) -> tuple[CrossFit, dict[str, Any]]:
     report: dict[str, Any] = {}
+    folder = teaching.checked(config.teacher)
 
     def fitted(scorer: Scorer, what: str, seed: int = config.seed) -> CrossFit:
         def told(done: int, total: int, message: str) -> None:
@@ -162,10 +164,10 @@ def _fit(
     if few and taught is not None and len(rows) < DESCRIBED_ROWS:
         fits["described"] = fitted(FusedScorer(taught, embedding=False), "n-grams and descriptions")
     coach: teaching.Coach | None = None
-    if config.teacher:
-        tuned = teaching.scorer(config.teacher, taught if len(rows) < DESCRIBED_ROWS else None)
-        report["teacher"] = tuned.folder.about()
+    if folder is not None:
+        report["teacher"] = folder.about()
         if few:
+            tuned = TeacherScorer(folder, taught if len(rows) < DESCRIBED_ROWS else None)
             coach = teaching.Coach(tuned, fitted(tuned, "teacher"), rows)
             report["teacher"] |= coach.about()
     if few and taught is not None and len(unlabeled) >= max(LEAST_TEXTS, len(rows) // 4):

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from training_app.engine.data.rows import Rows
-from training_app.engine.reading.fused_fit import Taught
 from training_app.engine.reading.scorers import CrossFit
-from training_app.engine.reading.teacher import TeacherMargins
+from training_app.engine.reading.teacher import INSTALL, TeacherMargins
 from training_app.engine.reading.teacher_fit import TeacherScorer
-from training_app.engine.reading.teacher_folder import teacher_folder
+from training_app.engine.reading.teacher_folder import TeacherFolder, teacher_folder
+from training_app.engine.settings import ConfigError
+
+PACKAGES = ("transformers", "tokenizers", "onnxruntime", "onnx")
 
 
-def scorer(teacher: str, taught: Taught | None) -> TeacherScorer:
-    """What fine-tunes the encoder of a folder or of the hub. Raises ConfigError where it cannot be read."""
-    return TeacherScorer(teacher_folder(teacher), taught)
+def checked(teacher: str) -> TeacherFolder | None:
+    """The folder of the setting `teacher`, None where it is "". Raises ConfigError where a package is missing, or the folder cannot
+    be read: before anything is fitted."""
+    if not teacher:
+        return None
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if missing:
+        raise ConfigError("teacher", f"needs the packages {', '.join(missing)}: {INSTALL}")
+    return teacher_folder(teacher)
 
 
 class Coach:
