@@ -15,6 +15,8 @@ from django.core.exceptions import ValidationError
 from django.db.models import Count, Model, QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django_q.models import Failure, OrmQ, Schedule, Success
@@ -23,7 +25,7 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 
 from agents_app import keys, pools
 from agents_app.access import Role, person
-from agents_app.models import Agent, ApiKey, AuditEntry, Executor, Pool
+from agents_app.models import Agent, ApiKey, AuditEntry, Backend, Executor, Pool, Provider
 from agents_app.pools import PoolError
 from agents_app.read_only import ReadOnly
 
@@ -209,6 +211,45 @@ class ExecutorAdmin(ReadOnly, ModelAdmin):
     list_select_related = ("agent",)
     search_fields = ("agent__name", "address", "model")
     exclude = ("secret",)
+
+
+@admin.register(Provider)
+class ProviderAdmin(ReadOnly, ModelAdmin):
+    """To look at; each leads on to the pool's backends, where it is changed. No page shows its secret."""
+
+    list_display = ("name", "pool", "address", "backend_count", "leads_on")
+    list_filter = ("pool",)
+    list_select_related = ("pool",)
+    search_fields = ("name", "address")
+    fields = ("name", "pool", "address", "leads_on")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Provider]:
+        return super().get_queryset(request).annotate(backend_count=Count("backends"))
+
+    @admin.display(description=gettext_lazy("backends"), ordering="backend_count")
+    def backend_count(self, provider: Any) -> int:
+        return int(provider.backend_count)
+
+    @admin.display(description=gettext_lazy("page"))
+    def leads_on(self, provider: Provider) -> str:
+        address = reverse("settings_backends", args=(provider.pool.slug,))
+        return format_html('<a href="{}">{}</a>', address, _("Backends of the pool"))
+
+
+@admin.register(Backend)
+class BackendAdmin(ReadOnly, ModelAdmin):
+    """To look at; each leads on to its own page, where it is changed."""
+
+    list_display = ("model", "provider", "agent", "active", "healthy", "cooling_until", "leads_on")
+    list_filter = ("agent__pool", "active", "healthy")
+    list_select_related = ("provider", "agent__pool")
+    search_fields = ("model", "provider__name", "agent__name")
+    exclude = ("health_url",)
+
+    @admin.display(description=gettext_lazy("page"))
+    def leads_on(self, backend: Backend) -> str:
+        address = reverse("settings_backend", args=(backend.agent.pool.slug, backend.pk))
+        return format_html('<a href="{}">{}</a>', address, _("Figures and changes"))
 
 
 @admin.register(AuditEntry)

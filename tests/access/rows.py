@@ -70,6 +70,8 @@ PAGES: dict[str, Row] = {
     P + "settings/executors/<int:number>/remove/": Row(OPS, "POST"),
     P + "settings/backends/": Row(OPS, "GET POST"),
     P + "settings/backends/add/": Row(OPS, "GET POST"),
+    P + "settings/backends/learning/": Row(OPS, "GET POST"),
+    P + "settings/backends/learning/resume/": Row(OPS, "POST"),
     P + "settings/backends/<int:backend_id>/": Row(OPS, "GET POST"),
     P + "settings/backends/<int:backend_id>/remove/": Row(OPS, "POST"),
     # --- Episodes

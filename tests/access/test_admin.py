@@ -30,7 +30,9 @@ MODELS = {
     "agents_app/agent": Rights(STAFF, change=OPS),
     "agents_app/apikey": Rights(OPS, change=OPS),
     "agents_app/auditentry": Rights(OPS),
+    "agents_app/backend": Rights(OPS),
     "agents_app/executor": Rights(OPS),
+    "agents_app/provider": Rights(OPS),
     "auth/user": Rights(ADMINS, change=ADMINS),
     "auth/group": Rights(ADMINS, add=ADMINS),  # the four roles cannot be changed
     "datasets_app/dataset": Rights(STAFF, change=OPS, add=OPS),

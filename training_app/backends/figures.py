@@ -1,6 +1,6 @@
 """What a page shows of a pool's backends: prices, what was measured, load, and what a preference would choose."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -74,10 +74,10 @@ def candidate(row: Backend, seen: Measured | None) -> Candidate:
     return Candidate(row.pk, success, row.cost(into, out), service, rank=row.order)
 
 
-def choices(pool: Pool, tried: Mapping[str, float]) -> list[Choice]:
+def choices(every: Sequence[Row], tried: Mapping[str, float]) -> list[Choice]:
     """What each preset and the tried weights take for each agent that has a choice."""
     by_agent: dict[int, list[Row]] = {}
-    for row in rows(pool):
+    for row in every:
         if row.backend.active:
             by_agent.setdefault(row.backend.agent.number, []).append(row)
     asked = dict(PRESETS)
@@ -95,10 +95,10 @@ def choices(pool: Pool, tried: Mapping[str, float]) -> list[Choice]:
     return found
 
 
-def categories(pool: Pool) -> list[tuple[Backend, list[tuple[str, measured.Part]]]]:
+def categories(every: Sequence[Row]) -> list[tuple[Backend, list[tuple[str, measured.Part]]]]:
     """(backend, [(category, what was measured)]) of those that have any with a name."""
     found = []
-    for row in rows(pool):
+    for row in every:
         named = [(name, part) for name, part in sorted(row.measured.by_category.items()) if name]
         if named:
             found.append((row.backend, named))

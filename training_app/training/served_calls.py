@@ -20,14 +20,16 @@ def judged(pool: Pool, before: datetime) -> list[Called]:
         BackendCall.objects.filter(pool=pool, at__lt=before)
         .exclude(success=None)
         .order_by("-at")
-        .values_list("decision_id", "agent", "backend_id", "success", "cost")[:MOST]
+        .values_list(
+            "decision_id", "agent", "backend_id", "success", "cost", "backend__provider__name", "backend__model"
+        )[:MOST]
     )
     texts: dict[UUID, str] = {}
     for at in range(0, len(rows), AT_ONCE):
         some = {row[0] for row in rows[at : at + AT_ONCE]}
         texts |= dict(Decision.objects.filter(pool=pool, pk__in=some).values_list("pk", "text"))
     return [
-        Called(texts[decision], agent, backend, bool(success), cost)
-        for decision, agent, backend, success, cost in rows
+        Called(texts[decision], agent, backend, bool(success), cost, f"{provider}/{model}")
+        for decision, agent, backend, success, cost, provider, model in rows
         if texts.get(decision)
     ]

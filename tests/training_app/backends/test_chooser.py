@@ -5,8 +5,10 @@ import uuid
 from types import SimpleNamespace
 
 import pytest
+from django.core.management import call_command
 
 from agents_app.models import Pool
+from tests.training_app.labeled import label
 from tests.training_app.served import Application
 from training_app.backends import state
 from training_app.engine.backends import chooser
@@ -49,6 +51,45 @@ def test_it_learns_who_does_what_and_beats_the_means() -> None:
     card = ended.result.scorecard
     assert card["baselines"]["constant"]["difference"]["fit"]["low"] > 0
     assert card["measured_on"] == "test"
+
+
+def test_a_learners_version_reads_no_query_and_is_measured_as_any() -> None:
+    config = ChooserConfig(sentences=False, learner="linucb")
+    ended = next(p for p in chooser.train(config, [Agent(0, "Billing")], [], calls=calls(7, 8)) if p.result)
+    assert ended.result is not None
+    assert ended.result.scorecard["metrics"]["fit"]["low"] > 0.6
+    found = BackendChooser.load(ended.result.artifact)
+    assert found.estimate("billing: refund my order", 0) == found.estimate("billing: audit the ledger", 0)
+    assert found.estimate("x", 0)[7] > 0.85 > 0.6 > found.estimate("x", 0)[8]
+    assert found.estimate("x", 5) == {}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.both_databases
+def test_a_worker_trains_it_the_gate_lets_it_pass_and_it_is_rolled_back(
+    pool: Pool, model: RouterModel, rows: SimpleNamespace
+) -> None:
+    """`train --kind backend_chooser` end to end, from reported calls to a promotion and back."""
+    rows.quick.delete()
+    label(pool)
+    for call in calls(rows.large.pk, rows.small.pk, 500):
+        made = Decision.objects.create(
+            pool=pool, model=model, text=call.text, agents=[0], scores={}, confidence=1, steps=1, stop_reason="stop", microseconds=1,
+        )  # fmt: skip
+        BackendCall.objects.create(
+            decision_id=made.pk, pool=pool, agent=0, backend_id=call.backend, success=call.success, cost=0.01
+        )
+    made = []
+    for learner in ("linucb", "direct"):
+        call_command("train", pool="support", kind=BACKEND_CHOOSER, set=["sentences=false", f"learner={learner}"])
+        made.append(RouterModel.objects.filter(kind=BACKEND_CHOOSER).latest("pk"))
+    assert not any(one.state == "active" for one in made)
+    call_command("promote", made[0].name)
+    call_command("promote", made[1].name)
+    assert RouterModel.objects.active(BACKEND_CHOOSER).get() == made[1]
+    assert RouterModel.objects.active().get() == model, "the set router stays"
+    registry.rollback(pool, BACKEND_CHOOSER, actor=None)
+    assert RouterModel.objects.active(BACKEND_CHOOSER).get() == made[0]
 
 
 def test_too_few_calls_say_what_to_do() -> None:
@@ -98,4 +139,4 @@ def test_judged_calls_come_with_their_texts(pool: Pool, model: RouterModel, rows
         BackendCall.objects.create(
             decision_id=decision, pool=pool, agent=0 if success else 1, backend=rows.large, success=success, cost=0.5
         )
-    assert served_calls.judged(pool, timezone.now()) == [Called("billing", 0, rows.large.pk, True, 0.5)]
+    assert served_calls.judged(pool, timezone.now()) == [Called("billing", 0, rows.large.pk, True, 0.5, "acme/large")]

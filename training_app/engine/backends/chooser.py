@@ -7,15 +7,16 @@ rest are not asked, and count as neither success nor failure. `train` has the sh
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from training_app.engine.backends import direct
+from training_app.engine.backends import direct, online
 from training_app.engine.backends.direct import DirectEstimate, Outcomes
+from training_app.engine.backends.online import Arm, Past
 from training_app.engine.data import artifact, intervals
 from training_app.engine.data.artifact import Artifact, ArtifactError
 from training_app.engine.data.examples import Agent, Example, group_key
@@ -35,28 +36,36 @@ class ChooserConfig(Settings):
     """The settings of one run of the kind backend chooser."""
 
     seed: int = setting(0, "Seed of every random draw; nothing is drawn today.", low=0, high=2**31 - 1, group="run")
+    learner: str = setting(
+        "direct", "direct reads the query; linucb freezes what LinUCB learnt of agents, models and backends, and reads none.",
+        choices=("direct", "linucb"), group="run",
+    )  # fmt: skip
     sentences: bool = setting(True, "Read likeness in meaning, too: half a millisecond to four a query.", group="run")
 
 
 class Called(NamedTuple):
-    """One call that was served and judged; `cost` in the pool's currency."""
+    """One call that was served and judged; `cost` in the pool's currency. `model` names what ran, the same on other agents."""
 
     text: str
     agent: int
     backend: int
     success: bool
     cost: float
+    model: str = ""
 
 
 @dataclass(frozen=True)
 class BackendChooser:
-    """A loaded version."""
+    """A loaded version: a direct estimate, or a learner's `means` {agent: {backend: p(success)}} where it reads no query."""
 
     agents: tuple[Agent, ...]
     direct: DirectEstimate
+    means: Mapping[int, Mapping[int, float]] | None = None
 
     def estimate(self, text: str, agent: int) -> dict[int, float]:
         """p(success) of each backend of the agent that was learnt, by its id; {} for an agent that was not."""
+        if self.means is not None:
+            return dict(self.means.get(agent, {}))
         if str(agent) not in self.direct.categories:
             return {}
         success = self.direct.estimate([text], [str(agent)])[0][0]
@@ -73,8 +82,16 @@ class BackendChooser:
             raise ArtifactError(f"the artifact is a {parts.config.get('kind', 'set router')}, not a {KIND}")
         try:
             agents = tuple(Agent(int(one["id"]), str(one["name"])) for one in parts.config["agents"])
-            return cls(agents, DirectEstimate.from_parts(parts.config["direct"], parts.tensors))
-        except (KeyError, TypeError, ValueError) as error:
+            told = parts.config.get("means")
+            means = (
+                None
+                if told is None
+                else {
+                    int(agent): {int(backend): float(p) for backend, p in some.items()} for agent, some in told.items()
+                }
+            )
+            return cls(agents, DirectEstimate.from_parts(parts.config["direct"], parts.tensors), means)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ArtifactError(f"the backend chooser cannot be read: {type(error).__name__}: {error}") from None
 
 
@@ -102,28 +119,49 @@ def train(
         "estimate", 0, 2, f"{len(parts['train']):,} calls of {len({call.backend for call in calls})} backends"
     )
     keys = tuple(sorted({f"{call.agent}/{call.backend}" for call in parts["train"]}))
+    reads = config.learner == "direct"
     found = direct.fit(
-        _outcomes(parts["train"], keys), _outcomes(parts["val"], keys), meaning=None if config.sentences else False
+        _outcomes(parts["train"], keys), _outcomes(parts["val"], keys), meaning=None if reads and config.sentences else False,
+        terms=("kernel", "neighbour") if reads else (),
     )  # fmt: skip
+    means = None if reads else frozen(parts["train"])
     yield Progress("measure", 1, 2)
     on = "test" if len(parts["test"]) >= LEAST else "val"
-    card = scorecard(found, parts[on], keys) | {"measured_on": on}
+    card = scorecard(found, parts[on], keys, means) | {"measured_on": on}
     told = {
         "kind": KIND, "agents": [{"id": agent.id, "name": agent.name} for agent in agents], "direct": found.config(),
         "settings": config.to_mapping(),
     }  # fmt: skip
+    if means is not None:
+        told["means"] = {str(agent): {str(key): p for key, p in some.items()} for agent, some in means.items()}
     content = Artifact(told, {}, found.tensors(), card).to_bytes()
     yield Progress("measure", 2, 2, result=Result(content, card))
 
 
-def scorecard(found: DirectEstimate, calls: Sequence[Called], keys: Sequence[str]) -> dict[str, Any]:
+def frozen(calls: Sequence[Called]) -> dict[int, dict[int, float]]:
+    """What LinUCB expects of each backend after these calls, by agent: {agent: {backend: p(success)}}."""
+    mean = float(np.mean([call.success for call in calls]))
+    arms = [Arm(*key, mean) for key in sorted({(call.backend, call.agent, call.model) for call in calls})]
+    each = online.means(arms, [Past(call.agent, call.backend, call.success, call.cost, 0.0) for call in calls])
+    found: dict[int, dict[int, float]] = {}
+    for arm in arms:
+        found.setdefault(arm.agent, {})[arm.backend] = each[arm.backend]
+    return found
+
+
+def scorecard(
+    found: DirectEstimate, calls: Sequence[Called], keys: Sequence[str], means: Mapping[int, Mapping[int, float]] | None = None
+) -> dict[str, Any]:  # fmt: skip
     """1 − Brier score of p(success) of what served, beside each backend's mean and the agent's ("constant"), with paired intervals."""
     some = [call for call in calls if f"{call.agent}/{call.backend}" in keys]
     place = {key: at for at, key in enumerate(keys)}
     served = [place[f"{call.agent}/{call.backend}"] for call in some]
     texts, names = [call.text for call in some], [str(call.agent) for call in some]
     truth, rows = np.array([float(call.success) for call in some]), np.arange(len(some))
-    ours = found.estimate(texts, names)[0][rows, served]
+    if means is None:
+        ours = found.estimate(texts, names)[0][rows, served]
+    else:
+        ours = np.array([means[call.agent][call.backend] for call in some])
     mean = np.array([found.categories[name].mean[at] for name, at in zip(names, served, strict=True)])
     own = {name: [at for key, at in place.items() if str(_agent(key)) == name] for name in set(names)}
     constant = np.array([found.categories[name].mean[own[name]].mean() for name in names])
@@ -135,6 +173,7 @@ def scorecard(found: DirectEstimate, calls: Sequence[Called], keys: Sequence[str
     return {
         "queries": len(some),
         "metrics": figures(fit["ours"]),
+        "best_baseline": max(("constant", "by_backend"), key=lambda name: float(fit[name].mean())),
         "baselines": {
             name: {
                 "metrics": figures(fit[name]),

@@ -16,7 +16,8 @@ from agents_app.access import Role, get_pool, person, require_role
 from agents_app.backends import BackendError
 from agents_app.models import Backend, BackendSettings, Pool, Provider
 from agents_app.views.settings import draw
-from training_app.backends import figures
+from training_app.backends import figures, measured
+from training_app.pages.backends import pictures
 
 WEIGHTS = ("quality", "cost", "latency")
 
@@ -97,9 +98,12 @@ def backend_list(request: HttpRequest, slug: str) -> HttpResponse:
             messages.success(request, _("From now on backends are chosen like this."))
             return redirect("settings_backends", slug)
     tried = {name: _weight(request.GET.get(name), getattr(kept, name)) for name in WEIGHTS}
+    rows = figures.rows(pool)
     context = {
-        "pool": pool, "form": form, "rows": figures.rows(pool), "tried": tried, "categories": figures.categories(pool),
-        "choices": figures.choices(pool, tried), "spent": figures.spent_today(pool) if kept.budget else None, "kept": kept,
+        "pool": pool, "form": form, "rows": rows, "tried": tried, "categories": figures.categories(rows),
+        "choices": figures.choices(rows, tried), "spent": figures.spent_today(pool) if kept.budget else None, "kept": kept,
+        "triangles": pictures.triangles(rows, tried, pool.currency), "traded": pictures.traded(rows),
+        "days": pictures.spent_by_day(measured.log(pool.pk), kept.budget) if rows else [],
     }  # fmt: skip
     return draw(request, "training_app/backends.html", "settings_backends", context, title=_("Backends"), pool=pool)
 

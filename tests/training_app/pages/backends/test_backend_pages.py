@@ -1,14 +1,17 @@
 """Settings → Backends: rows, what another preference would take, and a secret that is never shown."""
 
+import uuid
 from types import SimpleNamespace
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
-from agents_app import sealing
+from agents_app import backends, sealing
 from agents_app.models import Backend, BackendSettings, Pool, Provider
 from tests.training_app.backends.conftest import rows  # noqa: F401
+from training_app.backends import judging, pairs
+from training_app.models import BackendCall, Episode, Step
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fresh_process", "nothing_waits")]
 FORM = {
@@ -84,3 +87,96 @@ def test_another_pools_backend_is_not_found(browser: Client, rows: SimpleNamespa
 
     pools.create_pool("Other", "other")
     assert browser.get(reverse("settings_backend", args=["other", rows.large.pk])).status_code == 404
+
+
+# --- Learning -----------------------------------------------------------------------------------------------------------
+
+
+def reported(pool: Pool, rows: SimpleNamespace, count: int = 240) -> None:  # noqa: F811
+    """Half of the calls go to `large`, as the direct estimate would have it, and half to `small` by lot, which fails more."""
+    BackendCall.objects.bulk_create(
+        BackendCall(
+            decision_id=uuid.UUID(int=n), pool=pool, agent=0, backend=rows.small if n % 2 else rows.large, success=n % 10 != 1,
+            cost=0.002, latency=100.0, category="refund", assigned=(rows.small if n % 2 else rows.large).pk, propensity=0.5,
+            decided_by="lot" if n % 2 else "direct", as_direct=n % 2 == 0,
+        )
+        for n in range(count)
+    )  # fmt: skip
+
+
+def test_each_of_66_preferences_says_whom_it_takes(browser: Client, rows: SimpleNamespace) -> None:  # noqa: F811
+    shown = browser.get(reverse("settings_backends", args=["support"])).content.decode()
+    assert shown.count('<a href="?quality=') == 66
+    assert "quality 10, cost 0, speed 0: acme/large" in shown
+    assert "quality 0, cost 10, speed 0: acme/small" in shown
+    assert "quality 0, cost 0, speed 10: acme/quick" in shown
+    assert shown.count("bk-here") == 1
+
+
+def test_what_was_measured_is_shown_by_category_and_billed_by_day(
+    browser: Client, pool: Pool, rows: SimpleNamespace  # noqa: F811
+) -> None:  # fmt: skip
+    reported(pool, rows)
+    shown = browser.get(reverse("settings_backends", args=["support"])).content.decode()
+    assert "Measured by category" in shown
+    assert "refund" in shown
+    assert "0.4800" in shown
+
+
+def test_a_learner_is_chosen_within_its_rails(browser: Client, rows: SimpleNamespace) -> None:  # noqa: F811
+    address = reverse("settings_backend_learning", args=["support"])
+    sent = {"learner": "linucb", "learning_share": "0.2", "learning_within": "0.1"}
+    assert browser.post(address, sent | {"learning_share": "0.6"}).status_code == 200
+    assert not BackendSettings.objects.exists()
+    assert browser.post(address, sent).status_code == 302
+    kept = BackendSettings.objects.get()
+    assert (kept.learner, kept.learning_share) == ("linucb", 0.2)
+    backends.stop_learning(kept.pool_id, "it did worse")
+    assert "it did worse" in browser.get(address).content.decode()
+    assert browser.post(reverse("backend_learning_resume", args=["support"])).status_code == 302
+    assert BackendSettings.objects.get().learning_stopped is None
+
+
+def test_candidates_are_judged_from_the_log(browser: Client, pool: Pool, rows: SimpleNamespace) -> None:  # noqa: F811
+    address = reverse("settings_backend_learning", args=["support"])
+    assert "No call of an agent" in browser.get(address, {"judge": "1"}).content.decode()
+    reported(pool, rows)
+    found = {one.name: one for one in judging.judged(pool)}
+    best, cheapest = found["always the best"], found["always the cheapest"]
+    assert best.estimates is not None
+    assert cheapest.estimates is not None
+    assert best.estimates.snips.value == pytest.approx(1.0)
+    assert cheapest.estimates.snips.value == pytest.approx(0.8)
+    assert cheapest.estimates.difference.high < 0
+    shown = browser.get(address, {"judge": "1"}).content.decode()
+    assert "always the cheapest" in shown
+    assert "80.0" in shown
+
+
+def test_too_few_calls_the_candidates_way_say_so(pool: Pool, rows: SimpleNamespace) -> None:  # noqa: F811
+    reported(pool, rows)
+    BackendCall.objects.filter(backend=rows.small).exclude(decision_id__in=[uuid.UUID(int=n) for n in (1, 3)]).delete()
+    found = {one.name: one for one in judging.judged(pool)}
+    assert found["always the cheapest"].estimates is None
+    assert "2 calls" in found["always the cheapest"].why
+
+
+def test_the_q_table_and_the_pairs_can_be_read(browser: Client, pool: Pool, rows: SimpleNamespace) -> None:  # noqa: F811
+    reported(pool, rows)
+    for success in (True, True, False):
+        made = Episode.objects.create(pool=pool, policy="x", task="t", status="done", success=success)
+        for turn, agent in enumerate((1, 0)):
+            Step.objects.create(episode=made, turn=turn, number=turn, call=turn, agent=agent, status="done")
+    agents, table = pairs.of_pool(pool)
+    assert [agent.number for agent in agents] == [0, 1]
+    assert table.matrix()[1, 0] == pytest.approx((2 + 1) / (3 + 2))
+    assert table.matrix()[0, 1] == 0.5
+    shown = browser.get(reverse("settings_backend_learning", args=["support"])).content.decode()
+    assert "acme/large is hot" in shown
+    assert "0.60" in shown
+
+
+def test_the_admin_leads_on(browser: Client, rows: SimpleNamespace) -> None:  # noqa: F811
+    listed = browser.get("/admin/agents_app/backend/").content.decode()
+    assert reverse("settings_backend", args=["support", rows.large.pk]) in listed
+    assert reverse("settings_backends", args=["support"]) in browser.get("/admin/agents_app/provider/").content.decode()
