@@ -3,7 +3,8 @@
 - `faults`: episodes whose agents misbehave (time-outs, 429, 500, cut off, 10 MB, malformed, dripping, reset) in a third of the calls:
   each has to end with an answer or a clear error, nothing may be lost, no budget exceeded, no work done twice.
 - `once`: the same where agents know no Idempotency-Key, and executors may not be called again.
-- `overhead`: 100 episodes at once, agents that answer in 200 ms: what a step takes beyond that, and what routing takes beside it.
+- `overhead`: 2, 10, 30 and 100 episodes at once, agents that answer in 200 ms: what a step takes beyond that, in time and in processor
+  time of the web server, and what routing takes beside it. `--postgresql` does it on a PostgreSQL server of its own.
 - `kill`: `kill -9` of the web server, and then of the worker that went on, in mid-episode.
 """
 
@@ -17,13 +18,17 @@ import sys
 import tempfile
 import time
 import uuid
+from contextlib import nullcontext
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from statistics import mean, quantiles
 from typing import Any
 
+import psycopg
+
 from benchmarks.machines.site import ROOT, Machine, Site, free_port, wait_for
+from tests import on_postgresql
 
 HERE = Path(__file__).parent
 BUDGET = 0.02
@@ -93,11 +98,9 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
 class World:
     """A site with the pool "crew", one web server, and the agents."""
 
-    def __init__(self, folder: Path, agents: Agents, *, calls: int, **more: str) -> None:
-        self.agents, self.database = agents, folder / "db.sqlite3"
-        self.site = Site(
-            folder, f"sqlite:///{self.database}", INTERNAL_HOSTS="127.0.0.1", SECRET_KEY="k7Qz" * 12 + "abcdefghijkl"
-        )
+    def __init__(self, folder: Path, agents: Agents, *, calls: int, database: str = "", **more: str) -> None:
+        self.agents, self.database = agents, database or f"sqlite:///{folder / 'db.sqlite3'}"
+        self.site = Site(folder, self.database, INTERNAL_HOSTS="127.0.0.1", SECRET_KEY="k7Qz" * 12 + "abcdefghijkl")
         self.site.environment |= {"AGENTS": agents.url, "CALLS": str(calls), **more}
         self.site.manage("migrate", "--verbosity", "0")
         self.site.manage("shell", "-c", (HERE / "crew.py").read_text())
@@ -109,8 +112,19 @@ class World:
         return await ask(self.web.port, "POST", "/api/orchestrate/", {"task": task, **body}, **headers)
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        with sqlite3.connect(self.database, timeout=30) as connection:
+        if self.database.startswith("postgresql:"):
+            with psycopg.connect(self.database) as server:
+                return server.execute(sql.encode()).fetchall()
+        with sqlite3.connect(self.database.removeprefix("sqlite:///"), timeout=30) as connection:
             return connection.execute(sql).fetchall()
+
+    def processor_seconds(self) -> float:
+        """What the web server's processes have used so far."""
+        ticks = 0
+        for pid in self.web.processes():
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def close(self) -> None:
         self.site.close()
@@ -178,34 +192,52 @@ async def _many(world: World, count: int, at_once: int) -> list[tuple[int, Any]]
 # --- Overhead ---------------------------------------------------------------------------------------------------------
 
 
-def overhead(folder: Path, at_once: int, calls: int, delay: float) -> dict[str, Any]:
-    """Many episodes at once, and routing beside them."""
+def overhead(folder: Path, calls: int, delay: float, database: str = "") -> dict[str, Any]:
+    """More and more episodes at once, and routing beside the most of them."""
     agents = Agents("--delay", str(delay))
-    world = World(folder, agents, calls=calls, SECONDS="30")
+    world = World(folder, agents, calls=calls, database=database, SECONDS="30")
     try:
         asyncio.run(_wave(world, 5))  # everything loaded
-        alone = asyncio.run(_health(world, seconds=4.0))
-        found = asyncio.run(_beside(world, at_once))
-        steps = calls * at_once
-        beyond = [(took - calls * delay) / calls for took in found["took"]]
+        alone = asyncio.run(_decisions(world, seconds=4.0))
         return {
-            "episodes at once": at_once, "calls of each": calls, "an agent's answer, ms": delay * 1000,
-            "seconds in all": round(found["seconds"], 2), "steps a second": round(steps / found["seconds"], 1),
-            "beyond the agent a step, ms": _figures([1000 * value for value in beyond]),
-            "from one step's beginning to the next, less the agent, ms": _figures(_between(world, delay)),
-            "an answer of the API alone, ms": _figures([1000 * value for value in alone]),
-            "beside the episodes, ms": _figures([1000 * value for value in found["health"]]),
+            "an agent's answer, ms": delay * 1000,
+            "calls of an episode": calls,
+            "at once": {count: _at_once(world, count, calls, delay) for count in (2, 10, 30, 100)},
+            "a decision of the API alone, ms": _figures([1000 * value for value in alone]),
             "connections at the agents": agents.counts()["busiest"],
-        }  # fmt: skip
+            "load of the machine": os.getloadavg()[0],
+        }
     finally:
         world.close()
 
 
-def _between(world: World, delay: float) -> list[float]:
+def _at_once(world: World, count: int, calls: int, delay: float) -> dict[str, Any]:
+    """So many episodes that begin in the same moment: first alone, then beside decisions of `/api/orchestrate/next/`."""
+    before = {key for (key,) in world.rows("SELECT id FROM training_app_episode")}
+    used, began = world.processor_seconds(), time.monotonic()
+    took = asyncio.run(_wave(world, count))
+    seconds, used = time.monotonic() - began, world.processor_seconds() - used
+    beyond = [1000 * (one - calls * delay) / calls for one in took]
+    between = _between(world, delay, before)
+    beside = asyncio.run(_beside(world, count))
+    return {
+        "from one step's beginning to the next, less the agent, ms": _figures(between),
+        "of a whole episode, a step, ms": _figures(beyond),
+        "processor time of the web server a step, ms": round(1000 * used / (calls * count), 2),
+        "steps a second": round(calls * count / seconds, 1),
+        "a decision of the API beside them, ms": _figures([1000 * value for value in beside]),
+    }
+
+
+def _between(world: World, delay: float, before: set[Any]) -> list[float]:
     """Milliseconds from the row of a call to the row of the next, less what its agent took: all that a step costs beside it."""
     rows = world.rows("SELECT episode_id, at FROM training_app_step ORDER BY episode_id, turn")
-    times = [(key, datetime.fromisoformat(at).timestamp()) for key, at in rows]
+    times = [(key, _seconds(at)) for key, at in rows if key not in before]
     return [1000 * (b[1] - a[1] - delay) for a, b in pairwise(times) if a[0] == b[0]]
+
+
+def _seconds(at: datetime | str) -> float:
+    return (datetime.fromisoformat(at) if isinstance(at, str) else at).timestamp()
 
 
 async def _wave(world: World, count: int) -> list[float]:
@@ -219,7 +251,7 @@ async def _wave(world: World, count: int) -> list[float]:
     return await asyncio.gather(*(one(number) for number in range(count)))
 
 
-async def _health(world: World, seconds: float) -> list[float]:
+async def _decisions(world: World, seconds: float) -> list[float]:
     """What a next-step decision takes: a whole request of the API, with its policy."""
     took, until = [], time.monotonic() + seconds
     while time.monotonic() < until:
@@ -232,13 +264,13 @@ async def _health(world: World, seconds: float) -> list[float]:
     return took
 
 
-async def _beside(world: World, at_once: int) -> dict[str, Any]:
-    began = time.monotonic()
-    wave = asyncio.ensure_future(_wave(world, at_once))
-    health: list[float] = []
+async def _beside(world: World, count: int) -> list[float]:
+    wave = asyncio.ensure_future(_wave(world, count))
+    took: list[float] = []
     while not wave.done():
-        health += await _health(world, 0.2)
-    return {"took": wave.result(), "health": health, "seconds": time.monotonic() - began}
+        took += await _decisions(world, 0.2)
+    await wave
+    return took
 
 
 def _figures(values: list[float]) -> dict[str, float]:
@@ -314,6 +346,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", default=["faults", "once", "overhead", "kill"])
     parser.add_argument("--episodes", type=int, default=1_000, help="of the part faults")
+    parser.add_argument("--postgresql", action="store_true", help="of the part overhead")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     report: dict[str, Any] = {}
@@ -324,7 +357,8 @@ if __name__ == "__main__":
             elif part == "once":
                 report[part] = faults(Path(folder), options.episodes, "--no-keys", REPEATABLE="0")
             elif part == "overhead":
-                report[part] = overhead(Path(folder), 100, 10, 0.2)
+                with on_postgresql.server() if options.postgresql else nullcontext("") as database:
+                    report[part] = overhead(Path(folder), 10, 0.2, database)
             else:
                 report[part] = kill(Path(folder), 40)
         print(json.dumps({part: report[part]}, indent=1), flush=True)

@@ -28,14 +28,6 @@ from training_app.orchestration import scripted
 from training_app.orchestration.calls import Ask, CallFailed, Reply, Spec
 from training_app.orchestration.wire import Wire, check_status, parsed, written
 
-#: What a chat is told where the executor has no instruction of its own.
-INSTRUCTION = """\
-You are {{ agent.name }}.{% if agent.description %} {{ agent.description }}{% endif %}
-{% if history %}
-Others have worked on this before you:
-{% for step in history %}- {{ step.agent }}: {% if step.failed %}(failed){% else %}{{ step.content }}{% endif %}
-
-{% endfor %}{% endif %}"""
 #: Tokens that a provider may add to each message, and to a call.
 AROUND_A_MESSAGE, AROUND_A_CALL = 16, 64
 FUNCTION_THREADS = 16
@@ -90,7 +82,24 @@ async def ask(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> Reply:
 
 
 def messages(spec: Spec, asked: Ask) -> list[dict[str, str]]:
-    """What a chat is sent: the drawn instruction, then the conversation or the task. Raises CallFailed."""
+    """What a chat is sent: the instruction, then the conversation or the task. Raises CallFailed."""
+    instruction = (_drawn(spec, asked) if spec.instruction else plain_instruction(spec, asked)).strip()
+    turns = [{"role": str(turn["role"]), "content": str(turn["content"])} for turn in asked.messages]
+    first = [{"role": "system", "content": instruction}] if instruction else []
+    return [*first, *(turns or [{"role": "user", "content": asked.task}])]
+
+
+def plain_instruction(spec: Spec, asked: Ask) -> str:
+    """What a chat is told where the executor has no instruction of its own. No template: drawing one takes longer than the rest of a
+    call."""
+    lines = [f"You are {spec.name}.{' ' if spec.description else ''}{spec.description}"]
+    if asked.history:
+        lines += ["", "Others have worked on this before you:"]
+        lines += [f"- {said.agent}: {'(failed)' if said.failed else said.content}\n" for said in asked.history]
+    return "\n".join(lines)
+
+
+def _drawn(spec: Spec, asked: Ask) -> str:
     values = {
         "task": asked.task,
         "messages": [dict(message) for message in asked.messages],
@@ -99,12 +108,9 @@ def messages(spec: Spec, asked: Ask) -> list[dict[str, str]]:
         "step": asked.step,
     }
     try:
-        instruction = templates.draw(spec.instruction or INSTRUCTION, values).strip()
+        return templates.draw(spec.instruction, values)
     except templates.TemplateProblem as problem:
         raise CallFailed("instruction", str(problem)) from None
-    turns = [{"role": str(turn["role"]), "content": str(turn["content"])} for turn in asked.messages]
-    first = [{"role": "system", "content": instruction}] if instruction else []
-    return [*first, *(turns or [{"role": "user", "content": asked.task}])]
 
 
 def as_json(spec: Spec, asked: Ask) -> dict[str, Any]:

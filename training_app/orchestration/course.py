@@ -8,7 +8,7 @@ called again, and counts as failed where not.
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -36,6 +36,7 @@ from training_app.models import Episode, Step
 from training_app.orchestration import calling, calls
 from training_app.orchestration.calling import Places, Purse
 from training_app.orchestration.calls import Ask, Said, Spec
+from training_app.orchestration.deciding import Deciding
 from training_app.orchestration.ledger import Ended as EndedCall
 from training_app.orchestration.ledger import Entry, Ledger
 from training_app.orchestration.policies import Decider
@@ -49,6 +50,7 @@ KINDS = {
 #: Bytes that the frame of an instruction and each earlier output may add to a prompt, for the worst case that the loop sets aside.
 FRAME, AROUND_AN_OUTPUT = 2_048, 256
 
+Turns = Generator[Turn | loop.Question, Any, Ended]
 #: Told of each thing that happens: a word, and what there is to say.
 Tell = Callable[[str, dict[str, Any]], None]
 
@@ -64,9 +66,11 @@ class Course:
     ledger: Ledger
     wire: Wire
     places: Places
+    deciding: Deciding
     tell: Tell
     stored: Sequence[Step] = ()
     _sized: tuple[tuple[Call, ...], int] | None = None
+    _framed: dict[int, int] = field(default_factory=dict)
     _turns_stored: set[int] = field(default_factory=set)
     _begun_before: set[int | None] = field(default_factory=set)
     _rows: dict[int, Step] = field(default_factory=dict)
@@ -78,7 +82,7 @@ class Course:
         ends: list[EndedCall] = []
         turns = self._turns()
         try:
-            turn = next(turns)
+            turn = await self._turn(turns, next(turns))
             while True:
                 begins = self._begun(turn)
                 if begins or ends:
@@ -92,7 +96,7 @@ class Course:
                 if time.monotonic() >= until:
                     await self._finish(self._broken("timeout"), ends)
                     return
-                turn = turns.send(outcomes)
+                turn = await self._turn(turns, turns.send(outcomes))
         except StopIteration as stopped:
             await self._finish(stopped.value, ends)
 
@@ -103,7 +107,13 @@ class Course:
 
     # --- The loop -------------------------------------------------------------------------------------------------
 
-    def _turns(self) -> loop.Turns:
+    async def _turn(self, turns: Turns, asked: Turn | loop.Question) -> Turn:
+        """The next turn, once the policy has answered what comes before it."""
+        while isinstance(asked, loop.Question):
+            asked = turns.send(await self.deciding.answer(self.decider.policy, asked))
+        return asked
+
+    def _turns(self) -> Turns:
         plan = self.episode.plan
         known = stored_turns(self.stored)
         self._turns_stored = {row.turn for row in self.stored}
@@ -118,7 +128,7 @@ class Course:
             together=plan.get("together", 1), available=frozenset(plan["agents"]), aggregator=plan.get("aggregator"),
         )  # fmt: skip
         costs = {agent: spec.most_cost for agent, spec in self.specs.items()}
-        return loop.episode(
+        return loop.questioned(
             self.decider.policy, self.episode.messages, limits, costs=costs, worst=self._worst, seed=plan.get("seed"), stored=known
         )  # fmt: skip
 
@@ -129,8 +139,14 @@ class Course:
             return 0.0
         if spec.kind != Executor.Kind.CHAT or not (spec.price_in or spec.price_out):
             return spec.most_cost
-        own = len(spec.instruction.encode()) + len(spec.description.encode()) + len(str(spec.tools)) + FRAME
-        return ((self._said(state) + own) * spec.price_in + spec.most_tokens * spec.price_out) / 1e6
+        return ((self._said(state) + self._own(agent, spec)) * spec.price_in + spec.most_tokens * spec.price_out) / 1e6
+
+    def _own(self, agent: int, spec: Spec) -> int:
+        """Bytes of what a prompt says for that agent alone."""
+        if agent not in self._framed:
+            own = len(spec.instruction.encode()) + len(spec.description.encode()) + len(str(spec.tools))
+            self._framed[agent] = own + FRAME
+        return self._framed[agent]
 
     def _said(self, state: State) -> int:
         """Bytes of all that a prompt repeats; asked for each agent, so what was found for a state is kept."""

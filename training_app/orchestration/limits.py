@@ -1,8 +1,9 @@
 """Calls at once and calls a minute, for each agent and each provider, over all processes.
 
 The database says who holds which places (`CallPlaces`). A process takes places when its calls wait for them, uses them again for its
-next calls, and gives back what it does not need; one that was silent for SILENT_SECONDS holds nothing any more. Calls a minute come
-back evenly, and never more than a minute's worth is there. What has no limit never asks the database.
+next calls, and gives back what it has not needed since the last settlement, at once where another waits; one that was silent for
+SILENT_SECONDS holds nothing any more. Calls a minute come back evenly, and never more than a minute's worth is there. What has no
+limit never asks the database.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from django.conf import settings
@@ -39,19 +40,21 @@ class Limit(NamedTuple):
 
 
 class Wish(NamedTuple):
-    """What a process needs of one key: the places that its calls hold, how many calls wait, and calls of the minute it gives back."""
+    """What a process needs of one key: the places that it holds, how many calls wait, and calls of the minute it gives back."""
 
     limit: Limit
-    busy: int
+    held: int
     waiting: int
     unused: float
 
 
 class Grant(NamedTuple):
-    """What it has of it until the next settlement: places beside those of its calls, and calls of the minute."""
+    """What it has of it until the next settlement: places beside those that it holds, and calls of the minute. `others_wait`: there is
+    another process whose calls wait."""
 
     places: int
     calls: float
+    others_wait: bool = False
 
 
 def of(spec: Spec) -> dict[str, Limit]:
@@ -67,13 +70,20 @@ def of(spec: Spec) -> dict[str, Limit]:
 
 @dataclass(slots=True)
 class _Held:
-    """What this process has of one key: `busy` calls under way, `places` and `calls` free for the next ones."""
+    """What this process has of one key: `busy` calls under way, `places` and `calls` free for the next ones; the most that were `busy`
+    at once since the last settlement, and whether another process waited then."""
 
     limit: Limit
     busy: int = 0
     places: int = 0
     calls: float = 0.0
-    used_at: float = field(default_factory=time.monotonic)
+    busiest: int = 0
+    others_wait: bool = False
+
+    def give_up_spare(self) -> None:
+        """Keep as many places as were in use lately: the next calls find them free. None where another process waits."""
+        self.places = 0 if self.others_wait else min(self.places, max(self.busiest - self.busy, 0))
+        self.busiest = self.busy
 
 
 class Limits:
@@ -129,22 +139,24 @@ class Limits:
     async def settle(self) -> None:
         """Once."""
         self._forget_cancelled()
+        for held in self._held.values():
+            held.give_up_spare()
         wishes = self._wishes()
         if not wishes:
             return
         for held in self._held.values():
-            held.places, held.calls = 0, 0.0
-        busy = {key: held.busy for key, held in self._held.items()}
+            held.calls = 0.0
+        # Meanwhile calls begin and end within the places that the database is told of.
         grants = await self._ledger.run(lambda: settle(self._name, wishes))
         for key, grant in grants.items():
             held = self._held.setdefault(key, _Held(wishes[key].limit))
-            # What ended meanwhile has put its place here already, within what was told to the database.
-            held.places = max(grant.places + busy.get(key, 0) - held.busy, 0)
+            held.places += grant.places
             held.calls += grant.calls
+            held.others_wait = grant.others_wait
         self._serve()
         for key, wish in wishes.items():
-            if not wish.busy and not wish.waiting:
-                self._held.pop(key, None)
+            if not wish.held and not wish.waiting and not self._held[key].busy:
+                del self._held[key]
 
     def _wishes(self) -> dict[str, Wish]:
         waiting: dict[str, int] = {}
@@ -155,7 +167,7 @@ class Limits:
                 limits[key] = limit
         none = _Held(Limit(0, 0))
         return {
-            key: Wish(limit, (held := self._held.get(key, none)).busy, waiting.get(key, 0), held.calls)
+            key: Wish(limit, (held := self._held.get(key, none)).busy + held.places, waiting.get(key, 0), held.calls)
             for key, limit in limits.items()
         }
 
@@ -188,6 +200,7 @@ class Limits:
             held.append(one)
         for one in held:
             one.busy += 1
+            one.busiest = max(one.busiest, one.busy)
             one.places = max(one.places - 1, 0)
             one.calls -= 1 if one.limit.per_minute else 0
         return True
@@ -216,7 +229,7 @@ def _settle(row: CallPlaces, name: str, wish: Wish) -> Grant:
     if wish.limit.at_once:
         elsewhere = sum(told["calls"] for told in others.values())
         wanting = sum(1 for told in others.values() if told["waiting"])
-        room = max(wish.limit.at_once - elsewhere - wish.busy, 0)
+        room = max(wish.limit.at_once - elsewhere - wish.held, 0)
         # Where others wait too, nobody takes the whole room.
         places = min(wish.waiting, -(-room // (wanting + 1)) if wanting else room)
     if wish.limit.per_minute:
@@ -224,10 +237,11 @@ def _settle(row: CallPlaces, name: str, wish: Wish) -> Grant:
         free = most if row.free is None else min(row.free + wish.unused + most * seconds / 60.0, most)
         calls = float(min(int(free), wish.waiting))
         row.free = free - calls
-    if wish.busy or places or wish.waiting:
-        others[name] = {"at": now, "calls": wish.busy + places, "waiting": wish.waiting - places}
+    waited = any(told["waiting"] for told in others.values())
+    if wish.held or places or wish.waiting:
+        others[name] = {"at": now, "calls": wish.held + places, "waiting": wish.waiting - places}
     row.held = others
-    return Grant(places, calls)
+    return Grant(places, calls, waited)
 
 
 def _now() -> float:

@@ -28,6 +28,7 @@ from training_app.models import Episode, Step
 from training_app.orchestration import episodes, policies
 from training_app.orchestration.calling import Places
 from training_app.orchestration.course import Course, as_json
+from training_app.orchestration.deciding import Deciding
 from training_app.orchestration.episodes import Wanted
 from training_app.orchestration.ledger import Ledger
 from training_app.orchestration.limits import Limits
@@ -78,6 +79,7 @@ class Runner:
         self._ending = threading.Event()
         self._client: Client | None = None
         self._places: Places | None = None
+        self._deciding = Deciding()
         self._threads: list[threading.Thread] = []
 
     # --- From any thread ------------------------------------------------------------------------------------------
@@ -108,29 +110,61 @@ class Runner:
 
     async def follow(self, key: uuid.UUID) -> AsyncIterator[Event]:
         """What an episode of this process tells, from its beginning to its end; for any event loop."""
-        own = asyncio.get_running_loop()
-        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        own, news, read = asyncio.get_running_loop(), asyncio.Event(), 0
 
-        def listener(event: Event | None) -> None:
-            own.call_soon_threadsafe(queue.put_nowait, event)
+        def listener(_event: Event | None) -> None:
+            own.call_soon_threadsafe(news.set)
 
         with self._lock:
             live = self._live.get(key)
             if live is None:
                 return
-            for event in live.told:
-                queue.put_nowait(event)
-            if live.ended:
-                queue.put_nowait(None)
-            else:
+            if not live.ended:
                 live.listeners.append(listener)
         try:
-            while (told := await queue.get()) is not None:
-                yield told
+            while True:
+                news.clear()
+                ended = live.ended
+                while read < len(live.told):
+                    read += 1
+                    yield live.told[read - 1]
+                if ended:
+                    return
+                await news.wait()
         finally:
             with self._lock:
                 if listener in live.listeners:
                     live.listeners.remove(listener)
+
+    async def end_of(self, key: uuid.UUID) -> dict[str, Any] | None:
+        """How an episode of this process ended, once it has; None where it did not end here. Its steps do not wake who waits for
+        that."""
+        own = asyncio.get_running_loop()
+        ended: asyncio.Future[None] = own.create_future()
+
+        def settle() -> None:
+            if not ended.done():
+                ended.set_result(None)
+
+        def listener(event: Event | None) -> None:
+            if event is None:
+                own.call_soon_threadsafe(settle)
+
+        with self._lock:
+            live = self._live.get(key)
+            if live is None:
+                return None
+            if live.ended:
+                settle()
+            else:
+                live.listeners.append(listener)
+        try:
+            await ended
+        finally:
+            with self._lock:
+                if listener in live.listeners:
+                    live.listeners.remove(listener)
+        return next((value for word, value in live.told if word == "end"), None)
 
     def cancel(self, key: uuid.UUID) -> None:
         """An episode was cancelled: end it here without waiting for the next sign of life."""
@@ -201,7 +235,7 @@ class Runner:
         assert self._places is not None
         return Course(
             begun.episode, begun.decider, begun.orchestra.specs, begun.orchestra.pool.names, self.ledger, Wire(self._client),
-            self._places, lambda word, value: None, begun.stored,
+            self._places, self._deciding, lambda word, value: None, begun.stored,
         )  # fmt: skip
 
     async def _fail(self, episode: Episode, live: _Live, why: str) -> None:

@@ -46,6 +46,21 @@ def test_states_that_differ_only_in_an_output_differ(one: str, other: str, later
     assert seen(after(policy, Call(7, one), *rest)) != seen(after(policy, Call(7, other), *rest))
 
 
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.lists(st.tuples(st.sampled_from([7, 3, 9]), st.text(max_size=20)), max_size=4), min_size=1, max_size=9)
+)
+def test_many_states_are_decided_as_each_alone(paths: list[list[tuple[int, str]]]) -> None:
+    policy = orchestrator()
+    states = [after(policy, *(Call(agent, text) for agent, text in path)) for path in paths]
+    may: list[list[int] | None] = [None if len(path) % 2 else [7, 9] for path in paths]
+    together = policy.distributions(states, may)
+    for state, available, found in zip(states, may, together, strict=True):
+        alone = policy.distribution(state, available)
+        assert found.logits.tobytes() == alone.logits.tobytes()
+        assert found.probabilities.tobytes() == alone.probabilities.tobytes()
+
+
 def test_failed_empty_and_said_are_three_states() -> None:
     policy = orchestrator()
     states = [Call(7, "", failed=True), Call(7, ""), Call(7, "yes")]

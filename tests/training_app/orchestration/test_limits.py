@@ -10,17 +10,32 @@ pytestmark = pytest.mark.django_db
 KEY = "agent:1"
 
 
-def settled(name: str, limit: Limit, busy: int = 0, waiting: int = 0, unused: float = 0.0) -> Grant:
-    return limits.settle(name, {KEY: Wish(limit, busy, waiting, unused)})[KEY]
+def settled(name: str, limit: Limit, held: int = 0, waiting: int = 0, unused: float = 0.0) -> Grant:
+    return limits.settle(name, {KEY: Wish(limit, held, waiting, unused)})[KEY]
 
 
 def test_two_processes_together_hold_no_more_than_there_are() -> None:
     limit = Limit(5, 0)
     assert settled("one", limit, waiting=3).places == 3
     assert settled("two", limit, waiting=4).places == 2
-    assert settled("one", limit, busy=3, waiting=2).places == 0
+    assert settled("one", limit, held=3, waiting=2).places == 0
     # Where another waits too, nobody takes all that became free.
-    assert settled("one", limit, busy=0, waiting=3).places == 2
+    assert settled("one", limit, held=0, waiting=3).places == 2
+
+
+def test_a_process_keeps_the_places_that_it_uses_and_gives_them_up_where_another_waits() -> None:
+    limit = Limit(5, 0)
+    held = limits._Held(limit, busy=1, places=4, busiest=3)
+    held.give_up_spare()
+    assert held.places == 2  # of three calls at once lately, one goes on
+    assert settled("one", limit, held=3).others_wait is False
+    assert settled("two", limit, waiting=4).places == 2
+    assert settled("one", limit, held=3).others_wait is True
+    held.others_wait = True
+    held.give_up_spare()
+    assert held.places == 0
+    settled("one", limit, held=1)
+    assert settled("two", limit, held=2, waiting=2).places == 2
 
 
 def test_who_was_silent_for_long_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,14 +10,14 @@
             ended = end.value
             break
 
-`drive` is that loop. What the loop promises:
+`drive` is that loop. `questioned` is the same generator for who runs many episodes at once: it also hands out what it asks its policy,
+so that the questions of all of them are one product of matrices (`Orchestrator.distributions`). What the loop promises:
 
 - The budget is never exceeded: a call is handed out only if its worst case, and those of the calls beside it, fit in what is left. A
   failure that does not say what it cost is taken at its worst case.
 - STOP ends a path, and nothing of that path comes after it. An episode ends when all its paths have, and is paid for once.
 - A decision depends on state, seed, path and step alone, so an episode resumes from its stored turns: those decisions stand, calls
-that
-  have an outcome are not handed out again, and those that have none keep their numbers.
+  that have an outcome are not handed out again, and those that have none keep their numbers.
 
 Several paths answer by a majority over normalised answers, or by an agent that is shown them all.
 """
@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -75,6 +75,17 @@ Worst = Callable[[int, State], float]
 Turns = Generator[Turn, Mapping[int, Outcome], Ended]
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What an episode asks its policy: the distribution in a state, `available` being the agents (ids) that may be called."""
+
+    state: State
+    available: Collection[int] | None
+
+
+Questions = Generator[Question, Distribution, Decision]
+
+
 def estimated(agent: int, state: State) -> float:
     """A `Worst` for agents whose cost is fixed: the estimate."""
     at = state.place.get(agent)
@@ -97,7 +108,14 @@ def next_step(
     state = policy.begin(task, max_steps=limits.max_steps, budget=limits.budget, costs=costs)
     for call in calls:
         state = policy.after(state, [call])
-    return decide(policy, state, limits, _Purse(state.left), worst, 0, _generator(seed, 0, state.steps))
+    asked = _decided(policy, state, limits, _Purse(state.left), worst, 0, _generator(seed, 0, state.steps))
+    try:
+        question = next(asked)
+        while True:
+            question = asked.send(policy.distribution(question.state, question.available))
+    except StopIteration as end:
+        decision: Decision = end.value
+        return decision
 
 
 def episode(
@@ -117,6 +135,30 @@ def episode(
     by agent id, `worst` bounds them. `stored` are the turns of an earlier run of this episode. Raises KeyError where an outcome is
     missing.
     """
+    course = questioned(policy, task, limits, costs=costs, worst=worst, seed=seed, stored=stored)
+    try:
+        found = next(course)
+        while True:
+            if isinstance(found, Question):
+                found = course.send(policy.distribution(found.state, found.available))
+            else:
+                found = course.send((yield found))
+    except StopIteration as end:
+        ended: Ended = end.value
+        return ended
+
+
+def questioned(
+    policy: Policy,
+    task: str | Sequence[Mapping[str, str]],
+    limits: Limits | None = None,
+    *,
+    costs: Mapping[int, float] | None = None,
+    worst: Worst = estimated,
+    seed: int | None = None,
+    stored: Sequence[StoredTurn] = (),
+) -> Generator[Turn | Question, Any, Ended]:
+    """`episode`, and what it asks its policy: send each Question its Distribution."""
     limits = limits or Limits()
     first = policy.begin(as_messages(task), max_steps=limits.max_steps, budget=limits.budget, costs=costs)
     purse = _Purse(float("inf") if limits.budget is None else limits.budget)
@@ -136,7 +178,7 @@ def episode(
             if missing:
                 outcomes |= yield replace(turn, requests=missing)
         else:
-            turn = _turn(policy, live, limits, purse, worst, seed, number, calls)
+            turn = yield from _turn(policy, live, limits, purse, worst, seed, number, calls)
             outcomes |= yield turn
         by_path: dict[int, list[Call]] = {path.number: [] for path in live}
         for request in turn.requests:
@@ -163,7 +205,7 @@ def drive(turns: Turns, call: Callable[[Request], Outcome]) -> Ended:
         return ended
 
 
-def decide(
+def _decided(
     policy: Policy,
     state: State,
     limits: Limits,
@@ -171,18 +213,18 @@ def decide(
     worst: Worst,
     path: int,
     rng: np.random.Generator | None,
-) -> Decision:
+) -> Questions:
     """One decision in one state. Sets aside the worst cases of what it chooses."""
     open_ = [i for i in policy.ids if limits.available is None or i in limits.available]
     bound = {i: worst(i, state) for i in open_}
     affordable = frozenset(i for i in open_ if purse.fits(bound[i]))
-    found = policy.distribution(state, affordable)
+    found = yield Question(state, affordable)
     p = found.probabilities
     candidates: tuple[int | None, ...] = (*found.agents, None)
     shown = (path, state.steps, candidates, tuple(round(float(value), 6) for value in p))
     may = [a for a in range(len(found.agents)) if p[a] > 0]
     if not may:
-        return Decision(*shown, (), 1.0, _why_none(policy, state, limits, open_, affordable))
+        return Decision(*shown, (), 1.0, (yield from _why_none(state, limits, open_, affordable)))
     at = int(p.argmax()) if rng is None else int(min(np.searchsorted(np.cumsum(p), rng.random() * p.sum()), len(p) - 1))
     if at == len(found.agents):
         return Decision(*shown, (), 1.0 if rng is None else float(p[at]), "stop")
@@ -201,13 +243,14 @@ def decide(
 
 
 def _why_none(
-    policy: Policy, state: State, limits: Limits, open_: Sequence[int], affordable: Collection[int]
-) -> StopReason:
+    state: State, limits: Limits, open_: Sequence[int], affordable: Collection[int]
+) -> Generator[Question, Distribution, StopReason]:
     """Why no agent may be called."""
     if state.steps >= state.max_steps:
         return "max_steps"
     # Would the policy have had somebody to call, were there money?
-    could = policy.distribution(state, limits.available).probabilities[:-1]
+    found = yield Question(state, limits.available)
+    could = found.probabilities[:-1]
     return "budget" if len(affordable) < len(open_) and bool((could > 0).any()) else "no_agents"
 
 
@@ -282,7 +325,7 @@ def _turn(
     seed: int | None,
     number: int,
     calls: int,
-) -> Turn:
+) -> Generator[Question, Distribution, Turn]:
     decisions: list[Decision] = []
     requests: list[Request] = []
     for path in live:
@@ -290,7 +333,7 @@ def _turn(
         elsewhere = 0.0 if path.state.budget is None else path.state.budget - purse.left - path.state.cost
         path.state = replace(path.state, elsewhere=max(elsewhere, 0.0))
         rng = _generator(drawn, path.number, path.state.steps)
-        decision = decide(policy, path.state, limits, purse, worst, path.number, rng)
+        decision = yield from _decided(policy, path.state, limits, purse, worst, path.number, rng)
         decisions.append(decision)
         for agent in decision.chosen:
             bound = worst(agent, path.state)

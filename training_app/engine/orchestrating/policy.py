@@ -25,7 +25,7 @@ from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.artifact import Artifact, ArtifactError
 from training_app.engine.data.examples import Agent
 from training_app.engine.orchestrating.reading import Outputs, Reader, silence
-from training_app.engine.orchestrating.state import OWN, SHARED, WIDTH, Call, Heard, State, as_messages
+from training_app.engine.orchestrating.state import OWN, SHARED, WIDTH, Call, Heard, State, as_messages, features
 from training_app.engine.reading import sentences
 from training_app.engine.reading.scorers import Platt, load_scorer
 from training_app.engine.routing.router import Router, scorer_parts
@@ -83,14 +83,16 @@ class Network:
         """The logits of B states, float32[B, A + 1]: own float32[B, A, len(OWN)], shared float32[B, WIDTH], `last` int64[B] the place
         of the agent that answered last, A where none has."""
         t, width = self.tensors, own.shape[-1]
+        # With an axis of one row, each state is a product of its own: the last bit does not depend on who else is asked about.
+        row = shared[:, None]  # (B, 1, WIDTH)
         inner = (
-            (shared @ t["agent.in"][width:] + t["agent.bias"])[:, None] + own @ t["agent.in"][:width] + t["agent.own"]
-        )
-        agents = np.maximum(inner, 0) @ t["agent.out"] + own @ t["agent.line"] + t["agent.shift"]  # (B, A)
-        inner = own.mean(axis=1) @ t["stop.in"][:width] + shared @ t["stop.in"][width:] + t["stop.bias"]  # (B, H)
-        stop = np.maximum(inner, 0) @ t["stop.out"] + t["stop.shift"]  # (B)
-        found: FloatArray = np.concatenate([agents, stop[:, None]], axis=1).astype(np.float32)
-        found += shared @ t["shared"] + t["next"][last]
+            row @ t["agent.in"][width:] + t["agent.bias"] + own @ t["agent.in"][:width] + t["agent.own"]
+        )  # (B, A, H)
+        agents = np.maximum(inner, 0) @ t["agent.out"][:, None] + own @ t["agent.line"][:, None]  # (B, A, 1)
+        inner = own.mean(axis=1, keepdims=True) @ t["stop.in"][:width] + row @ t["stop.in"][width:] + t["stop.bias"]
+        stop = np.maximum(inner, 0) @ t["stop.out"][:, None] + t["stop.shift"]  # (B, 1, H) -> (B, 1, 1)
+        found: FloatArray = np.concatenate([agents[..., 0] + t["agent.shift"], stop[:, 0]], axis=1).astype(np.float32)
+        found += (row @ t["shared"])[:, 0] + t["next"][last]
         return found
 
 
@@ -205,9 +207,17 @@ class Orchestrator:
 
     def distribution(self, state: State, available: Collection[int] | None = None) -> Distribution:
         """What the policy would do. The same state gives the same distribution, whatever came before."""
-        own, shared = state.features()
-        logits = self.network.logits(own[None], shared[None], np.array([self.last(state)]))[0]
-        return Distribution(self.ids, softmax(logits, self.allowed(state, available)), logits)
+        return self.distributions([state], [available])[0]
+
+    def distributions(self, states: Sequence[State], available: Sequence[Collection[int] | None]) -> list[Distribution]:
+        """What the policy would do in each of B states, its agents out of `available` at the same place, in one product for all. To
+        the last bit what each has alone."""
+        own, shared = features(states)  # (B, A, len(OWN)), (B, WIDTH)
+        last = np.array([self.last(state) for state in states])
+        logits = self.network.logits(own, shared, last)  # (B, A + 1)
+        allowed = np.stack([self.allowed(*one) for one in zip(states, available, strict=True)])
+        probabilities = softmax(logits, allowed)
+        return [Distribution(self.ids, p, z) for p, z in zip(probabilities, logits, strict=True)]
 
     def last(self, state: State) -> int:
         """The place of the agent that answered last, A where none has or it is unknown here."""
