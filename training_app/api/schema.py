@@ -48,7 +48,7 @@ CODES: dict[str, tuple[int, str]] = {
     "gone": (410, "This query was deleted meanwhile."),
     "ended": (409, "The run has ended already."),
     "running": (409, "This episode has not ended yet."),
-    "no_orchestrator": (503, "The pool support has no active orchestrator yet."),
+    "no_orchestrator": (503, "The pool support has neither an active orchestrator nor an active set router yet."),
     "length_missing": (411, "The request has no Content-Length."),
     "too_large": (413, "The body is larger than 26,214,400 bytes."),
     "not_json": (415, "The body is text/plain; it must be application/json."),

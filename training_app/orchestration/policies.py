@@ -16,6 +16,8 @@ from agents_app.models import Executor
 from training_app.answering import serving
 from training_app.answering.loaded import LoadedPool
 from training_app.engine.orchestrating.loop import Policy
+from training_app.engine.orchestrating.one_shot import NAME as ONE_SHOT
+from training_app.engine.orchestrating.one_shot import OneShot
 from training_app.models import ORCHESTRATOR, RouterModel
 from training_app.orchestration.calls import Spec, spec_of
 from training_app.versions import registry
@@ -42,12 +44,14 @@ class Decider:
 
 @dataclass(frozen=True, slots=True)
 class Orchestra:
-    """A pool as its episodes see it: who decides, and how each agent is called."""
+    """A pool as its episodes see it: who decides, and how each agent is called. `decider` is its active orchestrator; without one, or
+    with one that cannot be loaded, `one_shot` decides: the active set router's set, each agent once, cheapest first."""
 
     pool: LoadedPool
     decider: Decider | None
     specs: Mapping[int, Spec] = field(default_factory=dict)
     problem: str = ""
+    one_shot: Decider | None = None
 
     @property
     def callable(self) -> frozenset[int]:
@@ -57,12 +61,14 @@ class Orchestra:
 
     def deciding(self) -> Decider:
         """Who decides. Raises NoPolicy."""
-        if self.decider is None:
+        decider = self.decider or self.one_shot
+        if decider is None:
             raise NoPolicy(
-                self.problem or f"The pool {self.pool.slug} has no active orchestrator yet.",
+                self.problem
+                or f"The pool {self.pool.slug} has neither an active orchestrator nor an active set router yet.",
                 f"Train and promote one: python manage.py train --pool {self.pool.slug} --kind orchestrator --promote.",
             )
-        return self.decider
+        return decider
 
 
 _known: dict[str, tuple[int, Orchestra]] = {}
@@ -95,14 +101,16 @@ def _load(pool: LoadedPool) -> Orchestra:
             specs[executor.agent.number] = spec_of(executor, sealing.opened(executor.secret))
         except sealing.CannotOpen as error:
             log.error("%s is not called: %s", executor, error)
+    one_shot = None if pool.model is None else Decider(OneShot(pool.model.router), ONE_SHOT)
     row = RouterModel.objects.active(ORCHESTRATOR).filter(pool_id=pool.pk).select_related("pool").first()
     if row is None:
-        return Orchestra(pool, None, specs)
+        return Orchestra(pool, None, specs, one_shot=one_shot)
     try:
-        return Orchestra(pool, Decider(version(row.pk, row.artifact_digest), row.name, row.pk), specs)
+        decider = Decider(version(row.pk, row.artifact_digest), row.name, row.pk)
     except registry.RegistryError as error:
         log.error("Pool %s: %s", pool.slug, error)
-        return Orchestra(pool, None, specs, f"{row.name} cannot be used: {error}")
+        return Orchestra(pool, None, specs, f"{row.name} cannot be used: {error}", one_shot)
+    return Orchestra(pool, decider, specs, one_shot=one_shot)
 
 
 @lru_cache(maxsize=8)
@@ -112,9 +120,9 @@ def version(pk: int, digest: str) -> Policy:
 
 
 def of_episode(orchestra: Orchestra, model: int | None, name: str) -> Decider:
-    """Who decided for an episode that goes on. Raises RegistryError, and NoPolicy for a baseline."""
+    """Who decided for an episode that goes on. Raises RegistryError, and NoPolicy where nothing decides any more."""
     if model is None:
-        return orchestra.deciding()
+        return orchestra.one_shot or orchestra.deciding()
     row = RouterModel.objects.only("pk", "artifact_digest").get(pk=model)
     return Decider(version(row.pk, row.artifact_digest), name, model)
 

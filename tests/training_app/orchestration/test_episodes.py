@@ -1,5 +1,6 @@
 """What an episode promises: one for one Idempotency-Key, a budget that holds, an end with a reason, going on after a process died."""
 
+import json
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
@@ -11,10 +12,11 @@ from django.db.models.functions import Now
 from agents_app import jobs
 from agents_app.models import Pool
 from tests.training_app.orchestration.conftest import Served
-from tests.training_app.served import Application
+from tests.training_app.served import Application, ScriptedRouter
 from training_app.answering import serving
 from training_app.models import Episode, Step
 from training_app.orchestration import episodes, policies, runner
+from training_app.versions import registry
 
 pytestmark = pytest.mark.django_db(transaction=True)
 TASK = {"task": "I was charged twice"}
@@ -211,7 +213,22 @@ def test_the_decision_alone_calls_nobody(chats: Served, app: Application) -> Non
     assert chats.asked.total() == 0
 
 
-def test_without_an_orchestrator_it_says_what_to_do(crew: Pool, app: Application) -> None:
+def test_without_an_orchestrator_the_set_is_called_once_cheapest_first(
+    crew: Pool, executor: Callable[..., Any], app: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("training_app.engine.routing.router.Router", ScriptedRouter)
+    agents = [{"id": number, "name": name} for number, name in enumerate(("Triage", "Billing", "Checker"))]
+    registry.promote(registry.register(None, crew, json.dumps(agents).encode(), {}), actor=None)
+    for number, cost in enumerate((0.03, 0.02, 0.01)):
+        executor(number, script={"do": "say", "text": f"said {number}"}, most_cost=cost)
+    answer = app.post("/api/orchestrate/", {"task": "triage and billing, please"}).json()
+    assert (answer["status"], answer["stop_reason"], answer["policy"]) == ("done", "stop", "one_shot")
+    assert list(Step.objects.order_by("turn").values_list("agent", flat=True)) == [1, 0, None]
+    assert app.post("/api/orchestrate/", {"task": "neither"}).json()["error"] == "No agent was called."
+    assert app.post("/api/orchestrate/next/", {"task": "the checker"}).json()["agent"] == 2
+
+
+def test_with_neither_orchestrator_nor_router_it_says_what_to_do(crew: Pool, app: Application) -> None:
     answer = app.post("/api/orchestrate/", TASK)
     assert answer.status_code == 503
     assert answer.json()["error"]["code"] == "no_orchestrator"
