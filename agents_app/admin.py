@@ -17,6 +17,7 @@ from django.forms import ModelForm
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django_q.models import Failure, OrmQ, Schedule, Success
@@ -25,9 +26,11 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 
 from agents_app import keys, pools
 from agents_app.access import Role, person
+from agents_app.leading_on import LeadsOn
 from agents_app.models import Agent, ApiKey, AuditEntry, Backend, Executor, Pool, Provider
 from agents_app.pools import PoolError
 from agents_app.read_only import ReadOnly
+from agents_app.templatetags.routerweb import agent_chip
 
 
 class NeverDeleted:
@@ -48,8 +51,9 @@ class AgentInline(ReadOnly, TabularInline):
 
 
 @admin.register(Pool)
-class PoolAdmin(NeverDeleted, ModelAdmin):
-    list_display = ("name", "slug", "agent_count", "created_at")
+class PoolAdmin(LeadsOn, NeverDeleted, ModelAdmin):
+    page = "agents"
+    list_display = ("name", "slug", "agent_count", "created_at", "page_link")
     search_fields = ("name", "slug")
     fields = ("name", "slug", "description", "guidelines", "created_at")
     inlines = (AgentInline,)
@@ -57,6 +61,12 @@ class PoolAdmin(NeverDeleted, ModelAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         # Addresses and applications use the slug, and guidelines are changed on their page, which keeps the old text.
         return ("created_at", "slug", "guidelines") if obj else ("created_at", "guidelines")
+
+    def page_of(self, obj: Pool) -> list[Any]:
+        return [obj.slug]
+
+    def audited_as(self, obj: Pool) -> tuple[str, Pool | None]:
+        return "", obj
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Pool]:
         return super().get_queryset(request).annotate(agent_count=Count("agents"))
@@ -97,9 +107,10 @@ class AgentForm(ModelForm):
 
 
 @admin.register(Agent)
-class AgentAdmin(NeverDeleted, ModelAdmin):
+class AgentAdmin(LeadsOn, NeverDeleted, ModelAdmin):
     form = AgentForm
-    list_display = ("number", "code", "name", "pool", "state", "available", "cost")
+    page = "agents"
+    list_display = ("number", "chip", "name", "pool", "state", "available", "cost", "page_link")
     list_display_links = ("number", "name")
     list_filter = ("pool", "state", "available")
     list_select_related = ("pool",)
@@ -117,6 +128,13 @@ class AgentAdmin(NeverDeleted, ModelAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return ("pool", "number", "state", "available", "merged_into", "created_at", "retired_at")
+
+    def page_of(self, obj: Agent) -> list[Any]:
+        return [obj.pool.slug]
+
+    @admin.display(description=gettext_lazy("code"), ordering="code")
+    def chip(self, agent: Agent) -> SafeString:
+        return agent_chip(agent, code_only=True)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False  # an agent's id and code are made on the pool's page
@@ -158,7 +176,7 @@ class AgentAdmin(NeverDeleted, ModelAdmin):
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(NeverDeleted, ModelAdmin):
+class ApiKeyAdmin(LeadsOn, NeverDeleted, ModelAdmin):
     """Keys are made on the settings page or by command, where the secret is shown once. Here they are seen and revoked."""
 
     fields = (
@@ -269,7 +287,7 @@ admin.site.unregister(Group)
 
 
 @admin.register(User)
-class UserAdmin(NeverDeleted, DjangoUserAdmin, ModelAdmin):
+class UserAdmin(LeadsOn, NeverDeleted, DjangoUserAdmin, ModelAdmin):
     """Names and passwords. Invitations, roles and deactivation belong to the People page, which keeps the last admin."""
 
     form = UserChangeForm

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.db.models import QuerySet
 
 from agents_app.models import AuditEntry, Pool
 from training_app.engine.data import storable
@@ -48,3 +49,9 @@ def record(
         target=storable.mended_text(target)[:200],
         detail=storable.mended(detail or {})[0],
     )
+
+
+def about(target: str, pool: Pool | None = None) -> "QuerySet[AuditEntry]":
+    """What was done to something, newest first; with no `target`, to anything in the pool."""
+    found = AuditEntry.objects.filter(pool=pool) if pool else AuditEntry.objects.all()
+    return found.filter(target=target) if target else found

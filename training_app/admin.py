@@ -8,16 +8,17 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
 
 from agents_app.access import Role, person, roles_of
+from agents_app.leading_on import LeadsOn
 from agents_app.models import Pool
 from agents_app.read_only import ReadOnly
 from agents_app.templatetags.routerweb import ago, state
+from datasets_app.admin.history import chips_of
 from datasets_app.models import Snapshot
 from training_app.engine.config import Config
 from training_app.models import Decision, Episode, Promotion, RouterModel, Run
@@ -26,7 +27,7 @@ from training_app.training import runs
 from training_app.versions import gate, registry
 
 
-class ReadOnlyAdmin(ReadOnly, ModelAdmin):
+class ReadOnlyAdmin(LeadsOn, ReadOnly, ModelAdmin):
     """A list and a page to look at. What may be done stands in actions, for ops."""
 
     list_per_page = 50
@@ -55,6 +56,8 @@ def one_by_one(
 
 @admin.register(Run)
 class RunAdmin(ReadOnlyAdmin):
+    page = "run"
+    readonly_fields = ("page_link",)
     list_display = ("__str__", "state_word", "snapshot", "where", "author", "launched", "page_link")
     list_filter = ("status", "pool")
     list_select_related = ("pool", "snapshot__pool", "author")
@@ -75,10 +78,6 @@ class RunAdmin(ReadOnlyAdmin):
     def launched(self, run: Run) -> SafeString | str:
         return ago(run.created_at)
 
-    @admin.display(description=_("page"))
-    def page_link(self, run: Run) -> SafeString:
-        return format_html('<a href="{}">{}</a>', reverse("run", args=[run.pool.slug, run.pk]), _("Open"))
-
     @admin.action(description=_("Cancel"), permissions=["operate"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
         actor = person(request)
@@ -96,13 +95,25 @@ class RunAdmin(ReadOnlyAdmin):
 
 @admin.register(RouterModel)
 class RouterModelAdmin(ReadOnlyAdmin):
+    page = "model"
     list_display = ("name", "state_word", "pool", "run", "size", "made", "page_link")
     list_filter = ("state", "pool")
     list_select_related = ("pool", "run__pool")
     search_fields = ("pool__slug", "=version", "artifact_digest")
     actions = ("make_active",)
     ordering = ("pool", "-version")
-    readonly_fields = ("page_link",)
+    readonly_fields = ("page_link", "agents")
+    exclude = ("roster",)
+
+    def page_of(self, obj: RouterModel) -> list[Any]:
+        return [obj.pool.slug, obj.version]
+
+    def audited_as(self, obj: RouterModel) -> tuple[str, Pool | None]:
+        return obj.name, obj.pool
+
+    @admin.display(description=_("agents"))
+    def agents(self, model: RouterModel) -> SafeString | str:
+        return chips_of([agent["id"] for agent in model.roster], model.pool)
 
     @admin.display(description=_("state"), ordering="state")
     def state_word(self, model: RouterModel) -> SafeString | str:
@@ -115,10 +126,6 @@ class RouterModelAdmin(ReadOnlyAdmin):
     @admin.display(description=_("made"), ordering="created_at")
     def made(self, model: RouterModel) -> SafeString | str:
         return ago(model.created_at)
-
-    @admin.display(description=_("page"))
-    def page_link(self, model: RouterModel) -> SafeString:
-        return format_html('<a href="{}">{}</a>', reverse("model", args=[model.pool.slug, model.version]), _("Open"))
 
     @admin.action(description=_("Promote"), permissions=["operate"])
     def make_active(self, request: HttpRequest, queryset: QuerySet[RouterModel]) -> None:
@@ -150,14 +157,21 @@ class PromotionAdmin(ReadOnlyAdmin):
 
 @admin.register(Decision)
 class DecisionAdmin(ReadOnlyAdmin):
-    list_display = ("at", "short_text", "agents", "confidence", "stop_reason", "model", "pool")
+    page = "decision"
+    list_display = ("at", "short_text", "chosen", "confidence", "stop_reason", "model", "pool", "page_link")
+    readonly_fields = ("page_link", "chosen")
+    exclude = ("agents",)
     list_filter = ("pool", "stop_reason", "abstained")
     list_select_related = ("pool", "model__pool")
     search_fields = ("=id", "text")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Decision]:
         found: QuerySet[Decision] = super().get_queryset(request)
-        return found
+        return found.prefetch_related("pool__agents")
+
+    @admin.display(description=_("agents"))
+    def chosen(self, decision: Decision) -> SafeString | str:
+        return chips_of(decision.agents, decision.pool)
 
     @admin.display(description=_("query"))
     def short_text(self, decision: Decision) -> str:
@@ -166,6 +180,8 @@ class DecisionAdmin(ReadOnlyAdmin):
 
 @admin.register(Episode)
 class EpisodeAdmin(ReadOnlyAdmin):
+    page = "episode"
+    readonly_fields = ("page_link",)
     list_display = ("created_at", "short_task", "status", "stop_reason", "steps", "cost", "policy", "pool", "page_link")
     list_filter = ("pool", "status", "stop_reason")
     list_select_related = ("pool",)
@@ -176,10 +192,6 @@ class EpisodeAdmin(ReadOnlyAdmin):
     @admin.display(description=_("task"))
     def short_task(self, episode: Episode) -> str:
         return episode.task if len(episode.task) <= 100 else episode.task[:99] + "…"
-
-    @admin.display(description=_("page"))
-    def page_link(self, episode: Episode) -> SafeString:
-        return format_html('<a href="{}">{}</a>', reverse("episode", args=[episode.pool.slug, episode.pk]), _("Open"))
 
     @admin.action(description=_("Cancel"), permissions=["operate"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Episode]) -> None:

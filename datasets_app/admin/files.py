@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
 
 from agents_app.templatetags.routerweb import ago, state
-from datasets_app.admin.history import HistoryAdmin, HistoryInline
+from datasets_app.admin.history import HistoryAdmin, HistoryInline, chips_of
 from datasets_app.models import (
     Dataset,
     Import,
@@ -124,11 +124,20 @@ class ImportProblemAdmin(HistoryAdmin):
 
 @admin.register(Snapshot)
 class SnapshotAdmin(HistoryAdmin):
+    page = "snapshots"
     list_display = ("__str__", "rows", "sizes", "short_digest", "note", "author", "taken", "download")
     list_filter = ("pool",)
     search_fields = ("digest", "note")
     list_select_related = ("pool", "author")
-    readonly_fields = ("sizes", "download")
+    readonly_fields = ("sizes", "agents", "download", "page_link")
+    exclude = ("roster",)
+
+    def page_of(self, obj: Snapshot) -> list[Any]:
+        return [obj.pool.slug]
+
+    @admin.display(description=_("agents"))
+    def agents(self, snapshot: Snapshot) -> SafeString | str:
+        return chips_of([agent["id"] for agent in snapshot.roster], snapshot.pool)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Snapshot]:
         return cast(QuerySet[Snapshot], super().get_queryset(request).defer("roster"))

@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _t
 from unfold.admin import ModelAdmin, TabularInline
 
 from agents_app.access import Role, roles_of
+from agents_app.leading_on import LeadsOn
 from agents_app.models import Agent, Pool
 from agents_app.read_only import ReadOnly
 from agents_app.templatetags.routerweb import agent_chip
@@ -40,7 +41,7 @@ def excerpt(query: Query) -> str:
     return _t("(erased)") if query.erased_at else str(query).replace("\n", " ")
 
 
-class HistoryAdmin(ReadOnly, ModelAdmin):
+class HistoryAdmin(LeadsOn, ReadOnly, ModelAdmin):
     """A list and a page to look at: nothing of it is added, changed or deleted here."""
 
     list_per_page = 50

@@ -58,7 +58,7 @@ def prelabel_chosen(model_admin: Any, request: HttpRequest, queryset: "QuerySet[
         messages.success(request, _t("%(pool)s: job %(n)s asks the LLM.") % {"pool": pool, "n": job.pk})
 
 
-@admin.action(description=_("Accept the suggestion as gold"), permissions=["curate"])
+@admin.action(description=_("Accept as gold"), permissions=["curate"])
 def accept_suggestions(model_admin: Any, request: HttpRequest, queryset: "QuerySet[Query]") -> None:
     """Make what is suggested a decision where there is no gold."""
     for pool, chosen in _by_pool(queryset):
@@ -98,4 +98,32 @@ def _to_preview(request: HttpRequest, queryset: "QuerySet[Query]", action: str) 
     return redirect(f"{reverse('bulk_preview', args=[pool.slug])}?{query.urlencode()}")
 
 
-ACTIONS = (send_to_queue, prelabel_chosen, accept_suggestions, add_agent, remove_agent)
+@admin.action(description=_("Label this"), permissions=["curate"])
+def label_this(model_admin: Any, request: HttpRequest, queryset: "QuerySet[Query]") -> HttpResponse | None:
+    """Go to the labeling page with the query on it."""
+    return _to_page(request, queryset, "label_item")
+
+
+@admin.action(description=_("Send to review: decide it now"), permissions=["curate"])
+def review_this(model_admin: Any, request: HttpRequest, queryset: "QuerySet[Query]") -> HttpResponse | None:
+    """Go to Review with the query on it."""
+    return _to_page(request, queryset, "review_query")
+
+
+def _to_page(request: HttpRequest, queryset: "QuerySet[Query]", name: str) -> HttpResponse | None:
+    chosen = list(queryset.select_related("dataset__pool")[:2])
+    if len(chosen) != 1:
+        messages.error(request, _t("Choose one query: the page shows one at a time, and brings the next by itself."))
+        return None
+    return redirect(name, chosen[0].dataset.pool.slug, chosen[0].pk)
+
+
+ACTIONS = (
+    label_this,
+    review_this,
+    send_to_queue,
+    prelabel_chosen,
+    accept_suggestions,
+    add_agent,
+    remove_agent,
+)

@@ -5,6 +5,7 @@ from typing import Any, cast
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import FileResponse, HttpRequest
+from django.urls import reverse
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _t
@@ -89,7 +90,8 @@ class GoldInline(HistoryInline):
 
 @admin.register(Query)
 class QueryAdmin(HistoryAdmin):
-    list_display = ("short_text", "required_set", "state_word", "split", "dataset_name", "updated")
+    page = "query"
+    list_display = ("short_text", "required_set", "state_word", "split", "dataset_name", "updated", "page_link")
     list_filter = ("state", SourceFilter, AgentFilter, DisagreementFilter, SplitFilter, "dataset", DeletedFilter)
     list_select_related = ("dataset__pool", "group", "gold")
     search_fields = ("text", "=external_id")
@@ -98,6 +100,7 @@ class QueryAdmin(HistoryAdmin):
     inlines = (GoldInline, LabelInline)
     actions = (*labeling.ACTIONS, "export_selected", "take_snapshot", "to_train", "to_val", "to_test")
     fields = (
+        "page_link",
         "text",
         "dataset",
         "state",
@@ -109,7 +112,19 @@ class QueryAdmin(HistoryAdmin):
         "updated_at",
         "deleted_at",
     )
-    readonly_fields = ("split",)
+    readonly_fields = ("split", "page_link")
+
+    def page_of(self, obj: Query) -> list[Any]:
+        return [obj.dataset.pool.slug, obj.pk]
+
+    def audited_as(self, obj: Query) -> tuple[str, Pool | None]:
+        return f"query {obj.pk}", obj.dataset.pool
+
+    @admin.display(description=_("page"))
+    def page_link(self, query: Query) -> SafeString | str:
+        own = self.page_of(query)
+        pages = (("query", _("Open its page")), ("label_item", _("Label this")), ("review_query", _("Review this")))
+        return self.links(*((words, reverse(name, args=own)) for name, words in pages))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Query]:
         found = super().get_queryset(request)
@@ -202,8 +217,29 @@ class QueryAdmin(HistoryAdmin):
             )
 
 
+class OfQuery:
+    """Of an admin page: what belongs to a query, drawn with its pool's agents; the page is the query's."""
+
+    page = "query"
+
+    def page_of(self, obj: Label | Gold) -> list[Any]:
+        return [obj.query.dataset.pool.slug, obj.query_id]
+
+    def audited_as(self, obj: Label | Gold) -> tuple[str, Pool | None]:
+        return f"query {obj.query_id}", obj.query.dataset.pool
+
+    @admin.display(description=_("asked agents"))
+    def asked_of(self, obj: Label | Gold) -> SafeString | str:
+        return asked_chips(obj.asked, obj.query.dataset.pool)
+
+
 @admin.register(Label)
-class LabelAdmin(HistoryAdmin):
+class LabelAdmin(OfQuery, HistoryAdmin):
+    fields = (
+        "page_link", "query", "source", "author", "needed", "asked_of", "scores", "unsure", "reason", "provenance", "created_at",
+        "superseded_at",
+    )  # fmt: skip
+    readonly_fields = ("page_link", "needed", "asked_of")
     list_display = ("query_text", "source", "author", "needed", "unsure", "made", "is_current")
     list_filter = ("source", CurrentFilter, "unsure", "query__dataset")
     search_fields = ("query__text", "reason")
@@ -232,7 +268,9 @@ class LabelAdmin(HistoryAdmin):
 
 
 @admin.register(Gold)
-class GoldAdmin(HistoryAdmin):
+class GoldAdmin(OfQuery, HistoryAdmin):
+    fields = ("page_link", "query", "needed", "asked_of", "decided_by", "composed_at")
+    readonly_fields = ("page_link", "needed", "asked_of")
     list_display = ("query_text", "needed", "query_state", "composed")
     list_filter = ("query__state", "query__dataset")
     search_fields = ("query__text",)

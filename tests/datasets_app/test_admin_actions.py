@@ -4,6 +4,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from agents_app import audit
 from agents_app.models import AuditEntry
 from datasets_app.labels import bulk, disagreement, labels, queue
 from datasets_app.models import BulkChange, Gold, Label, PrelabelJob, Query
@@ -97,3 +98,25 @@ def test_what_is_sent_is_recorded(client, pool, plain, queries):
     act(client, "send_to_queue", queries[0])
     entry = AuditEntry.objects.get(action="queries.sent")
     assert (entry.actor_name, entry.detail["queries"]) == ("root", 1)
+
+
+@pytest.mark.parametrize(("action", "name"), [("label_this", "label_item"), ("review_this", "review_query")])
+def test_one_query_leads_to_the_page_where_it_is_worked_on(client, pool, plain, queries, action, name):
+    answer = client.post(CHANGELIST, {"action": action, "_selected_action": [queries[0].pk]})
+    assert answer.headers["Location"] == reverse(name, args=[pool.slug, queries[0].pk])
+    assert client.get(answer.headers["Location"]).status_code == 200
+    assert "Choose one query" in act(client, action, queries[0], queries[1]).content.decode()
+
+
+def test_a_form_leads_on_shows_chips_and_the_audit_trail(client, pool, plain, queries):
+    label = labels.record(queries[0], source="import", required=[1], asked=[0, 1])
+    html = client.get(reverse("admin:datasets_app_query_change", args=[queries[0].pk])).content.decode()
+    for name in ("query", "label_item", "review_query"):
+        assert f'href="{reverse(name, args=[pool.slug, queries[0].pk])}"' in html
+    html = client.get(reverse("admin:datasets_app_label_change", args=[label.pk])).content.decode()
+    assert html.count("rw-agent-code") == 3, "one that is needed, two that were asked"
+    audit.record("query.erased", actor=None, target=f"query {queries[0].pk}", pool=pool, detail={"rows": 3})
+    audit.record("query.erased", actor=None, target=f"query {queries[1].pk}", pool=pool)
+    html = client.get(reverse("admin:datasets_app_query_history", args=[queries[0].pk])).content.decode()
+    assert html.count("query.erased") == 1
+    assert "rows: 3" in html

@@ -1,0 +1,75 @@
+"""What the admin's pages lead on to: the page that a thing has in the product, and what the audit trail says of it, as its history."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.paginator import Paginator
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from agents_app import audit
+from agents_app.access import Role, roles_of
+from agents_app.models import AuditEntry, Pool
+
+ENTRIES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An entry of the audit trail as the admin's history draws it."""
+
+    action_time: datetime
+    user: User
+    get_change_message: str
+
+    @classmethod
+    def of(cls, entry: AuditEntry) -> "Told":
+        said = ", ".join(f"{name}: {value}" for name, value in entry.detail.items())
+        return cls(entry.at, User(username=entry.actor_name), f"{entry.action}{': ' if said else ''}{said[:300]}")
+
+
+class LeadsOn:
+    """Of an admin page: a link to the real page, and a history that is the audit trail's. `page` names the address, and `page_of`
+    fills it."""
+
+    page = ""
+
+    def page_of(self, obj: Any) -> list[Any]:
+        """What fills the address of the object's page."""
+        return [obj.pool.slug, obj.pk]
+
+    def audited_as(self, obj: Any) -> tuple[str, Pool | None]:
+        """The target and the pool under which the audit trail tells of the object; no target: of all in the pool."""
+        return str(obj), getattr(obj, "pool", None)
+
+    @staticmethod
+    def links(*pages: tuple[Any, str]) -> SafeString:
+        """(words, address) each as a link."""
+        return format_html_join(" · ", '<a class="text-link" href="{}">{}</a>', ((at, words) for words, at in pages))
+
+    def page_link(self, obj: Any) -> SafeString | str:
+        """The way to the page that the object has in the product."""
+        return self.links((_("Open its page"), reverse(self.page, args=self.page_of(obj))))
+
+    page_link.short_description = gettext_lazy("page")  # type: ignore[attr-defined]
+
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: Mapping[str, Any] | None = None
+    ) -> HttpResponse:
+        """Django's page of an object's changes, with what the audit trail says of it instead; for those who may read that."""
+        obj = self.get_object(request, object_id)  # type: ignore[attr-defined]
+        entries: QuerySet[AuditEntry] = AuditEntry.objects.none()
+        if obj is not None and Role.OPS in roles_of(request.user):
+            entries = audit.about(*self.audited_as(obj))
+        told = Paginator([Told.of(entry) for entry in entries[:ENTRIES]], ENTRIES).get_page(1)
+        context = {"action_list": told, "pagination_required": False, **(extra_context or {})}
+        answer: HttpResponse = super().history_view(request, object_id, context)  # type: ignore[misc]
+        return answer
