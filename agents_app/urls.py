@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from agents_app.views import agents, live, passwords, people, settings, signin
+from agents_app.views import agents, live, passwords, people, settings, signin, sources
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("pools/new/", agents.pool_new, name="pool_new"),
@@ -10,6 +10,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("p/<slug:slug>/agents/export/", agents.agents_export, name="agents_export"),
     path("p/<slug:slug>/agents/add/", agents.agent_add, name="agent_add"),
     path("p/<slug:slug>/agents/add/several/", agents.agents_add_several, name="agents_add_several"),
+    path("p/<slug:slug>/agents/sources/", sources.agent_sources, name="agent_sources"),
+    path("p/<slug:slug>/agents/sources/<int:source_id>/", sources.agent_source, name="agent_source"),
     path("p/<slug:slug>/agents/<int:number>/", agents.agent_edit, name="agent_edit"),
     path("p/<slug:slug>/agents/<int:number>/available/", agents.agent_available, name="agent_available"),
     path("p/<slug:slug>/agents/<int:number>/live/", live.agent_live, name="agent_live"),

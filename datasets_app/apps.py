@@ -8,11 +8,13 @@ class DatasetsAppConfig(AppConfig):
 
     def ready(self) -> None:
         from agents_app import effects, pools
+        from agents_app.sources import catalog
         from datasets_app import tasks
-        from datasets_app.labels import agent_effects, reask, snapshots
+        from datasets_app.labels import agent_effects, card_examples, reask, snapshots
         from datasets_app.labels import erasure as labeling_erasure
 
         effects.register(agent_effects.of_retiring)
         pools.on_merge.append(tasks.recompose_after_merge)
         pools.on_add.append(reask.of_adding)
+        catalog.on_examples.append(card_examples.add)
         snapshots.on_erase(labeling_erasure.of_erasing)

@@ -3,9 +3,11 @@
 from agents_app.models.access import ApiKey, AuditEntry
 from agents_app.models.backends import Backend, BackendSettings, Provider
 from agents_app.models.pools import Agent, Executor, HealthCheck, Pool, Stamp
+from agents_app.models.sources import AgentSource
 
 __all__ = (
     "Agent",
+    "AgentSource",
     "ApiKey",
     "AuditEntry",
     "Backend",

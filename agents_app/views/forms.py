@@ -11,7 +11,8 @@ from unfold.widgets import BASE_INPUT_CLASSES
 
 from agents_app.access import Role
 from agents_app.accounts import mail
-from agents_app.models import Agent, ApiKey, Pool
+from agents_app.models import Agent, AgentSource, ApiKey, Pool
+from agents_app.sources import catalog
 
 ROLE_CHOICES = [
     (Role.LABELER.value, _("Labeler")),
@@ -213,3 +214,44 @@ class InviteForm(forms.Form):
 
 class RoleForm(forms.Form):
     role = forms.ChoiceField(choices=ROLE_CHOICES)
+
+
+class SourcesForm(forms.Form):
+    """Addresses of agents that describe themselves, or a file of their cards."""
+
+    kind = forms.ChoiceField(label=_("They are"), choices=AgentSource.Kind.choices, initial=AgentSource.Kind.CARD)
+    addresses = forms.CharField(
+        label=_("Addresses"),
+        required=False,
+        max_length=20_000,
+        widget=forms.Textarea(attrs={"rows": 4, "class": "rw-mono", "spellcheck": "false"}),
+        help_text=_(
+            "One a line, such as https://travel.example.com. A card is looked for in its known place unless the address ends "
+            "in .json."
+        ),
+    )
+    key = forms.CharField(
+        label=_("Key of the MCP server"),
+        required=False,
+        max_length=4_000,
+        widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
+        help_text=_("Sent as a bearer token; kept sealed."),
+    )
+    file = forms.FileField(
+        label=_("or a file"), required=False, allow_empty_file=False, help_text=_("JSON: one agent card, or a list.")
+    )
+
+    def clean_addresses(self) -> list[str]:
+        """The addresses, each once."""
+        found = list(dict.fromkeys(self.cleaned_data["addresses"].split()))
+        if len(found) > catalog.MOST_ADDRESSES:
+            most = {"most": catalog.MOST_ADDRESSES}
+            raise forms.ValidationError(_("At most %(most)d addresses at once. The command takes more.") % most)
+        return found
+
+    def clean(self) -> dict[str, Any]:
+        """Something has to be given."""
+        values = super().clean() or {}
+        if not self.errors and not values.get("addresses") and not values.get("file"):
+            raise forms.ValidationError(_("Give at least one address, or choose a file."))
+        return values

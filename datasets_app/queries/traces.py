@@ -54,6 +54,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 TOLD = {
     "agents_app.Pool": ("description", "guidelines"),
     "agents_app.Agent": ("description", "keywords", "unavailable_why"),
+    "agents_app.AgentSource": ("taken", "offered"),
     "datasets_app.PromptTemplate": ("text",),
 }
 #: Where a longer text that holds this one is another query's. In what was said before another query, a short one is too.

@@ -47,6 +47,8 @@ PAGES: dict[str, Row] = {
     P + "agents/export/": Row(OPS),
     P + "agents/add/": Row(OPS, "GET POST"),
     P + "agents/add/several/": Row(OPS, "GET POST"),
+    P + "agents/sources/": Row(OPS, "GET POST"),
+    P + "agents/sources/<int:source_id>/": Row(OPS, "POST", {"do": "dismiss"}),
     P + "agents/<int:number>/": Row(OPS, "GET POST"),
     P + "agents/<int:number>/available/": Row(OPS, "POST"),
     P + "agents/<int:number>/live/": Row(OPS, "GET POST"),

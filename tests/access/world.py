@@ -15,6 +15,7 @@ from agents_app import backends, executors, keys, pools
 from agents_app.accounts import people
 from agents_app.accounts.mail import set_password_link
 from agents_app.models import ApiKey, Pool
+from agents_app.sources import catalog
 from datasets_app.files import imports
 from datasets_app.labels import adjudication, bulk, labels, queue, reask, snapshots
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
@@ -134,6 +135,8 @@ def _labels(world: World, pool: Pool, users: dict[str, User]) -> Query:
     queue.open_item(queries[5], users["reviewer"], pool)
     returns = pools.add_agent(pool, "Returns")
     reask.fill(returns)
+    card = json.dumps({"name": "Travel", "skills": []}).encode()
+    world.parts["source_id"] = catalog.look_in_file(pool, card, actor=None)[0].pk
     world.instead["p/<slug:slug>/label/agent/"] = {"number": returns.number, "query_id": queries[0].pk}
     world.parts |= {
         "query_id": queries[5].pk, "label_id": adjudicated.pk, "change_id": change.pk, "import_id": upload.pk,

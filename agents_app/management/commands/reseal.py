@@ -6,18 +6,20 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
 from agents_app import audit, backends, executors, sealing
+from agents_app.sources import catalog
 
 
 class Command(BaseCommand):
     help = (
-        "Seal every executor's and provider's secret under the present SECRET_KEY, so that an old one may leave SECRET_KEY_FALLBACKS. "
+        "Seal every executor's, provider's and MCP server's secret under the present SECRET_KEY, so that an old one may leave "
+        "SECRET_KEY_FALLBACKS. "
         "Example: python manage.py reseal"
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             with transaction.atomic():
-                count = executors.reseal() + backends.reseal()
+                count = executors.reseal() + backends.reseal() + catalog.reseal()
         except sealing.CannotOpen as error:
             raise CommandError(str(error)) from None
         audit.record("site.resealed", actor=audit.Actor("reseal"), detail={"secrets": count})

@@ -1,0 +1,69 @@
+"""`import_agents ADDRESS… --pool POOL`: agents as their cards or tools describe them; what would change, and with --apply done."""
+
+import os
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from agents_app import pools, sealing
+from agents_app.audit import Actor
+from agents_app.models import AgentSource, Pool
+from agents_app.sources import catalog
+from agents_app.sources.described import SourceError
+
+
+class Command(BaseCommand):
+    help = (
+        "Read agents from A2A agent cards (addresses or files) or, with --mcp, from MCP servers, and show what would change. "
+        "Example: python manage.py import_agents https://travel.example.com --pool support --apply"
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("places", nargs="+", metavar="ADDRESS", help="https://… or a JSON file of cards")
+        parser.add_argument("--pool", required=True, metavar="SLUG", help="the pool that they belong to")
+        parser.add_argument("--mcp", action="store_true", help="the addresses are MCP servers")
+        parser.add_argument(
+            "--key-env", metavar="NAME", help="the environment variable that holds the MCP server's key"
+        )
+        parser.add_argument("--apply", action="store_true", help="approve what is offered; without it nothing changes")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        pool = Pool.objects.filter(slug=options["pool"]).first()
+        if pool is None:
+            raise CommandError(f"there is no pool {options['pool']!r}.")
+        secret = None
+        if options["key_env"]:
+            secret = os.environ.get(options["key_env"])
+            if not secret:
+                raise CommandError(f"--key-env: the environment has no {options['key_env']!r}.")
+        actor, failed = Actor("import_agents"), 0
+        kind = AgentSource.Kind.TOOLS if options["mcp"] else AgentSource.Kind.CARD
+        for place in options["places"]:
+            try:
+                if place.startswith(("https://", "http://")):
+                    found = [catalog.look(pool, place, kind, secret=secret, actor=actor)]
+                else:
+                    found = catalog.look_in_file(pool, Path(place).read_bytes(), actor=actor)
+                for source in found:
+                    self._show(source)
+                    if options["apply"] and source.offered is not None:
+                        self.stdout.write(f"  done: {catalog.approve(source, actor=actor)}")
+            except (SourceError, pools.PoolError, sealing.CannotOpen, OSError, ValueError) as error:
+                failed += 1
+                self.stderr.write(f"{place}: {error}")
+        if failed:
+            raise CommandError(f"{failed} of {len(options['places'])} could not be taken.")
+        if not options["apply"]:
+            self.stdout.write("Nothing was changed. Approve it on the pool's Agents page, or with --apply.")
+
+    def _show(self, source: AgentSource) -> None:
+        signer = f": {source.signer}" if source.signer else ""
+        self.stdout.write(f"{source.address} ({source.get_signature_display()}{signer})")
+        changes = catalog.changes(source)
+        for change in changes:
+            after = change.after.replace("\n", "\n      ")
+            self.stdout.write(f"  {change.field}: {change.before or '–'}\n    → {after}")
+        if not changes:
+            self.stdout.write("  nothing new")

@@ -1,0 +1,48 @@
+"""Where agents describe themselves: an agent card of A2A, or the tools of an MCP server."""
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from agents_app.models.pools import Agent, Pool
+
+
+class AgentSource(models.Model):
+    """An address whose description becomes one agent, once somebody has approved it. A card from a file has no address to ask again.
+
+    `taken` is what was approved last, `offered` what it says now where that differs. `secret` is sealed (`sealing`).
+    """
+
+    class Kind(models.TextChoices):
+        CARD = "a2a", _("Agent card")
+        TOOLS = "mcp", _("MCP server")
+
+    class Signature(models.TextChoices):
+        NONE = "none", _("Not signed")
+        VALID = "valid", _("Signature holds")
+        UNKNOWN = "unknown", _("Signature could not be checked")
+
+    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="agent_sources")
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, null=True, related_name="sources")
+    kind = models.CharField(_("kind"), max_length=3, choices=Kind.choices)
+    address = models.CharField(_("address"), max_length=500)
+    secret = models.TextField(editable=False, blank=True)
+    taken = models.JSONField(default=dict, blank=True)
+    offered = models.JSONField(null=True, blank=True)
+    signature = models.CharField(max_length=7, choices=Signature.choices, default=Signature.NONE)
+    signer = models.CharField(max_length=300, blank=True)
+    problem = models.CharField(max_length=300, blank=True)
+    checked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ("pool", "address")
+        verbose_name = _("source of agents")
+        verbose_name_plural = _("sources of agents")
+        constraints = (models.UniqueConstraint(fields=("pool", "address"), name="source_address_unique_in_pool"),)
+
+    def __str__(self) -> str:
+        return self.address
+
+    @property
+    def can_be_asked(self) -> bool:
+        """Whether there is an address to ask again."""
+        return self.address.startswith(("https://", "http://"))

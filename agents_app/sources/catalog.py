@@ -1,0 +1,196 @@
+"""The sources of a pool's agents: looked at, compared, approved. Nothing of the pool changes before somebody approves it."""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from agents_app import audit, pools, sealing
+from agents_app.audit import Who
+from agents_app.models import Agent, AgentSource, Pool
+from agents_app.outbound import guard
+from agents_app.sources import cards, described, tools
+from agents_app.sources.described import Described, SourceError
+
+MOST_ADDRESSES = 20
+LONGEST = 500
+MOST_FILE = 4 << 20
+
+#: Told of an agent and the new examples of its card, in the transaction that takes them: they are queries that nobody has confirmed.
+on_examples: list[Callable[[Agent, Sequence[str]], None]] = []
+
+
+class Change(NamedTuple):
+    """What approving would change of one field; `before` is "" for a new agent."""
+
+    field: str
+    before: str
+    after: str
+
+
+def look(pool: Pool, address: str, kind: str, *, secret: str | None = None, actor: Who) -> AgentSource:
+    """Ask an address what it describes, and keep that beside the pool; None as `secret` keeps the one that is there. Raises
+    SourceError, and keeps nothing of an address that was not known before."""
+    address = address.strip()
+    if len(address) > LONGEST:
+        raise SourceError(_("The address is longer than %(most)d characters.") % {"most": LONGEST})
+    try:
+        guard.check_url(address)
+    except guard.Refused as error:
+        raise SourceError(str(error)) from None
+    known = AgentSource.objects.filter(pool=pool, address=address).first()
+    source = known or AgentSource(pool=pool, address=address)
+    source.kind = kind
+    if secret is not None:
+        source.secret = sealing.seal(secret.strip())
+    try:
+        said = _asked(source)
+    except SourceError as error:
+        if known is not None:
+            _keep(source, None, str(error))
+        raise
+    fresh = source.pk is None
+    with transaction.atomic():
+        _keep(source, said, "")
+        if fresh:
+            audit.record("source.added", actor=actor, target=address, pool=pool, detail={"kind": kind})
+    return source
+
+
+def look_in_file(pool: Pool, raw: bytes, *, actor: Who) -> list[AgentSource]:
+    """The cards of a file, one or a list of them, kept beside the pool. Raises SourceError, and keeps none then."""
+    if len(raw) > MOST_FILE:
+        raise SourceError(_("The file is too large for agent cards."))
+    content = described.as_object(raw)
+    found = [cards.read(card) for card in (content if isinstance(content, list) else [content])[:1_000]]
+    made = []
+    with transaction.atomic():
+        for said in found:
+            address = f"file:{said.name}"
+            source = AgentSource.objects.filter(pool=pool, address=address).first()
+            source = source or AgentSource(pool=pool, address=address, kind=AgentSource.Kind.CARD)
+            _keep(source, said, "")
+            made.append(source)
+        audit.record("source.file", actor=actor, target=pool.slug, pool=pool, detail={"cards": len(made)})
+    return made
+
+
+def look_all() -> int:
+    """Ask every address again; how many describe something else than was approved. A schedule calls it."""
+    changed = 0
+    for source in AgentSource.objects.filter(address__startswith="http").select_related("pool"):
+        try:
+            said = _asked(source)
+        except (SourceError, sealing.CannotOpen) as error:
+            _keep(source, None, str(error))
+        else:
+            changed += _keep(source, said, "")
+    return changed
+
+
+def _asked(source: AgentSource) -> Described:
+    if source.kind == AgentSource.Kind.TOOLS:
+        return tools.at(source.address, sealing.opened(source.secret))
+    return cards.at(source.address)
+
+
+def _keep(source: AgentSource, said: Described | None, problem: str) -> bool:
+    """Write down what a look brought; whether something new is offered."""
+    source.checked_at, source.problem = timezone.now(), problem[:300]
+    if said is not None:
+        kept = said.as_json()
+        source.signature, source.signer = kept.pop("signature"), kept.pop("signer")
+        source.offered = None if kept == source.taken else kept
+    source.save()
+    return said is not None and source.offered is not None
+
+
+def changes(source: AgentSource) -> list[Change]:
+    """What approving the source's offer would change, field by field; empty where nothing is offered."""
+    offered: dict[str, Any] | None = source.offered
+    if offered is None:
+        return []
+    agent = source.agent or _namesake(source.pool, offered["name"])
+    now: dict[str, Any] = {"name": "", "description": "", "keywords": []}
+    if agent is not None:
+        now = {"name": agent.name, "description": agent.description, "keywords": agent.keywords}
+    rows = [
+        Change(_("Name"), now["name"], offered["name"]),
+        Change(_("Description"), now["description"], offered["description"]),
+        Change(_("Keywords"), ", ".join(now["keywords"]), ", ".join(offered["keywords"])),
+        Change(_("Examples, not confirmed"), "", "\n".join(_new_examples(source))),
+    ]
+    return [row for row in rows if row.before != row.after]
+
+
+def fingerprint(source: AgentSource) -> str:
+    """Names what is offered, so that what is approved is what was looked at."""
+    return hashlib.sha256(json.dumps(source.offered, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _namesake(pool: Pool, name: str) -> Agent | None:
+    return next((one for one in pool.agents.all() if one.name.casefold() == name.casefold()), None)
+
+
+def _new_examples(source: AgentSource) -> list[str]:
+    known = set(source.taken.get("examples", ()))
+    return [text for text in (source.offered or {}).get("examples", ()) if text not in known]
+
+
+def approve(source: AgentSource, shown: str | None = None, *, actor: Who) -> Agent:
+    """Make or change the agent as the source offers. `shown` is the fingerprint of the offer that was looked at: another one since
+    is not taken. Raises SourceError and PoolError."""
+    with transaction.atomic():
+        Pool.objects.select_for_update(no_key=True).get(pk=source.pool_id)
+        source.refresh_from_db()
+        offered = source.offered
+        if offered is None or (shown is not None and shown != fingerprint(source)):
+            raise SourceError(_("What is offered has changed since. Look at it again."))
+        agent = source.agent or _namesake(source.pool, offered["name"])
+        values = {name: offered[name] for name in ("name", "description", "keywords")}
+        if agent is None:
+            agent = pools.add_agent(source.pool, **values, actor=actor)
+        else:
+            agent = pools.update_agent(agent, actor=actor, **values)
+        examples = _new_examples(source)
+        source.agent, source.taken, source.offered = agent, offered, None
+        source.save()
+        detail = {"agent": agent.number, "signature": source.signature, "examples": len(examples)}
+        audit.record("source.approved", actor=actor, target=source.address, pool=source.pool, detail=detail)
+        if examples:
+            for told in on_examples:
+                told(agent, examples)
+    return agent
+
+
+def dismiss(source: AgentSource, *, actor: Who) -> None:
+    """Leave the agent as it is: the same offer is not made again."""
+    with transaction.atomic():
+        if source.offered is None:
+            return
+        if source.agent is None:
+            source.delete()
+        else:
+            source.taken, source.offered = source.offered, None
+            source.save(update_fields=("taken", "offered"))
+        audit.record("source.dismissed", actor=actor, target=source.address, pool=source.pool)
+
+
+def forget(source: AgentSource, *, actor: Who) -> None:
+    """Ask the address no more; the agent stays."""
+    with transaction.atomic():
+        audit.record("source.forgotten", actor=actor, target=source.address, pool=source.pool)
+        source.delete()
+
+
+def reseal() -> int:
+    """Seal every source's secret under the present SECRET_KEY; how many there are. Raises sealing.CannotOpen."""
+    rows = list(AgentSource.objects.exclude(secret="").select_for_update())
+    for row in rows:
+        row.secret = sealing.resealed(row.secret)
+        row.save(update_fields=("secret",))
+    return len(rows)

@@ -1,0 +1,120 @@
+"""The tools of an MCP server as one agent: what it is called, what its tools do.
+
+Servers of 2026-07-28 are asked without a session; those before shake hands first.
+"""
+
+import json
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from agents_app.sources import described
+from agents_app.sources.described import Described, SourceError
+
+META = "io.modelcontextprotocol/"
+STATELESS, SHAKEN = "2026-07-28", "2025-11-25"
+CLIENT = {"name": "routerweb", "version": "0.1.0"}
+PAGES = 20
+
+
+def at(address: str, secret: str = "") -> Described:
+    """The agent that a server's tools make up. Raises SourceError."""
+    asking = _Asking(address, secret)
+    try:
+        said = asking.call("server/discover")
+        server = said.get("_meta", {}).get(f"{META}serverInfo") if isinstance(said.get("_meta"), dict) else None
+    except _Refused:
+        asking = _Asking(address, secret, stateless=False)
+        said = asking.shake_hands()
+        server = said.get("serverInfo")
+    server = server if isinstance(server, dict) else {}
+    tools: list[Any] = []
+    cursor = None
+    for _page in range(PAGES):
+        listed = asking.call("tools/list", **({"cursor": cursor} if cursor else {}))
+        tools += listed["tools"] if isinstance(listed.get("tools"), list) else []
+        cursor = listed.get("nextCursor")
+        if not isinstance(cursor, str) or len(tools) >= described.PARTS:
+            break
+    return read(server, said.get("instructions"), tools[: described.PARTS], address)
+
+
+def read(server: dict[str, Any], instructions: Any, tools: list[Any], address: str) -> Described:
+    """What a server says of itself, as an agent. Raises SourceError where it has no tool."""
+    known = [one for one in tools if isinstance(one, dict) and described.line(one.get("name"), described.KEYWORD)]
+    if not known:
+        raise SourceError(_("The server has no tools."))
+    name = described.line(server.get("title") or server.get("name"), described.NAME)
+    parts = [described.lines(instructions, 1_000)]
+    for tool in known:
+        title, said = described.line(tool["name"], described.KEYWORD), described.line(tool.get("description"), 300)
+        parts.append(f"{title}: {said}" if said else title)
+    return Described(
+        name or described.line(address.split("//")[-1], described.NAME),
+        described.lines("\n".join(filter(None, parts)), described.DESCRIPTION),
+        described.distinct((tool["name"] for tool in known), described.KEYWORDS, described.KEYWORD),
+    )
+
+
+class _Refused(Exception):
+    """The server does not speak this version."""
+
+
+class _Asking:
+    def __init__(self, address: str, secret: str, stateless: bool = True) -> None:
+        self._address, self._stateless, self._number = address, stateless, 0
+        self._headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        if secret:
+            self._headers["Authorization"] = f"Bearer {secret}"
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        """The result of a method. Raises SourceError, and _Refused where a stateless server would have answered."""
+        self._number += 1
+        headers = dict(self._headers)
+        if self._stateless:
+            headers |= {"MCP-Protocol-Version": STATELESS, "Mcp-Method": method}
+            about = {"protocolVersion": STATELESS, "clientCapabilities": {}, "clientInfo": CLIENT}
+            params["_meta"] = {META + name: value for name, value in about.items()}
+        sent = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
+        raw, status, got = described.exchanged("POST", self._address, body=json.dumps(sent).encode(), headers=headers)
+        if status in (401, 403):
+            raise SourceError(_("The server wants a key, or another one: HTTP %(status)d.") % {"status": status})
+        answer = _message(raw, got.get("content-type", ""), self._number)
+        if isinstance(answer.get("result"), dict):
+            if session := got.get("mcp-session-id"):
+                self._headers["Mcp-Session-Id"] = session
+            result: dict[str, Any] = answer["result"]
+            return result
+        if self._stateless and method == "server/discover":
+            raise _Refused
+        raise SourceError(
+            _("The server does not answer %(method)s: HTTP %(status)d.") % {"method": method, "status": status}
+        )
+
+    def shake_hands(self) -> dict[str, Any]:
+        """What the server says of itself. Raises SourceError."""
+        said = self.call("initialize", protocolVersion=SHAKEN, capabilities={}, clientInfo=CLIENT)
+        version = said.get("protocolVersion")
+        self._headers["MCP-Protocol-Version"] = version if isinstance(version, str) and version.isascii() else SHAKEN
+        told = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode()
+        described.exchanged("POST", self._address, body=told, headers=self._headers)
+        return said
+
+
+def _message(raw: bytes, media: str, number: int) -> dict[str, Any]:
+    """The answer to a call, plain or as one of the events of a stream; {} where there is none."""
+    if media.startswith("text/event-stream"):
+        events = raw.replace(b"\r\n", b"\n").split(b"\n\n")
+        pieces = [
+            b"\n".join(one[5:].strip() for one in event.split(b"\n") if one.startswith(b"data:")) for event in events
+        ]
+    else:
+        pieces = [raw]
+    for piece in pieces:
+        try:
+            found = json.loads(piece)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict) and ("result" in found or "error" in found) and found.get("id") in (number, None):
+            return found
+    return {}
