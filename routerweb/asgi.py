@@ -83,7 +83,7 @@ async def _answer(scope: Scope, receive: Receive, send: Send) -> None:
         promise = Later()
         found = await chosen.run(threads.answer, wsgi.application, scope, body, promise)
     if promise.pieces is not None and body.whole:
-        await threads.send_later(found, promise.pieces(), send)
+        await threads.send_later(found, promise.pieces(), send, receive)
         return
     await threads.send_answer(found, send, receive, read_whole=body.whole)
 

@@ -103,9 +103,28 @@ async def send_answer(found: Answer, send: Send, receive: Receive, *, read_whole
             await send({"type": "http.response.body", "body": b""})
 
 
-async def send_later(found: Answer, pieces: AsyncIterator[bytes], send: Send) -> None:
-    """Send an answer whose body is still to come: its head goes out with the first piece, so nothing is promised before."""
+async def send_later(found: Answer, pieces: AsyncIterator[bytes], send: Send, receive: Receive) -> None:
+    """Send an answer whose body is still to come: its head goes out with the first piece, so nothing is promised before. Once the
+    client has gone, nothing is waited for."""
     found.file.close()
+    sending = asyncio.ensure_future(_send_pieces(found, pieces, send))
+    gone = asyncio.ensure_future(_gone(receive))
+    try:
+        await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if sending.done():
+            sending.result()
+    finally:
+        for task in (sending, gone):
+            task.cancel()
+        await asyncio.gather(sending, gone, return_exceptions=True)
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _send_pieces(found: Answer, pieces: AsyncIterator[bytes], send: Send) -> None:
     headers = [header for header in found.headers if header[0] != b"content-length"]
     begun = False
     async with contextlib.aclosing(pieces) as coming:  # type: ignore[type-var]

@@ -36,10 +36,43 @@ def test_the_pieces_are_sent_as_they_come_and_no_length_is_promised() -> None:
     async def serve() -> None:
         found = threads.answer(view, SCOPE, Body(io.BytesIO(), 0, whole=True), promise)
         assert promise.pieces is not None
-        await threads.send_later(found, promise.pieces(), send)
+        await threads.send_later(found, promise.pieces(), send, there)
 
     asyncio.run(serve())
     assert (sent[0]["type"], sent[0]["status"]) == ("http.response.start", 200)
     assert sent[0]["headers"] == [(b"content-type", b"text/event-stream")]
     assert [message["body"] for message in sent[1:]] == [b"one ", b"two ", b"three", b""]
     assert [message.get("more_body", False) for message in sent[1:]] == [True, True, True, False]
+
+
+async def there() -> dict[str, Any]:
+    """What a client sends that waits."""
+    await asyncio.Event().wait()
+    raise AssertionError("an event that nobody sets")
+
+
+async def left() -> dict[str, Any]:
+    """What a client sends that has gone."""
+    return {"type": "http.disconnect"}
+
+
+def test_for_a_client_that_has_gone_nothing_is_waited_for() -> None:
+    closed: list[bool] = []
+
+    async def endless() -> AsyncIterator[bytes]:
+        try:
+            await asyncio.Event().wait()
+            yield b"never"
+        finally:
+            closed.append(True)
+
+    async def send(message: dict[str, Any]) -> None:
+        raise AssertionError(message)
+
+    async def serve() -> None:
+        found = threads.answer(view, SCOPE, Body(io.BytesIO(), 0, whole=True), Later())
+        async with asyncio.timeout(30):
+            await threads.send_later(found, endless(), send, left)
+
+    asyncio.run(serve())
+    assert closed == [True]

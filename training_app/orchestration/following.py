@@ -14,6 +14,8 @@ from training_app.orchestration.course import as_json
 
 #: Between two looks at an episode that another process runs.
 LOOK_SECONDS = 0.5
+#: A stream that has nothing to tell for so long says that it is there: proxies take a minute's silence for the end.
+QUIET_SECONDS = 15.0
 
 _threads = ThreadPoolExecutor(2, thread_name_prefix="episode-look")
 
@@ -47,6 +49,28 @@ async def events(key: uuid.UUID) -> AsyncIterator[runner.Event]:
             yield "end", ended
             return
         await asyncio.sleep(LOOK_SECONDS)
+
+
+async def with_signs_of_life(
+    events: AsyncIterator[runner.Event], seconds: float = QUIET_SECONDS
+) -> AsyncIterator[runner.Event | None]:
+    """The events, and None wherever none came for so many seconds."""
+    coming = asyncio.ensure_future(anext(events, None))
+    try:
+        while True:
+            done, _waiting = await asyncio.wait({coming}, timeout=seconds)
+            if not done:
+                yield None
+                continue
+            event = coming.result()
+            if event is None:
+                return
+            yield event
+            coming = asyncio.ensure_future(anext(events, None))
+    finally:
+        coming.cancel()
+        await asyncio.gather(coming, return_exceptions=True)
+        await events.aclose()  # type: ignore[attr-defined]
 
 
 async def end(key: uuid.UUID) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Orchestration: a task that agents work on one after another, step by step or to its end, and what became of it."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -133,8 +134,11 @@ def _streamed(episode: Episode, promise: later.Later | None) -> HttpResponse:
 
     async def pieces() -> AsyncIterator[bytes]:
         yield _event("episode", {"episode_id": str(episode.pk)})
-        async for word, value in following.events(episode.pk):
-            yield _event(word, value)
+        events = following.events(episode.pk)
+        async with contextlib.aclosing(following.with_signs_of_life(events)) as told:  # type: ignore[type-var]
+            async for event in told:
+                # A comment, which readers of events pass over: so that no proxy takes the stream for dead.
+                yield b": still working\n\n" if event is None else _event(*event)
 
     promise.pieces = pieces
     return HttpResponse(content_type=STREAM)

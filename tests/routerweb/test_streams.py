@@ -1,0 +1,134 @@
+"""Episodes streamed by the real server: steps come as they happen, cancelled ones end, and a hundred listeners hold no thread."""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.routerweb.test_server import Server, prepared, python  # noqa: F401
+
+pytestmark = [pytest.mark.process, pytest.mark.any_database]
+
+#: The first agent of "refund the invoice and the app crashes" answers at once, the other after a time that no test waits out but one.
+EXECUTORS = """
+import django
+django.setup()
+from agents_app import executors
+from agents_app.models import Agent
+for agent in Agent.objects.all():
+    script = {"do": "say", "text": agent.name, "seconds": 20.0 if agent.name == "Technical" else 0.0}
+    executors.save(agent, {"kind": "scripted", "script": script, "seconds": 60, "most_cost": agent.number}, secret=None, actor=None)
+"""
+TWO = {"task": "refund the invoice and the app crashes"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, prepared: tuple[Path, str]) -> Iterator[Server]:  # noqa: F811
+    folder = Path(shutil.copytree(prepared[0], tmp_path_factory.mktemp("streams") / "installation"))
+    python(folder, "-c", EXECUTORS)
+    started = Server(folder, prepared[1])
+    yield started
+    os.killpg(started.process.pid, signal.SIGKILL)
+    started.process.wait(10)
+
+
+class Stream:
+    """One streamed episode: its events, one after another."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+
+    async def event(self) -> tuple[str, Any]:
+        """The next one, a word and what there is to say."""
+        word = ""
+        async with asyncio.timeout(120):
+            while line := await self._reader.readline():
+                if line.startswith(b"event: "):
+                    word = line[7:].strip().decode()
+                elif line.startswith(b"data: "):
+                    return word, json.loads(line[6:])
+        raise AssertionError("the stream ended")
+
+
+@asynccontextmanager
+async def streamed(server: Server, body: dict[str, Any]) -> AsyncIterator[Stream]:
+    reader, writer = await asked(server, "POST", "/api/orchestrate/", body, "Accept: text/event-stream\r\n")
+    assert b" 200 " in await reader.readline()
+    yield Stream(reader)
+    writer.transport.abort()
+
+
+async def asked(
+    server: Server, method: str, path: str, body: Any, more: str = ""
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(server.address.rpartition(":")[2]))
+    raw = json.dumps(body).encode()
+    head = (
+        f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {server.key}\r\nConnection: close\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(raw)}\r\n{more}\r\n"
+    )
+    writer.write(head.encode() + raw)
+    return reader, writer
+
+
+async def answer(server: Server, method: str, path: str, body: Any = None) -> Any:
+    reader, writer = await asked(server, method, path, {} if body is None else body)
+    async with asyncio.timeout(120):
+        whole = await reader.read()
+    writer.close()
+    content = whole.partition(b"\r\n\r\n")[2]
+    return json.loads(content[content.index(b"{") : content.rindex(b"}") + 1])
+
+
+def test_steps_come_while_the_episode_goes_on_and_a_cancelled_one_ends(server: Server) -> None:
+    async def listen() -> None:
+        async with streamed(server, TWO) as stream:
+            word, told = await stream.event()
+            assert word == "episode"
+            path = f"/api/episodes/{told['episode_id']}/"
+            assert (await stream.event())[0] == "chosen"
+            word, step = await stream.event()
+            assert (word, step["name"], step["output"]) == ("step", "Billing", "Billing")
+            word, chosen = await stream.event()
+            assert (word, chosen["names"]) == ("chosen", ["Technical"])
+            assert (await answer(server, "GET", path))["status"] == "running"
+            await answer(server, "POST", f"{path}cancel/")
+            word, end = await stream.event()
+            assert (word, end["status"], end["stop_reason"]) == ("end", "cancelled", "cancelled")
+
+    asyncio.run(listen())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
+def test_a_hundred_streams_hold_no_thread_and_their_episodes_go_on_without_them(server: Server) -> None:
+    async def listen() -> None:
+        async with streamed(server, TWO) as first:
+            await first.event()
+        before = threads(server)
+        listening = [streamed(server, TWO) for _ in range(100)]
+        streams = await asyncio.gather(*(one.__aenter__() for one in listening))
+        begun = await asyncio.gather(*(one.event() for one in streams))
+        assert threads(server) < before + 20
+        assert (await answer(server, "POST", "/api/route/", {"query": "the parcel is late"}))["agents"] == [1]
+        await asyncio.gather(*(one.__aexit__(None, None, None) for one in listening))  # they go away
+        for _word, told in begun:
+            path = f"/api/episodes/{told['episode_id']}/"
+            async with asyncio.timeout(120):
+                while (await answer(server, "GET", path))["status"] == "running":
+                    await asyncio.sleep(0.2)
+            assert (await answer(server, "GET", path))["answer"] == "Technical"
+
+    asyncio.run(listen())
+
+
+def threads(server: Server) -> int:
+    """Of the process that answers."""
+    return sum(len(list(Path(f"/proc/{pid}/task").iterdir())) for pid in server.workers())
