@@ -62,9 +62,11 @@ def of(spec: Spec) -> dict[str, Limit]:
     found = {}
     if spec.at_once or spec.per_minute:
         found[f"agent:{spec.pk}"] = Limit(spec.at_once, spec.per_minute)
-    if spec.provider and (settings.PROVIDER_AT_ONCE or settings.PROVIDER_CALLS_PER_MINUTE):
-        limit = Limit(settings.PROVIDER_AT_ONCE, settings.PROVIDER_CALLS_PER_MINUTE)
-        found[f"provider:{spec.provider}"[:300]] = limit
+    if spec.provider:
+        usual = settings.PROVIDER_AT_ONCE, settings.PROVIDER_CALLS_PER_MINUTE
+        limit = Limit(*settings.PROVIDER_LIMITS.get(spec.provider, usual))
+        if any(limit):
+            found[f"provider:{spec.provider}"[:300]] = limit
     return found
 
 

@@ -1,9 +1,14 @@
 """Places for calls over several processes: never more at once, never more a minute, and the dead hold none."""
 
-import pytest
+from typing import Any
 
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from routerweb import env
 from training_app.models import CallPlaces
 from training_app.orchestration import limits
+from training_app.orchestration.calls import Spec
 from training_app.orchestration.limits import Grant, Limit, Wish
 
 pytestmark = pytest.mark.django_db
@@ -64,3 +69,19 @@ def test_without_calls_nothing_is_kept() -> None:
     settled("one", Limit(5, 0), waiting=1)
     settled("one", Limit(5, 0))
     assert CallPlaces.objects.get().held == {}
+
+
+def test_a_server_may_have_limits_of_its_own(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROVIDER_LIMITS", "https://one.example = 5/60, https://Two.example:8443/=0/0")
+    settings.PROVIDER_LIMITS = env.limits("PROVIDER_LIMITS")
+    settings.PROVIDER_AT_ONCE, settings.PROVIDER_CALLS_PER_MINUTE = 9, 0
+
+    def found(address: str) -> dict[str, Limit]:
+        return limits.of(Spec(0, "Agent", "", "chat", address=address))
+
+    assert found("https://one.example/v1") == {"provider:https://one.example": Limit(5, 60)}
+    assert found("https://two.example:8443/v1") == {}
+    assert found("https://other.example") == {"provider:https://other.example": Limit(9, 0)}
+    monkeypatch.setenv("PROVIDER_LIMITS", "one.example=5/60")
+    with pytest.raises(ImproperlyConfigured, match="PROVIDER_LIMITS"):
+        env.limits("PROVIDER_LIMITS")
