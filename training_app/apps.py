@@ -12,14 +12,17 @@ class TrainingAppConfig(AppConfig):
     def ready(self) -> None:
         from django_q.signals import post_spawn
 
+        from agents_app import keys
         from training_app import schedules
-        from training_app.answering import serving
+        from training_app.answering import leases, serving
         from training_app.backends import state
         from training_app.training import reaper, runs
         from training_app.versions import erasing  # noqa: F401  (erasing listens from here on, in every process)
         from training_app.watching import deliveries
 
         serving.on_load.append(state.load)
+        if leases.last_used not in keys.USES:
+            keys.USES.append(leases.last_used)
         if deliveries.run_ended not in runs.on_end:
             runs.on_end.append(deliveries.run_ended)
 

@@ -145,7 +145,8 @@ def api_keys(request: HttpRequest, slug: str) -> HttpResponse:
         .prefetch_related("pools")
         .order_by("-created_at")
     )
-    context |= {"form": form, "rows": [(row, _key_state(row, now)) for row in rows]}
+    used = keys.last_used([row.pk for row in rows])
+    context |= {"form": form, "rows": [(row, _key_state(row, now), used.get(row.pk)) for row in rows]}
     return draw(request, "agents_app/keys.html", "settings_keys", context, title=_("API keys"), pool=pool)
 
 

@@ -7,11 +7,13 @@ that it had.
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from django.db import connection, transaction
 
+from agents_app.models import ApiKey
 from training_app.models import KeyMinute
 
 #: A process that was not heard of for so long holds nothing any more; what it held counts as used.
@@ -72,3 +74,20 @@ def now() -> float:
     with connection.cursor() as cursor:
         cursor.execute("SELECT extract(epoch FROM clock_timestamp())::float8")
         return float(cursor.fetchone()[0])
+
+
+def note(keys: Collection[int], limits: int) -> None:
+    """Write down that these keys, of so many limits that are all off, were used just now. Raises django.db.Error."""
+    with transaction.atomic():
+        at = now()
+        KeyMinute.objects.filter(api_key__in=keys).update(at=at)
+        known = set(KeyMinute.objects.filter(api_key__in=keys).values_list("api_key", flat=True))
+        alive = ApiKey.objects.filter(pk__in=set(keys) - known).values_list("pk", flat=True)
+        new = [KeyMinute(api_key_id=key, at=at, free=[0.0] * limits) for key in alive]
+        KeyMinute.objects.bulk_create(new, ignore_conflicts=True)
+
+
+def last_used(keys: Collection[int]) -> dict[int, datetime]:
+    """When these keys were last used, to about a minute: when they were noted, or their minutes settled."""
+    settled = KeyMinute.objects.filter(api_key__in=keys).values_list("api_key", "at")
+    return {key: datetime.fromtimestamp(at, UTC) for key, at in settled}

@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 COUNTED = ("requests", "queries", "characters")
 #: Between two settlements with the other processes.
 SETTLE_SECONDS = 0.5
+#: A key's last use is written down so often.
+NOTE_SECONDS = 60.0
 #: A key that sends nothing for so long gives back its share.
 QUIET_SECONDS = 5.0
 #: The part of a minute that a process may use of a key of which it has no share yet: for the milliseconds until it has.
@@ -79,6 +81,9 @@ def _limits() -> tuple[int, int, int]:
 setting_changed.connect(lambda **_signal: _limits.cache_clear(), weak=False)
 
 _held: dict[int, Allowance] = {}
+#: Keys that were used since they were last noted, where nothing is limited; and when each was.
+_used: set[int] = set()
+_noted: dict[int, float] = {}
 _lock = threading.Lock()
 
 
@@ -89,6 +94,9 @@ def take(key: int, texts: Sequence[str]) -> None:
     """
     limits = _limits()
     if not any(limits):
+        if key not in _used:
+            settler.start()
+        _used.add(key)
         return
     costs = (1, len(texts), sum(map(read_length, texts)) if limits[2] else 0)
     now = time.monotonic()
@@ -118,13 +126,30 @@ def read_length(text: str) -> int:
 def forget() -> None:
     """Give every key a fresh minute."""
     _held.clear()
+    _used.clear()
+    _noted.clear()
 
 
 # --- With the other processes -------------------------------------------------------------------------------------
 
 
+def note() -> None:
+    """Write down which keys were used of late; each at most once in NOTE_SECONDS. Where a minute is limited, settling it does so."""
+    now = time.monotonic()
+    due = {key for key in list(_used) if now - _noted.get(key, -NOTE_SECONDS) >= NOTE_SECONDS}
+    if due:
+        _used.difference_update(due)
+        leases.note(due, len(_limits()))
+        _noted.update(dict.fromkeys(due, now))
+
+
 def settle() -> float:
     """Settle every key's minute with the other processes; the seconds until the next time."""
+    try:
+        note()
+    except DatabaseFault as error:  # a key that is gone among them: who was used is told next time
+        logger.warning("When keys were last used cannot be written: %s", error)
+        drop_connection()
     for key, held in list(_held.items()):
         try:
             _settle(key, held, leave=time.monotonic() - held.asked > QUIET_SECONDS)

@@ -1,8 +1,11 @@
 """A key's minute: requests, queries and characters, and one minute for all processes together."""
 
+from datetime import UTC, datetime
+
 import pytest
 from django.db import DatabaseError
 
+from agents_app import keys
 from training_app.answering import leases, throttle
 from training_app.models import KeyMinute
 
@@ -134,3 +137,27 @@ def test_a_request_asks_the_database_nothing(app, model, settings, in_memory, dj
     in_memory()
     with django_assert_num_queries(0):
         throttle.take(app.key.pk, ["x"])
+
+
+@pytest.mark.parametrize("limit", [0, 100])
+def test_a_key_tells_when_it_was_last_used(pool, clock, settings, limit):
+    settings.ROUTE_REQUESTS_PER_MINUTE = limit
+    used, unused = (keys.create_key(name, [pool], ["route"])[0] for name in ("used", "unused"))
+    throttle.take(used.pk, ["a text"])
+    throttle.settle()
+    assert keys.last_used([used.pk, unused.pk]) == {used.pk: datetime.fromtimestamp(1000, UTC)}
+    clock.now += 61
+    throttle.take(used.pk, ["a text"])
+    throttle.settle()
+    assert keys.last_used([used.pk]) == {used.pk: datetime.fromtimestamp(1061, UTC)}
+
+
+def test_a_last_use_is_written_once_a_minute_however_often_it_is_used(pool, clock, django_assert_num_queries):
+    key = keys.create_key("used", [pool], ["route"])[0]
+    for _second in range(30):
+        throttle.take(key.pk, ["a text"])
+    throttle.settle()
+    clock.now += 30
+    throttle.take(key.pk, ["a text"])
+    with django_assert_num_queries(0):
+        throttle.settle()
