@@ -1,5 +1,6 @@
 """The sidebar, the pool switcher and the command search: what a person's role may open, in the pool where they are."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -164,8 +165,12 @@ def admin_lists(request: HttpRequest) -> list[dict[str, Any]]:
     return lists
 
 
+#: What later rooms let a person find in the current pool, by a lower-case term.
+FINDS: list[Callable[[HttpRequest, Pool, str], list[SearchResult]]] = []
+
+
 def search(request: HttpRequest, term: str) -> list[SearchResult]:
-    """What the command search finds beside the admin's lists: pages, pools, and the agents of the current pool."""
+    """What the command search finds beside the admin's lists: pages, pools, the current pool's agents, and what later rooms know."""
     pool, roles = current_pool(request), roles_of(request.user)
     found = []
     for entry in ENTRIES:
@@ -179,4 +184,7 @@ def search(request: HttpRequest, term: str) -> list[SearchResult]:
         for agent in Agent.objects.filter(pool=pool, name__icontains=term)[:10]:
             link = reverse("agent_edit", args=(pool.slug, agent.number))
             found.append(SearchResult(agent.name, f"{agent.code} · {pool.name}", link, "smart_toy"))
+    if pool is not None:
+        for find in FINDS:
+            found += find(request, pool, term)
     return found

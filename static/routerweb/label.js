@@ -356,6 +356,8 @@ function guidelines() {
   for (const button of document.querySelectorAll('[data-lb="guidelines"][aria-expanded]')) button.setAttribute("aria-expanded", String(hidden));
 }
 
+if (location.hash === "#guidelines" && !document.documentElement.classList.contains("lb-reading")) queueMicrotask(guidelines);
+
 // Descriptions whole, or each in one line; kept for this person.
 function describe() {
   const whole = document.documentElement.classList.toggle("lb-described");

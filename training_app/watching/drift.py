@@ -163,6 +163,13 @@ def reference_of(model: RouterModel) -> DriftReference | None:
     return kept or _by_snapshot(model) or _by_decisions(model)
 
 
+def lacks_reference(model: RouterModel) -> bool:
+    """Whether there is nothing yet to compare the model's decisions with: no snapshot it was judged on, too few first decisions."""
+    if model.run_id is not None or DriftReference.objects.filter(model=model).exists():
+        return False
+    return Decision.objects.filter(model=model)[:FIRST].count() < FIRST
+
+
 def vocabulary_of(reference: DriftReference) -> drift.Vocabulary | None:
     """What is known of the training texts, None where nothing is."""
     grams = np.frombuffer(bytes(reference.grams), "<u4")

@@ -187,7 +187,7 @@ class TestThePlayground:
     def test_is_a_chat_in_which_each_turn_shows_its_route(self, browser: Client, model: RouterModel) -> None:
         at = f"/p/{model.pool.slug}/playground/"
         first = browser.post(at, {"query": "my billing is wrong"})
-        assert "Go on with the conversation" in first.content.decode()
+        assert "Continue the conversation" in first.content.decode()
         after = browser.post(at, {"query": "my billing is wrong", "reply": "Shall I look?", "go_on": "1"})
         messages = json.loads(after.context["messages"])
         assert messages == TALK[:2]

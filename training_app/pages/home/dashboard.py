@@ -27,6 +27,8 @@ from training_app.watching import watch
 PERIODS = {24: 1, 168: 6}
 SAMPLED = 200
 FEW = 1_000
+#: A set of less confidence is likelier wrong than right.
+UNSURE = 0.5
 OUTCOMES = timedelta(days=7)
 BARS = 10
 
@@ -43,12 +45,15 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """A pool's answers in `hours`; times in milliseconds, None where there was no answer. `before` counts the period before."""
+    """A pool's answers in `hours`; times in milliseconds, None where there was no answer. `before` counts the period before, `none`
+    answers that named no agent, `unsure` those whose set was likelier wrong than right."""
 
     hours: int
     count: int
     before: int
     abstained: int
+    none: int
+    unsure: int
     p50: float | None
     p95: float | None
     per_answer: float | None
@@ -64,6 +69,14 @@ class Traffic:
     @property
     def change_size(self) -> float:
         return abs(self.change or 0.0)
+
+    @property
+    def naming_none(self) -> float:
+        return self.none / self.count if self.count else 0.0
+
+    @property
+    def doubting(self) -> float:
+        return self.unsure / self.count if self.count else 0.0
 
     @property
     def abstaining(self) -> float:
@@ -82,6 +95,8 @@ def traffic(pool: Pool, hours: int = 24) -> Traffic:
         count=Count("pk", filter=Q(at__gte=begin)),
         before=Count("pk", filter=Q(at__lt=begin)),
         abstained=Count("pk", filter=Q(at__gte=begin, abstained=True)),
+        none=Count("pk", filter=Q(at__gte=begin, stop_reason="none")),
+        unsure=Count("pk", filter=Q(at__gte=begin, confidence__lt=UNSURE)),
     )
     columns = _few(pool, starts) if counts["count"] <= FEW else [_column(pool, start, step) for start in starts]
     values = np.array([m for column in columns for m in column.microseconds], float) / 1000

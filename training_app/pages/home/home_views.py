@@ -85,6 +85,7 @@ def operations(pool: Pool, hours: int = 24, labeling: int | None = None) -> dict
         "runs": last_runs,
         "attention": attention(pool, has_model=model is not None, last_runs=last_runs),
         "answering": trials.answering(pool),
+        "away": list(pool.agents.active().filter(available=False).order_by("number")),
         "operates": True,
     }
 

@@ -104,7 +104,11 @@ def drift_look(request: HttpRequest, slug: str) -> HttpResponse:
     model = registry.active(get_pool(slug))
     if model is not None:
         point = drift.look(model)
-        if point is None:
+        if point is None and drift.lacks_reference(model):
+            messages.info(
+                request, _("%(model)s has no reference yet: there is nothing to compare with.") % {"model": model.name}
+            )
+        elif point is None:
             messages.info(request, _("There are not enough different queries to compare yet."))
         else:
             drift.tell(model, point)

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from django.test import Client
 from django.utils import timezone
+from django.utils.html import strip_tags
 
+from agents_app import pools
 from training_app.models import Alarm, Decision, Outcome, RouterModel
 from training_app.pages.home import dashboard
 from training_app.versions import registry
@@ -121,6 +123,7 @@ def test_it_is_said_in_words(model: RouterModel, browser: Client) -> None:
     assert "It abstained on 20 in 100." in page
     assert "Of 10 outcomes that applications reported in a week, 80 in 100 were a success." in page
     assert page.count("data-rw-chart=") == 2
+    assert "Not routed to now" not in page
     assert "the last seven days" in browser.get("/?hours=168").text
     assert browser.get("/?hours=no").status_code == 200
 
@@ -136,3 +139,19 @@ def test_a_pool_without_a_model_says_what_to_do(pool: Any, browser: Client) -> N
     page = browser.get("/").text
     assert "Support answers nothing yet: no model is active." in page
     assert "From here to a router that answers" in page
+
+
+def test_the_shares_that_want_a_look_and_who_is_away(model: RouterModel, browser: Client) -> None:
+    for number in range(20):
+        made = answer(model)
+        Decision.objects.filter(pk=made.pk).update(
+            confidence=0.2 if number < 3 else 0.9, stop_reason="none" if number < 5 else "stop"
+        )
+    seen = dashboard.traffic(model.pool)
+    assert (seen.naming_none, seen.doubting) == (0.25, 0.15)
+    pools.set_available(model.pool.agents.get(number=1), False, actor=None, why="maintenance")
+    page = " ".join(strip_tags(browser.get("/").text.replace("<", " <")).split())
+    assert "With no agent 25" in page
+    assert "More likely wrong than right 15" in page
+    assert "Not routed to now:" in page
+    assert "maintenance" in page

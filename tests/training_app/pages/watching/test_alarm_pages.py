@@ -9,6 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents_app.models import AuditEntry
+from tests.training_app.told import artifact
 from training_app.models import (
     Alarm,
     AlarmReceiver,
@@ -118,6 +119,9 @@ def test_drift_says_what_is_missing(pool: Any, browser: Client, run: Run, make_m
     path = reverse("drift", args=["support"])
     assert "no active model" in browser.get(path).text
     registry.promote(make_model(), actor=None)
+    assert "Nothing to compare with yet" in browser.get(path).text
+    assert "support-1 has no reference yet" in browser.post(reverse("drift_look", args=["support"]), follow=True).text
+    registry.promote(registry.register(run, pool, artifact(), {}), actor=None)
     assert "Not enough queries yet" in browser.get(path).text
     assert "not enough different queries" in browser.post(reverse("drift_look", args=["support"]), follow=True).text
     assert "too few" in browser.post(reverse("drift_accept", args=["support"]), follow=True).text
@@ -131,11 +135,11 @@ def test_drift_that_was_not_looked_at_says_so(pool: Any, browser: Client, make_m
             pool=pool, model=model, text=f"query {number}", agents=[], scores={}, confidence=1, steps=1, stop_reason="none",
             microseconds=1,
         )
-        for number in range(50)
+        for number in range(500)
     )  # fmt: skip
     page = browser.get(reverse("drift", args=["support"])).text
     assert "Not looked at yet" in page
-    assert "50 different queries were routed by support-1" in page
+    assert "500 different queries were routed by support-1" in page
 
 
 def drifting(model: RouterModel) -> DriftPoint:

@@ -1,0 +1,28 @@
+"""The command search finds a labeler's own labels, and queries for those who may browse; it says when it finds nothing."""
+
+from django.test import Client
+
+from datasets_app.labels import labels
+
+
+def found(user, term: str) -> str:
+    client = Client()
+    client.force_login(user)
+    return client.get("/admin/search/", {"s": term, "extended": "1"}, headers={"HX-Request": "true"}).content.decode()
+
+
+def test_a_labeler_finds_their_own_labels_and_no_others(person, pool, queries):
+    ana, ben = person("ana", "labeler"), person("ben", "labeler")
+    labels.record(queries[0], source="human", author=ana, required=[0], asked=range(4))
+    word = queries[0].text.split()[0].lower()
+    assert f"/p/{pool.slug}/label/{queries[0].pk}/" in found(ana, word)
+    assert "/label/" not in found(ben, word)
+    assert f"/p/{pool.slug}/label/#guidelines" in found(ben, "guidel")
+    assert "No results" in found(ben, "zzzz")
+
+
+def test_a_reviewer_finds_queries_but_no_erased_one(person, pool, queries):
+    rita = person("rita", "reviewer")
+    word = queries[1].text.lower()
+    assert f"/p/{pool.slug}/queries/{queries[1].pk}/" in found(rita, word)
+    assert "/queries/" not in found(person("cora", "labeler"), word).replace("/queries/?", "")
