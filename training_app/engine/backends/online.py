@@ -69,15 +69,22 @@ class Hopes:
 
         Draws are counted with one draw more, spread evenly, so that a backend is never impossible for having lost them all.
         """
-        worth = self.rows[:, [self.place[backend] for backend in free]]
-        if not self.whole:
-            worth = worth - np.asarray(less, float)
-        best = worth >= worth.max(axis=1, keepdims=True) - 1e-12
-        each = (best / best.sum(axis=1, keepdims=True)).sum(axis=0)  # ties share
-        if len(self.rows) > 1:
-            each = each + 1.0 / len(free)
-        found: list[float] = ((1 - self.epsilon) * each / each.sum() + self.epsilon / len(free)).tolist()
-        return found
+        count = len(free)
+        if len(self.rows) == 1:  # plain Python over a handful: numpy would take longer to begin
+            row, place = self.rows[0].tolist(), self.place
+            worth = [row[place[backend]] for backend in free]
+            if not self.whole:
+                worth = [value - taken for value, taken in zip(worth, less, strict=True)]
+            top = max(worth) - 1e-12
+            best = [value >= top for value in worth]
+            each = [1.0 / sum(best) if one else 0.0 for one in best]  # ties share
+        else:
+            drawn = self.rows[:, [self.place[backend] for backend in free]] - np.asarray(less, float)
+            won = np.bincount(drawn.argmax(axis=1), minlength=count)
+            each = ((won + 1.0 / count) / (len(drawn) + 1)).tolist()
+        if not self.epsilon:
+            return each
+        return [(1 - self.epsilon) * one + self.epsilon / count for one in each]
 
 
 def learnt(
