@@ -8,6 +8,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 import numpy as np
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from training_app.models import BackendCall
@@ -90,6 +91,19 @@ class Measured:
         return into, out
 
 
+class Bare(NamedTuple):
+    """What figures are made of, of one reported call: a third of a whole one's time to read."""
+
+    backend: int
+    success: bool | None
+    failed: bool
+    cost: float
+    latency: float | None
+    tokens_in: int
+    tokens_out: int
+    category: str
+
+
 class Call(NamedTuple):
     """One reported call, as BackendCall has it."""
 
@@ -112,20 +126,28 @@ class Call(NamedTuple):
 
 def log(pool: int) -> list[Call]:
     """The last calls of a pool, newest first; one database query."""
-    since = timezone.now() - timedelta(days=DAYS)
-    rows = BackendCall.objects.filter(pool=pool, at__gte=since).order_by("-at", "-pk").values_list(
-        "decision_id", "agent", "backend_id", "success", "failed", "cost", "latency", "tokens_in", "tokens_out", "category",
-        "assigned", "propensity", "decided_by", "as_direct", "at",
-    )[:MOST]  # fmt: skip
-    return [Call(*row) for row in rows]
+    return [
+        Call(*row) for row in _newest(pool).values_list(
+            "decision_id", "agent", "backend_id", "success", "failed", "cost", "latency", "tokens_in", "tokens_out", "category",
+            "assigned", "propensity", "decided_by", "as_direct", "at",
+        )[:MOST]
+    ]  # fmt: skip
 
 
 def of_pool(pool: int) -> dict[int, Measured]:
     """By backend; one database query."""
-    return of_log(log(pool))
+    rows = _newest(pool).values_list(
+        "backend_id", "success", "failed", "cost", "latency", "tokens_in", "tokens_out", "category"
+    )[:MOST]  # fmt: skip
+    return of_log(Bare(*row) for row in rows)
 
 
-def of_log(calls: Iterable[Call]) -> dict[int, Measured]:
+def _newest(pool: int) -> QuerySet[BackendCall]:
+    since = timezone.now() - timedelta(days=DAYS)
+    return BackendCall.objects.filter(pool=pool, at__gte=since).order_by("-at", "-pk")
+
+
+def of_log(calls: Iterable[Call | Bare]) -> dict[int, Measured]:
     """By backend, of calls that are newest first."""
     found: dict[int, Measured] = defaultdict(Measured)
     for call in calls:

@@ -250,10 +250,13 @@ def _follow(pool: PoolBackends, *, measure: bool) -> None:
     rows = {row.pk: row for row in Backend.objects.filter(pk__in=pool.known).only("pk", "healthy", "cooling_until")}
     figures: dict[int, Measured] | None = None
     if measure:
-        log = measured.log(pool.pk)
-        figures, pool.measured_at = measured.of_log(log), time.monotonic()
-        if pool.learning is not None:
+        if pool.learning is None:
+            figures = measured.of_pool(pool.pk)
+        else:
+            log = measured.log(pool.pk)
+            figures = measured.of_log(log)
             _learn(pool, pool.learning, log)
+        pool.measured_at = time.monotonic()
         if pool.budget is not None:
             day = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
             today = BackendCall.objects.filter(pool=pool.pk, at__gte=day, at__lt=day + timedelta(days=1))
