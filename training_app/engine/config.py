@@ -49,6 +49,13 @@ class Config(Settings):
         "them. They are never counted as gold, and the model says what they brought.",
         group="scorer",
     )
+    tidy: bool = setting(
+        True,
+        "Read texts as they are meant: without greeting, sign-off and quoted mail, capitals made small, and a word that no training "
+        "query holds as the known one that is a slip of the keyboard away, unless validation queries lose by that. Not with encoder: "
+        "embedding.",
+        group="scorer",
+    )
     embedding_path: str = setting(
         "", "Folder of a local sentence-embedding model, for encoder: embedding.", group="scorer"
     )
@@ -231,6 +238,14 @@ class Config(Settings):
         "never abstains.",
         low=0,
         high=0.5,
+        group="answer",
+    )
+    strangers: float = setting(
+        0.5,
+        "Abstain from naming an agent where it would be likelier that nobody is needed, if this share of queries were outside the "
+        "pool's scope; 0 never does. In pools with 20 training and 10 validation queries that need nobody.",
+        low=0,
+        high=0.95,
         group="answer",
     )
     double_targets: bool = setting(

@@ -36,9 +36,10 @@ from training_app.engine.reading import needed, sentences
 from training_app.engine.reading.encoders import MANY_ROWS, fit_encoder, quick
 from training_app.engine.reading.linear import fit_tfidf
 from training_app.engine.reading.needed import Needed
-from training_app.engine.reading.scorers import cross_fit
+from training_app.engine.reading.scorers import FittedScorer, cross_fit
 from training_app.engine.reading.stacking import joined
 from training_app.engine.reading.text import TfIdfVectors
+from training_app.engine.reading.tidied import TidiedMargins
 from training_app.engine.routing import calibration, checkpoints
 from training_app.engine.routing.calibration import Calibration
 from training_app.engine.routing.checkpoints import CheckpointError, Learning, Scores, fingerprint
@@ -265,6 +266,9 @@ def _calibrated(config: Config, data: Prepared, learnt: Learnt) -> Calibrated:
         abstain_alpha=config.abstain_alpha,
         needed=anyone,
     )
+    if wanted is not None and config.strangers:
+        level = calibration.stranger_level(wanted_report["none_share"], config.strangers)
+        found = dataclasses.replace(found, stranger_below=level)
     parts = _artifact(config, data.agents, scores, policy, found, wanted)
     return Calibrated(parts, Router.from_artifact(parts), margin, selected, anyone, wanted_report)
 
@@ -437,9 +441,14 @@ def _artifact(
         "min_agents": min(config.min_agents, len(agents)),
         "max_agents": config.max_agents,
         "training": config.to_mapping(),
-        "version_info": {"format": artifact.FORMAT, "encoder": scores.fit.fitted.kind, "seed": config.seed},
+        "version_info": {"format": artifact.FORMAT, "encoder": _kind(scores.fit.fitted), "seed": config.seed},
     }
     return Artifact(settings, words, tensors)
+
+
+def _kind(fitted: FittedScorer) -> str:
+    """The kind of scorer that reads the text, tidied or not."""
+    return fitted.child.kind if isinstance(fitted, TidiedMargins) else fitted.kind
 
 
 __all__ = ["PHASES", "TrainError", "train"]

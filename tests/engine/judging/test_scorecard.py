@@ -52,12 +52,19 @@ def test_abstention_counts_what_it_keeps_from_being_misrouted() -> None:
     confidence = np.array([0.1, 0.9, 0.2, 0.8, 0.3])
     required = np.array([[1], [1], [0], [0], [0]], bool)
     right = np.array([False, True, False, False, True])
-    found = scorecard.abstention(Fixed(), confidence, required, right, {0.05: 0.25})  # type: ignore[arg-type]
+    nobody = np.zeros(5, bool)
+    found = scorecard.abstention(Fixed(), confidence, required, right, {0.05: 0.25}, nobody)  # type: ignore[arg-type]
     assert found["rate"] == 0.6
     assert found["false_abstention"] == 0.5
     assert found["misrouted_caught"] == 0.5
     assert found["exact_answered"] == 0.5
     assert found["at"][0]["alpha"] == 0.05
+    assert found["at"][0]["rate"] == 0.4
+    assert found["strangers"]["rate"] == 0
+    strange = np.array([False, True, False, True, False])
+    found = scorecard.abstention(Fixed(), confidence, required, right, {0.05: 0.25}, strange)  # type: ignore[arg-type]
+    assert (found["rate"], found["false_abstention"]) == (1.0, 1.0)
+    assert (found["strangers"]["rate"], found["strangers"]["misrouted_caught"]) == (0.4, 0.5)
     assert found["at"][0]["rate"] == 0.4
 
 

@@ -67,7 +67,7 @@ def test_a_tenth_is_held_out_in_whole_groups_and_no_scorer_reads_it(monkeypatch:
     monkeypatch.setattr(encoders.LinearScorer, "fit", spied)
     twice = ROWS.take(np.repeat(np.arange(len(ROWS)), 2))  # each text stands twice, as one group
     groups = [group_key(text) for text in twice.texts]
-    found, report = fit_encoder(quick(folds=0), twice, groups, VALIDATION, progress=no_progress)
+    found, report = fit_encoder(quick(folds=0, tidy=False), twice, groups, VALIDATION, progress=no_progress)
     assert found.held_out is not None
     held = {groups[i] for i in found.held_out.tolist()}
     assert len(found.held_out) == report["held_out"] == 2 * len(held) == 36
@@ -161,7 +161,7 @@ def test_auto_tries_what_reads_the_sentence_where_there_are_rows_to_judge_it_by(
     monkeypatch.setattr(encoders, "SEQUENCE_ROWS", len(ROWS) + missing)
     monkeypatch.setattr(encoders.SequenceScorer, "for_rows", lambda rows: Remembers(truth()))
     groups = [group_key(text) for text in ROWS.texts]
-    _, report = fit_encoder(quick(encoder="auto"), ROWS, groups, VALIDATION, progress=no_progress)
+    _, report = fit_encoder(quick(encoder="auto", tidy=False), ROWS, groups, VALIDATION, progress=no_progress)
     assert ("sequence" in report["comparison"]) == (not missing)
     if missing:
         assert report["encoder"] == "linear"
@@ -178,7 +178,7 @@ def test_few_rows_are_read_by_several_networks(rows: int, networks: int, monkeyp
 
     monkeypatch.setattr(encoders, "SEVERAL_ROWS", rows)
     monkeypatch.setattr(encoders.SequenceScorer, "for_rows", lambda rows: Noting(truth()))
-    config = quick(encoder="auto", sentences=False, seed=7)
+    config = quick(encoder="auto", sentences=False, seed=7, tidy=False)
     _, report = fit_encoder(config, ROWS, ROWS.texts, VALIDATION, progress=no_progress)
     assert len(report["stack_weights"]) == 1 + networks
     assert sorted(set(seeds)) == list(range(7, 7 + networks))

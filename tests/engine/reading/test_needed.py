@@ -248,6 +248,32 @@ class TestRouting:
         assert fall > without.route(known).confidence - router.route(known).confidence + 0.05
         assert np.ptp(router.answerable([known, strange])) > np.ptp(without.answerable([known, strange]))
 
+    def test_it_abstains_from_naming_somebody_where_nobody_is_likelier(self, parts: artifact.Artifact) -> None:
+        known, strange = "refund my invoice", "refund the quixotic zephyrs of Ulaanbaatar, waltzing invoice gardens"
+        never = Router.from_artifact(parts)
+        level = float(never._needed.logits([known, strange], never.log_odds([known, strange])).mean())  # type: ignore[union-attr]
+        found = {**parts.config["calibration"], "stranger_below": level}
+        router = Router.from_artifact(dataclasses.replace(parts, config={**parts.config, "calibration": found}))
+        assert not never.route(strange).abstained
+        assert (router.route(known).stop_reason, router.route(strange).stop_reason) == ("stop", "abstained")
+        assert router.route(strange).agents == never.route(strange).agents  # its best guess all the same
+        assert [route.abstained for route in router.route_batch([known, strange])] == [False, True]
+        texts = [known, strange, "hello there"]
+        chosen = router.selections(texts)
+        assert router.strangers(texts, router.log_odds(texts), chosen).tolist() == [False, True, bool(chosen[2].any())]
+        assert not never.strangers(texts, router.log_odds(texts), chosen).any()
+
+    def test_the_level_is_that_of_the_traffic_reckoned_with(self) -> None:
+        assert calibration.stranger_level(0.15, 0.15) == pytest.approx(0)
+        # Nine of ten need somebody: log-odds of 9 to 1 are even where half of all queries need nobody.
+        assert calibration.stranger_level(0.1, 0.5) == pytest.approx(np.log(9))
+        assert calibration.stranger_level(0.1, 0.05) < 0
+        found = calibration.Calibration(1.0, 0.0, calibration.SET_PRIOR, stranger_below=0.5)
+        assert calibration.Calibration.from_config(found.config()).stranger_below == 0.5
+        assert "stranger_below" not in calibration.Calibration(1.0, 0.0, calibration.SET_PRIOR).config()
+        assert not found.abstained(0.9, False, 0.1)  # nobody was named
+        assert not found.abstained(0.9, True, None)
+
     def test_the_answer_for_what_was_measured_is_the_answer_that_is_served(self, parts: artifact.Artifact) -> None:
         router = Router.from_artifact(parts)
         texts = [e.text for e in examples(40)]

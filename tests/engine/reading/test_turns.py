@@ -59,7 +59,7 @@ def talks(count: int, seed: int = 0, tell: bool = False) -> list[Example]:
 
 def fitted(examples: list[Example], **settings: object) -> tuple[FittedScorer, dict[str, object]]:
     rows = rows_of(examples, AGENTS)
-    config = Config.from_mapping({"encoder": "linear", "svm_c": 1.0, **settings})
+    config = Config.from_mapping({"encoder": "linear", "svm_c": 1.0, "tidy": False, **settings})
     fit, report = encoders.fit_encoder(
         config, rows, [e.fold_key for e in examples], rows_of(talks(20, 9), AGENTS), agents=AGENTS, progress=no_progress
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from training_app.engine.data.examples import Agent, Example, group_key
 from training_app.engine.data.rows import Rows
 from training_app.engine.judging import analysis as judging
 from training_app.engine.reading.logistic import sigmoid
+from training_app.engine.reading.perturbations import PERTURBATIONS
 from training_app.engine.routing.router import Router
 
 MAX_ERRORS = 2_000  # errors listed in a scorecard
@@ -74,7 +75,9 @@ def scorecard(
             "reliability_confidence": metrics.reliability(confidence, right),
         },
         "out_of_scope": out_of_scope(router, texts, rows, whole),
-        "abstention": abstention(router, confidence, required, right, levels or {}),
+        "abstention": abstention(
+            router, confidence, required, right, levels or {}, router.strangers(texts, log_odds, selected)[whole]
+        ),
         "robustness": robustness(router, texts, seed=seed),
         "robustness_jaccard": robustness_jaccard(router, answered, required, seed=seed),
         "confusion": judging.confusion(selected, rows.required, rows.asked, ids),
@@ -115,14 +118,19 @@ def out_of_scope(router: Router, texts: Sequence[str], rows: Rows, whole: BoolAr
 
 
 def abstention(
-    router: Router, confidence: Any, required: BoolArray, right: BoolArray, levels: Mapping[float, float]
+    router: Router,
+    confidence: Any,
+    required: BoolArray,
+    right: BoolArray,
+    levels: Mapping[float, float],
+    strangers: BoolArray,
 ) -> dict[str, Any]:
     """What the abstention level does here, and under "at" what the level of each α would: the share of all queries abstained
     from; that of answerable ones (false abstention, bounded by α on queries like the validation ones); that of queries
-    that need nobody and get an agent all the same; and the exact match of what is still answered."""
+    that need nobody and get an agent all the same; and the exact match of what is still answered. `strangers`
+    bool[N], answers abstained from because the text is like none, count in what is done here, and alone under "strangers"."""
 
-    def at(level: float) -> dict[str, float | None]:
-        away = confidence < level
+    def at(level: float, away: BoolArray) -> dict[str, float | None]:
         needs = required.any(axis=1)
         wrong = ~needs & ~right
         return {
@@ -134,38 +142,13 @@ def abstention(
         }
 
     return {
-        **at(router.calibration.abstain_below),
-        "at": [{"alpha": alpha, **at(level)} for alpha, level in sorted(levels.items())],
+        **at(router.calibration.abstain_below, (confidence < router.calibration.abstain_below) | strangers),
+        "strangers": at(0.0, strangers),
+        "at": [{"alpha": alpha, **at(level, confidence < level)} for alpha, level in sorted(levels.items())],
     }
 
 
 # --------------------------------------------------------------------------------------------------------- robustness
-
-
-def _typo(text: str, rng: random.Random) -> str:
-    """Two neighbouring letters change places in every tenth word, in one word at least."""
-    words = text.split(" ")
-    long = [i for i, word in enumerate(words) if len(word) > 3]
-    for i in rng.sample(long, min(len(long), max(1, len(words) // 10))):
-        at = rng.randrange(1, len(words[i]) - 2)
-        words[i] = words[i][:at] + words[i][at + 1] + words[i][at] + words[i][at + 2 :]
-    return " ".join(words)
-
-
-def _double(text: str, rng: random.Random) -> str:
-    words = text.split(" ")
-    at = rng.randrange(len(words))
-    return " ".join([*words[: at + 1], *words[at:]])
-
-
-#: Changes that should not change the answer, each text and a random generator to text.
-PERTURBATIONS: dict[str, Callable[[str, random.Random], str]] = {
-    "typos": _typo,
-    "upper_case": lambda text, rng: text.upper(),
-    "no_punctuation": lambda text, rng: " ".join(re.sub(r"[^\w\s]", " ", text).split()) or text,
-    "repeated_word": _double,
-    "prefix": lambda text, rng: "hi, quick question: " + text,
-}
 
 
 #: Old turns that have nothing to do with the query; measured in pools of conversations.

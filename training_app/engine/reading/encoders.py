@@ -6,6 +6,7 @@ Imported by workers only: it brings the modules that fit.
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -15,14 +16,18 @@ from numpy.typing import NDArray
 
 from training_app.engine.config import Config
 from training_app.engine.data.arrays import FloatArray
+from training_app.engine.data.conversations import before, text_of
 from training_app.engine.data.examples import Agent, split_key
+from training_app.engine.data.intervals import spread
 from training_app.engine.data.rows import Rows
 from training_app.engine.progress import ScorerProgress
 from training_app.engine.reading import sentences, student, teaching, turns_fit
 from training_app.engine.reading.fused_fit import FusedScorer, Taught, described
 from training_app.engine.reading.linear import EmbeddingScorer, LinearScorer, best_jaccards, choose_linear
+from training_app.engine.reading.perturbations import slip
 from training_app.engine.reading.scorers import (
     CrossFit,
+    Reading,
     Scorer,
     cross_fit,
     fold_of_group,
@@ -43,6 +48,7 @@ from training_app.engine.reading.stacking import (
     stack,
 )
 from training_app.engine.reading.teacher_fit import TeacherScorer
+from training_app.engine.reading.tidied import Spelling, TidiedMargins, tidied
 
 #: `auto` tries the sequence encoder from this many training rows on.
 SEQUENCE_ROWS = 60
@@ -78,9 +84,59 @@ def fit_encoder(
     candidates by their out-of-fold log-odds on the training rows and by what validation gets; in a large pool (`hold_out`), by
     the latter alone. No choice sees test.
     """
+    if _reading(config) is None:
+        return _fit_any(config, rows, groups, validation, agents, unlabeled, progress)
+    rows = tidied_rows(rows)
+    spelling = Spelling.of(rows.texts)
+    read = tidied_rows(validation, spelling)
+    fit, report = _fit_any(config, rows, groups, read, agents, [tidied(text) for text in unlabeled], progress)
+    report["spelling"] = told = _mended(fit, spelling, validation, config.seed)
+    fitted = TidiedMargins(fit.fitted, spelling if told["kept"] else None)
+    return dataclasses.replace(fit, fitted=fitted), report
+
+
+def tidied_rows(rows: Rows, spelling: Spelling | None = None) -> Rows:
+    """The rows with their texts as `tidied` reads them."""
+    return dataclasses.replace(rows, texts=[tidied(text, spelling) for text in rows.texts])
+
+
+def _reading(config: Config) -> Reading | None:
+    """How cross-fitting reads texts that a scorer was not fitted on: with slips mended by the words that it was fitted on."""
+    if not config.tidy or config.recipe != "scores" or config.encoder == "embedding":
+        return None
+    return lambda texts: partial(tidied, spelling=Spelling.of(texts))
+
+
+def _mended(fit: CrossFit, spelling: Spelling, validation: Rows, seed: int) -> dict[str, Any]:
+    """What mending slips brings in Jaccard on validation, each way at its best threshold: to texts as they are ("plain") and with a
+    slip in each ("slips"). "kept" unless plain texts surely lose by it."""
+    if not len(validation):
+        return {"kept": True}
+    rng = random.Random(seed)  # noqa: S311 - a slip needs no secret
+    slips = [text_of(slip(str(text), rng), before(text)) for text in validation.texts]
+    told: dict[str, Any] = {}
+    for name, texts in {"plain": validation.texts, "slips": slips}.items():
+        values = []
+        for with_spelling in (spelling, None):
+            read = tidied_rows(dataclasses.replace(validation, texts=texts), with_spelling)
+            values.append(best_jaccards(served(fit, read), read.required, read.asked))
+        told[name] = spread(values[0] - values[1]).plain()
+    return {**told, "kept": bool(told["plain"]["high"] >= 0)}
+
+
+def _fit_any(
+    config: Config,
+    rows: Rows,
+    groups: Sequence[str],
+    validation: Rows,
+    agents: Sequence[Agent],
+    unlabeled: Sequence[str],
+    progress: ScorerProgress,
+) -> tuple[CrossFit, dict[str, Any]]:
+    """What reads queries, texts or conversations, as they are written."""
     if turns_fit.has_conversations(rows.texts):
         plain = partial(_fit_plain, config, rows, groups, validation, agents, unlabeled, progress)
-        return turns_fit.fit_turns(config, rows, groups, validation, agents, plain, progress)
+        return turns_fit.fit_turns(config, rows, groups, validation, agents, plain, progress, _reading(config))
     return _fit_plain(config, rows, groups, validation, agents, unlabeled, progress)
 
 
@@ -120,7 +176,7 @@ def _fit(
             progress(done, total, f"{what}: {message}")
 
         if apart is not None:
-            return hold_out(scorer, rows, apart, validation, seed=seed, progress=told)
+            return hold_out(scorer, rows, apart, validation, seed=seed, reading=_reading(config), progress=told)
         return cross_fit(
             scorer,
             rows.texts,
@@ -129,6 +185,7 @@ def _fit(
             groups,
             seed=seed,
             folds=config.folds or (scorer.folds if len(rows) < DESCRIBED_ROWS or scorer.kind != "fused" else 3),
+            reading=_reading(config),
             progress=told,
         )
 
@@ -292,18 +349,25 @@ def _held_out(config: Config, rows: Rows, groups: Sequence[str], validation: Row
 
 
 def hold_out(
-    scorer: Scorer, rows: Rows, apart: NDArray[np.int64], validation: Rows, *, seed: int, progress: ScorerProgress
+    scorer: Scorer,
+    rows: Rows,
+    apart: NDArray[np.int64],
+    validation: Rows,
+    *,
+    seed: int,
+    reading: Reading | None = None,
+    progress: ScorerProgress,
 ) -> CrossFit:
     """A scorer fitted once, on the training rows that are not `apart`, int64[M]; the log-odds of those.
 
     It is served through a map learnt on validation, not on the rows apart: where queries are joined from passages that
     other queries hold too, no part of the training rows is new to a scorer, and it looks surer on them than it is. The
-    rows apart have a map of their own, so that what the policy learns from means what it says as well.
+    rows apart have a map of their own, so that what the policy learns from means what it says as well. `reading` as in `cross_fit`.
     """
     kept = rows.take(np.setdiff1d(np.arange(len(rows)), apart))
     fitted = scorer.fit(kept.texts, kept.required, kept.asked, seed=seed, progress=progress)
     held = rows.take(apart)
-    margins = fitted.logits(held.texts)
+    margins = fitted.logits(held.texts if reading is None else list(map(reading(kept.texts), held.texts)))
     platt = drawn_platt(fitted.logits(validation.texts), validation.required, validation.asked)
     own = drawn_platt(margins, held.required, held.asked)
     return CrossFit(own(margins), margins, fitted, platt, apart)

@@ -112,10 +112,11 @@ def fit(
     encoder: str = "",
 ) -> tuple[Needed | None, dict[str, Any]]:
     """What was learnt from training `rows`, if validation approves, and a report: {"kept", and where it was tried "weights",
-    and of validation "auroc": {"scores", "with_nearness"}, "loss", "loss_saved": interval, "loss_saved_with_training":
-    interval}, and where meaning was tried the same under "meaning"}. `log_odds` float32[M, A] are out-of-fold ones, of the rows
-    whose numbers are `scored` (all, where None). `encoder`: "" where nearness in meaning is not to be tried, "loaded" where the
-    scorer reads with the sentence encoder, "there" where it would be loaded for this.
+    "none_share", the share of queries that need nobody which the log-odds reckon with, and of validation "auroc": {"scores",
+    "with_nearness"}, "loss", "loss_saved": interval, "loss_saved_with_training": interval}, and where meaning was tried the same under
+    "meaning"}. `log_odds` float32[M, A] are out-of-fold ones, of the rows whose numbers are `scored` (all, where None). `encoder`: ""
+    where nearness in meaning is not to be tried, "loaded" where the scorer reads with the sentence encoder, "there" where it would be
+    loaded for this.
 
     Rows in which some agent was not asked are left out. Both splits are weighed so that queries that need nobody make up
     `none_share`, the assumption on which the policy learns too.
@@ -157,6 +158,7 @@ def fit(
             found, report = meaning, {**told, "grams": report}
         else:
             report["meaning"] = told
+    report["none_share"] = float(seen.counts[~seen.needs].sum() / seen.counts.sum())
     return found, report
 
 

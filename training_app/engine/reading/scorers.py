@@ -11,7 +11,7 @@ that fit, which no web process imports.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -83,6 +83,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "embedding": ("training_app.engine.reading.embedding", "EmbeddingMargins"),
     "teacher": ("training_app.engine.reading.teacher", "TeacherMargins"),
     "turns": ("training_app.engine.reading.turns", "TurnsMargins"),
+    "tidied": ("training_app.engine.reading.tidied", "TidiedMargins"),
 }
 
 
@@ -159,6 +160,10 @@ def fit_platt(margins: FloatArray, Y: BoolArray, asked: BoolArray) -> Platt:
     return Platt(scale.astype(np.float32), shift.astype(np.float32))
 
 
+#: From the texts that a scorer is fitted on: how any other text is read.
+Reading = Callable[[Sequence[str]], Callable[[str], str]]
+
+
 @dataclass(frozen=True, slots=True)
 class CrossFit:
     """What `cross_fit` or `hold_out` found.
@@ -195,12 +200,14 @@ def cross_fit(
     *,
     seed: int,
     folds: int | None = None,
+    reading: Reading | None = None,
     progress: ScorerProgress = no_progress,
 ) -> CrossFit:
     """Out-of-fold log-odds for every row, and the scorer fitted on all rows.
 
     texts (N), Y bool[N, A], asked bool[N, A], groups (N): rows of one group never stand on both sides of a fold.
     An agent with one class within a fold's training rows gets the prior's log-odds for that fold (`Scorer.fit`).
+    `reading` gives, from the texts that a fold is fitted on, how texts outside of it are read; None as they are.
     `progress` counts fits: folds + 1 of them.
     """
     count = min(folds or scorer.folds, len(set(groups)))
@@ -217,8 +224,10 @@ def cross_fit(
         def within(done: int, of: int, message: str, k: int = k) -> None:
             progress(k, total, f"fold {k + 1} of {count}: {message}")
 
-        fitted = scorer.fit([texts[i] for i in inside.tolist()], Y[inside], asked[inside], seed=seed, progress=within)
-        margins[outside] = fitted.logits([texts[i] for i in outside.tolist()])
+        known = [texts[i] for i in inside.tolist()]
+        fitted = scorer.fit(known, Y[inside], asked[inside], seed=seed, progress=within)
+        others = [texts[i] for i in outside.tolist()]
+        margins[outside] = fitted.logits(others if reading is None else list(map(reading(known), others)))
     progress(count, total, "all rows")
 
     def whole(done: int, of: int, message: str) -> None:

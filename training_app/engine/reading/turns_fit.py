@@ -31,7 +31,7 @@ from training_app.engine.data.intervals import spread
 from training_app.engine.data.rows import Rows
 from training_app.engine.progress import ScorerProgress
 from training_app.engine.reading.linear import MOST_WEIGHTS, best_jaccards, fit_tfidf
-from training_app.engine.reading.scorers import CrossFit, fit_platt, fold_of_group, prior_log_odds
+from training_app.engine.reading.scorers import CrossFit, Reading, fit_platt, fold_of_group, prior_log_odds
 from training_app.engine.reading.stack import fit_weights
 from training_app.engine.reading.stacking import WORTH, corrected
 from training_app.engine.reading.text import LinearMargins
@@ -75,11 +75,13 @@ def fit_turns(
     agents: Sequence[Agent],
     plain: Callable[[], tuple[CrossFit, dict[str, Any]]],
     progress: ScorerProgress,
+    reading: Reading | None = None,
 ) -> tuple[CrossFit, dict[str, Any]]:
     """The scorer for rows of which some are turns, with out-of-fold log-odds, and a report.
 
-    `plain()` fits what reads the last turn alone, as for a pool of texts. The report's "turns" has the out-of-fold Jaccard of each way
-    of looking back ("looks"), what each brings beside the one before ("brings"), which was taken ("depth", "reader").
+    `plain()` fits what reads the last turn alone, as for a pool of texts; `reading` as in `cross_fit`. The report's "turns" has the
+    out-of-fold Jaccard of each way of looking back ("looks"), what each brings beside the one before ("brings"), and which was taken
+    ("depth", "reader").
     """
     folds = min(config.folds or (3 if len(rows) >= MANY else 5), len(set(groups)))
     told = [channels_of(text) for text in rows.texts]
@@ -103,12 +105,13 @@ def fit_turns(
         inside, outside = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
         progress(k, folds + 2, f"turns: fold {k + 1} of {folds}")
         features = [_Channel.of([told[i].texts[c] for i in inside.tolist()], len(numbers), c) for c in range(4)]
+        read = _as_it_is if reading is None else reading([rows.texts[i] for i in inside.tolist()])
         for depth in looked:
             fitted = _joint(features[: DEPTHS[depth]], told, inside, rows, numbers, strength, config.seed, opening)
-            looked[depth][outside] = [fitted.seen(rows.texts[i]) for i in outside.tolist()]
+            looked[depth][outside] = [fitted.seen(read(rows.texts[i])) for i in outside.tolist()]
             for place, (i, text) in enumerate(strange if depth in misled else ()):
                 if fold[i] == k:
-                    misled[depth][place] = fitted.seen(text)
+                    misled[depth][place] = fitted.seen(read(text))
     candidates = [
         Looked(depth, depth, seen[:, :, 0], seen, misled.get(depth, seen[:0])) for depth, seen in looked.items()
     ]
@@ -166,6 +169,10 @@ def fit_turns(
     platt = fit_platt(margins, rows.required, rows.asked)
     found = CrossFit(platt(margins), margins, fitted, platt)
     return corrected(found, validation), {**plain_report, "encoder": "turns", "turns": report}
+
+
+def _as_it_is(text: str) -> str:
+    return text
 
 
 def fit_channels(

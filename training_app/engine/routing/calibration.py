@@ -45,14 +45,22 @@ SET_PRIOR = np.array([0.5, 1.0, 0.5, 0.0, 0.0])
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """`scale`, `shift`: log-odds -> calibrated log-odds, for all agents. `confidence` float64[5]: weights of
-    `set_features`. `abstain_below`: answers of less confidence are abstained from; 0 never. `margin`: what an agent's
-    value must exceed STOP's by (the operating point)."""
+    `set_features`. `abstain_below`: answers of less confidence are abstained from; 0 never. `stranger_below`:
+    answers that name somebody are abstained from where the log-odds that anybody is needed are less; None never. `margin`: what an
+    agent's value must exceed STOP's by (the operating point)."""
 
     scale: float
     shift: float
     confidence: NDArray[np.float64]
     abstain_below: float = 0.0
     margin: float = 0.0
+    stranger_below: float | None = None
+
+    def abstained(self, confidence: float, named: bool, needed: float | None) -> bool:
+        """Whether to abstain from an answer of this confidence that has `named` somebody: `needed` as `of_one` takes it, None where it
+        is not known."""
+        unlike = named and needed is not None and self.stranger_below is not None and needed < self.stranger_below
+        return unlike or confidence < self.abstain_below
 
     def probabilities(self, log_odds: FloatArray) -> FloatArray:
         """Calibrated p(agent needed), of the shape of `log_odds`."""
@@ -123,6 +131,7 @@ class Calibration:
             "confidence": [float(w) for w in self.confidence],
             "abstain_below": self.abstain_below,
             "margin": self.margin,
+            **({} if self.stranger_below is None else {"stranger_below": self.stranger_below}),
         }
 
     @classmethod
@@ -139,7 +148,14 @@ class Calibration:
             confidence,
             float(config.get("abstain_below", 0.0)),
             float(config.get("margin", 0.0)),
+            float(config["stranger_below"]) if "stranger_below" in config else None,
         )
+
+
+def stranger_level(none_share: float, strangers: float) -> float:
+    """The log-odds that anybody is needed, learnt at a `none_share` of queries that need nobody, which are even where the share of
+    such queries is `strangers`, 0 < both < 1: a prior's log-odds are added (Saerens, Latinne and Decaestecker 2002)."""
+    return log((1 - none_share) / none_share) - log((1 - strangers) / strangers)
 
 
 def _fit_scores(log_odds: FloatArray, required: BoolArray, asked: BoolArray) -> tuple[float, float]:

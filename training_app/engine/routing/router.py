@@ -163,9 +163,9 @@ class Router:
             steps = int(counts[0])
             order = [int(a) for a in orders[0] if a >= 0]
             full = bool(self._max) and len(order) >= self._max
-        needed = self._needed.logit_of(text, x, mask) if self._needed else 0.0
-        p, confidence = self.calibration.of_one(x, order, mask, needed)
-        return self._answer(order, p, mask, confidence, steps, full)
+        needed = self._needed.logit_of(text, x, mask) if self._needed else None
+        p, confidence = self.calibration.of_one(x, order, mask, needed or 0.0)
+        return self._answer(order, p, mask, confidence, needed, steps, full)
 
     def route_batch(
         self, texts: Sequence[str | Sequence[Any]], available: Collection[int] | None = None
@@ -179,12 +179,14 @@ class Router:
         masks = np.broadcast_to(mask, x.shape)
         selected, orders, steps = self._greedy(queries, x, masks)
         p = self.calibration.probabilities(x).tolist()
-        confidences = self.certainty(queries, x, selected, masks).tolist()
+        logits = self._needed.logits(queries, x, masks) if self._needed else None
+        confidences = self.calibration.confidences(x, selected, masks, logits).tolist()
+        needed = [None] * len(queries) if logits is None else logits.tolist()
         limit = self._max or len(mask) + 1
         sizes = selected.sum(axis=1).tolist()
         taken = orders.tolist()
         return [
-            self._answer(taken[i][: sizes[i]], p[i], mask, confidences[i], count, sizes[i] >= limit)
+            self._answer(taken[i][: sizes[i]], p[i], mask, confidences[i], needed[i], count, sizes[i] >= limit)
             for i, count in enumerate(steps.tolist())
         ]
 
@@ -209,6 +211,13 @@ class Router:
         masks = np.ones(log_odds.shape, np.bool_) if available is None else available
         needed = self._needed.logits(texts, log_odds, masks) if self._needed else None
         return self.calibration.confidences(log_odds, selected, masks, needed)
+
+    def strangers(self, texts: Sequence[str], log_odds: FloatArray, selected: BoolArray) -> BoolArray:
+        """Which answers are abstained from because the text is like none that needs anybody, bool[N]; as in `certainty`."""
+        level = self.calibration.stranger_below
+        if self._needed is None or level is None:
+            return np.zeros(len(log_odds), np.bool_)
+        return np.asarray(selected.any(axis=1) & (self._needed.logits(texts, log_odds) < level))
 
     def answerable(self, texts: Sequence[str]) -> FloatArray:
         """How likely any agent is needed at all, float32[N], larger for likelier: log-odds where the router has learnt
@@ -235,10 +244,17 @@ class Router:
         )
 
     def _answer(
-        self, order: list[int], p: list[float], mask: BoolArray, confidence: float, steps: int, full: bool
+        self,
+        order: list[int],
+        p: list[float],
+        mask: BoolArray,
+        confidence: float,
+        needed: float | None,
+        steps: int,
+        full: bool,
     ) -> Route:
         reason: StopReason = "max_agents" if full else "stop" if order else "none"
-        abstained = confidence < self.calibration.abstain_below
+        abstained = self.calibration.abstained(confidence, bool(order), needed)
         if abstained:
             reason = "abstained"
         ids = self._ids

@@ -1,0 +1,56 @@
+"""The message without its frame: what goes, what stays, and how long it takes."""
+
+import time
+
+import pytest
+
+from training_app.engine.reading.framing import unframed
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("hi, quick question: where is my parcel", "where is my parcel"),
+        ("Hello team, my camera is broken", "my camera is broken"),
+        ("hey where is it", "where is it"),
+        ("Dear Sir or Madam,\nI want a refund.\n\nKind regards,\nA. Novak\n+44 20 7946 0000", "I want a refund."),
+        ("Guten Tag, eine kurze Frage: wo ist mein Paket?", "wo ist mein Paket?"),
+        ("Добрый день! Где моя посылка?\nС уважением,\nАнна", "Где моя посылка?"),
+        ("> old words\n> more\nWhere is it?", "Where is it?"),
+        ("Where is it?\n\nOn Monday the shop wrote:\n> old words", "Where is it?"),
+        ("MY CAMERA IS BROKEN", "my camera is broken"),
+    ],
+)
+def test_greeting_sign_off_quoted_mail_and_capitals_go(text: str, left: str) -> None:
+    assert unframed(text) == left
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "...",
+        "hi",
+        "Good morning!",
+        "VAT",
+        "Please cancel my order, now",
+        "my team, the good one, is late",
+        "question about the invoice",
+        "I want it - soon",
+        "regards from Leeds, where is it",
+    ],
+)
+def test_what_is_no_frame_or_all_there_is_stays(text: str) -> None:
+    assert unframed(text) == text
+
+
+@pytest.mark.parametrize("unit", [" ", "\n", "a", "> ", "hi,", "on ", "hi ", "\n- ", "-\n", "on wrote\n"])
+def test_takes_time_in_proportion_to_the_text(unit: str) -> None:
+    def steps(length: int) -> float:
+        text = unit * (length // len(unit))
+        began = time.process_time()
+        unframed(text)
+        return time.process_time() - began
+
+    # Were it the square, twenty times the text would take four hundred times as long.
+    assert steps(400_000) < 100 * max(steps(20_000), 0.002)

@@ -1,0 +1,157 @@
+"""What a text says, whatever way it was written: a scorer behind a reader that mends what people type. numpy only.
+
+    margins(text) = child(tidy(text))        tidy: greeting, sign-off and quoted mail left out; capitals made small; slips mended
+
+A greeting, a signature or a swapped letter changes nothing about who is needed, and n-grams see in each of them something new. So the
+text is brought into one form before it is scored, the training rows as well. What is done is the same for every pool, but for the
+words: a word that no training row holds, and that is one slip away from one they hold, is read as that one (Damerau 1964: a letter
+swapped with its neighbour, left out, put in, or typed for another). The more it takes to mend, the longer the word has to be. The
+first letter is seldom the wrong one, and another last letter is mostly another form of the word, which n-grams read well enough.
+
+Nothing is ever left of a text but its own: where all of it is a greeting, it stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, islice
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training_app.engine.data.arrays import FloatArray
+from training_app.engine.data.conversations import before, text_of
+from training_app.engine.reading.framing import unframed
+from training_app.engine.reading.scorers import FittedScorer, load_scorer
+
+_LETTERS = re.compile(r"(?<!\w)[^\W\d_]{4,30}(?!\w)")
+HIDDEN = "\0"
+MOST_WORDS = 50_000  # known; the most frequent
+KEPT = 20_000  # mended words that are remembered; when full it starts again
+#: The fewest letters that a word has in which a slip of this kind is mended.
+SWAPPED, MISSING, OTHER = 4, 6, 8
+MOST_INDEXED = 10_000  # words that slips are mended to, by other letters than their own; the most frequent
+
+
+class Spelling:
+    """The words that are known, lower case, the most frequent first, with how often each was met. Immutable but for what it
+    remembers; safe to share between threads."""
+
+    def __init__(self, words: Mapping[str, int]) -> None:
+        self.words = dict(words)
+        self._mended: dict[str, str] = {}
+        #: A word with one of its letters hidden -> the most frequent such word.
+        self._hidden: dict[str, str] = {}
+        for word in islice(self.words, MOST_INDEXED):
+            if len(word) >= MISSING:
+                for at in range(1, len(word) - 1):
+                    self._hidden.setdefault(word[:at] + HIDDEN + word[at + 1 :], word)
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Spelling:
+        """What the texts hold, everything that was said before them included."""
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(_LETTERS.findall(text.lower()))
+            for message in before(text):
+                counts.update(set(_LETTERS.findall(message.content.lower())))
+        return cls(dict(sorted(counts.items(), key=lambda c: (-c[1], c[0]))[:MOST_WORDS]))
+
+    def __call__(self, text: str) -> str:
+        """The text with its slips mended; itself, the same object, where there are none."""
+        lower = text.lower()
+        known, mended = self.words, self._mended
+        if all(word in known or mended.get(word) == word for word in _LETTERS.findall(lower)):
+            return text
+        return _LETTERS.sub(self._word, text)
+
+    def _word(self, found: re.Match[str]) -> str:
+        word = found[0].lower()
+        if word in self.words:
+            return found[0]
+        mended = self._mended.get(word)
+        if mended is None:
+            mended = self._near(word)
+            if len(self._mended) >= KEPT:
+                self._mended = {}
+            self._mended[word] = mended
+        return found[0] if mended == word else mended
+
+    def _near(self, word: str) -> str:
+        """The known word that is one slip away, of several the most frequent; the word itself where none is."""
+        known, hidden, size = self.words, self._hidden, len(word)
+        halves = [(word[:at], word[at:]) for at in range(1, size)]
+        tried: list[Iterable[str]] = []
+        if size >= SWAPPED:
+            tried.append(a + b[1] + b[0] + b[2:] for a, b in halves if len(b) > 1)
+        if size >= MISSING:
+            left_out = (hidden.get(a + HIDDEN + b, "") for a, b in halves)
+            tried.append(chain((a + b[1:] for a, b in halves if len(b) > 1), left_out))
+        if size >= OTHER:
+            tried.append(hidden.get(a + HIDDEN + b[1:], "") for a, b in halves if len(b) > 1)
+        for words in tried:
+            candidates = {w for w in words if w in known}
+            if candidates:
+                return max(candidates, key=lambda w: (known[w], w))
+        return word
+
+
+def tidied(text: str, spelling: Spelling | None = None) -> str:
+    """The query as it is read; of a conversation the last turn."""
+    said = unframed(str(text))
+    if spelling is not None:
+        said = spelling(said)
+    return text if said == str(text) else text_of(said, before(text))
+
+
+class TidiedMargins:
+    """The margins of `child` for texts as `tidied` reads them; without `spelling` words stay as they are typed."""
+
+    kind: ClassVar[str] = "tidied"
+
+    def __init__(self, child: FittedScorer, spelling: Spelling | None) -> None:
+        self.child, self.spelling = child, spelling
+
+    @property
+    def children(self) -> tuple[FittedScorer, ...]:
+        """What reads the tidied text."""
+        return (self.child, *getattr(self.child, "children", ()))
+
+    def logits(self, texts: Sequence[str]) -> FloatArray:
+        """Margins, float32[len(texts), agents]."""
+        return self.child.logits([tidied(text, self.spelling) for text in texts])
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """All arrays, by name."""
+        found = {f"child.{name}": tensor for name, tensor in self.child.tensors().items()}
+        if self.spelling is not None:
+            found["counts"] = np.array(list(self.spelling.words.values()), np.int64)
+        return found
+
+    def config(self) -> dict[str, Any]:
+        """The known words, and all about what reads the tidied text."""
+        found: dict[str, Any] = {"child kind": self.child.kind, "child": dict(self.child.config())}
+        return found if self.spelling is None else {**found, "words": list(self.spelling.words)}
+
+    @classmethod
+    def from_tensors(cls, config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> TidiedMargins:
+        """Raises ValueError where the parts do not fit."""
+        try:
+            kind = config["child kind"]
+            if kind == cls.kind:
+                raise ValueError("what is tidied is not tidied again")
+            own = {name.removeprefix("child."): t for name, t in tensors.items() if name.startswith("child.")}
+            spelling = None
+            if "counts" in tensors:
+                words = [str(word) for word in config["words"]]
+                spelling = Spelling(dict(zip(words, tensors["counts"].tolist(), strict=True)))
+            return cls(load_scorer(kind, config["child"], own), spelling)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"the tidied scorer lacks {error}") from None
+
+    def explain(self, text: str, top: int = 8) -> list[list[tuple[str, float]]]:
+        """The parts of the text as it is read."""
+        return self.child.explain(tidied(text, self.spelling), top)
