@@ -11,7 +11,8 @@ from django.utils.translation import gettext_lazy as _
 from agents_app.models import Pool
 from datasets_app.models import Snapshot
 from training_app.engine.config import Config, ConfigError
-from training_app.models import LaunchRule, Sweep
+from training_app.engine.orchestrator_config import OrchestratorConfig
+from training_app.models import ORCHESTRATOR, SET_ROUTER, LaunchRule, Sweep
 from training_app.training import presets, sweeps
 
 #: The settings that stand open on the form; the others are folded, by group.
@@ -24,26 +25,33 @@ GROUPS = {
     "policy": _("How the network learns"),
     "answer": _("What an answer may be"),
     "ablation": _("Ablations, for experiments"),
+    "reward": _("What an episode pays"),
+    "learning": _("How the policy learns"),
+    "episode": _("What an episode may do"),
 }
 
 
 class ConfigForm(forms.Form):
-    """Every setting of a run with its documentation, default and bounds.
+    """Every setting of a run with its documentation, default and bounds; `settings_of` is the class that holds them, `open_` names
+    those that are not folded.
 
     `config()` gives the settings that differ from the defaults, once the form is valid.
     """
 
+    settings_of: type[Config] | type[OrchestratorConfig] = Config
+    open_: tuple[str, ...] = COMMON
+
     def __init__(self, data: Mapping[str, Any] | None = None, **options: Any) -> None:
         super().__init__(data, **options)
-        for setting in fields(Config):
+        for setting in fields(self.settings_of):
             self.fields[setting.name] = form_field(setting)
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or {}
-        values = {f.name: cleaned[f.name] for f in fields(Config) if cleaned.get(f.name) is not None}
+        values = {f.name: cleaned[f.name] for f in fields(self.settings_of) if cleaned.get(f.name) is not None}
         if not self.errors:
             try:
-                self._config = Config.from_mapping(values)
+                self._config = self.settings_of.from_mapping(values)
             except ConfigError as error:
                 self.add_error(error.field if error.field in self.fields else None, error.reason)
         return cleaned
@@ -54,15 +62,17 @@ class ConfigForm(forms.Form):
 
     def common(self) -> list[forms.BoundField]:
         """The fields of the settings that most people change."""
-        return [self[name] for name in COMMON]
+        return [self[name] for name in self.open_]
 
     def groups(self) -> Iterator[tuple[str, list[forms.BoundField], bool]]:
         """The other settings: title of the group, its fields, and whether it stands open (an error, or a changed value)."""
-        defaults = {f.name: f.default for f in fields(Config)}
+        defaults = {f.name: f.default for f in fields(self.settings_of)}
         for group, title in GROUPS.items():
             bound = [
-                self[f.name] for f in fields(Config) if f.metadata["group"] == group and f.name not in COMMON
-            ]  # fmt: skip
+                self[f.name]
+                for f in fields(self.settings_of)
+                if f.metadata["group"] == group and f.name not in self.open_
+            ]
             unfolded = any(b.errors or str(b.value()) != str(_shown(defaults[b.name])) for b in bound)
             if bound:
                 yield str(title), bound, unfolded
@@ -99,6 +109,21 @@ class LaunchForm(ConfigForm):
     def config(self) -> dict[str, Any]:
         """The preset's settings, and those that were changed beside it."""
         return presets.with_settings(self.cleaned_data.get("preset", ""), super().config())
+
+
+class OrchestratorForm(LaunchForm):
+    """The same for an orchestrator."""
+
+    settings_of = OrchestratorConfig
+    open_ = ("preset", "price", "learner", "max_steps", "seed", "baselines")
+
+    def config(self) -> dict[str, Any]:
+        """The settings that differ from the defaults; `preset` is one of them here."""
+        return ConfigForm.config(self)
+
+
+#: The form of each kind of version that people launch.
+FORMS: dict[str, type[LaunchForm]] = {SET_ROUTER: LaunchForm, ORCHESTRATOR: OrchestratorForm}
 
 
 class RuleForm(ConfigForm):

@@ -21,7 +21,7 @@ from training_app.engine.config import Config, ConfigError
 from training_app.models import SET_ROUTER, Checkpoint, RouterModel, Run
 from training_app.pages import sorting
 from training_app.pages.training import curves
-from training_app.pages.training.launch_form import LaunchForm, initial_of, title_of
+from training_app.pages.training.launch_form import FORMS, initial_of, title_of
 from training_app.pages.versions import scorecard_tables
 from training_app.pages.versions.model_views import gate_context
 from training_app.training import near_duplicates as near
@@ -69,13 +69,16 @@ def run_list(request: HttpRequest, slug: str) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @require_role(Role.OPS)
 def run_new(request: HttpRequest, slug: str) -> HttpResponse:
-    """The form that launches a run. `?from=` takes another run's settings; an HTMX request gets the preview alone, and checks."""
+    """The form that launches a run, of the kind that `?kind=` names. `?from=` takes another run's settings; an HTMX request gets the
+    preview alone, and checks."""
     pool = get_pool(slug)
-    form = LaunchForm(pool, request.POST if request.method == "POST" else None, initial=_initial(request, pool))
+    kind = _kind(request, pool)
+    form = FORMS[kind](pool, request.POST if request.method == "POST" else None, initial=_initial(request, pool))
     if request.method == "POST" and form.is_valid():
         try:
             run = runs.launch(
                 pool,
+                kind=kind,
                 config=form.config(),
                 snapshot=form.cleaned_data["snapshot"],
                 promote=form.cleaned_data["promote"],
@@ -92,13 +95,17 @@ def run_new(request: HttpRequest, slug: str) -> HttpResponse:
     if request.headers.get("HX-Request"):
         return _preview(request, pool)
     chosen = _chosen_snapshot(request, pool)
-    asked = form.data if form.is_bound else {name: form[name].initial for name in previews.MATTERS}
+    asked = (
+        form.data if form.is_bound else {name: form[name].initial for name in previews.MATTERS if name in form.fields}
+    )
     seen = previews.preview(pool, chosen, **_matters(asked))
     context = {
         "pool": pool,
         "form": form,
         "preview": seen,
-        "presets": presets.expected(pool, seen.queries, seen.agents),
+        "kind": kind,
+        "kinds": [(name, kinds.of(name).label) for name in FORMS],
+        "presets": presets.expected(pool, seen.queries, seen.agents) if kind == SET_ROUTER else [],
         "preset": form.data.get("preset") or "normal",
         "near_at": _near_address(pool, chosen),
     }
@@ -112,13 +119,21 @@ def _preview(request: HttpRequest, pool: Pool) -> HttpResponse:
     chosen = _chosen_snapshot(request, pool)
     found = previews.preview(pool, chosen, **_matters(request.GET))
     # Without the whole form there is nothing to check, only a snapshot to look at.
-    wrong = LaunchForm(pool, request.GET).errors if "seed" in request.GET else {}
+    wrong = FORMS[_kind(request, pool)](pool, request.GET).errors if "seed" in request.GET else {}
     context = {
         "preview": found,
         "errors": [(title_of(name), errors[0]) for name, errors in wrong.items()],
         "near_at": _near_address(pool, chosen),
     }
     return render(request, "training_app/_preview.html", context)
+
+
+def _kind(request: HttpRequest, pool: Pool) -> str:
+    """The kind that the address asks for: by its name, or as that of another run."""
+    asked, origin = request.GET.get("kind", ""), parameters.key(request.GET.get("from"))
+    if origin is not None:
+        asked = Run.objects.filter(pool=pool, pk=origin).values_list("kind", flat=True).first() or asked
+    return asked if asked in FORMS else SET_ROUTER
 
 
 def _matters(asked: Mapping[str, Any]) -> dict[str, bool]:

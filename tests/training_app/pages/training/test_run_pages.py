@@ -224,6 +224,26 @@ def test_the_preview_follows_the_snapshot_and_warns(snapshot: Snapshot, browser:
     assert "No labeled query in: Validation" in page
 
 
+def test_an_orchestrator_is_launched_from_its_own_form(labeled: Pool, browser: Client) -> None:
+    address = reverse("run_new", args=["support"]) + "?kind=orchestrator"
+    page = browser.get(address)
+    assert {"price", "learner", "repeats"} <= page.context["form"].fields.keys()
+    assert "total_steps" not in page.context["form"].fields
+    values = {
+        name: field.initial
+        for name, field in page.context["form"].fields.items()
+        if field.initial is not None and field.initial is not False
+    }
+    refused = browser.post(address, {**values, "price": "-1"})
+    assert refused.status_code == 422
+    assert list(refused.context["form"].errors) == ["price"]
+    assert browser.post(address, {**values, "price": "0.3", "preset": "money"}).status_code == 302
+    run = Run.objects.get()
+    assert (run.kind, run.config["price"], run.config["preset"]) == ("orchestrator", 0.3, "money")
+    again = browser.get(reverse("run_new", args=["support"]), {"from": run.pk}).context
+    assert (again["kind"], again["form"]["price"].value()) == ("orchestrator", 0.3)
+
+
 def test_launching_with_changes_begins_with_the_other_runs_settings(labeled: Pool, browser: Client) -> None:
     run = runs.launch(labeled, config={"total_steps": 77, "gamma": 0.5})
     page = browser.get(reverse("run_new", args=["support"]), {"from": run.pk}).context["form"]
