@@ -59,7 +59,8 @@ def find_or_add(dataset: Dataset, texts: Sequence[NewQuery], origin: str) -> tup
     with transaction.atomic():
         # Two writers of one pool take turns, so that neither adds what the other is adding.
         Pool.objects.select_for_update(no_key=True).get(pk=dataset.pool_id)
-        known = Query.objects.filter(dataset=dataset, text_hash__in=inserting.among(list(first)))
+        # In no order: asked for the order of their keys, SQLite would walk through the whole dataset instead of looking up each hash.
+        known = Query.objects.filter(dataset=dataset, text_hash__in=inserting.among(list(first))).order_by()
         rows = {
             row[0]: row[1:]
             for row in known.values_list("text_hash", "pk", "group__key", "deleted_at", "erased_at").iterator()
