@@ -27,7 +27,7 @@ from agents_app.models import Pool
 from datasets_app.files import tables
 from datasets_app.files.tables import Reading
 from datasets_app.labels import disagreement, labels
-from datasets_app.models import Dataset, Import, ImportProblem, Label, Query
+from datasets_app.models import Dataset, Import, ImportProblem, Label, Query, inserting
 from datasets_app.queries import queries
 from training_app.engine.data.examples import Row, RowError
 from training_app.engine.data.files import FORMATS, holds_json, read_rows
@@ -271,11 +271,12 @@ def run(upload: Import, stream: BinaryIO, progress: Progress | None = None) -> I
     counted = _Counted(stream)
     reader = _Reader(upload)
     try:
-        # A quarter of a megabyte at a time: small enough for a moving progress bar, large enough to be quick.
-        for batch in _batches(io.BufferedReader(counted, 1 << 18), upload, reader.roster, counted):
-            reader.store(batch, counted.taken)
-            if progress is not None:
-                progress(upload)
+        with inserting.many_batches():
+            # A quarter of a megabyte at a time: small enough for a moving progress bar, large enough to be quick.
+            for batch in _batches(io.BufferedReader(counted, 1 << 18), upload, reader.roster, counted):
+                reader.store(batch, counted.taken)
+                if progress is not None:
+                    progress(upload)
         ended = own.update(status=Import.Status.DONE, bytes_read=counted.taken, finished_at=Now())
         if ended:
             upload.chunks.all().delete()

@@ -5,9 +5,11 @@ import tracemalloc
 from collections.abc import Iterator
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from datasets_app.files import exports, imports
-from datasets_app.models import Dataset, Query
+from datasets_app.models import Dataset, Query, inserting
 
 
 def _lines(count: int) -> Iterator[bytes]:
@@ -58,3 +60,41 @@ def test_a_file_is_never_held_whole(dataset: Dataset, monkeypatch: pytest.Monkey
             pass
 
     assert _peak(write) < 0.7 * size
+
+
+def test_a_batch_looks_each_of_its_queries_up_by_its_hash(dataset: Dataset) -> None:
+    """And does not walk through the dataset, which makes an import slower with each batch."""
+    rows = b"".join(b'{"text": "query %d"}\n' % number for number in range(50))
+    with CaptureQueriesContext(connection) as captured:
+        imports.read_file(dataset, io.BytesIO(rows), "jsonl")
+    looked = [one["sql"] for one in captured if one["sql"].startswith('SELECT "datasets_app_query"."text_hash"')]
+    assert len(looked) == 1
+    assert "ORDER BY" not in looked[0]
+    if connection.vendor == "sqlite":  # PostgreSQL plans by the tables' sizes, and reads a small one whole
+        with connection.cursor() as cursor:
+            cursor.execute("EXPLAIN QUERY PLAN " + looked[0].replace("%", "%%"))
+            plan = " ".join(str(step) for step in cursor.fetchall())
+        assert "dataset_id=? AND text_hash=?" in plan
+
+
+def test_a_connection_is_as_it_was_after_an_import(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    def settings() -> list[int]:
+        with connection.cursor() as cursor:
+            return [cursor.execute(f"PRAGMA {name}").fetchone()[0] for name in inserting.ROOMY]
+
+    if connection.vendor != "sqlite":
+        pytest.skip("PostgreSQL has no such settings: nothing is changed there")
+    before, during = settings(), []
+    imports.read_file(
+        dataset, io.BytesIO(b'{"text": "a query"}\n'), "jsonl", progress=lambda _: during.append(settings())
+    )
+    assert during == [list(inserting.ROOMY.values())]
+    assert settings() == before != during[0]
+
+    def broken(*_values: object) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(imports._Reader, "store", broken)
+    with pytest.raises(OSError, match="full"):
+        imports.read_file(dataset, io.BytesIO(b'{"text": "another"}\n'), "jsonl")
+    assert settings() == before
