@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django_q.models import Failure, Schedule, Task
 
-from agents_app import executors, keys
+from agents_app import backends, executors, keys
 from agents_app.models import Executor, Pool
 from datasets_app.files import imports
 from datasets_app.labels import bulk
@@ -38,6 +38,8 @@ def filled(worked: Pool, trained_pool: Pool, person) -> User:  # noqa: F811
     bulk.apply(worked, Query.objects.filter(dataset__pool=worked), bulk.ADD, worked.agents.first(), author=adam)
     script = {"do": "echo"}
     executors.save(worked.agents.first(), {"kind": Executor.Kind.SCRIPTED, "script": script}, actor=adam)
+    acme = backends.save_provider(worked, "acme", actor=adam)
+    backends.save(worked.agents.first(), acme, {"model": "large"}, actor=adam)
     Episode.objects.create(pool=worked, task="say something", policy="fixed order")
     now = timezone.now()
     Schedule.objects.create(name="nightly", func="training_app.training.tasks.prune", next_run=now + timedelta(days=1))
