@@ -30,7 +30,7 @@ from training_app.engine.reading.scorers import FittedScorer, load_scorer
 _LETTERS = re.compile(r"(?<!\w)[^\W\d_]{4,30}(?!\w)")
 HIDDEN = "\0"
 MOST_WORDS = 50_000  # known; the most frequent
-KEPT = 20_000  # mended words that are remembered; when full it starts again
+KEPT, LONGEST_TOKEN = 20_000, 40  # words that are remembered, when full it starts again; a longer run of signs is not
 #: The fewest letters that a word has in which a slip of this kind is mended.
 SWAPPED, MISSING, OTHER = 4, 6, 8
 MOST_INDEXED = 10_000  # words that slips are mended to, by other letters than their own; the most frequent
@@ -43,6 +43,7 @@ class Spelling:
     def __init__(self, words: Mapping[str, int]) -> None:
         self.words = dict(words)
         self._mended: dict[str, str] = {}
+        self._fine: set[str] = set()  # what stands between white space and has no slip: most of a text costs a look-up
         #: A word with one of its letters hidden -> the most frequent such word.
         self._hidden: dict[str, str] = {}
         for word in islice(self.words, MOST_INDEXED):
@@ -62,11 +63,17 @@ class Spelling:
 
     def __call__(self, text: str) -> str:
         """The text with its slips mended; itself, the same object, where there are none."""
-        lower = text.lower()
-        known, mended = self.words, self._mended
-        if all(word in known or mended.get(word) == word for word in _LETTERS.findall(lower)):
-            return text
-        return _LETTERS.sub(self._word, text)
+        fine, slips = self._fine, False
+        for token in text.split():
+            if token in fine:
+                continue
+            if _LETTERS.sub(self._word, token) != token:
+                slips = True
+            elif len(token) <= LONGEST_TOKEN:
+                if len(fine) >= KEPT:
+                    fine = self._fine = set()
+                fine.add(token)
+        return _LETTERS.sub(self._word, text) if slips else text
 
     def _word(self, found: re.Match[str]) -> str:
         word = found[0].lower()
