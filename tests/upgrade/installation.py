@@ -1,20 +1,27 @@
 """`python -m tests.upgrade.installation` makes an installation of an earlier version in an empty database, and upgrades it.
 
-`installation.zip` is a backup that the earlier version wrote of itself, with three models (one active, one retired, one a
-shadow), runs that ended and one that waits, a launch rule, schedules and decisions; `answers.json` is what it answered over HTTP,
-and the messages that stood in its queue. The tables are made by the migrations that the backup names, filled, and then all later
-migrations are applied. What there is afterwards is printed as JSON.
+`earlier/` is a backup that the earlier version wrote of itself, unpacked: `manifest.json` names the tables, their columns and the
+migrations that had made them; `tables/NAME.jsonl` has a row a line, and an empty table no file. In it are three models (one active,
+one retired, one a shadow), runs that ended and one that waits, a launch rule, schedules and decisions; `answers.json` is what it
+answered over HTTP, and the messages that stood in its queue. The tables are made by the migrations that the backup names, filled,
+and then all later migrations are applied. What there is afterwards is printed as JSON.
 """
 
 import io
 import json
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import django
 
 HERE = Path(__file__).parent
+EARLIER = HERE / "earlier"
+
+
+def _lines(table: str) -> bytes:
+    """The rows of a table, a JSON list a line."""
+    file = EARLIER / "tables" / f"{table}.jsonl"
+    return file.read_bytes() if file.exists() else b""
 
 
 def fill() -> dict[str, Any]:
@@ -25,24 +32,23 @@ def fill() -> dict[str, Any]:
 
     from agents_app import backups
 
-    with zipfile.ZipFile(HERE / "installation.zip") as archive:
-        manifest = json.loads(archive.read("manifest.json"))
-        last = sorted(dict(sorted(manifest["migrations"])).items())
-        MigrationExecutor(connection).migrate(last)
-        state = MigrationExecutor(connection).loader.project_state(last)
-        models = {model._meta.db_table: model for model in state.apps.get_models(include_auto_created=True)}
-        with transaction.atomic(), connection.cursor() as cursor:
-            for name in manifest["tables"]:
-                cursor.execute(f"DELETE FROM {connection.ops.quote_name(name)}")
-            for name, told in manifest["tables"].items():
-                fields = {field.column: field for field in models[name]._meta.concrete_fields}
-                table = backups.Table(models[name], tuple(fields[column] for column in told["columns"]))
-                backups._insert(cursor, table, io.BytesIO(archive.read(f"tables/{name}.jsonl")), told["rows"], None)
-            for message in json.loads((HERE / "answers.json").read_text())["messages"]:
-                models["django_q_ormq"].objects.create(key=message["key"], payload=message["payload"])
-            made = [models[name] for name in manifest["tables"]]
-            for statement in connection.ops.sequence_reset_sql(no_style(), made):
-                cursor.execute(statement)
+    manifest = json.loads((EARLIER / "manifest.json").read_text())
+    last = sorted(dict(sorted(manifest["migrations"])).items())
+    MigrationExecutor(connection).migrate(last)
+    state = MigrationExecutor(connection).loader.project_state(last)
+    models = {model._meta.db_table: model for model in state.apps.get_models(include_auto_created=True)}
+    with transaction.atomic(), connection.cursor() as cursor:
+        for name in manifest["tables"]:
+            cursor.execute(f"DELETE FROM {connection.ops.quote_name(name)}")
+        for name, told in manifest["tables"].items():
+            fields = {field.column: field for field in models[name]._meta.concrete_fields}
+            table = backups.Table(models[name], tuple(fields[column] for column in told["columns"]))
+            backups._insert(cursor, table, io.BytesIO(_lines(name)), told["rows"], None)
+        for message in json.loads((HERE / "answers.json").read_text())["messages"]:
+            models["django_q_ormq"].objects.create(key=message["key"], payload=message["payload"])
+        made = [models[name] for name in manifest["tables"]]
+        for statement in connection.ops.sequence_reset_sql(no_style(), made):
+            cursor.execute(statement)
     return dict(manifest)
 
 
@@ -52,21 +58,20 @@ def changed(manifest: dict[str, Any]) -> list[str]:
 
     differ = set()
     tables = {table.name: table for table in backups.tables()}
-    with zipfile.ZipFile(HERE / "installation.zip") as archive:
-        for name, told in manifest["tables"].items():
-            if name not in tables:
-                differ.add(f"{name} is gone")
+    for name, told in manifest["tables"].items():
+        if name not in tables:
+            differ.add(f"{name} is gone")
+            continue
+        columns = [field.column for field in tables[name].columns]
+        key = columns.index(tables[name].model._meta.pk.column)
+        now = {row[key]: dict(zip(columns, row, strict=True)) for row in backups._rows(tables[name])}
+        for line in _lines(name).decode().splitlines():
+            before = dict(zip(told["columns"], json.loads(line), strict=True))
+            after = now.get(before[columns[key]])
+            if after is None:
+                differ.add(f"{name} lost a row")
                 continue
-            columns = [field.column for field in tables[name].columns]
-            key = columns.index(tables[name].model._meta.pk.column)
-            now = {row[key]: dict(zip(columns, row, strict=True)) for row in backups._rows(tables[name])}
-            for line in archive.read(f"tables/{name}.jsonl").decode().splitlines():
-                before = dict(zip(told["columns"], json.loads(line), strict=True))
-                after = now.get(before[columns[key]])
-                if after is None:
-                    differ.add(f"{name} lost a row")
-                    continue
-                differ |= {f"{name}.{c}" for c in before.keys() & after.keys() if before[c] != after[c]}
+            differ |= {f"{name}.{c}" for c in before.keys() & after.keys() if before[c] != after[c]}
     return sorted(differ)
 
 
