@@ -37,7 +37,7 @@ def test_an_answer_is_as_stale_as_its_model_was_replaced_long_ago(
     assert staleness(answered(model, began, ended), SPANS) == pytest.approx(seconds)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, which only Linux has")
 def test_the_process_that_holds_a_connection_is_found_among_its_parents_children() -> None:
     code = (
         "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); "

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def old_rows(pool: Pool) -> Pool:
     if connection.vendor != "sqlite":
-        pytest.skip("only SQLite ever took such rows")
+        pytest.skip("PostgreSQL refuses half a surrogate pair and NUL, so it has no row to mend")
     Agent.objects.filter(pool=pool, number=0).update(keywords=["\ud800", "😀"], description="a\0b")
     AuditEntry.objects.create(actor_name="x", action="a.b", detail={"n\0": [1, "\udc00"], "fine": "\\u0000"})
     Agent.objects.filter(pool=pool, number=1).update(keywords=["😀 fine"])

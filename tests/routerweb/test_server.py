@@ -141,7 +141,7 @@ def test_serves_until_it_is_ended_and_keeps_every_decision(server: Server, end: 
 
 @pytest.mark.process
 @pytest.mark.any_database
-@pytest.mark.skipif(sys.platform != "linux", reason="finds the server's workers in /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the server's workers in /proc, which only Linux has")
 def test_a_worker_that_dies_is_replaced(server: Server) -> None:
     first = server.workers()
     assert "httptools" in Path(f"/proc/{first[0]}/maps").read_text()

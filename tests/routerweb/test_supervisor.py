@@ -14,7 +14,7 @@ from routerweb import supervisor
 pytestmark = [
     pytest.mark.process,
     pytest.mark.any_database,
-    pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc"),
+    pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc, which only Linux has"),
 ]
 
 
