@@ -1,7 +1,7 @@
 """What a pool that answers is made of: a router whose answers can be read off the query, its model, and an application with a key."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.test import Client
 
@@ -31,9 +31,11 @@ class ScriptedRouter:
         except ValueError:
             raise ArtifactError("not an artifact of this version") from None
 
-    def route(self, text: str, available: frozenset[int] | None = None) -> Route:
+    def route(self, text: str, available: frozenset[int] | None = None, *, limits: tuple[int, int] = (0, 0)) -> Route:
         open_ = [agent for agent in self.agents if available is None or agent.id in available]
         taken = tuple(agent.id for agent in open_ if agent.name.lower() in text.lower())
+        taken += tuple(agent.id for agent in open_ if agent.id not in taken)[: max(limits[0] - len(taken), 0)]
+        taken = taken[: limits[1] or None]
         scores = {agent.id: 0.98765432 if agent.id in taken else 0.0123456 for agent in open_}
         unsure = "perhaps" in text
         reason = "abstained" if unsure else "stop" if taken else "none"
@@ -42,8 +44,17 @@ class ScriptedRouter:
     def route_batch(self, texts: list[str], available: frozenset[int] | None = None) -> list[Route]:
         return [self.route(text, available) for text in texts]
 
-    def explain(self, text: str, available: frozenset[int] | None = None) -> Explanation:
+    def above(
+        self, text: str, threshold: float, available: frozenset[int] | None = None, *, limits: tuple[int, int] = (0, 0)
+    ) -> Route:
         route = self.route(text, available)
+        reached = tuple(agent for agent, score in route.scores.items() if score >= threshold)[: limits[1] or None]
+        return replace(route, agents=reached)
+
+    def explain(
+        self, text: str, available: frozenset[int] | None = None, *, limits: tuple[int, int] = (0, 0)
+    ) -> Explanation:
+        route = self.route(text, available, limits=limits)
         masked = [agent.id for agent in self.agents if agent.id not in route.scores]
         steps, left = [], list(route.agents)
         for chosen in [*route.agents, None]:

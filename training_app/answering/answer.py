@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 from django.conf import settings
 
 from training_app.answering import decisions, loaded, shadowing
+from training_app.answering import wishes as wishing
 from training_app.answering.loaded import LoadedModel, LoadedPool
+from training_app.answering.wishes import Wishes
 from training_app.engine.data.conversations import BadConversation, Bounds, checked, left_out, opening
 from training_app.engine.routing import exploring
 from training_app.engine.routing.router import Explanation, Route, Router
@@ -68,6 +70,7 @@ class Answer(NamedTuple):
     cold: Mapping[int, float] | None = None
     cold_taken: tuple[int, ...] = ()
     unit: str = ""
+    wishes: Wishes | None = None
 
     @property
     def model(self) -> LoadedModel:
@@ -118,34 +121,51 @@ def model_of(pool: LoadedPool) -> LoadedModel:
     return pool.model
 
 
-def answer(pool: LoadedPool, text: str, *, sticky: str = "", explain: bool = False, explore: bool = True) -> Answer:
+def answer(
+    pool: LoadedPool,
+    text: str,
+    *,
+    sticky: str = "",
+    explain: bool = False,
+    explore: bool = True,
+    wishes: Wishes | None = None,
+) -> Answer:
     """The answer to one text that `check_text` took, or turn that `conversation` made. `sticky` keeps a user on one side of a canary;
     the turns of a conversation that opens with the same words stay on one by themselves.
 
-    Without `explore` nothing is decided by lot: for those who look at an answer and do not act on it. Raises NoModel.
+    Without `explore` nothing is decided by lot: for those who look at an answer and do not act on it. `wishes` are the request's own.
+    Raises NoModel.
     """
     model_of(pool)
     key = sticky or opening(text)
     side = pool if pool.live is None else pool.live.side(pool, key)
+    own = side is pool
+    if wishes is not None:
+        side, pool = wishes.on(side), wishes.on(pool)
     began = time.perf_counter_ns()
     try:
-        walked, explanation = _walk(side, text, explain)
+        walked, explanation = _walk(side, text, explain, wishes)
     except Exception as error:  # what a canary may raise is not known
-        if side is pool:
+        if own:
             raise
         # A canary must never cost an answer.
         pool.live.failed(model_of(side), error)  # type: ignore[union-attr]
         side = pool
-        walked, explanation = _walk(side, text, explain)
+        walked, explanation = _walk(side, text, explain, wishes)
     microseconds = (time.perf_counter_ns() - began) // 1000
-    return _finish(side, text, walked, microseconds, explanation, explore, _unit(pool, key))
+    return _finish(side, text, walked, microseconds, explanation, explore, _unit(pool, key), wishes)
 
 
-def answers(pool: LoadedPool, texts: Sequence[str], *, sticky: str = "", explore: bool = True) -> list[Answer]:
-    """The answers to many texts, in their order; the router sees those of one side together. Raises NoModel."""
+def answers(
+    pool: LoadedPool, texts: Sequence[str], *, sticky: str = "", explore: bool = True, wishes: Wishes | None = None
+) -> list[Answer]:
+    """The answers to many texts, in their order; the router sees those of one side together, and each alone where `wishes` have to be
+    met. Raises NoModel."""
     model_of(pool)
     if not texts:
         return []
+    if wishes is not None:
+        return [answer(pool, text, sticky=sticky, explore=explore, wishes=wishes) for text in texts]
     began = time.perf_counter_ns()
     walked = []
     for some in _in_turns(texts):
@@ -169,8 +189,10 @@ def _in_turns(texts: Sequence[str]) -> Iterator[Sequence[str]]:
     yield texts[first:]
 
 
-def _walk(pool: LoadedPool, text: str, explain: bool) -> tuple[Route, Explanation | None]:
+def _walk(pool: LoadedPool, text: str, explain: bool, wishes: Wishes | None = None) -> tuple[Route, Explanation | None]:
     router = model_of(pool).router
+    if wishes is not None:
+        return wishes.walk(router, text, pool.available, explain)
     if explain:
         explanation = router.explain(text, pool.available)
         return explanation.route, explanation
@@ -212,22 +234,29 @@ def _finish(
     explanation: Explanation | None,
     explore: bool,
     unit: str,
+    wishes: Wishes | None = None,
 ) -> Answer:
     at = time.time()
     number, on = decisions.new_id(at), pool.live
     if on is None:
-        return Answer(number, pool, text, walked, walked, at, microseconds, microseconds, explanation)
+        return Answer(
+            number, pool, text, walked, walked, at, microseconds, microseconds, explanation, wishes=wishes
+        )  # fmt: skip
     began = time.perf_counter_ns()
-    least, most = model_of(pool).router.limits
+    router = model_of(pool).router
+    least, most = router.limits if wishes is None else wishes.limits(router)
     explored, propensity = None, None
-    if on.exploration and explore:
+    if on.exploration and explore and wishes is None:
         drawn = exploring.explore(walked.agents, walked.scores, on.exploration, loaded.chance, least=least, most=most)
         explored, propensity = drawn.agent, drawn.propensity
     cold = None if on.cold is None else on.cold.scores(text)
+    if cold is not None and wishes is not None:
+        cold = {agent: score for agent, score in cold.items() if wishes.allows(agent)}
     route, taken = completed(walked, explored, cold, on.threshold, most)
     whole = microseconds + (time.perf_counter_ns() - began) // 1000
     return Answer(
-        number, pool, text, walked, route, at, whole, microseconds, explanation, explored, propensity, cold, taken, unit
+        number, pool, text, walked, route, at, whole, microseconds, explanation, explored, propensity, cold, taken, unit,
+        wishes,
     )  # fmt: skip
 
 
@@ -251,7 +280,7 @@ def completed(
 def keep(given: Answer, api_key: int | None, assignments: list[dict[str, Any]] | None = None) -> None:
     """Keep the answer as a decision of that key, with what was assigned to run it, and hand its text to the shadows. Never waits."""
     pool, model, on = given.pool, given.model, given.pool.live
-    if on is not None:
+    if on is not None and given.wishes is None:
         for shadow in on.shadows:
             shadowing.offer(
                 shadowing.Task(shadow, model.pk, given.number, given.text, given.walked.agents, given.walk_microseconds)
@@ -276,9 +305,11 @@ def keep(given: Answer, api_key: int | None, assignments: list[dict[str, Any]] |
 def _detail(given: Answer) -> dict[str, Any] | None:
     """What a replay needs to do again, None where the model alone made the set."""
     on = given.pool.live
-    if on is None:
+    if on is None and given.wishes is None:
         return None
-    detail: dict[str, Any] = {}
+    detail: dict[str, Any] = {} if given.wishes is None else {"wishes": given.wishes.as_json()}
+    if on is None:
+        return detail
     if on.is_canary:
         detail["canary"] = True
     if given.unit:
@@ -336,8 +367,14 @@ def again(kept: Decision, router: Router, cold: Mapping[int, float] | None) -> t
     The agents that were available then are those it gave scores. What the lot decided is not drawn again: the agent that changed sides
     is the one that the decision names. `cold` are the likenesses, None where no agent was routed by its description.
     """
-    explanation = router.explain(kept.said, frozenset(int(agent) for agent in kept.scores))
-    detail = kept.detail or {}
+    detail, available = kept.detail or {}, frozenset(int(agent) for agent in kept.scores)
+    wished = wishing.kept(detail)
+    if wished is None:
+        explanation, most = router.explain(kept.said, available), router.limits[1]
+    else:
+        _route, walked = wished.walk(router, kept.said, available, explain=True)
+        assert walked is not None
+        explanation, most = walked, wished.limits(router)[1]
     threshold = detail.get("cold", {}).get("threshold", 1.0)
-    route, _taken = completed(explanation.route, detail.get("explored"), cold, threshold, router.limits[1])
+    route, _taken = completed(explanation.route, detail.get("explored"), cold, threshold, most)
     return explanation, route

@@ -8,6 +8,7 @@ from django.conf import settings
 from training_app.answering import answer, explanations
 from training_app.answering.answer import Answer, Unroutable
 from training_app.answering.loaded import LoadedPool
+from training_app.answering.wishes import Wishes
 from training_app.api.bodies import kind
 from training_app.api.errors import Refused
 from training_app.api.keys import Access
@@ -17,6 +18,11 @@ from training_app.engine.data import storable
 from training_app.engine.data.conversations import BadConversation
 
 WEIGHTS = frozenset(("quality", "cost", "latency"))
+#: The fields of a request that wishes for nothing: most have no others.
+PLAIN = frozenset(("query", "messages", "pool", "explain", "sticky_key", "preference"))
+PLAIN_BATCH = frozenset(("queries", "pool", "sticky_key", "preference"))
+WISHES = frozenset(("only", "exclude", "min_agents", "max_agents", "threshold"))
+MOST_IDS, MOST_WARNINGS = 1_000, 5
 
 
 class Asked(NamedTuple):
@@ -27,6 +33,8 @@ class Asked(NamedTuple):
     explain: bool
     sticky: str
     preference: Preference | None = None
+    wishes: Wishes | None = None
+    warnings: tuple[str, ...] = ()
 
 
 def one(body: Mapping[str, Any], access: Access) -> Asked:
@@ -37,7 +45,10 @@ def one(body: Mapping[str, Any], access: Access) -> Asked:
         raise Refused(400, "invalid", "explain must be true or false.", field="explain")
     pool = access.pool(body.get("pool"))
     answer.model_of(pool)
-    return Asked([text], pool, explain, _sticky(body), _preference(body))
+    sticky, preference = _sticky(body), _preference(body)
+    if body.keys() <= PLAIN:
+        return Asked([text], pool, explain, sticky, preference)
+    return Asked([text], pool, explain, sticky, preference, _wishes(body), _warnings(body, pool, "queries"))
 
 
 def many(body: Mapping[str, Any], access: Access) -> Asked:
@@ -56,13 +67,19 @@ def many(body: Mapping[str, Any], access: Access) -> Asked:
     texts = [query_in(query, index) for index, query in enumerate(queries)]
     pool = access.pool(body.get("pool"))
     answer.model_of(pool)
-    return Asked(texts, pool, False, _sticky(body), _preference(body))
+    sticky, preference = _sticky(body), _preference(body)
+    if body.keys() <= PLAIN_BATCH:
+        return Asked(texts, pool, False, sticky, preference)
+    ignored = _warnings(body, pool, "query", "messages", "explain")
+    return Asked(texts, pool, False, sticky, preference, _wishes(body), ignored)
 
 
 def answer_one(asked: Asked, access: Access) -> dict[str, Any]:
     """The answer to what was asked of /api/route/, kept."""
-    given = answer.answer(asked.pool, asked.texts[0], sticky=asked.sticky, explain=asked.explain)
+    given = answer.answer(asked.pool, asked.texts[0], sticky=asked.sticky, explain=asked.explain, wishes=asked.wishes)
     shown = _kept(given, asked, access)
+    if asked.warnings:
+        shown["warnings"] = list(asked.warnings)
     if given.explanation is not None:
         shown["explanation"] = explanations.as_json(given.explanation)
     return shown
@@ -71,8 +88,9 @@ def answer_one(asked: Asked, access: Access) -> dict[str, Any]:
 def answer_many(asked: Asked, access: Access) -> dict[str, Any]:
     """The answers to what was asked of /api/route/batch/, kept."""
     model = answer.model_of(asked.pool)
-    given = answer.answers(asked.pool, asked.texts, sticky=asked.sticky)
-    return {
+    given = answer.answers(asked.pool, asked.texts, sticky=asked.sticky, wishes=asked.wishes)
+    warned = {"warnings": list(asked.warnings)} if asked.warnings else {}
+    return warned | {
         "model": model.name,
         "results": [_kept(one_of_them, asked, access) for one_of_them in given],
         "not_covered": asked.pool.not_covered,
@@ -167,3 +185,47 @@ def _preference(body: Mapping[str, Any]) -> Preference | None:
         400, "invalid", f"preference must be one of {presets}, or weights of quality, cost and latency, none negative, not all 0.",
         field="preference",
     )  # fmt: skip
+
+
+# --- Wishes -------------------------------------------------------------------------------------------------------
+
+
+def _wishes(body: Mapping[str, Any]) -> Wishes | None:
+    """What the request asks of its answer, None where nothing. Raises Refused."""
+    if not any(body.get(name) is not None for name in WISHES):
+        return None
+    only, exclude = _ids(body, "only"), _ids(body, "exclude")
+    least, most = _count(body, "min_agents", 0), _count(body, "max_agents", 1)
+    if least is not None and most is not None and least > most:
+        raise Refused(400, "invalid", "min_agents must not be more than max_agents.", field="min_agents")
+    threshold = body.get("threshold")
+    if threshold is not None and not (type(threshold) in (int, float) and 0 <= threshold <= 1):
+        raise Refused(400, "invalid", "threshold must be a number from 0 to 1.", field="threshold")
+    return Wishes(only, exclude or frozenset(), least, most, None if threshold is None else float(threshold))
+
+
+def _ids(body: Mapping[str, Any], field: str) -> frozenset[int] | None:
+    value = body.get(field)
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) > MOST_IDS or any(type(one) is not int for one in value):
+        raise Refused(400, "invalid", f"{field} must be a list of agents' ids, at most {MOST_IDS:,}.", field=field)
+    return frozenset(value)
+
+
+def _count(body: Mapping[str, Any], field: str, low: int) -> int | None:
+    value = body.get(field)
+    if value is not None and (type(value) is not int or not low <= value <= MOST_IDS):
+        raise Refused(400, "invalid", f"{field} must be a whole number from {low} to {MOST_IDS:,}.", field=field)
+    return value
+
+
+def _warnings(body: Mapping[str, Any], pool: LoadedPool, *elsewhere: str) -> tuple[str, ...]:
+    """What of a request was not heeded, in sentences; fields that only another address knows are among it."""
+    ours = (PLAIN | PLAIN_BATCH | WISHES) - frozenset(elsewhere)
+    found = [f"{name[:40]!r} is no field of this address." for name in body if name not in ours]
+    for field in ("only", "exclude"):
+        strange = [one for one in body.get(field) or () if one not in pool.names]
+        if strange:
+            found.append(f"{field}: the pool has no agent {', '.join(str(one)[:20] for one in strange[:5])}.")
+    return tuple(found[:MOST_WARNINGS])

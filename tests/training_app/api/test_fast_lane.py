@@ -50,6 +50,11 @@ def objects(**required: Any) -> Any:
         "sticky_key": maybe(texts),
         "explain": maybe(st.booleans()),
         "preference": maybe(preferences),
+        "only": maybe(st.lists(st.integers(-1, 4), max_size=3)),
+        "exclude": maybe(st.lists(st.integers(-1, 4), max_size=3)),
+        "min_agents": maybe(st.integers(-1, 4)),
+        "max_agents": maybe(st.integers(-1, 4)),
+        "threshold": maybe(st.floats(-0.5, 1.5)),
         "colour": values,
         "\ud800": values,
     }
@@ -79,14 +84,18 @@ bodies = {
 
 
 #: Bodies that hold.
-optional = {"pool": st.just("support"), "sticky_key": st.just("ana"), "explain": st.booleans()}
+wished: Any = {
+    "only": st.lists(st.integers(0, 3), max_size=3), "exclude": st.lists(st.integers(0, 3), max_size=2),
+    "min_agents": st.just(1), "max_agents": st.integers(1, 3), "threshold": st.floats(0, 1), "colour": st.just("red"),
+}  # fmt: skip
+optional = {"pool": st.just("support"), "sticky_key": st.just("ana"), "explain": st.booleans(), **wished}
 good_talks = talks(st.just("assistant"), words.filter(str.strip))
 good = {
     "/api/route/": st.fixed_dictionaries({"query": words.filter(str.strip)}, optional=optional)
     | st.fixed_dictionaries({"messages": good_talks}, optional=optional),
     "/api/route/batch/": st.fixed_dictionaries(
         {"queries": st.lists(words.filter(str.strip) | st.fixed_dictionaries({"messages": good_talks}), max_size=3)},
-        optional={"sticky_key": st.just("ana")},
+        optional={"sticky_key": st.just("ana"), **wished},
     ),
 }
 

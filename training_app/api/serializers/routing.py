@@ -50,7 +50,41 @@ PREFERENCE = (
 )
 
 
-class RouteRequest(OfPool):
+def an_agents_list(words: str) -> Any:
+    """A field of agents' ids."""
+    return serializers.ListField(
+        child=serializers.IntegerField(), required=False, allow_null=True, max_length=asking.MOST_IDS, help_text=words
+    )
+
+
+class Wishing(OfPool):
+    """What a request may ask of its answer beyond the pool's own rules."""
+
+    only = an_agents_list("Ids of the agents that may be chosen; without it all.")
+    exclude = an_agents_list("Ids of agents that may not be chosen.")
+    min_agents = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=0,
+        max_value=asking.MOST_IDS,
+        help_text="The fewest agents of the set.",
+    )
+    max_agents = serializers.IntegerField(
+        required=False, allow_null=True, min_value=1, max_value=asking.MOST_IDS, help_text="The most agents of the set."
+    )
+    threshold = serializers.FloatField(
+        required=False,
+        allow_null=True,
+        min_value=0,
+        max_value=1,
+        help_text="Takes the agents whose score reaches it, in place of the policy's choice.",
+    )
+
+
+WARNINGS = "Only where something of the request was not heeded: what, in sentences."
+
+
+class RouteRequest(Wishing):
     """One query. `asking` holds the checks, which the fast lane has too; the fields describe them."""
 
     query = serializers.CharField(
@@ -85,7 +119,7 @@ class QueryInBatch(serializers.Field[Any, Any, Any, Any]):
     """A text, or an object with the messages of a conversation."""
 
 
-class BatchRequest(OfPool):
+class BatchRequest(Wishing):
     """Many queries of one pool."""
 
     queries = serializers.ListField(
@@ -193,6 +227,7 @@ class AnswerSerializer(serializers.Serializer[Any]):
         required=False,
         help_text="Only where the pool routes to agents that the model has not learnt: whether the set holds one.",
     )
+    warnings = serializers.ListField(child=serializers.CharField(), required=False, help_text=WARNINGS)
     assignments = AssignmentSerializer(
         many=True, required=False, help_text="Only in pools with backends: one for each chosen agent that has any."
     )
@@ -208,6 +243,7 @@ class BatchSerializer(serializers.Serializer[Any]):
 
     model = serializers.CharField(help_text="The pool's active model.")
     results = AnswerSerializer(many=True, help_text="In the queries' order.")
+    warnings = serializers.ListField(child=serializers.CharField(), required=False, help_text=WARNINGS)
     not_covered = serializers.ListField(child=serializers.IntegerField())
 
 

@@ -147,25 +147,54 @@ class Router:
         """The log-odds that the policy acts on, float32[N, A]."""
         return self._platt(self.scorer.logits(texts))
 
-    def route(self, text: str | Sequence[Any], available: Collection[int] | None = None) -> Route:
+    def route(
+        self,
+        text: str | Sequence[Any],
+        available: Collection[int] | None = None,
+        *,
+        limits: tuple[int, int] | None = None,
+    ) -> Route:
         """The agents that `text` needs, out of those whose ids are `available` (all, where None; ids that this router
         does not know are left out). A conversation comes as a `Turn` or as its messages, {"role", "content"} each, the last one the
-        user's. Raises BadConversation for a list that is none."""
+        user's. `limits` are the fewest and the most agents, where not the router's own. Raises BadConversation for a list that is
+        none."""
         text = text if isinstance(text, str) else conversations.read(text)
         mask = self._available(available)
+        least, most = limits or (self._min, self._max)
         x = self._platt(self.scorer.logits((text,)))[0]
         if isinstance(self.policy, SharedPolicy | BayesPolicy):
             order, steps, full = self.policy.walk(
-                x, mask, min_agents=self._min, max_agents=self._max, margin=self.calibration.margin
+                x, mask, min_agents=least, max_agents=most, margin=self.calibration.margin
             )
         else:
-            _, orders, counts = self._greedy([text], x[None], mask[None])
+            _, orders, counts = self._greedy([text], x[None], mask[None], (least, most))
             steps = int(counts[0])
             order = [int(a) for a in orders[0] if a >= 0]
-            full = bool(self._max) and len(order) >= self._max
+            full = bool(most) and len(order) >= most
         needed = self._needed.logit_of(text, x, mask) if self._needed else None
         p, confidence = self.calibration.of_one(x, order, mask, needed or 0.0)
         return self._answer(order, p, mask, confidence, needed, steps, full)
+
+    def above(
+        self,
+        text: str | Sequence[Any],
+        threshold: float,
+        available: Collection[int] | None = None,
+        *,
+        limits: tuple[int, int] | None = None,
+    ) -> Route:
+        """The agents whose probability reaches `threshold`, likeliest first, in place of the policy's choice; everything else as
+        `route`."""
+        text = text if isinstance(text, str) else conversations.read(text)
+        mask = self._available(available)
+        least, most = limits or (self._min, self._max)
+        x = self._platt(self.scorer.logits((text,)))[0]
+        p = self.calibration.probabilities(x[None])[0].tolist()
+        ranked = sorted((a for a, open_ in enumerate(mask.tolist()) if open_), key=lambda a: -p[a])
+        order = [a for place, a in enumerate(ranked) if place < least or p[a] >= threshold][: most or None]
+        needed = self._needed.logit_of(text, x, mask) if self._needed else None
+        p, confidence = self.calibration.of_one(x, order, mask, needed or 0.0)
+        return self._answer(order, p, mask, confidence, needed, len(order) + 1, bool(most) and len(order) == most)
 
     def route_batch(
         self, texts: Sequence[str | Sequence[Any]], available: Collection[int] | None = None
@@ -230,7 +259,10 @@ class Router:
         """What the policy sees of each text: the log-odds float32[N, A], or features float32[N, D] where it was trained on those."""
         return self.log_odds(texts) if self._features is None else self._features.logits(texts)
 
-    def _greedy(self, texts: Sequence[str], x: FloatArray, available: BoolArray) -> tuple[BoolArray, Any, Any]:
+    def _greedy(
+        self, texts: Sequence[str], x: FloatArray, available: BoolArray, limits: tuple[int, int] | None = None
+    ) -> tuple[BoolArray, Any, Any]:
+        least, most = limits or (self._min, self._max)
         seen = x if self._features is None else self._features.logits(texts)
         nothing = np.zeros((len(x), 0), np.float32)
         return greedy(
@@ -238,8 +270,8 @@ class Router:
             seen,
             nothing,
             available,
-            min_agents=self._min,
-            max_agents=self._max,
+            min_agents=least,
+            max_agents=most,
             margin=self.calibration.margin,
         )
 
@@ -264,11 +296,17 @@ class Router:
 
     # --------------------------------------------------------------------------------------------------- explaining
 
-    def explain(self, text: str | Sequence[Any], available: Collection[int] | None = None) -> Explanation:
+    def explain(
+        self,
+        text: str | Sequence[Any],
+        available: Collection[int] | None = None,
+        *,
+        limits: tuple[int, int] | None = None,
+    ) -> Explanation:
         """The route of `text` with the values of every step and the parts of the text that weighed most; those of an earlier turn of a
         conversation with whose it was."""
         text = text if isinstance(text, str) else conversations.read(text)
-        route = self.route(text, available)
+        route = self.route(text, available, limits=limits)
         mask = self._available(available)
         x = self.log_odds([text])
         seen = x if self._features is None else self._features.logits([text])
