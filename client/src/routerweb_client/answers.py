@@ -1,0 +1,72 @@
+"""What comes back: answers, agents, and why there is none."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class RouterwebError(Exception):
+    """There is no answer."""
+
+
+class Unreachable(RouterwebError):
+    """Nobody answered, or a server that cannot just now, as often as was tried."""
+
+
+class Refused(RouterwebError):
+    """The server refused the call. `code` is a word for programs, `field` says where, `hint` what to do."""
+
+    def __init__(self, status: int, code: str, message: str, field: str = "", hint: str = "") -> None:
+        super().__init__(f"{message} {hint}".strip())
+        self.status, self.code, self.field, self.hint = status, code, field, hint
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The agents that one query needs, in the order they were chosen. `raw` is the whole answer as it came; `local`: the exported
+    model answered, and there is no decision to report on."""
+
+    agents: tuple[int, ...]
+    agent_names: tuple[str, ...]
+    abstained: bool
+    confidence: float
+    scores: Mapping[int, float]
+    stop_reason: str
+    model: str
+    decision_id: str | None
+    local: bool = False
+    warnings: tuple[str, ...] = ()
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> "Answer":
+        """An answer of the server."""
+        return cls(
+            tuple(told["agents"]),
+            tuple(told["agent_names"]),
+            told["abstained"],
+            told["confidence"],
+            {int(agent): score for agent, score in told["scores"].items()},
+            told["stop_reason"],
+            told["model"],
+            told["decision_id"],
+            warnings=tuple(told.get("warnings", ())),
+            raw=told,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """One agent of a pool."""
+
+    id: int
+    code: str
+    name: str
+    description: str
+    state: str
+    available: bool
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> "Agent":
+        """An agent as the server lists it."""
+        return cls(**{name: told[name] for name in cls.__slots__})

@@ -1,0 +1,130 @@
+"""The Python client: against servers that are busy or away, and with an exported model in their place."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.training_app import trained
+
+SOURCE = Path(__file__).parents[2] / "client" / "src"
+sys.path.insert(0, str(SOURCE))
+
+from routerweb_client import AsyncClient, Client, Refused, Unreachable, clients  # noqa: E402
+
+GOOD = {
+    "agents": [0], "agent_names": ["Billing"], "abstained": False, "confidence": 0.9, "scores": {"0": 0.9}, "stop_reason": "stop",
+    "model": "support-1", "decision_id": "d", "not_covered": [],
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds that were waited, which take none."""
+    found: list[float] = []
+
+    async def rest(seconds: float) -> None:
+        found.append(seconds)
+
+    monkeypatch.setattr(clients.time, "sleep", found.append)
+    monkeypatch.setattr(clients.asyncio, "sleep", rest)
+    return found
+
+
+@pytest.fixture(params=["sync", "async"])
+def called(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Calls a method of either client with a server's answers, one after another."""
+
+    def call(answers: list[Any], method: str, *words: Any, options: dict[str, Any] | None = None, **more: Any) -> Any:
+        left = list(answers)
+
+        def answer(_request: httpx.Request) -> httpx.Response:
+            found = left.pop(0)
+            if isinstance(found, Exception):
+                raise found
+            status, body, headers = found
+            return httpx.Response(status, json=body, headers=headers)
+
+        async def beside() -> Any:
+            async with AsyncClient("http://x", "k", transport=httpx.MockTransport(answer), **(options or {})) as client:
+                return await getattr(client, method)(*words, **more)
+
+        if request.param == "async":
+            return asyncio.run(beside())
+        with Client("http://x", "k", transport=httpx.MockTransport(answer), **(options or {})) as client:
+            return getattr(client, method)(*words, **more)
+
+    return call
+
+
+BUSY = (503, {"error": {"code": "overloaded", "message": "Too many."}}, {"Retry-After": "3"})
+FULL = (
+    429,
+    {"error": {"code": "too_many_requests", "message": "600 a minute.", "hint": "Wait."}},
+    {"Retry-After": "99"},
+)
+
+
+@pytest.mark.any_database
+def test_a_busy_server_is_asked_again_after_what_it_says(called, waits) -> None:
+    assert called([BUSY, httpx.ConnectError("refused"), (200, GOOD, {})], "route", "hello").agent_names == ("Billing",)
+    assert waits[0] == 3
+    assert 0 < waits[1] <= 0.2
+
+
+@pytest.mark.any_database
+def test_who_stays_away_is_unreachable(called, waits) -> None:
+    with pytest.raises(Unreachable, match=r"after 3 attempts\. ReadTimeout"):
+        called([httpx.ReadTimeout("late")] * 3, "route", "hello")
+    with pytest.raises(Unreachable, match="after 1 attempts"):
+        called([BUSY], "route_batch", ["hello"], options={"retries": 0})
+    with pytest.raises(Refused, match=r"600 a minute. Wait.") as refused:
+        called([FULL] * 3, "route", "hello")
+    assert refused.value.code == "too_many_requests"
+    assert max(waits) == clients.LONGEST_WAIT
+
+
+@pytest.mark.any_database
+def test_what_is_refused_is_not_asked_again(called) -> None:
+    with pytest.raises(Refused) as refused:
+        called([(400, {"error": {"code": "blank", "message": "query is blank.", "field": "query"}}, {})], "route", " ")
+    assert (refused.value.status, refused.value.code, refused.value.field) == (400, "blank", "query")
+    with pytest.raises(Refused, match="HTTP 404"):
+        called([(404, ["a proxy's own"], {})], "route", "hello")
+
+
+@pytest.mark.any_database
+def test_an_exported_model_answers_while_the_server_is_away(called, tmp_path: Path) -> None:
+    (tmp_path / "support-3.zip").write_bytes(trained.result().artifact)
+    options = {"fallback": tmp_path / "support-3.zip", "retries": 0}
+    away = [httpx.ConnectError("refused")]
+    answer = called(away, "route", "refund the invoice and the app crashes", options=options)
+    assert (answer.local, answer.decision_id, set(answer.agent_names)) == (True, None, {"Billing", "Technical"})
+    answer = called(away, "route", "refund the invoice and the app crashes", options=options, exclude=[0], max_agents=1)
+    assert answer.agent_names == ("Technical",)
+    talk = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "?"},
+        {"role": "user", "content": "the parcel is late"},
+    ]
+    some = called(away, "route_batch", ["refund the invoice", talk], options=options)
+    assert [one.agent_names for one in some] == [("Billing",), ("Shipping",)]
+    with pytest.raises(Unreachable):  # what became of an answer is not known to a file
+        called(away, "report", "d", True, options=options)
+    with pytest.raises(ValueError, match="does not exist"):
+        Client("http://x", "k", fallback=tmp_path / "missing.zip")
+
+
+@pytest.mark.any_database
+def test_it_needs_nothing_of_the_server() -> None:
+    words = (
+        "import sys; sys.modules |= dict.fromkeys(('django', 'numpy', 'training_app')); import routerweb_client; "
+        "print(routerweb_client.Client('http://x', 'k'))"
+    )
+    ended = subprocess.run([sys.executable, "-c", words], cwd=SOURCE, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended.stderr
