@@ -43,7 +43,7 @@ def main() -> None:
             pk=1, slug="support", model=SimpleNamespace(pk=1, name="support-1"),
             names={agent: f"Agent {agent}" for agent in range(9)},
         )  # fmt: skip
-        serving.served = lambda: SimpleNamespace(pools={"support": pool})  # type: ignore[assignment]
+        serving.served = lambda: SimpleNamespace(pools={"support": pool})  # type: ignore[assignment, return-value]
         batch = decisions()
         taken: dict[bool, list[float]] = {True: [], False: []}
         for _ in range(ROUNDS):

@@ -21,7 +21,7 @@ LONGEST = 500
 MOST_FILE = 4 << 20
 
 #: Told of an agent and the new examples of its card, in the transaction that takes them: they are queries that nobody has confirmed.
-on_examples: list[Callable[[Agent, Sequence[str]], None]] = []
+on_examples: list[Callable[[Agent, Sequence[str]], object]] = []
 
 
 class Change(NamedTuple):

@@ -39,7 +39,7 @@ from training_app.engine.reading.needed import Needed
 from training_app.engine.reading.scorers import FittedScorer, cross_fit
 from training_app.engine.reading.stacking import joined
 from training_app.engine.reading.text import TfIdfVectors
-from training_app.engine.reading.tidied import TidiedMargins
+from training_app.engine.reading.tidying.tidied import TidiedMargins
 from training_app.engine.routing import calibration, checkpoints
 from training_app.engine.routing.calibration import Calibration
 from training_app.engine.routing.checkpoints import CheckpointError, Learning, Scores, fingerprint

@@ -19,7 +19,7 @@ from training_app.engine.data.examples import Agent, Example, group_key
 from training_app.engine.data.rows import Rows
 from training_app.engine.judging import analysis as judging
 from training_app.engine.reading.logistic import sigmoid
-from training_app.engine.reading.perturbations import PERTURBATIONS
+from training_app.engine.reading.tidying.perturbations import PERTURBATIONS
 from training_app.engine.routing.router import Router
 
 MAX_ERRORS = 2_000  # errors listed in a scorecard

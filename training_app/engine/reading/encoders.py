@@ -21,10 +21,9 @@ from training_app.engine.data.examples import Agent, split_key
 from training_app.engine.data.intervals import spread
 from training_app.engine.data.rows import Rows
 from training_app.engine.progress import ScorerProgress
-from training_app.engine.reading import sentences, student, teaching, turns_fit
+from training_app.engine.reading import sentences, turns_fit
 from training_app.engine.reading.fused_fit import FusedScorer, Taught, described
 from training_app.engine.reading.linear import EmbeddingScorer, LinearScorer, best_jaccards, choose_linear
-from training_app.engine.reading.perturbations import slip
 from training_app.engine.reading.scorers import (
     CrossFit,
     Reading,
@@ -47,8 +46,10 @@ from training_app.engine.reading.stacking import (
     settled,
     stack,
 )
-from training_app.engine.reading.teacher_fit import TeacherScorer
-from training_app.engine.reading.tidied import Spelling, TidiedMargins, tidied
+from training_app.engine.reading.teaching import coaching, student
+from training_app.engine.reading.teaching.teacher_fit import TeacherScorer
+from training_app.engine.reading.tidying.perturbations import slip
+from training_app.engine.reading.tidying.tidied import Spelling, TidiedMargins, tidied
 
 #: `auto` tries the sequence encoder from this many training rows on.
 SEQUENCE_ROWS = 60
@@ -169,7 +170,7 @@ def _fit(
     progress: ScorerProgress,
 ) -> tuple[CrossFit, dict[str, Any]]:
     report: dict[str, Any] = {}
-    folder = teaching.checked(config.teacher)
+    folder = coaching.checked(config.teacher)
 
     def fitted(scorer: Scorer, what: str, seed: int = config.seed) -> CrossFit:
         def told(done: int, total: int, message: str) -> None:
@@ -220,12 +221,12 @@ def _fit(
     meaning = few and taught is not None and config.sentences and sentences.installed()
     if few and taught is not None and len(rows) < DESCRIBED_ROWS:
         fits["described"] = fitted(FusedScorer(taught, embedding=False), "n-grams and descriptions")
-    coach: teaching.Coach | None = None
+    coach: coaching.Coach | None = None
     if folder is not None:
         report["teacher"] = folder.about()
         if few:
             tuned = TeacherScorer(folder, taught if len(rows) < DESCRIBED_ROWS else None)
-            coach = teaching.Coach(tuned, fitted(tuned, "teacher"), rows)
+            coach = coaching.Coach(tuned, fitted(tuned, "teacher"), rows)
             report["teacher"] |= coach.about()
     if few and taught is not None and len(unlabeled) >= max(LEAST_TEXTS, len(rows) // 4):
         texts = student.some_of(unlabeled, config.seed)
@@ -268,8 +269,8 @@ def _fit(
     choice, report["comparison"] = _chosen(fits, rows, validation, alone, config.none_share)
     if coach is not None:
         if choice == TEACHER and not config.teacher_serves:
-            others = {name: fit for name, fit in fits.items() if name != TEACHER}
-            choice, _ = _chosen(others, rows, validation, alone, config.none_share)
+            without = {name: fit for name, fit in fits.items() if name != TEACHER}
+            choice, _ = _chosen(without, rows, validation, alone, config.none_share)
         report["teacher"]["serves"] = choice == TEACHER
     if "student" in report:
         slowest = next(reversed(fits))  # all that has taught
@@ -292,7 +293,7 @@ def quick(encoder: str, agents: Sequence[Agent]) -> Scorer:
 
 
 def _teacher(
-    taught: Taught, meaning: bool, coach: teaching.Coach | None, rows: Rows, texts: Sequence[str], seed: int
+    taught: Taught, meaning: bool, coach: coaching.Coach | None, rows: Rows, texts: Sequence[str], seed: int
 ) -> FloatArray:
     """Log-odds of `texts` by the slow scorer, fitted on `rows`: the `Teacher` of a student. float32[M, A]."""
     scorers: list[Scorer] = [FusedScorer(taught, embedding=meaning)]

@@ -81,9 +81,9 @@ KINDS: dict[str, tuple[str, str]] = {
     "stack": ("training_app.engine.reading.stack", "StackedMargins"),
     "fused": ("training_app.engine.reading.fused", "FusedMargins"),
     "embedding": ("training_app.engine.reading.embedding", "EmbeddingMargins"),
-    "teacher": ("training_app.engine.reading.teacher", "TeacherMargins"),
+    "teacher": ("training_app.engine.reading.teaching.teacher", "TeacherMargins"),
     "turns": ("training_app.engine.reading.turns", "TurnsMargins"),
-    "tidied": ("training_app.engine.reading.tidied", "TidiedMargins"),
+    "tidied": ("training_app.engine.reading.tidying.tidied", "TidiedMargins"),
 }
 
 

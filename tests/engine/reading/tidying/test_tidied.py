@@ -11,9 +11,9 @@ from training_app.engine.data.examples import Agent
 from training_app.engine.data.rows import Rows
 from training_app.engine.progress import no_progress
 from training_app.engine.reading import encoders
-from training_app.engine.reading.perturbations import PERTURBATIONS
 from training_app.engine.reading.scorers import FittedScorer, load_scorer
-from training_app.engine.reading.tidied import Spelling, TidiedMargins, tidied
+from training_app.engine.reading.tidying.perturbations import PERTURBATIONS
+from training_app.engine.reading.tidying.tidied import Spelling, TidiedMargins, tidied
 
 KNOWN = Spelling.of(["where is my parcel", "the thermostat needs an update", "a parcel, the parcel", "посылка пришла"])
 

@@ -18,19 +18,20 @@ pytest.importorskip("onnx")
 
 import torch
 
-from tests.engine.reading.tiny_teacher import WIDTH, make_teacher
+from tests.engine.reading.teaching.tiny_teacher import WIDTH, make_teacher
 from tests.engine.synthetic import AGENTS, examples
 from training_app.engine.config import Config, ConfigError
 from training_app.engine.data.artifact import FILES, tensor_bytes, tensors_from
 from training_app.engine.data.examples import group_key
 from training_app.engine.data.rows import rows_of
-from training_app.engine.reading import encoders, teacher_fit, teaching
+from training_app.engine.reading import encoders
 from training_app.engine.reading.encoders import fit_encoder
 from training_app.engine.reading.fused_fit import described
 from training_app.engine.reading.scorers import cross_fit, load_scorer
-from training_app.engine.reading.teacher import ELSEWHERE, TeacherError, TeacherMargins
-from training_app.engine.reading.teacher_fit import TeacherScorer
-from training_app.engine.reading.teacher_folder import teacher_folder
+from training_app.engine.reading.teaching import coaching, teacher_fit
+from training_app.engine.reading.teaching.teacher import ELSEWHERE, TeacherError, TeacherMargins
+from training_app.engine.reading.teaching.teacher_fit import TeacherScorer
+from training_app.engine.reading.teaching.teacher_folder import teacher_folder
 from training_app.engine.routing.router import Router
 from training_app.engine.train import train
 
@@ -156,7 +157,7 @@ def test_arrays_that_do_not_fit_are_refused(fitted: TeacherMargins) -> None:
 def test_without_what_serves_it_a_model_says_what_to_install(
     fitted: TeacherMargins, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("training_app.engine.reading.teacher.find_spec", lambda name: None)
+    monkeypatch.setattr("training_app.engine.reading.teaching.teacher.find_spec", lambda name: None)
     with pytest.raises(TeacherError, match=r"requirements-teacher\.txt"):
         load_scorer("teacher", fitted.config(), fitted.tensors())
 
@@ -173,7 +174,7 @@ def test_a_run_asks_for_packages_and_folder_before_it_fits_anything(monkeypatch:
     groups = [group_key(text) for text in rows.texts]
     with pytest.raises(ConfigError, match=r"^teacher: /nowhere is not a folder"):
         fit_encoder(config, rows, groups, rows, agents=AGENTS, progress=lambda *_: None)
-    monkeypatch.setattr(teaching, "find_spec", lambda name: None if name.startswith("onnx") else object())
+    monkeypatch.setattr(coaching, "find_spec", lambda name: None if name.startswith("onnx") else object())
     with pytest.raises(
         ConfigError, match=r"^teacher: needs the packages onnxruntime, onnx: install requirements-teacher"
     ):
@@ -255,7 +256,7 @@ def test_a_pickle_under_the_name_of_safetensors_is_never_opened(folder: Path, tm
 def test_the_fits_of_a_cross_fitted_teacher_teach_the_student(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     groups = [group_key(text) for text in ROWS.texts]
     tuned = TeacherScorer(teacher_folder(str(tiny)))
-    coach = teaching.Coach(tuned, cross_fit(tuned, ROWS.texts, ROWS.required, ROWS.asked, groups, seed=0), ROWS)
+    coach = coaching.Coach(tuned, cross_fit(tuned, ROWS.texts, ROWS.required, ROWS.asked, groups, seed=0), ROWS)
     monkeypatch.setattr(tuned, "_fit", lambda *_: pytest.fail("trained twice"))
     inside: list[int] = []
 
@@ -296,8 +297,8 @@ def test_a_teacher_joins_the_stack_that_auto_makes(tiny: Path, monkeypatch: pyte
     fit, report = fit_encoder(config, rows, groups, val, agents=AGENTS, progress=lambda *_: None)
     assert report["encoder"] == "teacher"
     assert report["teacher"]["serves"] is True
-    assert fit.fitted.kind == "stack"
-    again = load_scorer("stack", fit.fitted.config(), tensors_from(tensor_bytes(fit.fitted.tensors())))
+    assert [fit.fitted.kind, fit.fitted.child.kind] == ["tidied", "stack"]  # type: ignore[attr-defined]
+    again = load_scorer("tidied", fit.fitted.config(), tensors_from(tensor_bytes(fit.fitted.tensors())))
     assert np.array_equal(again.logits(val.texts), fit.fitted.logits(val.texts))
 
 

@@ -33,8 +33,8 @@ from training_app.engine.data.arrays import BoolArray
 from training_app.engine.progress import ScorerProgress, no_progress
 from training_app.engine.reading.fused_fit import Taught
 from training_app.engine.reading.scorers import prior_log_odds
-from training_app.engine.reading.teacher import INSTALL, TeacherMargins, readable, tokenizer_of
-from training_app.engine.reading.teacher_folder import TeacherFolder
+from training_app.engine.reading.teaching.teacher import INSTALL, TeacherMargins, readable, tokenizer_of
+from training_app.engine.reading.teaching.teacher_folder import TeacherFolder
 from training_app.engine.settings import ConfigError
 
 RATE, HEAD_RATE = 1e-4, 5e-3

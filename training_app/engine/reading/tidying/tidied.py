@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import FloatArray
 from training_app.engine.data.conversations import before, text_of
-from training_app.engine.reading.framing import unframed
 from training_app.engine.reading.scorers import FittedScorer, load_scorer
+from training_app.engine.reading.tidying.framing import unframed
 
 _LETTERS = re.compile(r"(?<!\w)[^\W\d_]{4,30}(?!\w)")
 HIDDEN = "\0"

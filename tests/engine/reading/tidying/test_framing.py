@@ -2,7 +2,7 @@
 
 import pytest
 
-from training_app.engine.reading.framing import unframed
+from training_app.engine.reading.tidying.framing import unframed
 
 
 @pytest.mark.parametrize(

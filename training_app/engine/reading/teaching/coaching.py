@@ -10,9 +10,9 @@ import numpy as np
 
 from training_app.engine.data.rows import Rows
 from training_app.engine.reading.scorers import CrossFit
-from training_app.engine.reading.teacher import INSTALL, TeacherMargins
-from training_app.engine.reading.teacher_fit import TeacherScorer
-from training_app.engine.reading.teacher_folder import TeacherFolder, teacher_folder
+from training_app.engine.reading.teaching.teacher import INSTALL, TeacherMargins
+from training_app.engine.reading.teaching.teacher_fit import TeacherScorer
+from training_app.engine.reading.teaching.teacher_folder import TeacherFolder, teacher_folder
 from training_app.engine.settings import ConfigError
 
 PACKAGES = ("transformers", "tokenizers", "onnxruntime", "onnx")
