@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.datasets_app.stateful.machine import Labeling, World
+from tests.datasets_app.stateful.machine import Labeling
+from tests.datasets_app.stateful.steps import World
 from tests.thorough import many
 
 STEPS = many(5_000)
