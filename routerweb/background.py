@@ -13,6 +13,7 @@ from collections.abc import Callable
 from weakref import WeakSet
 
 from django.conf import settings
+from django.db import connections
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +93,7 @@ class Background:
                 rest = self._turn()
             except Exception:  # the thread outlives whatever one turn met
                 logger.exception("%s: a turn failed; trying on", self.name)
+                connections.close_all()  # this thread's: one may still be in the transaction of that turn
                 rest = REST_AFTER_FAULT_SECONDS
 
     def _renew(self) -> None:

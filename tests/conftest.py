@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from django.conf import settings
 from django.core.cache import caches
 from hypothesis.configuration import set_hypothesis_home_dir
 
+from routerweb import background
 from tests import migrated
 
 HERE = Path(__file__).parent
@@ -95,6 +97,14 @@ def chromium() -> str:
 def nothing_remembered() -> None:
     """What this process keeps for some minutes would be another test's."""
     caches["process"].clear()
+
+
+@pytest.fixture(autouse=True)
+def threads_end_with_their_test(_django_db_marker: None) -> Iterator[None]:
+    """What a test's own thread writes later would be written into another test's database."""
+    yield
+    for thread in list(background._every):
+        thread.stop()
 
 
 @pytest.fixture(autouse=True)

@@ -70,8 +70,8 @@ def many(body: Mapping[str, Any], access: Access) -> Asked:
     sticky, preference = _sticky(body), _preference(body)
     if body.keys() <= PLAIN_BATCH:
         return Asked(texts, pool, False, sticky, preference)
-    ignored = _warnings(body, pool, "query", "messages", "explain")
-    return Asked(texts, pool, False, sticky, preference, _wishes(body), ignored)
+    wishes = _wishes(body)
+    return Asked(texts, pool, False, sticky, preference, wishes, _warnings(body, pool, "query", "messages", "explain"))
 
 
 def answer_one(asked: Asked, access: Access) -> dict[str, Any]:

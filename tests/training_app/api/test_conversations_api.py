@@ -30,8 +30,8 @@ TURN = Turn("yes please", [Message("user", "my billing is wrong"), Message("assi
 class ReadingRouter(ScriptedRouter):
     """Takes every agent whose name is said anywhere in the conversation."""
 
-    def route(self, text: str, available: frozenset[int] | None = None) -> Route:
-        return super().route(transcript(text), available)
+    def route(self, text: str, available: frozenset[int] | None = None, **wishes: Any) -> Route:
+        return super().route(transcript(text), available, **wishes)
 
 
 @pytest.fixture(autouse=True)

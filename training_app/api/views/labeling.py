@@ -214,7 +214,8 @@ class Skip(LabelingView):
 
     @operation(
         "skipItem", "Hand the item on", of=OF, body=shapes.SkipRequest, parts=("query_id",), example={"reason": "garbled"},
-        answers={200: (shapes.SkippedSerializer, "Others are asked", {"query": 17, "skipped": True, "today": 41, "left": 260})},
+        answers={200: (shapes.SkippedSerializer, "Others are asked",
+                       {"query": 17, "skipped": True, "today": 41, "left": 260, "others": 12})},
         errors=(*OF_AN_ITEM, "too_long"),
     )  # fmt: skip
     def post(self, request: Request, query_id: int) -> Response:
@@ -232,7 +233,7 @@ class Undo(LabelingView):
     @operation(
         "undoLabel", "Take back the last submit or skip", of=OF, body=shapes.UndoRequest, example={},
         answers={200: (shapes.UndoneSerializer, "What was taken back; the item is held again",
-                       {"undone": "submit", "query": 17, "today": 40, "left": 261})},
+                       {"undone": "submit", "query": 17, "today": 40, "left": 261, "others": 12})},
         errors=OF_AN_ITEM,
     )  # fmt: skip
     def post(self, request: Request) -> Response:

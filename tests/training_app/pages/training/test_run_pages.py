@@ -22,7 +22,7 @@ Make = Callable[..., RouterModel]
 INTERVAL = {"mean": 0.9, "low": 0.88, "high": 0.92}
 RUNS_QUERIES = 14
 MODELS_QUERIES = 17
-HOME_QUERIES = 32
+HOME_QUERIES = 34
 POLL_QUERIES = 6
 MEASURES = ("jaccard", "precision", "recall", "f1", "exact", "success", "set_size", "over", "under")
 
