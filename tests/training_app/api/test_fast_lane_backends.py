@@ -60,9 +60,6 @@ def test_who_is_assigned_is_the_same_either_way(
     keys, views, lane = ways
     chance = random.Random()
     monkeypatch.setattr(loaded, "chance", chance)
-    monkeypatch.setattr(
-        leases, "now", lambda: 1e9
-    )  # places in use are given back as time passes, between the two ways too
     seen: Counter[str] = Counter()
     sent = [
         (b"host", b"127.0.0.1:8000"), (b"authorization", f"Bearer {keys['good']}".encode()), (b"content-type", b"application/json"),
