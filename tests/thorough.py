@@ -1,4 +1,5 @@
-"""How much a test of generated cases makes: all of it in CI and `make test-everything`, a quarter in `make test` and by default."""
+"""How much is tested: all of it in CI and by `make test-everything`; by `make test` a quarter of the cases that are made and of the
+admin's forms, and pages at a desk alone."""
 
 import os
 

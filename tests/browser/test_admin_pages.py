@@ -21,6 +21,7 @@ from datasets_app.models import Dataset, Query
 from tests.browser.axe import findings, on_a_phone
 from tests.browser.test_everybody import trained_pool  # noqa: F401
 from tests.browser.test_review import worked  # noqa: F401
+from tests.thorough import EVERYTHING
 from training_app.models import Episode
 
 #: All lists are drawn by one template, and all forms by another.
@@ -79,7 +80,10 @@ def test_every_list_and_form_of_the_admin_can_be_used_by_everybody(sign_in, fill
     page = sign_in(filled).new_page()
     page.set_default_timeout(60_000)
     wrong: dict[str, list[str]] = {}
-    for what, path in addresses(filled).items():
+    looked_at = addresses(filled)
+    if not EVERYTHING:
+        looked_at = {what: path for n, (what, path) in enumerate(looked_at.items()) if what in ON_A_PHONE or n % 4 == 0}
+    for what, path in looked_at.items():
         answer = page.goto(path)
         assert answer is not None
         assert answer.status == 200, what
