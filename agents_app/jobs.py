@@ -140,10 +140,10 @@ class Heartbeat:
     def _turn(self) -> float:
         try:
             close_old_connections()
-            if not self._lost:
-                beat(self._kind, self._key, self._attempt)
+            beat(self._kind, self._key, self._attempt)
         except AttemptLost:
             self._lost = True
+            self._thread.stop()  # there is nothing left to say
         except Exception as error:  # the work goes on; a missed heartbeat is made up for
             log.warning("job %d: no heartbeat could be written (%s); trying on", self._key, error)
         finally:

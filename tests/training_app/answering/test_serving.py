@@ -11,6 +11,7 @@ from django.utils import timezone
 from agents_app import pools
 from agents_app.keys import revoke
 from agents_app.models import Agent, ApiKey, Stamp
+from routerweb.background import Background
 from tests.training_app.served import application, promoted
 from training_app.answering import serving
 from training_app.engine.routing.router import ArtifactError
@@ -219,6 +220,8 @@ def test_the_first_request_starts_one_watcher(app, model, settings, monkeypatch)
         return 600
 
     monkeypatch.setattr(serving, "watch_once", look)
+    start = Background.start  # the other threads would wait for this test's transaction
+    monkeypatch.setattr(Background, "start", lambda one, rest=0.0: one is serving._watcher and start(one, rest))
     try:
         assert app.route().status_code == 200
         assert looked.acquire(timeout=30)

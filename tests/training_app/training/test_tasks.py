@@ -162,15 +162,22 @@ def test_the_heartbeat_notices_too_when_nothing_is_written_for_long(
     run: Run, training: SimpleNamespace, ops: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tasks, "REPORT_SECONDS", 1000.0)
-    reached: list[int] = []
+    reached: list[str] = []
 
     def cancel_and_wait() -> None:
         runs.cancel(run, actor=ops)
         until(lambda: not [t for t in threading.enumerate() if t.name == f"heartbeat of run {run.pk}"])
+        reached.append("noticed")
 
-    training.steps = [progress(), cancel_and_wait, progress(step=1), lambda: reached.append(1), progress(step=2)]
+    training.steps = [
+        progress(),
+        cancel_and_wait,
+        progress(step=1),
+        lambda: reached.append("too late"),
+        progress(step=2),
+    ]
     assert tasks.execute(run.pk) == "lost"
-    assert not reached
+    assert reached == ["noticed"]
 
 
 def test_a_job_taken_for_dead_that_comes_back_writes_nothing(run: Run, training: SimpleNamespace, settings) -> None:
