@@ -1,0 +1,36 @@
+"""What a worker of the web server listens with."""
+
+import asyncio
+import socket
+
+import pytest
+
+from routerweb import listening, worker
+
+pytestmark = pytest.mark.any_database
+
+
+def test_a_piece_of_an_answer_waits_for_no_acknowledgement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nagle's algorithm would hold a body back until the client has acknowledged the head, which it does after 40 ms."""
+    monkeypatch.setattr(listening, "PORT", 0)
+    monkeypatch.setattr(listening, "LISTEN_HOST", "127.0.0.1")
+
+    async def accepted() -> int:
+        loop = asyncio.get_running_loop()
+        seen: asyncio.Future[int] = loop.create_future()
+
+        class Looking(asyncio.Protocol):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                found = transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+                seen.set_result(found)
+                transport.close()
+
+        server = await loop.create_server(Looking, sock=worker.listen())
+        _reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+        try:
+            return await seen
+        finally:
+            writer.close()
+            server.close()
+
+    assert asyncio.run(accepted())
