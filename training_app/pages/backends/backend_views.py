@@ -82,6 +82,18 @@ class BackendForm(forms.ModelForm):
         return backends.save(agent, provider, values, backend=known, actor=person(request))
 
 
+def saved(request: HttpRequest, pool: Pool, form: forms.ModelForm[BackendSettings]) -> bool:
+    """Whether the settings of a form, all of the pool's or some, are kept now; what is wrong stands at its field."""
+    if not form.is_valid():
+        return False
+    try:
+        backends.save_settings(pool, form.cleaned_data, actor=person(request))
+    except BackendError as error:
+        form.add_error(error.field if error.field in form.fields else None, str(error))
+        return False
+    return True
+
+
 @require_role(Role.OPS)
 @require_http_methods(["GET", "POST"])
 def backend_list(request: HttpRequest, slug: str) -> HttpResponse:
@@ -89,14 +101,9 @@ def backend_list(request: HttpRequest, slug: str) -> HttpResponse:
     pool = get_pool(slug)
     kept = BackendSettings.objects.filter(pool=pool).first() or BackendSettings(pool=pool)
     form = SettingsForm(request.POST or None, instance=kept)
-    if request.method == "POST" and form.is_valid():
-        try:
-            backends.save_settings(pool, form.cleaned_data, actor=person(request))
-        except BackendError as error:
-            form.add_error(error.field or None, str(error))
-        else:
-            messages.success(request, _("From now on backends are chosen like this."))
-            return redirect("settings_backends", slug)
+    if request.method == "POST" and saved(request, pool, form):
+        messages.success(request, _("From now on backends are chosen like this."))
+        return redirect("settings_backends", slug)
     tried = {name: _weight(request.GET.get(name), getattr(kept, name)) for name in WEIGHTS}
     rows = figures.rows(pool)
     context = {

@@ -9,12 +9,12 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from agents_app import backends
 from agents_app.access import Role, get_pool, person, require_role
-from agents_app.backends import BackendError
 from agents_app.models import BackendSettings
 from agents_app.views.settings import draw
 from training_app.backends import figures, judging, learning, measured, pairs
 from training_app.engine.backends.choosing import Preference, scales
 from training_app.pages.backends import pictures
+from training_app.pages.backends.backend_views import saved
 
 
 class LearningForm(forms.ModelForm):
@@ -32,12 +32,8 @@ def backend_learning(request: HttpRequest, slug: str) -> HttpResponse:
     pool = get_pool(slug)
     kept = BackendSettings.objects.filter(pool=pool).first() or BackendSettings(pool=pool)
     form = LearningForm(request.POST or None, instance=kept)
-    if request.method == "POST" and form.is_valid():
-        try:
-            backends.save_settings(pool, form.cleaned_data, actor=person(request))
-        except BackendError as error:
-            form.add_error(error.field if error.field in form.fields else None, str(error))
-        else:
+    if request.method == "POST":
+        if saved(request, pool, form):
             messages.success(request, _("From now on the pool learns like this."))
             return redirect("settings_backend_learning", slug)
         kept = BackendSettings.objects.filter(pool=pool).first() or BackendSettings(pool=pool)
