@@ -1,5 +1,7 @@
 """Page: who learns which backend to take, how that goes, what candidates would have brought, and tables that one can read."""
 
+from typing import Any
+
 from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -23,6 +25,15 @@ class LearningForm(forms.ModelForm):
     class Meta:
         model = BackendSettings
         fields = ("learner", "learning_share", "learning_within")
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fields["learner"] = forms.ChoiceField(
+            label=self.fields["learner"].label,
+            help_text=_("Learns from reported calls and decides a share of the assignments."),
+            choices=[("", _("Nobody")), *BackendSettings.Learner.choices],
+            required=False,
+        )
 
 
 @require_role(Role.OPS)
