@@ -11,8 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import disagreement, gold, labels, peers, places, suggestions
-from datasets_app.labels.voices import Merges, answer, answers, by_person, merges
+from datasets_app.labels import disagreement, gold, labels, peers, places, suggestions, voices
 from datasets_app.models import Assignment, Label, Query, QueueItem
 
 REASONS = {
@@ -93,27 +92,28 @@ def passed(pool: Pool) -> "QuerySet[Query]":
 def case(pool: Pool, query: Query, viewer: User | None = None) -> Case:
     """The query's table: rows in dispute first. A `viewer` has seen what people said from then on."""
     agents = list(pool.agents.all())
-    merged = merges([pool.pk])[pool.pk]
+    merged = voices.merges([pool.pk])[pool.pk]
     current = list(Label.objects.current().filter(query=query).select_related("author").order_by("pk"))
     if viewer is not None:
         peers.note(query, viewer, current)
+    heard = voices.decide(voices.listen(current), merged)
     people = [
-        _voice(of, merged)
-        for of in by_person(label for label in current if label.source == Label.Source.HUMAN).values()
+        _voice(of, merged, heard)
+        for of in voices.by_person(label for label in current if label.source == Label.Source.HUMAN).values()
     ]
-    people += [_voice([label], merged) for label in current if label.source == Label.Source.IMPORT]
+    people += [_voice([label], merged, heard) for label in current if label.source == Label.Source.IMPORT]
     people.sort(key=lambda voice: int(voice.key))
-    voices = list(people)
+    columns = list(people)
     for offer in suggestions.offers([query.pk]).get(query.pk, []):
         name = _("LLM") if offer.source == "llm" else _("Model")
         scores = dict(offer.scores)
-        voices.append(Voice(offer.source, name, offer.source, frozenset(offer.required), offer.asked, scores))
+        columns.append(Voice(offer.source, name, offer.source, frozenset(offer.required), offer.asked, scores))
     adjudicated = [label for label in current if label.source == Label.Source.ADJUDICATION]
-    standing = answers(adjudicated, merged)
+    standing = voices.answers(adjudicated, merged)
     humans = [voice for voice in people if voice.kind == Label.Source.HUMAN] or people
     rows = []
     for agent in agents:
-        marks = [(voice, voice.mark(agent.number), voice.scores.get(agent.number)) for voice in voices]
+        marks = [(voice, voice.mark(agent.number), voice.scores.get(agent.number)) for voice in columns]
         said = [voice.mark(agent.number) for voice in humans if voice.mark(agent.number)]
         if agent.state != Agent.State.ACTIVE and "yes" not in said:
             continue
@@ -121,16 +121,20 @@ def case(pool: Pool, query: Query, viewer: User | None = None) -> Case:
         rows.append(Row(agent, marks, len(set(said)) > 1, proposed))
     rows.sort(key=lambda row: (not row.disputed, not row.proposed))
     union = frozenset().union(*(voice.required for voice in humans)) if humans else frozenset()
-    return Case(query, voices, people, rows, union, adjudicated[-1] if adjudicated else None)
+    return Case(query, columns, people, rows, union, adjudicated[-1] if adjudicated else None)
 
 
-def _voice(labels: Sequence[Label], merged: Merges) -> Voice:
-    """One column of a person's labels, or of the import's; its key is that of the latest."""
+def _voice(labels: Sequence[Label], merged: voices.Merges, heard: voices.Heard) -> Voice:
+    """One column of a person's labels, or of the import's; its key is that of the latest. Of agents of which `heard`, all voices
+    together, has this one, it says what is heard there: what a decision overruled of a merged agent does not count."""
     last = labels[-1]
     name = (last.author.get_short_name() or last.author.get_username()) if last.author else last.get_source_display()
     if last.source == Label.Source.IMPORT:
         name = str(last.get_source_display())
-    required, asked = answer(labels, merged)
+    required, asked = voices.answer(labels, merged)
+    who = voices.who(last)
+    told = {agent: of[who].needed for agent, of in heard.items() if who in of}
+    required = (required - told.keys()) | {agent for agent, needed in told.items() if needed}
     return Voice(str(last.pk), name, last.source, required, asked, {}, any(label.unsure for label in labels))
 
 

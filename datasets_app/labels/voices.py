@@ -76,6 +76,11 @@ def end_of(agent: int, merged: Merges) -> int:
     return agent
 
 
+def who(label: Statement) -> Voice:
+    """Whose voice a label is."""
+    return RANKS[label.source], label.author_id if label.source == Label.Source.HUMAN else None
+
+
 def listen(labels: Iterable[Statement], *, llm: bool = False, unsure: bool = False) -> Heard:
     """What each voice said last of each agent, before merges. An LLM's fallback says nothing. What a person was unsure of
     is heard only with `unsure`, the LLM only with `llm`."""
@@ -84,7 +89,7 @@ def listen(labels: Iterable[Statement], *, llm: bool = False, unsure: bool = Fal
         rank = RANKS[label.source]
         if rank == RANKS[Label.Source.LLM] and (not llm or label.provenance.get("fallback")):
             continue
-        voice = (rank, label.author_id if label.source == Label.Source.HUMAN else None)
+        voice = who(label)
         required = frozenset(label.required)
         for agent in label.asked:
             of = heard.setdefault(agent, {})

@@ -5,6 +5,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from agents_app import pools
+from agents_app.models import Agent
 from datasets_app.figures import agreement
 from datasets_app.figures.agreement import alpha, alpha_of_agent, alpha_of_sets
 from datasets_app.labels import adjudication, disagreement, labels, queue
@@ -201,6 +203,20 @@ def test_the_case_puts_disputed_agents_first(pool, disputed):
     case = adjudication.case(pool, disputed[0])
     assert [(row.agent.number, row.disputed) for row in case.rows] == [(1, True), (2, True), (0, False), (3, False)]
     assert case.union == {0, 1, 2}
+
+
+def test_a_dispute_that_a_decision_of_a_merged_agent_makes_is_shown(pool, plain, queries, pair, rita):
+    ana, ben = pair
+    query = queries[0]
+    labels.record(query, source="human", author=ana, required=[0], asked=[0, 1])
+    labels.record(query, source="human", author=ben, required=[1], asked=[0, 1])
+    labels.record(query, source="adjudication", author=rita, required=[], asked=[1], partial=True)
+    pools.merge(Agent.objects.get(pool=pool, number=1), Agent.objects.get(pool=pool, number=0), None)
+    query.refresh_from_db()
+    assert query.state == Query.State.DISAGREEMENT, "ben's yes to agent 1 was overruled, so his no to agent 0 stands"
+    first = adjudication.case(pool, query).rows[0]
+    assert (first.agent.number, first.disputed) == (0, True)
+    assert [mark for _voice, mark, _score in first.marks] == ["yes", "no"]
 
 
 def test_a_decision_is_gold_with_its_reason_and_keeps_the_originals(pool, disputed, rita):
