@@ -34,6 +34,8 @@ LONGEST_PAUSE_SECONDS = 5.0
 ROWS_AT_ONCE = 200
 #: So many waiting are packed into one row, and at most so many go into one.
 PACK_FROM, PACK_AT_MOST = 64, 256
+#: Web processes unpack once none of them has packed anything for so long.
+QUIET_SECONDS = 5.0
 
 
 class Pending(NamedTuple):
@@ -123,13 +125,15 @@ class Buffer:
             logger.warning("%d decisions are lost: a process that had them in memory was killed.", lost)
 
     def write(self) -> int:
-        """Write all that is pending; returns how many decisions were written. What fails for want of a database stays pending.
+        """Write all that is pending now; returns how many decisions were written. What fails for want of a database stays pending.
 
-        Raises django.db.Error where the database cannot be reached.
+        What comes meanwhile waits for the next turn: on a busy process a few come during each write, and would be written as rows
+        of their own, which cost ten times a packed one, again and again. Raises django.db.Error where the database cannot be reached.
         """
         written = 0
         with self._writing:
-            while taken := self._take():
+            for count in parts(len(self._pending)):
+                taken = self._take(count)
                 try:
                     written += self._insert(taken)
                 except DatabaseFault:
@@ -142,11 +146,9 @@ class Buffer:
         self.stuck = False
         return written
 
-    def _take(self) -> list[Pending]:
+    def _take(self, count: int) -> list[Pending]:
         with self._lock:
-            waiting = len(self._pending)
-            most = PACK_AT_MOST if waiting >= PACK_FROM else ROWS_AT_ONCE
-            return [self._pending.popleft() for _ in range(min(most, waiting))]
+            return [self._pending.popleft() for _ in range(min(count, len(self._pending)))]
 
     def _put_back(self, taken: list[Pending]) -> None:
         with self._lock:
@@ -183,6 +185,12 @@ class Buffer:
             self.tally.add(settled=len(taken))
         metrics.count(taken)
         return len(taken)
+
+
+def parts(waiting: int) -> list[int]:
+    """How many are written at once, of so many: even parts, so that none of them is too small to be packed."""
+    count = -(-waiting // PACK_AT_MOST)
+    return [waiting // count + (place < waiting % count) for place in range(count)]
 
 
 def insert(rows: Sequence[Pending]) -> None:
@@ -237,7 +245,8 @@ def close() -> None:
     writer.stop(LONGEST_PAUSE_SECONDS)
     if len(buffer):
         try:
-            buffer.write()
+            while len(buffer):
+                buffer.write()
         except DatabaseFault as error:
             logger.warning("%d decisions are lost, the database cannot be reached: %s", len(buffer), error)
             return
@@ -255,10 +264,10 @@ def _turn() -> float:
 def write_once() -> bool:
     """Write what is pending; whether the database took it."""
     try:
-        if (
-            not buffer.write()
-        ):  # a process that answers has no time for it, and would hold the database while it waits for its turn
-            packed.unpack()
+        if not buffer.write():
+            # A process that answers has no time for it, and would hold the database while it waits for its turn; a quiet one would
+            # take the processor from those that answer.
+            packed.unpack(quiet=QUIET_SECONDS)
     except DatabaseFault as error:
         logger.warning("Decisions wait in memory (%d), the database does not take them: %s", len(buffer), error)
         drop_connection()

@@ -24,6 +24,9 @@ class DecisionQuerySet(models.QuerySet["Decision"]):
 class Decision(models.Model):
     """One answer of the router. Its id is made with the answer, before the row is written."""
 
+    #: A set of less confidence is likelier wrong than right.
+    UNSURE = 0.5
+
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="decisions")
     model = models.ForeignKey(RouterModel, on_delete=models.PROTECT, related_name="decisions")

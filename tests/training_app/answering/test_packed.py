@@ -1,8 +1,11 @@
 """Decisions that are many are kept in few rows, and found, erased and listed as if each had its own."""
 
+import json
 import subprocess
 import sys
-from datetime import UTC, datetime
+import threading
+import time
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from agents_app.models import ApiKey
 from datasets_app.models import Query
 from datasets_app.queries import queries
+from tests.at_once import at_once
 from tests.training_app.answering.test_decisions import pending
 from training_app.answering import decisions, tally
 from training_app.models import Decision, PackedDecisions, packed
@@ -51,11 +55,73 @@ def test_few_are_rows_of_their_own(model):
     assert PackedDecisions.objects.count() == 0
 
 
-def test_the_newest_are_unpacked_first_and_a_quiet_process_goes_on_with_the_rest(model, many):
+def test_the_newest_are_unpacked_first_and_quiet_processes_go_on_with_the_rest(model, many, monkeypatch):
     assert packed.unpack() == decisions.PACK_AT_MOST
     assert str(Decision.objects.order_by("-pk").first().pk) == str(UUID(int=max(one.id for one in many)))
     assert decisions.write_once()
+    assert PackedDecisions.objects.count() == 1, "while decisions come that fast, their processor is wanted"
+    now = time.time()
+    monkeypatch.setattr(packed.time, "time", lambda: now + 2 * decisions.QUIET_SECONDS)
+    assert decisions.write_once()
     assert (PackedDecisions.objects.count(), Decision.objects.count()) == (0, len(many))
+
+
+def test_what_comes_during_a_write_waits_for_the_next_turn(model, many, monkeypatch):
+    PackedDecisions.objects.all().delete()
+    pack = packed.pack
+
+    def slowly(rows: list[packed.Row]) -> None:
+        decisions.buffer.add(pending(model))
+        pack(rows)
+
+    monkeypatch.setattr(packed, "pack", slowly)
+    for one in many[: decisions.PACK_AT_MOST + 1]:
+        decisions.buffer.add(one)
+    assert decisions.buffer.write() == decisions.PACK_AT_MOST + 1
+    assert sorted(PackedDecisions.objects.values_list("count", flat=True)) == [128, 129], (
+        "even parts, each of them packed"
+    )
+    assert (Decision.objects.count(), len(decisions.buffer)) == (0, 2)
+    decisions.close()
+    assert (Decision.objects.count(), len(decisions.buffer)) == (2, 0)
+
+
+def test_rows_of_an_earlier_version_come_out_and_count(model, many):
+    PackedDecisions.objects.all().delete()
+    rows = [decisions._row(one) for one in many[:70]]
+    packed.pack(rows)
+    small = PackedDecisions.objects.get()
+    plain = json.dumps(rows).encode()
+    assert len(small.rows) < len(plain) / 4
+    moment = datetime.fromtimestamp(many[0].at, UTC) - timedelta(seconds=1)
+    compressed = packed.waiting(model.pool_id, moment)
+    assert [told["count"] for _at, told in compressed] == [70]
+    PackedDecisions.objects.update(rows=plain, pools=None)
+    assert packed.waiting(model.pool_id, moment) == compressed
+    assert packed.waiting(model.pool_id + 1, moment) == []
+    assert packed.waiting(model.pool_id, datetime.fromtimestamp(many[-1].at, UTC) + timedelta(seconds=5)) == []
+    assert packed.unpack_all() == Decision.objects.count() == 70
+    assert set(Decision.objects.values_list("text", flat=True)) == {one.text for one in many[:70]}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_looks_for_a_decision_waits_for_whoever_unpacks_it(model, many, monkeypatch):
+    """Or an outcome would be told that there is no such decision, and an erased text would stay in it."""
+    held, wanted = threading.Event(), UUID(int=many[-1].id)
+    insert = packed.insert
+
+    def slowly(rows: list[packed.Row]) -> None:
+        insert(rows)
+        held.set()
+        time.sleep(0.3)
+
+    def look() -> bool:
+        assert held.wait(20)
+        packed.bring(wanted)
+        return Decision.objects.filter(pk=wanted).exists()
+
+    monkeypatch.setattr(packed, "insert", slowly)
+    assert at_once(2, lambda number: look() if number else packed.unpack()) == [decisions.PACK_AT_MOST, True]
 
 
 def test_an_outcome_finds_a_packed_decision(pool, many):

@@ -32,8 +32,6 @@ from training_app.rollout import outcomes
 from training_app.versions import registry
 
 ROWS = 50
-#: Rows of packed decisions that the list unpacks first: some thousands of the newest, in well under a second.
-NEWEST_PACKED = 8
 #: A decision's id as the API gives it.
 ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 REASONS = {
@@ -122,7 +120,7 @@ def decision_list(request: HttpRequest, slug: str) -> HttpResponseBase:
     if request.GET.get("format") == "jsonl":
         packed.unpack_all()
     else:
-        packed.unpack(NEWEST_PACKED)
+        packed.unpack(packed.NEWEST)
     found = Decision.objects.filter(pool=pool)
     if ID.fullmatch(chosen["q"]):
         found = found.filter(pk=UUID(chosen["q"]))

@@ -1,13 +1,14 @@
 """What the home page shows ops and their managers: traffic, latency, agents chosen, quality, queue and processes of one pool.
 
 Figures of single answers come from at most SAMPLED of each hour, the newest, weighed by how many that hour had: the page costs as much
-for a million answers as for ten thousand, but for counting them. Up to FEW answers are read all, at once.
+for a million answers as for ten thousand, but for counting them. Up to FEW answers are read all, at once. Answers that are packed yet
+(`models.packed`) are counted with the others; single ones of them are read once they have rows of their own.
 """
 
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,15 +21,13 @@ from django.utils.translation import ngettext
 
 from agents_app.models import Agent, Pool
 from datasets_app.figures import progress
-from training_app.models import Decision, Outcome, ProcessSign, RouterModel, Run
+from training_app.models import Decision, Outcome, ProcessSign, RouterModel, Run, packed
 from training_app.watching import watch
 
 #: Hours that are shown → hours in one column.
 PERIODS = {24: 1, 168: 6}
 SAMPLED = 200
 FEW = 1_000
-#: A set of less confidence is likelier wrong than right.
-UNSURE = 0.5
 OUTCOMES = timedelta(days=7)
 BARS = 10
 
@@ -90,15 +89,26 @@ def traffic(pool: Pool, hours: int = 24) -> Traffic:
     end = now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
     starts = [end - step * i for i in range(hours // PERIODS[hours], 0, -1)]
     begin = starts[0]
+    packed.unpack(packed.NEWEST)
     found = Decision.objects.filter(pool=pool)
-    counts = found.filter(at__gte=begin - timedelta(hours=hours)).aggregate(
-        count=Count("pk", filter=Q(at__gte=begin)),
-        before=Count("pk", filter=Q(at__lt=begin)),
-        abstained=Count("pk", filter=Q(at__gte=begin, abstained=True)),
-        none=Count("pk", filter=Q(at__gte=begin, stop_reason="none")),
-        unsure=Count("pk", filter=Q(at__gte=begin, confidence__lt=UNSURE)),
+    counts: Counter[str] = Counter()
+    counts.update(
+        found.filter(at__gte=begin - timedelta(hours=hours)).aggregate(
+            count=Count("pk", filter=Q(at__gte=begin)),
+            before=Count("pk", filter=Q(at__lt=begin)),
+            abstained=Count("pk", filter=Q(at__gte=begin, abstained=True)),
+            none=Count("pk", filter=Q(at__gte=begin, stop_reason="none")),
+            unsure=Count("pk", filter=Q(at__gte=begin, confidence__lt=Decision.UNSURE)),
+        )
     )
     columns = _few(pool, starts) if counts["count"] <= FEW else [_column(pool, start, step) for start in starts]
+    for at, told in packed.waiting(pool.pk, begin - timedelta(hours=hours)):
+        if at < begin:
+            counts["before"] += told["count"]
+        else:
+            counts.update(told)
+            place = bisect_right(starts, at) - 1
+            columns[place] = replace(columns[place], count=columns[place].count + told["count"])
     values = np.array([m for column in columns for m in column.microseconds], float) / 1000
     weights = np.array([column.count / len(column.microseconds) for column in columns for _m in column.microseconds])
     chosen: Counter[int] = Counter()
@@ -113,7 +123,11 @@ def traffic(pool: Pool, hours: int = 24) -> Traffic:
     ranked = [(roster[number], weight / total) for number, weight in chosen.most_common() if number in roster]
     return Traffic(
         hours=hours,
-        **counts,
+        count=counts["count"],
+        before=counts["before"],
+        abstained=counts["abstained"],
+        none=counts["none"],
+        unsure=counts["unsure"],
         p50=quantile(values, weights, 0.50),
         p95=quantile(values, weights, 0.95),
         per_answer=sum(chosen.values()) / total if total else None,
