@@ -7,10 +7,15 @@ from typing import Any
 
 from django.db import transaction
 
+from agents_app import audit
+from agents_app.audit import Who, actor_of
 from agents_app.models import Pool
 from datasets_app.models import Dataset, Query, hashes_of, inserting
 from datasets_app.queries import splits
 from training_app.engine.data.conversations import before, earlier_as_json
+
+#: The dataset of queries that came by the API, unless they name another.
+SENT = "Sent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +111,16 @@ def find_or_add(dataset: Dataset, texts: Sequence[NewQuery], origin: str) -> tup
         key = hashes[place][0]
         found[key] = Place(pk, groups[group_of[key]][1], texts[place].state)
     return [found[key] for key, _group in hashes], set(keys)
+
+
+def send(pool: Pool, rows: Sequence[NewQuery], *, actor: Who, dataset: str = "") -> tuple[Dataset, list[Place]]:
+    """Queries that an application wants labeled, at most a thousand: into the pool's dataset of that name, made where there is none.
+
+    Returns the dataset and each one's place, in order; a text that is there already, deleted or erased stays as it is.
+    """
+    with transaction.atomic():
+        into = dataset_of(pool, dataset or SENT)
+        places, new = find_or_add(into, rows, f"sent by {actor_of(actor).name}"[:60])
+        if new:
+            audit.record("queries.sent", actor=actor, target=into.name, pool=pool, detail={"queries": len(new)})
+    return into, places

@@ -89,8 +89,8 @@ class Application:
         options = {"content_type": "application/json", "headers": {"Authorization": f"Bearer {self.secret}"}, **extra}
         return Client().post(path, data, **options)
 
-    def get(self, path: str):
-        return Client().get(path, headers={"Authorization": f"Bearer {self.secret}"})
+    def get(self, path: str, headers: dict[str, str] | None = None):
+        return Client().get(path, headers={"Authorization": f"Bearer {self.secret}", **(headers or {})})
 
     def route(self, query: object = "my billing is wrong", **body: object):
         return self.post("/api/route/", {"query": query, **body})

@@ -45,6 +45,19 @@ REPLAY = {
     "explanation": EXPLANATION,
     "nearest": [{"query": 17, "text": "I was billed twice", "agents": [0], "likeness": 0.62}],
 }
+KEPT = {
+    **{
+        name: REPLAY[name]
+        for name in ("decision_id", "pool", "model", "at", "text", "messages", "propensity", "detail")
+    },
+    **REPLAYED,
+    "microseconds": 412,
+    "outcome": {"success": False, "agents_used": [0], "rating": None, "comment": "billing was enough", "at": AT},
+}
+SENT = {
+    "pool": "support", "dataset": "Sent", "new": 1,
+    "queries": [{"id": 17, "state": "known"}, {"id": 94, "state": "new"}],
+}  # fmt: skip
 AGENTS = {
     "pool": "support",
     "model": "support-3",

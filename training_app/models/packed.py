@@ -36,7 +36,7 @@ ID, POOL, MODEL, KEY, AGENTS, SCORES, CONFIDENCE, STOP_REASON, ABSTAINED, AT, DE
 INSERT = f"INSERT INTO {Decision._meta.db_table} ({', '.join(COLUMNS)}) VALUES "  # noqa: S608
 VALUES = f"({', '.join(['%s'] * len(COLUMNS))})"
 
-#: Packed rows that a page unpacks first: some thousands of the newest decisions, in well under a second.
+#: Packed rows that a list of decisions unpacks first: some thousands of the newest decisions, in well under a second.
 NEWEST = 8
 
 #: A decision as its columns' values, all of them such that JSON holds them: the id in hexadecimal, `at` in seconds since 1970.

@@ -57,6 +57,8 @@ def test_each_operation_says_what_it_does_with_an_example_and_its_errors(operati
         assert "404" in operation["responses"]
     for status, response in operation["responses"].items():
         assert response["description"], status
+        if status == "304":  # has no body
+            continue
         shown = examples(response["content"])
         assert shown, status
         if int(status) >= 400 and operation["operationId"] != "health":
@@ -67,7 +69,8 @@ def test_each_operation_says_what_it_does_with_an_example_and_its_errors(operati
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_the_examples_are_as_they_are_described(operation) -> None:
     bodies = [operation["requestBody"]] if "requestBody" in operation else []
-    for described in [*bodies, *operation["responses"].values()]:
+    answers = [response for status, response in operation["responses"].items() if status != "304"]
+    for described in [*bodies, *answers]:
         schema = described["content"]["application/json"]["schema"]
         validator = Draft202012Validator({**schema, "components": DOCUMENT["components"]})
         for shown in examples(described["content"]):

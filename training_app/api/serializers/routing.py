@@ -6,7 +6,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from training_app.api import asking
-from training_app.api.fields import Flag, Rounded
+from training_app.api.fields import Flag
 from training_app.api.serializers.base import MessageSerializer, OfPool
 from training_app.engine.backends.choosing import PRESETS
 
@@ -245,83 +245,3 @@ class BatchSerializer(serializers.Serializer[Any]):
     results = AnswerSerializer(many=True, help_text="In the queries' order.")
     warnings = serializers.ListField(child=serializers.CharField(), required=False, help_text=WARNINGS)
     not_covered = serializers.ListField(child=serializers.IntegerField())
-
-
-# --- Decisions ------------------------------------------------------------------------------------------------------
-
-
-class ReplayedSerializer(serializers.Serializer[Any]):
-    """An answer, as it was kept or as it comes out now."""
-
-    agents = serializers.ListField(child=serializers.IntegerField())
-    scores = serializers.SerializerMethodField()
-    confidence = serializers.SerializerMethodField()
-    steps = serializers.IntegerField()
-    stop_reason = serializers.CharField()
-    abstained = serializers.BooleanField()
-
-    def get_scores(self, answer: Any) -> dict[str, float]:
-        """By agent id."""
-        return {str(agent): round(score, 4) for agent, score in answer.scores.items()}
-
-    def get_confidence(self, answer: Any) -> float:
-        """That the whole set is right."""
-        return round(answer.confidence, 4)
-
-
-class NearSerializer(serializers.Serializer[Any]):
-    """A labeled query that is like the decision's."""
-
-    query = serializers.IntegerField()
-    text = serializers.CharField()
-    agents = serializers.SerializerMethodField()
-    likeness = serializers.SerializerMethodField()
-
-    def get_agents(self, near: Any) -> list[int]:
-        """Its required set."""
-        return [agent.number for agent in near.agents]
-
-    def get_likeness(self, near: Any) -> float:
-        """From 0 to 1."""
-        return round(near.likeness, 4)
-
-
-class ReplaySerializer(serializers.Serializer[Any]):
-    """A kept decision and the same again."""
-
-    decision_id = serializers.UUIDField(source="decision.pk")
-    pool = serializers.CharField(source="decision.pool.slug")
-    model = serializers.CharField(source="decision.model.name")
-    at = serializers.SerializerMethodField()
-    text = serializers.CharField(source="decision.text")
-    messages = serializers.ListField(
-        child=MessageSerializer(),
-        source="decision.messages",
-        allow_null=True,
-        help_text="What was said before the text in its conversation; null where nothing was.",
-    )
-    kept = ReplayedSerializer(source="decision")
-    replayed = ReplayedSerializer(source="replay.route")
-    identical = serializers.BooleanField(source="replay.identical")
-    cold_computed_again = serializers.BooleanField(
-        source="replay.cold_again",
-        allow_null=True,
-        help_text="Null where no agent was routed cold; false where the kept likenesses were taken, as descriptions have changed.",
-    )
-    propensity = Rounded(
-        source="decision.propensity",
-        allow_null=True,
-        help_text="How likely this very set was, where the pool explored.",
-    )
-    detail = serializers.DictField(
-        source="decision.detail",
-        allow_null=True,
-        help_text="What else made the set: a canary, an explored agent, cold agents.",
-    )
-    explanation = ExplanationSerializer()
-    nearest = NearSerializer(many=True, help_text="The labeled queries most like it.")
-
-    @extend_schema_field({"type": "string", "format": "date-time"})
-    def get_at(self, found: Any) -> str:
-        """When it was answered."""
-        return str(found["decision"].at.isoformat())

@@ -1,14 +1,12 @@
-"""Routing, what became of it, and the same again."""
+"""Routing, and what became of it."""
 
 from typing import Any
-from uuid import UUID
 
 from django.db import transaction
 from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from training_app.answering import explanations, nearest, replays, serving
 from training_app.api import asking, examples
 from training_app.api.asking import Asked
 from training_app.api.bodies import written
@@ -20,15 +18,12 @@ from training_app.api.serializers.routing import (
     AnswerSerializer,
     BatchRequest,
     BatchSerializer,
-    ReplaySerializer,
     RouteRequest,
 )
 from training_app.api.views.base import ApiView
 from training_app.backends import served
-from training_app.engine.routing.router import ArtifactError
 from training_app.models import Decision, packed
 from training_app.rollout import outcomes
-from training_app.versions import registry
 
 OF = "Routing"
 OF_A_ROUTE = ("blank", "too_long", "no_model", "too_many_requests")
@@ -144,45 +139,3 @@ def _part(one: dict[str, Any], success: bool) -> served.Served:
         agent=one["agent"], backend=one["backend"], tokens_in=one["tokens_in"], tokens_out=one["tokens_out"], cost=one["cost"],
         latency=one["latency_ms"], success=judged and not one["failed"], failed=one["failed"], category=one["category"],
     )  # fmt: skip
-
-
-class ReplayView(ApiView):
-    """A decision again."""
-
-    scope = "ops"
-
-    @operation(
-        "replay", "A kept decision, routed again on the version that made it", of=OF, parts=("decision_id",), any_pool=False,
-        answers={200: (ReplaySerializer, "Both answers, and whether they are identical", examples.REPLAY)},
-        errors=("not_found", "cannot_replay"),
-    )  # fmt: skip
-    def get(self, request: Request, decision_id: UUID) -> Response:
-        """The decision as it was kept, what the same model version answers now, and why. It is there a second after the answer, for
-        DECISION_DAYS days, where DECISION_SHARE kept it."""
-        kept = self._decision(decision_id)
-        if not kept.text:
-            raise Refused(409, "cannot_replay", "The text of this decision was erased.")
-        loaded = serving.current(kept.pool.slug)
-        cold = loaded.live.cold if loaded is not None and loaded.live is not None else None
-        try:
-            replay = replays.replay(kept, serving.router_of(kept.model), cold)
-        except (registry.RegistryError, ArtifactError) as error:
-            raise Refused(409, "cannot_replay", str(error)) from None
-        told = {
-            "decision": kept,
-            "replay": replay,
-            "explanation": explanations.as_json(replay.explanation),
-            "nearest": nearest.to(kept.pool, kept.text),
-        }
-        return Response(ReplaySerializer(told).data)
-
-    def _decision(self, decision_id: UUID) -> Decision:
-        known = Decision.objects.select_related("pool", "model__pool").filter(pool__slug__in=self.access.caller.pools)
-        packed.bring(decision_id)
-        decision = known.filter(pk=decision_id).first()
-        if decision is None:
-            raise Refused(
-                404, "not_found", f"There is no decision {decision_id} in the pools that this API key opens.",
-                hint="It is there a second after the answer, for DECISION_DAYS days, where DECISION_SHARE kept it.",
-            )  # fmt: skip
-        return decision

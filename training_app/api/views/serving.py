@@ -1,5 +1,6 @@
 """What a process answers from: its agents, how it is, and what its API looks like."""
 
+import hashlib
 from typing import Any
 
 from django.conf import settings
@@ -7,6 +8,7 @@ from django.db import Error as DatabaseFault
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.http import parse_etags
 from django.views.decorators.http import require_safe
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -16,6 +18,7 @@ from agents_app import pools
 from agents_app.models import Agent
 from training_app.answering import decisions, metrics, serving
 from training_app.api import examples
+from training_app.api.bodies import written
 from training_app.api.errors import Refused
 from training_app.api.keys import access, check_scope
 from training_app.api.schema import document, operation
@@ -39,14 +42,22 @@ class AgentsView(ApiView):
 
     @operation(
         "agents", "The pool's agents, retired ones too", of=OF, asked=AgentsAsked,
-        answers={200: (AgentsSerializer, "The agents by id", examples.AGENTS)},
+        answers={
+            200: (AgentsSerializer, "The agents by id", examples.AGENTS),
+            304: (None, "Nothing has changed since the answer with that ETag", None),
+        },
     )  # fmt: skip
     def get(self, request: Request) -> Response:
-        """Every agent with its state, and whether the active model knows it. Any key that opens the pool may ask."""
+        """Every agent with its state, and whether the active model knows it. Any key that opens the pool may ask. The answer's ETag,
+        sent back as If-None-Match, is answered with 304 and no body while nothing has changed."""
         pool = self.access.pool(self.asked(AgentsAsked)["pool"])
         cold = pool.live.cold.ids if pool.live is not None and pool.live.cold is not None else ()
         listed = {"pool": pool.slug, "model": pool.model.name if pool.model else None, "agents": pool.roster}
-        return Response(AgentsSerializer(listed, context={"cold": cold}).data)
+        told = AgentsSerializer(listed, context={"cold": cold}).data
+        tag = f'"{hashlib.sha256(written(told)).hexdigest()[:32]}"'
+        known = parse_etags(request.META.get("HTTP_IF_NONE_MATCH", ""))
+        same = "*" in known or tag in {one.removeprefix("W/") for one in known}
+        return Response(None if same else told, status=304 if same else 200, headers={"ETag": tag})
 
 
 class AgentView(ApiView):

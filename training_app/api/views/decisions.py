@@ -1,0 +1,119 @@
+"""Kept decisions: a list of them, one, and the same again."""
+
+from typing import Any
+from uuid import UUID
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from agents_app.models import Pool
+from training_app.answering import explanations, nearest, replays, serving
+from training_app.api import examples
+from training_app.api.errors import Refused
+from training_app.api.schema import operation
+from training_app.api.serializers import decisions as shapes
+from training_app.api.views.runs import ListView, OpsView
+from training_app.engine.routing.router import ArtifactError
+from training_app.models import Decision, Outcome, packed
+from training_app.versions import registry
+
+OF = "Decisions"
+
+
+class DecisionsView(ListView):
+    """A pool's decisions."""
+
+    @operation(
+        "decisions", "The pool's decisions, newest first", of=OF, asked=shapes.DecisionsAsked,
+        answers={200: (shapes.DecisionsSerializer, "The decisions", {"pool": "support", "decisions": [examples.KEPT]})},
+    )  # fmt: skip
+    def get(self, request: Request) -> Response:
+        """Decisions of a pool that are kept, each with the outcome that was reported of it. An answer is among them a second after it
+        was given, on a busy installation some seconds. At most a hundred at a time; the header Link leads on."""
+        self.chosen = self.asked(shapes.DecisionsAsked)
+        pool = self.pool(self.chosen["pool"])
+        packed.unpack(packed.NEWEST)
+        rows = Decision.objects.filter(pool=pool).select_related("pool", "model__pool")
+        found = self.part(self._those(rows, pool))
+        told = {"pool": pool.slug, "decisions": found}
+        return self.listed(shapes.DecisionsSerializer(told, context=_outcomes(found)).data)
+
+    def _those(self, rows: Any, pool: Pool) -> Any:
+        asked = self.chosen
+        if asked["agent"] is not None:
+            rows = rows.choosing(asked["agent"])
+        if asked["model"]:
+            try:
+                rows = rows.filter(model=registry.chosen(pool, asked["model"]))
+            except registry.RegistryError as error:
+                raise Refused(400, "invalid", f"model: {error}", field="model") from None
+        if asked["stop_reason"]:
+            rows = rows.filter(stop_reason=asked["stop_reason"])
+        if asked["since"] is not None:
+            rows = rows.filter(at__gte=asked["since"])
+        return rows if asked["until"] is None else rows.filter(at__lt=asked["until"])
+
+
+class OfDecision(OpsView):
+    """One decision."""
+
+    def decision(self, decision_id: UUID) -> Decision:
+        """The decision of that id. Raises Refused."""
+        known = Decision.objects.select_related("pool", "model__pool").filter(pool__slug__in=self.access.caller.pools)
+        packed.bring(decision_id)
+        decision = known.filter(pk=decision_id).first()
+        if decision is None:
+            raise Refused(
+                404, "not_found", f"There is no decision {decision_id} in the pools that this API key opens.",
+                hint="It is there a second after the answer, for DECISION_DAYS days, where DECISION_SHARE kept it.",
+            )  # fmt: skip
+        return decision
+
+
+class DecisionView(OfDecision):
+    """A decision."""
+
+    @operation(
+        "decision", "A kept decision", of=OF, parts=("decision_id",), any_pool=False,
+        answers={200: (shapes.DecisionSerializer, "As it was answered, with its outcome", examples.KEPT)},
+        errors=("not_found",),
+    )  # fmt: skip
+    def get(self, request: Request, decision_id: UUID) -> Response:
+        """The decision as it was kept, with the outcome that was reported of it."""
+        found = self.decision(decision_id)
+        return Response(shapes.DecisionSerializer(found, context=_outcomes([found])).data)
+
+
+class ReplayView(OfDecision):
+    """A decision again."""
+
+    @operation(
+        "replay", "A kept decision, routed again on the version that made it", of=OF, parts=("decision_id",), any_pool=False,
+        answers={200: (shapes.ReplaySerializer, "Both answers, and whether they are identical", examples.REPLAY)},
+        errors=("not_found", "cannot_replay"),
+    )  # fmt: skip
+    def get(self, request: Request, decision_id: UUID) -> Response:
+        """The decision as it was kept, what the same model version answers now, and why. It is there a second after the answer, for
+        DECISION_DAYS days, where DECISION_SHARE kept it."""
+        kept = self.decision(decision_id)
+        if not kept.text:
+            raise Refused(409, "cannot_replay", "The text of this decision was erased.")
+        loaded = serving.current(kept.pool.slug)
+        cold = loaded.live.cold if loaded is not None and loaded.live is not None else None
+        try:
+            replay = replays.replay(kept, serving.router_of(kept.model), cold)
+        except (registry.RegistryError, ArtifactError) as error:
+            raise Refused(409, "cannot_replay", str(error)) from None
+        told = {
+            "decision": kept,
+            "replay": replay,
+            "explanation": explanations.as_json(replay.explanation),
+            "nearest": nearest.to(kept.pool, kept.text),
+        }
+        return Response(shapes.ReplaySerializer(told).data)
+
+
+def _outcomes(decisions: list[Decision]) -> dict[str, Any]:
+    """What was reported of them, for their serializer."""
+    found = Outcome.objects.filter(decision_id__in=[one.pk for one in decisions])
+    return {"outcomes": {one.decision_id: one for one in found}}
