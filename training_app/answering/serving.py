@@ -50,6 +50,11 @@ def served() -> Served:
     return state
 
 
+def loaded() -> bool:
+    """Whether `served` only reads a reference, and so may be called where nothing may wait."""
+    return _served is not None and _watcher.started
+
+
 def current(slug: str) -> LoadedPool | None:
     """The pool of that slug as requests see it, None where there is no such pool."""
     return served().pools.get(slug)

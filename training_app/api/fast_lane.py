@@ -48,7 +48,7 @@ _site = cache(_Site)
 
 def _changed(**_signal: Any) -> None:
     _site.cache_clear()
-    _known_host.cache_clear()
+    known_host.cache_clear()
 
 
 setting_changed.connect(_changed)
@@ -98,20 +98,22 @@ def known(authorization: str) -> bool:
         return False
 
 
+@lru_cache(maxsize=256)
+def known_host(host: bytes) -> bool:
+    """Whether a Host header names this site."""
+    name, _port = split_domain_port(host.decode("latin-1"))
+    return name != "" and validate_host(name, settings.ALLOWED_HOSTS)
+
+
 def _plain(given: dict[bytes, bytes], scheme: str) -> bool:
     """Whether the request came to this site, securely where it has to, with JSON, for somebody who takes JSON."""
     return (
-        _known_host(given.get(b"host", b""))
+        known_host(given.get(b"host", b""))
         and given.get(b"content-type", JSON_TYPES[0]).lower() in JSON_TYPES
         and given.get(b"accept", b"*/*") in (b"*/*", b"application/json")
         and (b"origin" not in given or not _site().cors)
         and (not _site().tls or _secure(given, scheme))
     )
-
-
-@lru_cache(maxsize=256)
-def _known_host(host: bytes) -> bool:
-    return validate_host(split_domain_port(host.decode("latin-1"))[0], settings.ALLOWED_HOSTS)
 
 
 def _secure(given: dict[bytes, bytes], scheme: str) -> bool:

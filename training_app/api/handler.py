@@ -22,6 +22,7 @@ from django.urls import ResolverMatch, set_script_prefix
 from django.urls.resolvers import RegexPattern, URLResolver
 from django.utils.module_loading import import_string
 
+from training_app.api import fast_lane
 from training_app.api.bodies import EVERY_ANSWER, written
 from training_app.api.errors import Refused, unknown_host
 
@@ -38,7 +39,9 @@ class Door(SecurityMiddleware):
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """The answer; an error where the host is not this site's, a redirect where the connection has to be secure."""
         try:
-            request.get_host()
+            # Django works it out anew for each request; of most the very same host was seen before.
+            if not fast_lane.known_host(request.META.get("HTTP_HOST", "").encode("latin-1")):
+                request.get_host()
         except DisallowedHost:
             response = told(unknown_host(request.META.get("HTTP_HOST", "")))
         else:
@@ -71,9 +74,9 @@ class ApiHandler(WSGIHandler):
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:  # type: ignore[override]
         """Answer one request; the answer to a HEAD has no body."""
-        set_script_prefix(get_script_name(environ))
         from_memory = environ["PATH_INFO"] in FROM_MEMORY
         if not from_memory:
+            set_script_prefix(get_script_name(environ))
             request_started.send(sender=type(self), environ=environ)
         request = self.request_class(environ)
         response = cast(HttpResponse, self._middleware_chain(request))

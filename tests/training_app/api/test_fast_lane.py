@@ -224,6 +224,13 @@ def test_the_lane_counts_against_the_same_minute(app, model, settings, in_memory
     assert app.route().status_code == 429
 
 
+def test_a_host_that_cannot_be_one_is_refused_even_where_every_host_is_taken(settings):
+    settings.ALLOWED_HOSTS = ["*"]
+    assert fast_lane.known_host(b"any.example")
+    assert not fast_lane.known_host(b"two words")
+    assert not fast_lane.known_host(b"")
+
+
 def test_off_by_a_setting(settings):
     assert fast_lane.takes(fast_lane.ROUTE)
     settings.FAST_LANE = False

@@ -61,6 +61,11 @@ class ApiView(APIView):
         found.is_valid(raise_exception=True)
         return found.validated_data
 
+    @property
+    def default_response_headers(self) -> dict[str, str]:
+        """None: every answer has EVERY_ANSWER, and only a wrong method is told which there are."""
+        return {}
+
     # --- How Django REST framework goes through it --------------------------------------------------------------------
 
     def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
