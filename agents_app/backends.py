@@ -134,16 +134,6 @@ def called(backend: int, ok: bool) -> None:
         row.save(update_fields=("failures", "cooling_until"))
 
 
-def reseal() -> int:
-    """Seal every secret under the present SECRET_KEY; how many. Raises sealing.CannotOpen, and then changes none."""
-    with transaction.atomic():
-        rows = list(Provider.objects.exclude(secret="").select_for_update())
-        for row in rows:
-            row.secret = sealing.resealed(row.secret)
-        Provider.objects.bulk_update(rows, ["secret"])
-    return len(rows)
-
-
 def _check_address(address: str, field: str) -> None:
     """Raises BackendError for an address that would not be asked."""
     try:

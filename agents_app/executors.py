@@ -129,13 +129,3 @@ def _checked_secret(executor: Executor, secret: str) -> str:
             _("A webhook's secret has at least %(least)d characters.") % {"least": LEAST_SECRET}, "secret"
         )
     return secret
-
-
-def reseal() -> int:
-    """Seal every secret under the present SECRET_KEY; how many. Raises sealing.CannotOpen, and then changes none."""
-    with transaction.atomic():
-        rows = list(Executor.objects.exclude(secret="").select_for_update())
-        for row in rows:
-            row.secret = sealing.resealed(row.secret)
-        Executor.objects.bulk_update(rows, ["secret"])
-    return len(rows)

@@ -7,9 +7,11 @@ the sealed text alone, so it opens only where the same SECRET_KEY is set.
 
 import base64
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
+from django.db import transaction
+from django.db.models import Model
 from django.utils.translation import gettext as _
 
 if TYPE_CHECKING:
@@ -41,9 +43,15 @@ def opened(sealed: str) -> str:
         ) from None
 
 
-def resealed(sealed: str) -> str:
-    """The same secret under the present SECRET_KEY. Raises CannotOpen."""
-    return seal(opened(sealed))
+def reseal(kind: type[Model]) -> int:
+    """Seal every `secret` of that model under the present SECRET_KEY; how many. Raises CannotOpen, and then changes none."""
+    objects = kind._default_manager
+    with transaction.atomic():
+        rows: list[Any] = list(objects.exclude(secret="").select_for_update())
+        for row in rows:
+            row.secret = seal(opened(row.secret))
+        objects.bulk_update(rows, ["secret"])
+    return len(rows)
 
 
 @lru_cache(maxsize=4)

@@ -6,6 +6,13 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+NOT_NEGATIVE = [MinValueValidator(0)]
+
+
+def share(most: float) -> list[Any]:
+    """The validators of a share from 0 to `most`."""
+    return [*NOT_NEGATIVE, MaxValueValidator(most)]
+
 
 class Provider(models.Model):
     """Whom calls go to. `secret` is sealed (`sealing`) and never shown again."""
@@ -46,14 +53,12 @@ class Backend(models.Model):
     order = models.PositiveSmallIntegerField(
         _("order"), default=0, help_text=_("Among equals, and where another failed: the lower first.")
     )
-    price_in = models.FloatField(_("price of a million tokens in"), default=0.0, validators=[MinValueValidator(0)])
-    price_out = models.FloatField(_("price of a million tokens out"), default=0.0, validators=[MinValueValidator(0)])
+    price_in = models.FloatField(_("price of a million tokens in"), default=0.0, validators=NOT_NEGATIVE)
+    price_out = models.FloatField(_("price of a million tokens out"), default=0.0, validators=NOT_NEGATIVE)
     tokens_in = models.PositiveIntegerField(_("tokens in of a call"), default=500)
     tokens_out = models.PositiveIntegerField(_("tokens out of a call"), default=300)
-    quality = models.FloatField(
-        _("expected success"), default=0.8, validators=[MinValueValidator(0), MaxValueValidator(1)]
-    )
-    latency = models.FloatField(_("expected latency in ms"), default=1_000.0, validators=[MinValueValidator(0)])
+    quality = models.FloatField(_("expected success"), default=0.8, validators=share(1))
+    latency = models.FloatField(_("expected latency in ms"), default=1_000.0, validators=NOT_NEGATIVE)
     requests_per_minute = models.PositiveIntegerField(_("requests a minute"), default=0)
     tokens_per_minute = models.PositiveIntegerField(_("tokens a minute"), default=0)
     at_once = models.PositiveIntegerField(_("calls at once"), default=0)
@@ -98,14 +103,14 @@ class BackendSettings(models.Model):
         TABLE = "table", _("Q-table as published")
 
     pool = models.OneToOneField("agents_app.Pool", on_delete=models.CASCADE, related_name="backend_settings")
-    quality = models.FloatField(_("quality"), default=0.7, validators=[MinValueValidator(0)])
-    cost = models.FloatField(_("cost"), default=0.2, validators=[MinValueValidator(0)])
-    latency = models.FloatField(_("speed"), default=0.1, validators=[MinValueValidator(0)])
+    quality = models.FloatField(_("quality"), default=0.7, validators=NOT_NEGATIVE)
+    cost = models.FloatField(_("cost"), default=0.2, validators=NOT_NEGATIVE)
+    latency = models.FloatField(_("speed"), default=0.1, validators=NOT_NEGATIVE)
     budget = models.FloatField(
         _("budget of a day"),
         null=True,
         blank=True,
-        validators=[MinValueValidator(0)],
+        validators=NOT_NEGATIVE,
         help_text=_(
             "From four fifths of it on the cheapest backend is taken; once it is spent, none. Blank: no budget."
         ),
@@ -118,7 +123,7 @@ class BackendSettings(models.Model):
     exploration = models.FloatField(
         _("share that is explored"),
         default=0.0,
-        validators=[MinValueValidator(0), MaxValueValidator(0.1)],
+        validators=share(0.1),
         help_text=_("Of the assignments, 0 to 0.1: any backend that may be taken, so that others are measured too."),
     )
 
@@ -132,13 +137,13 @@ class BackendSettings(models.Model):
     learning_share = models.FloatField(
         _("share that the learner decides"),
         default=0.1,
-        validators=[MinValueValidator(0), MaxValueValidator(0.5)],
+        validators=share(0.5),
         help_text=_("0 to 0.5: the others go by the direct estimate, and the learner is compared with them."),
     )
     learning_within = models.FloatField(
         _("at most so much below"),
         default=0.1,
-        validators=[MinValueValidator(0), MaxValueValidator(1)],
+        validators=share(1),
         help_text=_(
             "The learner takes no backend whose success is further below that of the direct estimate's choice."
         ),

@@ -185,12 +185,3 @@ def forget(source: AgentSource, *, actor: Who) -> None:
     with transaction.atomic():
         audit.record("source.forgotten", actor=actor, target=source.address, pool=source.pool)
         source.delete()
-
-
-def reseal() -> int:
-    """Seal every source's secret under the present SECRET_KEY; how many there are. Raises sealing.CannotOpen."""
-    rows = list(AgentSource.objects.exclude(secret="").select_for_update())
-    for row in rows:
-        row.secret = sealing.resealed(row.secret)
-        row.save(update_fields=("secret",))
-    return len(rows)

@@ -22,6 +22,13 @@ ROLE_CHOICES = [
 ]
 
 
+class Monospace(forms.Textarea):
+    """For what a program reads: every character as wide as the next, and no spelling looked at."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__({"rows": rows, "class": "rw-mono", "spellcheck": "false"})
+
+
 class SignInForm(LoginForm):
     """Sign-in by e-mail address, in any case."""
 
@@ -131,7 +138,7 @@ class PoolForm(forms.Form):
         label=_("Agents"),
         required=False,
         max_length=500_000,
-        widget=forms.Textarea(attrs={"rows": 8, "class": "rw-mono", "spellcheck": "false"}),
+        widget=Monospace(rows=8),
         help_text=_(
             "One a line, “Name: description”; or cells of a spreadsheet, JSON or YAML. They can also be added later."
         ),
@@ -224,7 +231,7 @@ class SourcesForm(forms.Form):
         label=_("Addresses"),
         required=False,
         max_length=20_000,
-        widget=forms.Textarea(attrs={"rows": 4, "class": "rw-mono", "spellcheck": "false"}),
+        widget=Monospace(rows=4),
         help_text=_(
             "One a line, such as https://travel.example.com. A card is looked for in its known place unless the address ends "
             "in .json."

@@ -15,7 +15,7 @@ from django.utils.translation import ngettext
 from agents_app.access import person
 from agents_app.models import Pool
 from datasets_app.labels import bulk
-from datasets_app.models import PrelabelJob, Query
+from datasets_app.models import BulkChange, PrelabelJob, Query
 from datasets_app.prelabeling import jobs as prelabel
 
 IN_AN_ADDRESS = 500  # more chosen queries than this do not fit into a link
@@ -27,14 +27,23 @@ def _by_pool(chosen: "QuerySet[Query]") -> list[tuple[Pool, "QuerySet[Query]"]]:
     return [(pool, Query.objects.of(pool).filter(pk__in=keys)) for pool in pools]
 
 
+def _changes(request: HttpRequest, chosen: "QuerySet[Query]", action: str) -> list[BulkChange]:
+    """What was done to the chosen ones, pool by pool."""
+    return [bulk.apply(pool, of_pool, action, None, author=person(request)) for pool, of_pool in _by_pool(chosen)]
+
+
+def _tell(request: HttpRequest, change: BulkChange, words: str) -> None:
+    """Say what was done, with a way to undo it."""
+    undo = reverse("bulk_undo", args=[change.pool.slug, change.pk])
+    messages.success(request, words, extra_tags=f"undo:{undo}")
+
+
 @admin.action(description=_("Send to the labeling queue"), permissions=["curate"])
 def send_to_queue(model_admin: Any, request: HttpRequest, queryset: "QuerySet[Query]") -> None:
     """Ask labelers about them."""
-    for pool, chosen in _by_pool(queryset):
-        change = bulk.apply(pool, chosen, bulk.SEND, None, author=person(request))
+    for change in _changes(request, queryset, bulk.SEND):
         told = ngettext("%(n)s query waits for labelers.", "%(n)s queries wait for labelers.", change.total)
-        undo = reverse("bulk_undo", args=[pool.slug, change.pk])
-        messages.success(request, told % {"n": change.total}, extra_tags=f"undo:{undo}")
+        _tell(request, change, told % {"n": change.total})
 
 
 @admin.action(description=_("Pre-label with the LLM"), permissions=["curate"])
@@ -61,11 +70,9 @@ def prelabel_chosen(model_admin: Any, request: HttpRequest, queryset: "QuerySet[
 @admin.action(description=_("Accept as gold"), permissions=["curate"])
 def accept_suggestions(model_admin: Any, request: HttpRequest, queryset: "QuerySet[Query]") -> None:
     """Make what is suggested a decision where there is no gold."""
-    for pool, chosen in _by_pool(queryset):
-        change = bulk.apply(pool, chosen, bulk.ACCEPT, None, author=person(request))
+    for change in _changes(request, queryset, bulk.ACCEPT):
         told = ngettext("%(n)s suggestion is gold now.", "%(n)s suggestions are gold now.", change.changed)
-        undo = reverse("bulk_undo", args=[pool.slug, change.pk])
-        messages.success(request, told % {"n": change.changed}, extra_tags=f"undo:{undo}")
+        _tell(request, change, told % {"n": change.changed})
 
 
 @admin.action(description=_("Add an agent…"), permissions=["curate"])

@@ -7,6 +7,7 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Pool
+from agents_app.views.forms import Monospace
 from datasets_app.models import PrelabelJob, QueueSettings
 
 
@@ -113,7 +114,7 @@ class PromptForm(forms.Form):
         label=_("Instruction"),
         strip=False,
         max_length=20_000,
-        widget=forms.Textarea(attrs={"rows": 12, "class": "rw-mono", "spellcheck": "false"}),
+        widget=Monospace(rows=12),
         help_text=_(
             "A Jinja template that may use {{ pool }}, {{ guidelines }}, {{ agents }}, {{ minimum }} and {{ maximum }}. The agents, "
             "the queries and the form of the answer are added for you. Every change is a version of its own."

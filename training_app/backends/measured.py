@@ -20,20 +20,34 @@ WEIGHT = 0.1  # of the newest latency in the moving average
 
 
 @dataclass
-class Part:
-    """What was measured of one backend in one category; sums."""
+class Tally:
+    """How many calls there were, how many were judged and good, and what they cost together."""
 
     calls: int = 0
     judged: int = 0
     good: int = 0
     spent: float = 0.0
-    timed: int = 0
-    milliseconds: float = 0.0
 
     @property
     def success(self) -> float | None:
         """The share of judged calls that succeeded."""
         return self.good / self.judged if self.judged else None
+
+    def count(self, call: "Call | Bare") -> None:
+        """One call more."""
+        self.calls += 1
+        self.spent += call.cost
+        if call.success is not None:
+            self.judged += 1
+            self.good += call.success
+
+
+@dataclass
+class Part(Tally):
+    """What was measured of one backend in one category; sums."""
+
+    timed: int = 0
+    milliseconds: float = 0.0
 
     @property
     def cost(self) -> float:
@@ -47,22 +61,13 @@ class Part:
 
 
 @dataclass
-class Measured:
+class Measured(Tally):
     """One backend's figures; latencies in milliseconds, None where nothing was reported. Lists are newest first."""
 
-    calls: int = 0
-    good: int = 0
-    judged: int = 0
     failed: int = 0
-    spent: float = 0.0
     latencies: list[float] = field(default_factory=list)
     tokens: list[tuple[int, int]] = field(default_factory=list)
     by_category: dict[str, Part] = field(default_factory=lambda: defaultdict(Part))
-
-    @property
-    def success(self) -> float | None:
-        """The share of judged calls that succeeded."""
-        return self.good / self.judged if self.judged else None
 
     @property
     def p50(self) -> float | None:
@@ -152,17 +157,10 @@ def of_log(calls: Iterable[Call | Bare]) -> dict[int, Measured]:
     found: dict[int, Measured] = defaultdict(Measured)
     for call in calls:
         one = found[call.backend]
-        one.calls += 1
-        one.failed += call.failed
-        one.spent += call.cost
         part = one.by_category[call.category]
-        part.calls += 1
-        part.spent += call.cost
-        if call.success is not None:
-            one.judged += 1
-            one.good += call.success
-            part.judged += 1
-            part.good += call.success
+        one.count(call)
+        part.count(call)
+        one.failed += call.failed
         if call.latency is not None and not call.failed:
             part.timed += 1
             part.milliseconds += call.latency

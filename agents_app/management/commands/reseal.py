@@ -5,8 +5,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from agents_app import audit, backends, executors, sealing
-from agents_app.sources import catalog
+from agents_app import audit, sealing
+from agents_app.models import AgentSource, Executor, Provider
 
 
 class Command(BaseCommand):
@@ -19,7 +19,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             with transaction.atomic():
-                count = executors.reseal() + backends.reseal() + catalog.reseal()
+                count = sum(sealing.reseal(kept) for kept in (Executor, Provider, AgentSource))
         except sealing.CannotOpen as error:
             raise CommandError(str(error)) from None
         audit.record("site.resealed", actor=audit.Actor("reseal"), detail={"secrets": count})

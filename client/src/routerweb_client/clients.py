@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypedDict, Unpack
+from typing import Any, Generic, TypedDict, TypeVar, Unpack
 
 import httpx
 
@@ -61,17 +61,34 @@ def _wait(attempt: int, response: httpx.Response | None) -> float:
     return float(min(0.1 * 2.0**attempt, LONGEST_WAIT)) * random.uniform(0.5, 1.0)  # noqa: S311
 
 
-class _Shared:
+Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
+Transport = TypeVar("Transport", httpx.BaseTransport, httpx.AsyncBaseTransport)
+
+
+class _Shared(Generic[Http, Transport]):
+    _http_class: type[Http]
+
     def __init__(
-        self, base_url: str, key: str, pool: str | None, timeout: float, retries: int, fallback: str | Path | None
+        self,
+        base_url: str,
+        key: str,
+        *,
+        pool: str | None = None,
+        timeout: float = 5.0,
+        retries: int = 2,
+        fallback: str | Path | None = None,
+        transport: Transport | None = None,
     ) -> None:
+        """`pool` may be left out where the key opens one; `timeout` is in seconds; `fallback` is an exported model."""
         self._pool, self._retries = pool, retries
         self._local = LocalRouter(fallback) if fallback is not None else None
-        self._options: dict[str, Any] = {
+        options: dict[str, Any] = {
             "base_url": base_url.rstrip("/") + "/api",
             "headers": {"Authorization": f"Bearer {key}", "User-Agent": "routerweb-client/0.1.0"},
             "timeout": timeout,
+            "transport": transport,
         }
+        self._http: Http = self._http_class(**options)
 
     def _in_place(self, bodies: Sequence[Mapping[str, Any]]) -> list[Answer] | None:
         """The exported model's answers, None where there is no such model."""
@@ -90,23 +107,10 @@ class _Shared:
         return _body(None, more, decision_id=decision_id, success=success)
 
 
-class Client(_Shared):
+class Client(_Shared[httpx.Client, httpx.BaseTransport]):
     """Asks a server, and waits for its answers. May be shared between threads."""
 
-    def __init__(
-        self,
-        base_url: str,
-        key: str,
-        *,
-        pool: str | None = None,
-        timeout: float = 5.0,
-        retries: int = 2,
-        fallback: str | Path | None = None,
-        transport: httpx.BaseTransport | None = None,
-    ) -> None:
-        """`pool` may be left out where the key opens one; `timeout` is in seconds; `fallback` is an exported model."""
-        super().__init__(base_url, key, pool, timeout, retries, fallback)
-        self._http = httpx.Client(transport=transport, **self._options)
+    _http_class = httpx.Client
 
     def route(
         self, query: Query, *, pool: str | None = None, explain: bool = False, **wishes: Unpack[Wishes]
@@ -169,23 +173,10 @@ class Client(_Shared):
         raise Unreachable(f"No answer after {self._retries + 1} attempts. {problem}")
 
 
-class AsyncClient(_Shared):
+class AsyncClient(_Shared[httpx.AsyncClient, httpx.AsyncBaseTransport]):
     """The same on an event loop."""
 
-    def __init__(
-        self,
-        base_url: str,
-        key: str,
-        *,
-        pool: str | None = None,
-        timeout: float = 5.0,
-        retries: int = 2,
-        fallback: str | Path | None = None,
-        transport: httpx.AsyncBaseTransport | None = None,
-    ) -> None:
-        """As `Client`."""
-        super().__init__(base_url, key, pool, timeout, retries, fallback)
-        self._http = httpx.AsyncClient(transport=transport, **self._options)
+    _http_class = httpx.AsyncClient
 
     async def route(
         self, query: Query, *, pool: str | None = None, explain: bool = False, **wishes: Unpack[Wishes]

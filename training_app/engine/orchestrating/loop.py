@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict, Unpack
 
 import numpy as np
 
@@ -86,6 +86,16 @@ class Question:
 Questions = Generator[Question, Distribution, Decision]
 
 
+class Terms(TypedDict, total=False):
+    """What else an episode is told: `costs` estimate calls by agent id, `worst` bounds them; `seed` is for drawing; `stored` are the
+    turns of an earlier run of this episode."""
+
+    costs: Mapping[int, float] | None
+    worst: Worst
+    seed: int | None
+    stored: Sequence[StoredTurn]
+
+
 def estimated(agent: int, state: State) -> float:
     """A `Worst` for agents whose cost is fixed: the estimate."""
     at = state.place.get(agent)
@@ -122,20 +132,15 @@ def episode(
     policy: Policy,
     task: str | Sequence[Mapping[str, str]],
     limits: Limits | None = None,
-    *,
-    costs: Mapping[int, float] | None = None,
-    worst: Worst = estimated,
-    seed: int | None = None,
-    stored: Sequence[StoredTurn] = (),
+    **terms: Unpack[Terms],
 ) -> Turns:
     """The turns of an episode. Send it the outcomes of each turn's requests, by their numbers; its value is how it ended. A turn
     in which every path stops has no requests: send it none.
 
-    The first path is greedy where `seed` is None; every other path, and the first one with a seed, draws. `costs` estimate calls
-    by agent id, `worst` bounds them. `stored` are the turns of an earlier run of this episode. Raises KeyError where an outcome is
-    missing.
+    The first path is greedy where there is no `seed`; every other path, and the first one with a seed, draws. Raises KeyError where
+    an outcome is missing.
     """
-    course = questioned(policy, task, limits, costs=costs, worst=worst, seed=seed, stored=stored)
+    course = questioned(policy, task, limits, **terms)
     try:
         found = next(course)
         while True:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.reading import sentences
-from training_app.engine.reading.nearness import KEPT, NEIGHBOURS
+from training_app.engine.reading.nearness import NEIGHBOURS, kept_rows
 
 BLOCK = 512  # texts compared at once
 DECIMALS = 5  # so that a text's figure does not depend on those beside it
@@ -35,11 +35,9 @@ class Likeness:
     def fit(cls, texts: Sequence[str], required: BoolArray, *, seed: int) -> tuple[Likeness, NDArray[np.int64]] | None:
         """The index of texts (N) with their required sets bool[N, A], and which rows it keeps, int64[kept] ascending; None
         where fewer than NEIGHBOURS of them need somebody."""
-        rng = np.random.Generator(np.random.PCG64(seed))
-        needing = np.flatnonzero(required.any(axis=1))
-        if len(needing) < NEIGHBOURS:
+        kept = kept_rows(required, seed)
+        if kept is None:
             return None
-        kept = np.sort(rng.permutation(needing)[:KEPT])
         return cls(sentences.embed([texts[i] for i in kept.tolist()]).astype(np.float16)), kept
 
     def of(self, text: str) -> float:

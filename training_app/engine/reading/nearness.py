@@ -35,6 +35,14 @@ _SIZES = (12, 18)  # the number of buckets is 2 to a power between these
 _REMEMBERED = 20_000  # words whose hashes are remembered
 
 
+def kept_rows(required: BoolArray, seed: int) -> NDArray[np.int64] | None:
+    """Which training queries with required sets bool[N, A] an index keeps, int64[kept] ascending: at most KEPT of those that need
+    somebody; None for fewer than NEIGHBOURS."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    needing = np.flatnonzero(required.any(axis=1))
+    return None if len(needing) < NEIGHBOURS else np.sort(rng.permutation(needing)[:KEPT])
+
+
 class Nearness:
     """The index. Immutable but for what it remembers of words; safe to share between threads.
 
@@ -66,11 +74,9 @@ class Nearness:
     def fit(cls, texts: Sequence[str], required: BoolArray, *, seed: int) -> tuple[Nearness, NDArray[np.int64]] | None:
         """The index of texts (N) with their required sets bool[N, A], and which rows it keeps, int64[kept] ascending; None
         where fewer than NEIGHBOURS of them need somebody."""
-        rng = np.random.Generator(np.random.PCG64(seed))
-        needing = np.flatnonzero(required.any(axis=1))
-        if len(needing) < NEIGHBOURS:
+        kept = kept_rows(required, seed)
+        if kept is None:
             return None
-        kept = np.sort(rng.permutation(needing)[:KEPT])
         hashed: dict[str, tuple[int, ...]] = {}
         # Arrays, text by text: as sets, the features of a hundred thousand texts would take a gigabyte and a half.
         features = [np.fromiter(found, np.uint32, len(found)) for found in (_hashes(text, hashed) for text in texts)]

@@ -9,6 +9,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Pool
+from agents_app.views.forms import Monospace
 from datasets_app.models import Snapshot
 from training_app.engine.config import Config, ConfigError
 from training_app.engine.orchestrator_config import OrchestratorConfig
@@ -180,7 +181,7 @@ class SweepForm(ConfigForm):
     space = forms.CharField(
         required=False,
         label=_("Settings that vary"),
-        widget=forms.Textarea(attrs={"rows": 4, "class": "rw-mono", "spellcheck": "false"}),
+        widget=Monospace(rows=4),
         help_text=_(
             "A setting a line: gamma: 0.9, 1.0. Drawn at random, also a range: learning_rate: 0.0003..0.01. "
             "A list is written 32x32."
