@@ -436,11 +436,21 @@ LLM_PRICE_OUT = env.number("LLM_PRICE_OUT", 0.0, low=0)
 # --- Logs ---------------------------------------------------------------------------------------------------------
 
 LOG_LEVEL = env.choice("LOG_LEVEL", "info", ("debug", "info", "warning", "error")).upper()
+LOG_FORMAT = env.choice("LOG_FORMAT", "line", ("line", "json"))
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "formatters": {
+        "line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"},
+        "json": {
+            "()": "pythonjsonlogger.json.JsonFormatter",
+            "fmt": ["levelname", "name", "message", "process", "threadName"],
+            "rename_fields": {"levelname": "level", "name": "logger", "threadName": "thread"},
+            "timestamp": "at",
+            "json_ensure_ascii": False,
+        },
+    },
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
     "root": {"handlers": ["console"], "level": LOG_LEVEL},
     "loggers": {"httpx": {"level": "WARNING"}, "django-q": {"level": "WARNING"}},
 }

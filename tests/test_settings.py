@@ -44,6 +44,7 @@ def settings_of(tmp_path: Path, **environment: str) -> dict:
         ({"DEBUG": "1", "DECISION_SHARE": "1.5"}, "DECISION_SHARE"),
         ({"DEBUG": "1", "DECISION_SHARE": "nan"}, "DECISION_SHARE"),
         ({"DEBUG": "1", "LOG_LEVEL": "loud"}, "LOG_LEVEL"),
+        ({"DEBUG": "1", "LOG_FORMAT": "xml"}, "LOG_FORMAT"),
         ({"DEBUG": "1", "DATABASE_URL": "mysql://u:secret-word@h/d"}, "DATABASE_URL"),
         ({"DEBUG": "1", "DATABASE_URL": "nonsense"}, "DATABASE_URL"),
         ({"DEBUG": "1", "DEAD_AFTER_SECONDS": "5"}, "DEAD_AFTER_SECONDS"),
@@ -103,6 +104,23 @@ def test_outside_debug_the_safe_settings_hold(tmp_path: Path) -> None:
     assert values["SECURE_HSTS_SECONDS"] >= 31_536_000
     assert values["ALLOWED_HOSTS"] == ["routes.example.com"]
     assert not values["DEBUG"]
+
+
+def test_logs_may_be_json_a_line(tmp_path: Path) -> None:
+    code = (
+        "import logging, logging.config, routerweb.settings as s; logging.config.dictConfig(s.LOGGING)\n"
+        "logging.getLogger('a.b').warning('%d are lost: ä', 3)\n"
+        "try: 1 / 0\nexcept ZeroDivisionError: logging.exception('two\\nlines')"
+    )
+    environment = {"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path), "DEBUG": "1", "LOG_FORMAT": "json"}
+    done = subprocess.run(
+        [sys.executable, "-X", "utf8", "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True
+    )
+    first, second = map(json.loads, done.stderr.splitlines())
+    assert (first["level"], first["logger"], first["message"]) == ("WARNING", "a.b", "3 are lost: ä")
+    assert first["at"]
+    assert second["message"] == "two\nlines"
+    assert "ZeroDivisionError" in second["exc_info"]
 
 
 def test_sqlite_is_the_default_and_gets_immediate_transactions(tmp_path: Path) -> None:
