@@ -126,7 +126,11 @@ class BackendSettings(models.Model):
         validators=share(0.1),
         help_text=_("Of the assignments, 0 to 0.1: any backend that may be taken, so that others are measured too."),
     )
-
+    pairs = models.BooleanField(
+        _("count who works well after whom"),
+        default=False,
+        help_text=_("In episodes: a backend that did well after the one that answered before is taken more."),
+    )
     learner = models.CharField(
         _("learner"),
         max_length=8,

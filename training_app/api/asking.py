@@ -45,10 +45,10 @@ def one(body: Mapping[str, Any], access: Access) -> Asked:
         raise Refused(400, "invalid", "explain must be true or false.", field="explain")
     pool = access.pool(body.get("pool"))
     answer.model_of(pool)
-    sticky, preference = _sticky(body), _preference(body)
+    sticky, wanted = _sticky(body), preference(body.get("preference"))
     if body.keys() <= PLAIN:
-        return Asked([text], pool, explain, sticky, preference)
-    return Asked([text], pool, explain, sticky, preference, _wishes(body), _warnings(body, pool, "queries"))
+        return Asked([text], pool, explain, sticky, wanted)
+    return Asked([text], pool, explain, sticky, wanted, _wishes(body), _warnings(body, pool, "queries"))
 
 
 def many(body: Mapping[str, Any], access: Access) -> Asked:
@@ -67,11 +67,11 @@ def many(body: Mapping[str, Any], access: Access) -> Asked:
     texts = [query_in(query, index) for index, query in enumerate(queries)]
     pool = access.pool(body.get("pool"))
     answer.model_of(pool)
-    sticky, preference = _sticky(body), _preference(body)
+    sticky, wanted = _sticky(body), preference(body.get("preference"))
     if body.keys() <= PLAIN_BATCH:
-        return Asked(texts, pool, False, sticky, preference)
+        return Asked(texts, pool, False, sticky, wanted)
     wishes = _wishes(body)
-    return Asked(texts, pool, False, sticky, preference, wishes, _warnings(body, pool, "query", "messages", "explain"))
+    return Asked(texts, pool, False, sticky, wanted, wishes, _warnings(body, pool, "query", "messages", "explain"))
 
 
 def answer_one(asked: Asked, access: Access) -> dict[str, Any]:
@@ -165,9 +165,8 @@ def _sticky(body: Mapping[str, Any]) -> str:
     return value
 
 
-def _preference(body: Mapping[str, Any]) -> Preference | None:
+def preference(value: Any) -> Preference | None:
     """What the caller would have of backends: the name of a preset or weights; None where the pool's own counts. Raises Refused."""
-    value = body.get("preference")
     if value is None:
         return None
     if isinstance(value, str):

@@ -5,18 +5,23 @@
     report(pool, call, found.served(agent, tokens_in=…, tokens_out=…, latency=…, success=…))
 
 Every line must be reported, once it ended or failed: that frees its place. One that is never reported frees it after two minutes.
+Episodes hold all `lines` of their pool in memory and choose between them by `choosing.assign`.
 """
 
+import logging
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agents_app import sealing
 from agents_app.models import Backend, Pool
 from training_app.answering import serving
 from training_app.backends import choosing, served
+from training_app.backends.choosing import Assignment
 from training_app.backends.served import Choice, Served
 from training_app.engine.backends.choosing import Preference
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,10 @@ class Line:
     price_out: float
     why: str
     choice: Choice
+
+    def taken(self, given: Assignment) -> "Line":
+        """The same, as it was assigned."""
+        return replace(self, why=given.why, choice=Choice(self.backend, given.propensity, given.by, given.direct))
 
     def served(self, agent: int, **what: Any) -> Served:
         """What came of this call, for `report`: Served's fields, with how this backend was chosen, so that learners may be judged."""
@@ -53,10 +62,25 @@ def line(pool: Pool, agent: int, text: str = "", preference: Preference | None =
         return None
     if given[0].backend is None:
         raise NoBackend(given[0].why)
-    row = Backend.objects.select_related("provider").get(pk=given[0].backend.pk)
+    return _line(Backend.objects.select_related("provider").get(pk=given[0].backend.pk)).taken(given[0])
+
+
+def lines(pool: int) -> dict[int, dict[int, Line]]:
+    """Where calls of each agent may go: by the agent's id, then by backend. One query. A backend whose secret cannot be opened is left
+    out."""
+    found: dict[int, dict[int, Line]] = {}
+    for row in Backend.objects.in_use().filter(agent__pool_id=pool):
+        try:
+            found.setdefault(row.agent.number, {})[row.pk] = _line(row)
+        except sealing.CannotOpen as error:
+            logger.error("%s is not called: %s", row, error)
+    return found
+
+
+def _line(row: Backend) -> Line:
     return Line(
-        row.pk, row.provider.name, row.provider.address, row.model, sealing.opened(row.provider.secret), row.price_in,
-        row.price_out, given[0].why, Choice(row.pk, given[0].propensity, given[0].by, given[0].direct),
+        row.pk, row.provider.name, row.provider.address, row.model, sealing.opened(row.provider.secret), row.price_in, row.price_out,
+        "", Choice(row.pk),
     )  # fmt: skip
 
 
@@ -65,4 +89,4 @@ def report(pool: Pool, call: uuid.UUID, part: Served) -> None:
     served.record(pool, call, [part])
 
 
-__all__ = ["Line", "NoBackend", "Served", "line", "report"]
+__all__ = ["Line", "NoBackend", "Served", "line", "lines", "report"]

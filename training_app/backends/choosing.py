@@ -4,7 +4,7 @@ One function assigns for the API, its fast lane and executors. Nothing here asks
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from training_app.backends.learning import Learning
 from training_app.backends.state import Known, PoolBackends
 from training_app.backends.windows import Used
 from training_app.engine.backends.choosing import PRESETS, Candidate, Chosen, Preference, choose
+from training_app.engine.backends.pair_table import PRIOR, WEIGHT
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,19 @@ class Assignment:
         }  # fmt: skip
 
 
+#: Why nobody is named although somebody could be in a moment.
+AT_LIMITS = "every backend is at its limits; try again in a few seconds"
+SPENT = "the budget of the day is spent"
+
+
 def assign(
-    pool: int, text: str, agents: Sequence[int], preference: Preference | None = None
-) -> list[Assignment] | None:
-    """A backend for each of the agents that have any; None where the pool has no backends. Never waits."""
+    pool: int, text: str, agents: Sequence[int], preference: Preference | None = None, *, only: Collection[int] | None = None,
+    previous: int | None = None,
+) -> list[Assignment] | None:  # fmt: skip
+    """A backend for each of the agents that have any; None where the pool has no backends. Never waits.
+
+    `only` are the backends that may be taken, None for all; `previous` is the backend that answered before in the same chain.
+    """
     found = state.of(pool)
     if found is None:
         return None
@@ -63,16 +73,25 @@ def assign(
     pressed = found.pressed
     if pressed:
         wanted = PRESETS["cheapest"]
-    chooser = found.chooser
+    chooser, after = found.chooser, found.pairs.get(previous) if previous is not None else None
     given = []
     now = time.monotonic()
     with found.lock:
         for agent in agents:
             known = found.by_agent.get(agent)
-            if known is not None:
+            if known is not None and only is not None:
+                known = [one for one in known if one.pk in only]
+            if known:
                 given.append(
                     _assigned(
-                        found, agent, known, wanted, pressed, now, chooser.estimate(text, agent) if chooser else None
+                        found,
+                        agent,
+                        known,
+                        wanted,
+                        pressed,
+                        now,
+                        chooser.estimate(text, agent) if chooser else None,
+                        after,
                     )
                 )
     return given
@@ -80,7 +99,7 @@ def assign(
 
 def _assigned(
     pool: PoolBackends, agent: int, known: list[Known], wanted: Preference, pressed: bool, now: float,
-    told: Mapping[int, float] | None,
+    told: Mapping[int, float] | None, after: Mapping[int, float] | None = None,
 ) -> Assignment:  # fmt: skip
     free = []
     for one in known:
@@ -97,11 +116,13 @@ def _assigned(
         left = pool.budget - pool.spent
         paid = [one for one in free if one.candidate.cost <= left]
         if not paid:
-            return Assignment(agent, None, why="the budget of the day is spent")
+            return Assignment(agent, None, why=SPENT)
         free = paid
     candidates = [one.candidate for one in free]
     if told:
         candidates = [_retold(one, told) for one in candidates]
+    if after and not pressed:
+        candidates = [_following(one, after) for one in candidates]
     dearest, slowest = pool.scales[agent]
     direct = taken = choose(candidates, wanted, dearest, slowest)
     likely, by = 1.0, "direct"
@@ -156,11 +177,28 @@ def _drawn(
     return candidates[at], exploration / count + (1 - exploration) * (learnt + (1 - share) * (at == own)), by
 
 
+def give_back(pool: int, backend: int) -> None:
+    """The call that a backend was taken for was not made: its place is free."""
+    found = state.of(pool)
+    if found is not None:
+        with found.lock:
+            if backend in found.known:
+                found.told.used.setdefault(backend, Used()).ended += 1
+
+
 def _retold(one: Candidate, told: Mapping[int, float]) -> Candidate:
     success = told.get(one.key)
     if success is None:
         return one
     return Candidate(one.key, success, one.cost, one.service, one.busy, one.less, one.rank)
+
+
+def _following(one: Candidate, after: Mapping[int, float]) -> Candidate:
+    """Q + 0.3 · pair(previous, a), counted from the prior: an unknown pair changes nothing."""
+    pair = after.get(one.key, PRIOR)
+    return Candidate(
+        one.key, one.success, one.cost, one.service, one.busy, one.less - WEIGHT * (pair - PRIOR), one.rank
+    )
 
 
 def _has(one: Known) -> bool:
@@ -185,10 +223,10 @@ def _take(pool: PoolBackends, one: Known) -> None:
     if one.limited:
         one.left = [one.left[0] - 1, one.left[1] - one.tokens, one.left[2] - 1]
     one.taken += 1
-    one.candidate.rank = one.order * 1e12 + one.taken
+    one.candidate.rank = one.order * state.ORDER + one.taken
 
 
 def _why_none(known: list[Known]) -> str:
     if any(one.open for one in known):
-        return "every backend is at its limits; try again in a few seconds"
+        return AT_LIMITS
     return "every backend cools down after failures, or is not healthy"

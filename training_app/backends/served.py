@@ -60,7 +60,8 @@ def record(pool: Pool, decision: uuid.UUID, parts: Sequence[Served]) -> list[Bac
         row = rows.get(part.backend)
         if row is None or row.agent.number != part.agent:
             raise UnknownBackend(f"{part.backend} is no backend of agent {part.agent} in {pool.slug}")
-    assigned = _assigned(decision)
+    # A call that says how it was chosen is no part of a decision.
+    assigned = {} if all(part.choice for part in parts) else _assigned(decision)
     kept, new = [], []
     with transaction.atomic():
         for part in parts:
@@ -77,6 +78,11 @@ def record(pool: Pool, decision: uuid.UUID, parts: Sequence[Served]) -> list[Bac
             began = _choice(assigned[part.agent]).backend if part.agent in assigned else part.backend
             _ended(pool.pk, began, part)
     return kept
+
+
+def judged(pool: int, calls: Sequence[uuid.UUID], success: bool) -> None:
+    """Whether these calls did what they were made for; those that failed stay as they are."""
+    BackendCall.objects.filter(pool=pool, decision_id__in=calls, failed=False).update(success=success)
 
 
 def _values(pool: Pool, row: Backend, part: Served, assigned: dict[int, dict[str, Any]]) -> dict[str, Any]:

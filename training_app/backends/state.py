@@ -23,7 +23,7 @@ from agents_app.models import Backend, BackendSettings
 from routerweb.background import Background
 from training_app.answering import leases, serving
 from training_app.answering.loaded import Served
-from training_app.backends import learning, measured, windows
+from training_app.backends import learning, measured, pairs, windows
 from training_app.backends.learning import Learning
 from training_app.backends.measured import Call, Measured
 from training_app.backends.windows import Three, Told, Used
@@ -39,10 +39,13 @@ logger = logging.getLogger(__name__)
 
 SETTLE_SECONDS = 0.25
 MEASURE_SECONDS = 5.0
+PAIR_SECONDS = 60.0
 #: Calls that what staff expect of a backend counts as, beside those that were measured.
 PRIOR_CALLS = 10
 #: The share of the budget from which on the cheapest backend is taken.
 NEARLY_SPENT = 0.8
+#: Of equals the lower order goes first, however much work each had.
+ORDER = 1e12
 #: Calls' worth of a limit that a process keeps while it settles.
 KEPT = 16
 
@@ -87,6 +90,8 @@ class PoolBackends:
         self.version: int | None = None  # of the chooser
         self.told = Told()
         self.measured_at = 0.0
+        self.follows, self.pairs_at = chosen.pairs, -1e9
+        self.pairs: dict[int, dict[int, float]] = {}  # how well each backend does after which, where that counts
         self.last: list[int] = []
         self.known = {row.pk: _known(row) for row in rows}
         self.by_agent: dict[int, list[Known]] = {}
@@ -134,7 +139,8 @@ class PoolBackends:
 
 def _known(row: Backend) -> Known:
     return Known(
-        pk=row.pk, name=str(row), agent=row.agent.number, candidate=Candidate(row.pk, row.quality, 0.0, row.latency, rank=row.order),
+        pk=row.pk, name=str(row), agent=row.agent.number,
+        candidate=Candidate(row.pk, row.quality, 0.0, row.latency, rank=row.order * ORDER),
         limits=(float(row.requests_per_minute), float(row.tokens_per_minute), float(row.at_once)), tokens=0.0, order=row.order,
         quality=row.quality, latency=row.latency, price_in=row.price_in, price_out=row.price_out,
         expected=(row.tokens_in, row.tokens_out), open=row.healthy and not _cools(row),
@@ -257,6 +263,8 @@ def _follow(pool: PoolBackends, *, measure: bool) -> None:
             figures = measured.of_log(log)
             _learn(pool, pool.learning, log)
         pool.measured_at = time.monotonic()
+        if pool.follows and pool.measured_at - pool.pairs_at > PAIR_SECONDS:
+            pool.pairs, pool.pairs_at = pairs.of_backends(pool.pk), pool.measured_at
         if pool.budget is not None:
             day = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
             today = BackendCall.objects.filter(pool=pool.pk, at__gte=day, at__lt=day + timedelta(days=1))

@@ -95,6 +95,11 @@ class Episode(Job):
         return str(self.id)
 
     @property
+    def score(self) -> float:
+        """How well it did, 0..1: as it was rated, else 1 for a success."""
+        return self.rating if self.rating is not None else float(self.success or False)
+
+    @property
     def ended(self) -> bool:
         """Whether nothing more comes of it."""
         return self.status not in (self.Status.QUEUED, self.Status.RUNNING)

@@ -13,7 +13,7 @@ import math
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -42,6 +42,11 @@ class Prepared:
 
     messages: list[dict[str, str]]
     worst: float
+    most_in: int = 0  # tokens of a chat's prompt
+
+    def at_prices_of(self, spec: Spec) -> "Prepared":
+        """The same for another backend of the same agent."""
+        return replace(self, worst=_worst(spec, self.most_in))
 
 
 async def prepare(spec: Spec, asked: Ask) -> Prepared:
@@ -56,11 +61,15 @@ async def prepare(spec: Spec, asked: Ask) -> Prepared:
         sent = await asyncio.get_running_loop().run_in_executor(_drawing, messages, spec, asked)
     else:
         sent = messages(spec, asked)
-    if not (spec.price_in or spec.price_out):
-        return Prepared(sent, spec.most_cost)
     most_in = sum(len(turn["role"].encode()) + len(turn["content"].encode("utf-8", "replace")) for turn in sent)
     most_in += AROUND_A_MESSAGE * len(sent) + AROUND_A_CALL + (len(written(list(spec.tools))) if spec.tools else 0)
-    return Prepared(sent, (most_in * spec.price_in + spec.most_tokens * spec.price_out) / 1e6)
+    return Prepared(sent, _worst(spec, most_in), most_in)
+
+
+def _worst(spec: Spec, most_in: int) -> float:
+    if not (spec.price_in or spec.price_out):
+        return spec.most_cost
+    return (most_in * spec.price_in + spec.most_tokens * spec.price_out) / 1e6
 
 
 async def ask(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> Reply:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from training_app.orchestration import asking
 from training_app.orchestration.calls import UNDONE, UNSURE, Ask, CallFailed, Failure, Outcome, Spec
+from training_app.orchestration.lines import Taking
 from training_app.orchestration.wire import Wire
 
 #: The first wait between two attempts, in seconds; each is twice the one before, and at most the second figure.
@@ -61,8 +62,11 @@ class Purse:
             self.left += held - spent
 
 
-async def call(spec: Spec | None, asked: Ask, wire: Wire, places: Places, purse: Purse) -> Outcome:
-    """Call the agent and wait for what comes of it."""
+async def call(
+    spec: Spec | None, asked: Ask, wire: Wire, places: Places, purse: Purse, backends: Taking | None = None
+) -> Outcome:
+    """Call the agent and wait for what comes of it. Where it has `backends`, each attempt goes to the one that is chosen now; one that
+    failed is left out until all have."""
     started = time.monotonic()
     if spec is None:
         return Failure("no_executor", "This agent has no executor that is active.")
@@ -72,11 +76,21 @@ async def call(spec: Spec | None, asked: Ask, wire: Wire, places: Places, purse:
         return Failure(failed.kind, str(failed))
     spent, attempts, wait = 0.0, 0, FIRST_WAIT
     problem = CallFailed("budget", f"the worst case of {prepared.worst:g} does not fit what is left of the budget")
+    told: dict[str, object] = {}
     while True:
+        if backends is not None:
+            try:
+                spec, prepared = await backends.take(prepared, purse.left)
+            except CallFailed as failed:
+                problem = problem if attempts else failed
+                return Failure(problem.kind, str(problem), spent, time.monotonic() - started, attempts, told)
+            told = backends.told
         if not purse.hold(prepared.worst):  # at a second attempt: what came of the first
             return Failure(problem.kind, str(problem), spent, time.monotonic() - started, attempts)
         if not await places.take(spec):
             purse.settle(prepared.worst, 0.0)
+            if backends is not None:
+                backends.give_back()
             why = "no place within the limits of the agent and its provider became free in time"
             return Failure("busy", why, spent, time.monotonic() - started, attempts)
         attempts += 1
@@ -90,17 +104,25 @@ async def call(spec: Spec | None, asked: Ask, wire: Wire, places: Places, purse:
             cost, problem = prepared.worst, CallFailed("failed", f"{type(error).__name__}: {error}"[:300])
         except BaseException:
             purse.settle(prepared.worst, prepared.worst)
+            if backends is not None:
+                backends.broke_off(prepared.worst)
             raise
         else:
             purse.settle(prepared.worst, reply.cost)
-            return replace(reply, attempts=attempts, cost=spent + reply.cost, latency=time.monotonic() - started)
+            if backends is not None:
+                backends.answered(reply)
+            metadata = {**reply.metadata, **told}
+            latency = time.monotonic() - started
+            return replace(reply, attempts=attempts, cost=spent + reply.cost, latency=latency, metadata=metadata)
         finally:
             places.leave(spec)
         purse.settle(prepared.worst, cost)
         spent += cost
+        if backends is not None and backends.failed(cost):
+            continue  # with the next one, at once
         again = problem.kind in UNDONE or (problem.kind in UNSURE and spec.repeatable)
         if not again or attempts > spec.retries:
-            return Failure(problem.kind, str(problem), spent, time.monotonic() - started, attempts)
+            return Failure(problem.kind, str(problem), spent, time.monotonic() - started, attempts, told)
         # Full jitter, so that many calls refused at once do not come back at once.
         rest = wait * (0.5 + random.random() / 2) if problem.again is None else problem.again  # noqa: S311
         await asyncio.sleep(min(rest, LONGEST_WAIT))

@@ -39,6 +39,7 @@ from training_app.orchestration.calls import Ask, Said, Spec
 from training_app.orchestration.deciding import Deciding
 from training_app.orchestration.ledger import Ended as EndedCall
 from training_app.orchestration.ledger import Entry, Ledger
+from training_app.orchestration.lines import Taking, Ways
 from training_app.orchestration.policies import Decider
 from training_app.orchestration.wire import Wire
 
@@ -69,6 +70,7 @@ class Course:
     deciding: Deciding
     tell: Tell
     stored: Sequence[Step] = ()
+    ways: Mapping[int, Ways] = field(default_factory=dict)
     _sized: tuple[tuple[Call, ...], int] | None = None
     _framed: dict[int, int] = field(default_factory=dict)
     _turns_stored: set[int] = field(default_factory=set)
@@ -133,13 +135,22 @@ class Course:
         )  # fmt: skip
 
     def _worst(self, agent: int, state: State) -> float:
-        """The most that one attempt of a call may cost; a chat whose prompt comes out longer than this is not sent."""
-        spec = self.specs.get(agent)
+        """The most that one attempt of a call may cost; a chat whose prompt comes out longer than this is not sent. Of an agent with
+        backends: on the dearest that what is left pays, on the cheapest where it pays none."""
+        spec, ways = self.specs.get(agent), self.ways.get(agent)
         if spec is None:
             return 0.0
+        if ways is None:
+            return self._worst_of(spec, state)
+        each = [self._worst_of(one, state) for one in ways.specs.values()]
+        return max([worst for worst in each if worst <= state.left], default=min(each))
+
+    def _worst_of(self, spec: Spec, state: State) -> float:
         if spec.kind != Executor.Kind.CHAT or not (spec.price_in or spec.price_out):
             return spec.most_cost
-        return ((self._said(state) + self._own(agent, spec)) * spec.price_in + spec.most_tokens * spec.price_out) / 1e6
+        return (
+            (self._said(state) + self._own(spec.agent, spec)) * spec.price_in + spec.most_tokens * spec.price_out
+        ) / 1e6
 
     def _own(self, agent: int, spec: Spec) -> int:
         """Bytes of what a prompt says for that agent alone."""
@@ -194,7 +205,22 @@ class Course:
         )
         asked = Ask(row.call_key, self.episode.task, self.episode.messages, said, str(self.episode.pk), request.step)
         purse = Purse(None if self.episode.budget is None else request.worst)
-        return await calling.call(spec, asked, self.wire, self.places, purse)
+        ways = self.ways.get(request.agent)
+        taking = None
+        if ways is not None:
+            before = self._before(row)
+            taking = Taking(
+                ways, self.ledger, row.call_key, self.episode.task, self.episode.plan.get("preference"), before
+            )
+        return await calling.call(spec, asked, self.wire, self.places, purse, taking)
+
+    def _before(self, row: Step) -> int | None:
+        """The backend that answered last on the same path."""
+        earlier = [one for one in self._rows.values() if one.path == row.path and one.turn < row.turn]
+        for one in sorted(earlier, key=lambda one: (-one.turn, -one.place)):
+            if one.status == Step.Status.DONE and (told := one.metadata.get("backend")):
+                return int(told["id"])
+        return None
 
     def _ended(self, request: Request, outcome: calls.Outcome) -> EndedCall:
         """Keep what came of a call, and tell it; what is to be stored of it."""

@@ -4,7 +4,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 
 from django.conf import settings
@@ -18,6 +18,8 @@ from django.utils.translation import gettext as _
 from agents_app import audit, jobs
 from agents_app.models import Pool
 from training_app.answering.decisions import new_id
+from training_app.backends import served
+from training_app.engine.backends.choosing import Preference
 from training_app.engine.orchestrating import state
 from training_app.engine.orchestrating.rewards import Reward
 from training_app.engine.orchestrator_config import OrchestratorConfig
@@ -52,6 +54,7 @@ class Wanted:
     agents: frozenset[int] | None = None
     aggregator: int | None = None
     seed: int | None = None
+    preference: Preference | None = None
 
     def digest(self) -> str:
         """What makes it another request under the same Idempotency-Key. SHA-256, 64 hexadecimal digits."""
@@ -59,6 +62,8 @@ class Wanted:
             [dict(message) for message in self.messages], self.max_steps, self.budget, self.paths, self.together,
             None if self.agents is None else sorted(self.agents), self.aggregator, self.seed,
         ]  # fmt: skip
+        if self.preference is not None:
+            values.append(asdict(self.preference))
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
@@ -97,6 +102,7 @@ def begin(
         paths=wanted.paths,
         plan={
             "agents": sorted(allowed), "seed": wanted.seed, "together": wanted.together, "aggregator": wanted.aggregator,
+            "preference": None if wanted.preference is None else asdict(wanted.preference),
         },
     )  # fmt: skip
     if claim:
@@ -211,13 +217,15 @@ def judge(
         raise EpisodeError(_("This episode has not ended yet."), "running")
     episode.refresh_from_db()
     _pay(episode)
+    told = [row.metadata.get("backend") for row in episode.trajectory.exclude(call=None)]
+    if made := [uuid.UUID(one["call"]) for one in told if one]:
+        served.judged(episode.pool_id, made, episode.score >= 0.5)
 
 
 def _pay(episode: Episode) -> None:
     """Write what each decision of a judged episode was worth, by the reward that its version was trained for: r is paid once, at the
     end of each path."""
-    score = episode.rating if episode.rating is not None else float(episode.success or False)
-    reward = _reward(episode)
+    score, reward = episode.score, _reward(episode)
     rows = list(episode.trajectory.filter(aim="answer").order_by("path", "turn", "place"))
     for path in {row.path for row in rows}:
         turns = list(dict.fromkeys(row.turn for row in rows if row.path == path))

@@ -93,6 +93,18 @@ class Ledger:
         found: T = await self._wait(work=work)
         return found
 
+    def soon(self, work: Callable[[], object]) -> None:
+        """Have work done before what is written from here on. Nobody waits for it: what it raises is logged."""
+
+        def done() -> None:
+            try:
+                work()
+            except Exception:
+                log.exception("what an episode reported could not be kept")
+
+        loop = asyncio.get_running_loop()
+        self._queue.put(_Wait(loop, loop.create_future(), work=done))
+
     async def _wait(self, **what: Any) -> Any:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()

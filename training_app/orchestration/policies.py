@@ -19,7 +19,9 @@ from training_app.engine.orchestrating.loop import Policy
 from training_app.engine.orchestrating.one_shot import NAME as ONE_SHOT
 from training_app.engine.orchestrating.one_shot import OneShot
 from training_app.models import ORCHESTRATOR, RouterModel
+from training_app.orchestration import lines
 from training_app.orchestration.calls import Spec, spec_of
+from training_app.orchestration.lines import Ways
 from training_app.versions import registry
 
 log = logging.getLogger(__name__)
@@ -45,13 +47,15 @@ class Decider:
 @dataclass(frozen=True, slots=True)
 class Orchestra:
     """A pool as its episodes see it: who decides, and how each agent is called. `decider` is its active orchestrator; without one, or
-    with one that cannot be loaded, `one_shot` decides: the active set router's set, each agent once, cheapest first."""
+    with one that cannot be loaded, `one_shot` decides: the active set router's set, each agent once, cheapest first. `ways` are the
+    backends of agents that have any."""
 
     pool: LoadedPool
     decider: Decider | None
     specs: Mapping[int, Spec] = field(default_factory=dict)
     problem: str = ""
     one_shot: Decider | None = None
+    ways: Mapping[int, Ways] = field(default_factory=dict)
 
     @property
     def callable(self) -> frozenset[int]:
@@ -101,16 +105,17 @@ def _load(pool: LoadedPool) -> Orchestra:
             specs[executor.agent.number] = spec_of(executor, sealing.opened(executor.secret))
         except sealing.CannotOpen as error:
             log.error("%s is not called: %s", executor, error)
+    ways = lines.of_pool(pool.pk, specs)
     one_shot = None if pool.model is None else Decider(OneShot(pool.model.router), ONE_SHOT)
     row = RouterModel.objects.active(ORCHESTRATOR).filter(pool_id=pool.pk).select_related("pool").first()
     if row is None:
-        return Orchestra(pool, None, specs, one_shot=one_shot)
+        return Orchestra(pool, None, specs, one_shot=one_shot, ways=ways)
     try:
         decider = Decider(version(row.pk, row.artifact_digest), row.name, row.pk)
     except registry.RegistryError as error:
         log.error("Pool %s: %s", pool.slug, error)
-        return Orchestra(pool, None, specs, f"{row.name} cannot be used: {error}", one_shot)
-    return Orchestra(pool, decider, specs, one_shot=one_shot)
+        return Orchestra(pool, None, specs, f"{row.name} cannot be used: {error}", one_shot, ways)
+    return Orchestra(pool, decider, specs, one_shot=one_shot, ways=ways)
 
 
 @lru_cache(maxsize=8)

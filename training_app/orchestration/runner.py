@@ -235,7 +235,7 @@ class Runner:
         assert self._places is not None
         return Course(
             begun.episode, begun.decider, begun.orchestra.specs, begun.orchestra.pool.names, self.ledger, Wire(self._client),
-            self._places, self._deciding, lambda word, value: None, begun.stored,
+            self._places, self._deciding, lambda word, value: None, begun.stored, begun.orchestra.ways,
         )  # fmt: skip
 
     async def _fail(self, episode: Episode, live: _Live, why: str) -> None:

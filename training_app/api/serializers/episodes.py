@@ -8,6 +8,7 @@ from rest_framework import serializers
 from training_app.api.errors import Refused
 from training_app.api.fields import Choice, Flag, Ids, Moment, Number, Rounded, Text, Whole
 from training_app.api.serializers.base import Body, OfPool
+from training_app.api.serializers.routing import PREFERENCE, PreferenceField
 from training_app.api.serializers.runs import MOST, PageAsked
 from training_app.engine.data import storable
 from training_app.engine.orchestrating.turns import MOST_PATHS
@@ -113,6 +114,7 @@ class OrchestrateRequest(Asked):
         0, 2**31 - 1, required=False, allow_null=True, default=None,
         help_text="Draws choices by their probabilities instead of taking the likeliest; the same seed draws the same.",
     )  # fmt: skip
+    preference = PreferenceField(required=False, allow_null=True, default=None, help_text=PREFERENCE)
     wait = Flag(required=False, default=True, help_text="False: answer 202 at once, with the address to ask.")
 
 
@@ -271,4 +273,5 @@ def wanted(told: dict[str, Any]) -> Wanted:
         agents=None if told["agents"] is None else frozenset(told["agents"]),
         aggregator=told["aggregator"],
         seed=told["seed"],
+        preference=told["preference"],
     )

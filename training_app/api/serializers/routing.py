@@ -43,6 +43,10 @@ def a_conversation() -> Any:
 class PreferenceField(serializers.JSONField):
     """A preset's name, or weights. `asking` holds the checks."""
 
+    def to_internal_value(self, data: Any) -> Any:
+        """The preference; raises Refused."""
+        return asking.preference(data)
+
 
 PREFERENCE = (
     "What the backends of the chosen agents should be: best, balanced, cheapest or fastest, or weights of quality, cost and latency. "

@@ -24,7 +24,7 @@ class LearningForm(forms.ModelForm):
 
     class Meta:
         model = BackendSettings
-        fields = ("learner", "learning_share", "learning_within")
+        fields = ("learner", "learning_share", "learning_within", "pairs")
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -55,6 +55,7 @@ def backend_learning(request: HttpRequest, slug: str) -> HttpResponse:
         of_agent.setdefault(row.backend.agent.number, []).append(row)
     table = judging.table_of(pool)
     agents, chains = pairs.of_pool(pool)
+    ran, of_backends = pairs.backends_of(pool)
     context = {
         "form": form, "kept": kept, "judging": "judge" in request.GET, "log": len(log), "has_backends": bool(rows),
         "compared": learning.compared(
@@ -63,7 +64,7 @@ def backend_learning(request: HttpRequest, slug: str) -> HttpResponse:
         ),
         "price": learning.price(kept.budget, log) if kept.budget and kept.learner else None,
         "heat": pictures.q_heat(table, rows) if table else [], "epsilon": table.table.epsilon if table else None,
-        "agents": agents, "pairs": pictures.pair_heat(agents, chains),
+        "agents": agents, "pairs": pictures.pair_heat(agents, chains), "ran": pictures.pair_heat(ran, of_backends),
         "judged": judging.judged(pool) if "judge" in request.GET else [], "known": len(judging.known(pool)),
     }  # fmt: skip
     title = _("Learning which backend to take")

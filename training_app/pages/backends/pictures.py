@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from django.utils.translation import gettext as _
 
@@ -181,14 +181,17 @@ def q_heat(table: Table, rows: Sequence[Row]) -> list[Heat]:
     return found
 
 
-def pair_heat(agents: Sequence[Agent], table: PairTable) -> list[tuple[Agent, list[tuple[float, int, float]]]]:
-    """A row an agent: (how well each does after it, chains, heat); heat is the distance from not knowing, in percent."""
+Member = TypeVar("Member", Agent, Backend)
+
+
+def pair_heat(members: Sequence[Member], table: PairTable) -> list[tuple[Member, list[tuple[float, int, float]]]]:
+    """A row a member: (how well each does after it, chains, heat); heat is the distance from not knowing, in percent."""
     matrix = table.matrix()
     return [
-        (agent, [
-            (float(matrix[a, b]), int(table.seen[a, b]), 200 * float(matrix[a, b] - 0.5)) for b in range(len(agents))
+        (member, [
+            (float(matrix[a, b]), int(table.seen[a, b]), 200 * float(matrix[a, b] - 0.5)) for b in range(len(members))
         ])
-        for a, agent in enumerate(agents)
+        for a, member in enumerate(members)
     ]  # fmt: skip
 
 
