@@ -5,7 +5,7 @@ from uuid import UUID
 
 from agents_app.models import Pool
 from training_app.engine.backends.chooser import Called
-from training_app.models import BackendCall, Decision, packed
+from training_app.models import BackendCall, Decision, Step, packed
 
 #: The newest judged calls that a run reads.
 MOST = 50_000
@@ -14,22 +14,37 @@ AT_ONCE = 500
 
 
 def judged(pool: Pool, before: datetime) -> list[Called]:
-    """Every judged call from before the run was launched whose decision is kept with its text, the newest MOST."""
+    """Every judged call from before the run was launched whose decision, or episode, is kept with its text, the newest MOST. A call of
+    an executor tells whether it called for a tool."""
     packed.unpack_all()
     rows = list(
         BackendCall.objects.filter(pool=pool, at__lt=before)
         .exclude(success=None)
         .order_by("-at")
         .values_list(
-            "decision_id", "agent", "backend_id", "success", "cost", "backend__provider__name", "backend__model"
+            "decision_id",
+            "agent",
+            "backend_id",
+            "success",
+            "cost",
+            "backend__provider__name",
+            "backend__model",
+            "category",
         )[:MOST]
     )
     texts: dict[UUID, str] = {}
     for at in range(0, len(rows), AT_ONCE):
         some = {row[0] for row in rows[at : at + AT_ONCE]}
         texts |= dict(Decision.objects.filter(pool=pool, pk__in=some).values_list("pk", "text"))
+    tools: dict[UUID, bool] = {}
+    for task, told, calls in Step.objects.filter(
+        episode__pool=pool, episode__judged_at__lt=before, metadata__has_key="backend"
+    ).values_list("episode__task", "metadata__backend__call", "metadata__tool_calls"):
+        texts[UUID(told)], tools[UUID(told)] = task, bool(calls)
+    if not any(tools.values()):
+        tools = {}  # nobody has tools to call for
     return [
-        Called(texts[decision], agent, backend, bool(success), cost, f"{provider}/{model}")
-        for decision, agent, backend, success, cost, provider, model in rows
-        if texts.get(decision)
+        Called(texts[key], agent, backend, bool(success), cost, f"{provider}/{model}", category, tools.get(key))
+        for key, agent, backend, success, cost, provider, model, category in rows
+        if texts.get(key)
     ]

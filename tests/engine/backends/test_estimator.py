@@ -44,3 +44,20 @@ def test_the_same_seed_makes_the_same_queries_and_weights(made: list[Labels]) ->
 
 def test_sizes_are_the_published_ones() -> None:
     assert estimator.SIZES == (10_000, 2_000, 2_000)
+
+
+def test_a_label_that_nobody_gave_pulls_at_nothing(made: list[Labels]) -> None:
+    train, told, test = made
+    half = np.arange(len(train.texts)) % 2 == 0
+    part = Labels(
+        train.texts,
+        np.where(half, train.complexity, np.nan),
+        np.where(half, -1, train.category),
+        np.full(len(half), np.nan),
+    )
+    found = estimator.fit(part, told, len(estimator.CATEGORIES))
+    complexity, category, _tool = found.estimate(test.texts)
+    assert np.corrcoef(complexity, test.complexity)[0, 1] > 0.7
+    assert (category.argmax(axis=1) == test.category).mean() > 0.8
+    nobody = Labels([], np.zeros(0), np.zeros(0, np.int64), np.zeros(0))
+    assert estimator.fit(part, nobody, 4).temperatures == (1.0, 1.0)

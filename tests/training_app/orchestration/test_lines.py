@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from agents_app import backends
 from agents_app.models import Backend, Pool
@@ -11,6 +12,7 @@ from tests.training_app.orchestration.conftest import Served
 from tests.training_app.served import Application
 from training_app.backends import pairs, state
 from training_app.models import BackendCall, Episode, Step
+from training_app.training import served_calls
 
 pytestmark = pytest.mark.django_db(transaction=True)
 TASK = {"task": "I was charged twice"}
@@ -148,6 +150,9 @@ def test_what_is_said_of_an_episode_counts_for_its_calls_and_their_pairs(
         key = app.post("/api/orchestrate/", TASK).json()["episode_id"]
         app.post(f"/api/episodes/{key}/outcome/", {"success": success})
     assert list(BackendCall.objects.order_by("at").values_list("success", flat=True)) == [True] * 4 + [False] * 2
+    assert {(call.text, call.agent, call.success) for call in served_calls.judged(crew, timezone.now())} == {
+        (TASK["task"], agent, success) for agent in (0, 1) for success in (True, False)
+    }
     # (2 good + the prior's 1) / (3 seen + the prior's 2)
     assert pairs.of_backends(crew.pk) == {first.pk: {good.pk: pytest.approx(0.6)}}
     # A pair that ends badly is left for one of which nothing is known, where ops want pairs to count.

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from training_app.engine.backends import choosing, direct, measures
+from training_app.engine.backends import choosing, direct, estimator, measures
 from training_app.engine.backends.direct import DirectEstimate, Outcomes
+from training_app.engine.backends.estimator import Labels
 from training_app.engine.backends.measures import Point, Traded
 from training_app.engine.reading import sentences
 
@@ -118,7 +119,7 @@ def points(fitted: DirectEstimate, train: Outcomes, validation: Outcomes, test: 
         "nearest neighbours": measures.curve(nearest(fitted, train, validation, test), price, success, cost, LAMBDAS),
         "by category": measures.curve(by_category, price, success, cost, LAMBDAS),
         "cheapest above a floor": floors(worth, price, success, cost),
-        "complexity rule": complexity_rule(worth, train, success, cost),
+        "complexity rule": complexity_rule(train, validation, test),
         "supervised classifier": [classified(train, test)],
         "single backends": each,
         "largest only": [each[int(np.argmax(mean_cost))]],
@@ -162,10 +163,18 @@ def floors(worth: Floats, price: Floats, success: Floats, cost: Floats) -> list[
     return found
 
 
-def complexity_rule(worth: Floats, train: Outcomes, success: Floats, cost: Floats) -> list[Point]:
-    """Simple queries to the cheapest backend, hard ones to the best, at each threshold of 1 − mean estimate."""
+def complexity_rule(train: Outcomes, validation: Outcomes, test: Outcomes) -> list[Point]:
+    """Simple queries to the cheapest backend, hard ones to the best, at each threshold of what the estimator says of complexity: the
+    share of backends that fail."""
     small, large = int(np.argmin(train.cost.mean(axis=0))), int(np.argmax(train.success.mean(axis=0)))
-    complexity, rows = 1 - worth.mean(axis=1), np.arange(len(worth))
+    names = sorted(set(train.categories))
+
+    def labels(rows: Outcomes) -> Labels:
+        kinds = [names.index(name) if name in names else -1 for name in rows.categories]
+        return Labels(rows.texts, 1 - rows.success.mean(axis=1), np.array(kinds), np.full(len(rows), np.nan))
+
+    complexity = estimator.fit(labels(train), labels(validation), len(names)).estimate(test.texts)[0]
+    success, cost, rows = test.success, test.cost, np.arange(len(test))
     found = []
     for threshold in np.quantile(complexity, np.linspace(0, 1, 41)):
         taken = np.where(complexity >= threshold, large, small)

@@ -28,12 +28,18 @@ EPOCHS, BATCH, RATE, DECAY = 12, 128, 3e-3, 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Texts with complexity 0..1 float[N], category int[N] and tool bool[N]."""
+    """Texts with complexity 0..1 float64[N], category int64[N] and tool 0 or 1 float64[N]; NaN, or −1, where nobody said."""
 
     texts: Sequence[str]
     complexity: NDArray[np.float64]
     category: NDArray[np.int64]
-    tool: NDArray[np.bool_]
+    tool: NDArray[np.float64]
+
+    def take(self, rows: NDArray[np.int64]) -> Labels:
+        """Some of the rows."""
+        return Labels(
+            [self.texts[row] for row in rows.tolist()], self.complexity[rows], self.category[rows], self.tool[rows]
+        )
 
 
 @dataclass
@@ -68,11 +74,14 @@ def features(texts: Sequence[str]) -> Floats:
 
 
 def fit(train: Labels, validation: Labels, categories: int, seed: int = 0) -> Estimator:
-    """An estimator of that many categories."""
+    """An estimator of that many categories. A label that nobody gave pulls at nothing."""
     rng = np.random.Generator(np.random.PCG64(seed))
     x = features(train.texts)
     kinds = np.eye(categories, dtype=np.float32)[train.category]
     truth = np.concatenate([train.complexity[:, None], kinds, train.tool[:, None]], axis=1).astype(np.float32)
+    said = ~np.isnan(truth)  # [N, 1 + K + 1]
+    said[:, 1:-1] = (train.category >= 0)[:, None]
+    truth = np.where(said, truth, 0)
     layer = rng.normal(0, 0.3, (PLACES + 1, HIDDEN)).astype(np.float32)
     heads = rng.normal(0, 0.1, (HIDDEN + 1, categories + 2)).astype(np.float32)
     found = Estimator(layer, heads)
@@ -85,7 +94,7 @@ def fit(train: Labels, validation: Labels, categories: int, seed: int = 0) -> Es
             out = _biased(h) @ heads
             p = np.concatenate([_sigmoid(out[:, :1]), _softmax(out[:, 1:-1]), _sigmoid(out[:, -1:])], axis=1)
             # d loss / d out: σ' for the squared error; p − y for both cross-entropies.
-            error = p - truth[some]
+            error = np.where(said[some], p - truth[some], 0)
             error[:, 0] *= 2 * WEIGHTS[0] * p[:, 0] * (1 - p[:, 0])
             error[:, 1:-1] *= WEIGHTS[1]
             error[:, -1] *= WEIGHTS[2]
@@ -103,18 +112,20 @@ def fit(train: Labels, validation: Labels, categories: int, seed: int = 0) -> Es
 
 def _calibrated(found: Estimator, rows: Labels) -> tuple[float, float]:
     """The temperatures of least cross-entropy on validation."""
+    if not len(rows.texts):
+        return 1.0, 1.0
     out = found._out(features(rows.texts)).astype(np.float64)
     grid = np.geomspace(0.25, 4.0, 33).tolist()
-    at = np.arange(len(rows.texts))
+    told, known = np.flatnonzero(rows.category >= 0), ~np.isnan(rows.tool)
 
     def category(t: float) -> float:
-        return -float(np.log(_softmax(out[:, 1:-1] / t)[at, rows.category] + 1e-12).mean())
+        return -float(np.log(_softmax(out[told, 1:-1] / t)[np.arange(len(told)), rows.category[told]] + 1e-12).mean())
 
     def tool(t: float) -> float:
-        p = _sigmoid(out[:, -1] / t)
-        return -float(np.log(np.where(rows.tool, p, 1 - p) + 1e-12).mean())
+        p = _sigmoid(out[known, -1] / t)
+        return -float(np.log(np.where(rows.tool[known] > 0.5, p, 1 - p) + 1e-12).mean())
 
-    return min(grid, key=category), min(grid, key=tool)
+    return (min(grid, key=category) if len(told) else 1.0), (min(grid, key=tool) if known.any() else 1.0)
 
 
 def _biased(h: NDArray[Any]) -> NDArray[Any]:
@@ -185,4 +196,4 @@ def _some(rng: np.random.Generator, count: int) -> Labels:
     wrong = rng.random(count) < 0.05
     odd = rng.random(count) < 0.05
     labeled = np.where(wrong, rng.integers(len(CATEGORIES), size=count), category)
-    return Labels(texts, complexity, labeled, tool ^ odd)
+    return Labels(texts, complexity, labeled, (tool ^ odd).astype(np.float64))

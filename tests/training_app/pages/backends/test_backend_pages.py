@@ -10,8 +10,13 @@ from django.urls import reverse
 from agents_app import backends, sealing
 from agents_app.models import Backend, BackendSettings, Pool, Provider
 from tests.training_app.backends.conftest import rows  # noqa: F401
+from tests.training_app.backends.test_chooser import calls
 from training_app.backends import judging, pairs
+from training_app.engine.backends import chooser
+from training_app.engine.backends.chooser import ChooserConfig
+from training_app.engine.data.examples import Agent
 from training_app.models import BackendCall, Episode, Step
+from training_app.versions import registry
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fresh_process", "nothing_waits")]
 FORM = {
@@ -43,6 +48,23 @@ def test_a_backend_is_made_changed_and_removed(browser: Client, pool: Pool) -> N
     assert sealing.opened(Provider.objects.get().secret) == "sk-of-acme", "blank keeps it"
     browser.post(reverse("backend_remove", args=["support", made.pk]))
     assert not Backend.objects.exists()
+
+
+def test_a_choosers_page_says_what_it_reads_off_a_query(browser: Client, pool: Pool) -> None:
+    told = {
+        "scale": 0.4, "labeled_by_llm": 200, "complexity": {"rows": 90, "error": 0.21},
+        "category": {"rows": 80, "accuracy": 0.9, "confidence": 0.88, "names": ["code", "maths"]},
+        "tool": {"rows": 70, "accuracy": 0.93, "brier": 0.061},
+    }  # fmt: skip
+    agents = [Agent(0, "Billing")]
+    ended = [step.result for step in chooser.train(ChooserConfig(sentences=False), agents, [], calls=calls(7, 8))][-1]
+    assert ended is not None
+    assert ended.scorecard["estimator"].keys() == {"scale", "complexity", "labeled_by_llm"}
+    card = {**ended.scorecard, "estimator": told}
+    made = registry.register(None, pool, ended.artifact, card, kind="backend_chooser")
+    shown = browser.get(reverse("model", args=["support", made.version])).content.decode()
+    for words in ("code, maths", "off by 0.21", "right in 90", "Brier score 0.061", "200 queries"):
+        assert words in shown
 
 
 @pytest.mark.parametrize(
