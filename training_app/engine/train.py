@@ -36,7 +36,7 @@ from training_app.engine.reading import needed, sentences
 from training_app.engine.reading.encoders import MANY_ROWS, fit_encoder, quick
 from training_app.engine.reading.linear import fit_tfidf
 from training_app.engine.reading.needed import Needed
-from training_app.engine.reading.scorers import FittedScorer, cross_fit
+from training_app.engine.reading.scorers import READ_MEANING, FittedScorer, cross_fit
 from training_app.engine.reading.stacking import joined
 from training_app.engine.reading.text import TfIdfVectors
 from training_app.engine.reading.tidying.tidied import TidiedMargins
@@ -278,7 +278,7 @@ def _encoder_for_nearness(config: Config, scores: Scores) -> str:
     if config.encoder != "auto" or not config.sentences or not sentences.installed():
         return ""
     kinds = [scorer.kind for scorer in (scores.fit.fitted, *getattr(scores.fit.fitted, "children", ()))]
-    return "loaded" if "fused" in kinds else "there"
+    return "there" if READ_MEANING.isdisjoint(kinds) else "loaded"
 
 
 def _next_labels_phase(

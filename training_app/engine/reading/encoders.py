@@ -24,6 +24,7 @@ from training_app.engine.progress import ScorerProgress
 from training_app.engine.reading import sentences, turns_fit
 from training_app.engine.reading.fused_fit import FusedScorer, Taught, described
 from training_app.engine.reading.linear import EmbeddingScorer, LinearScorer, best_jaccards, choose_linear
+from training_app.engine.reading.precedents import PrecedentScorer
 from training_app.engine.reading.scorers import (
     CrossFit,
     Reading,
@@ -58,6 +59,9 @@ SEQUENCE_ROWS = 60
 SEVERAL_ROWS, SEVERAL = 500, 3
 #: Below this many training rows the linear scorer is tried with the agents' descriptions as rows, too.
 DESCRIBED_ROWS = 1_000
+#: From this many training rows on neighbours in meaning are tried beside the other scorers: of 200 to 736 they
+#: brought nothing, and each candidate more is one more that may win by chance.
+PRECEDENT_ROWS = 1_000
 LEAST_TEXTS = 50  # without labels, for a student to learn from
 #: From this many training and this many validation rows on, scorers are fitted once, with a part of the training rows
 #: held out, instead of once per fold. A part of so many rows is enough for the policy, validation for the rest.
@@ -264,6 +268,10 @@ def _fit(
         fits["all"] = settled([*parts, own], rows, validation, alone)
         report["sentence_weights"] = fits["all"].fitted.weights.tolist()  # type: ignore[attr-defined]
         parts.append(own)
+        if len(rows) >= PRECEDENT_ROWS:
+            precedents = fitted(PrecedentScorer(), "precedents")
+            # What a stranger is like is learnt from the few rows that need nobody: they count as the policy will draw them.
+            fits["precedents"] = settled([*parts, precedents], rows, validation, alone, config.none_share)
     if coach is not None:
         fits[TEACHER] = settled([*parts, coach.fit], rows, validation, alone)
     choice, report["comparison"] = _chosen(fits, rows, validation, alone, config.none_share)

@@ -82,9 +82,13 @@ KINDS: dict[str, tuple[str, str]] = {
     "fused": ("training_app.engine.reading.fused", "FusedMargins"),
     "embedding": ("training_app.engine.reading.embedding", "EmbeddingMargins"),
     "teacher": ("training_app.engine.reading.teaching.teacher", "TeacherMargins"),
+    "precedents": ("training_app.engine.reading.precedents", "PrecedentMargins"),
     "turns": ("training_app.engine.reading.turns", "TurnsMargins"),
     "tidied": ("training_app.engine.reading.tidying.tidied", "TidiedMargins"),
 }
+
+#: The kinds that ask the sentence encoder.
+READ_MEANING = frozenset({"fused", "precedents"})
 
 
 def load_scorer(kind: str, config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> FittedScorer:

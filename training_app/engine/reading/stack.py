@@ -109,16 +109,20 @@ def rivals(z: FloatArray, share: float) -> FloatArray:
     return np.asarray(z - np.float32(share) * total, np.float32)
 
 
-def fit_weights(log_odds: Sequence[FloatArray], Y: BoolArray, asked: BoolArray) -> tuple[FloatArray, float]:
+def fit_weights(
+    log_odds: Sequence[FloatArray], Y: BoolArray, asked: BoolArray, counts: NDArray[np.float64] | None = None
+) -> tuple[FloatArray, float]:
     """(weights float32[K], shift) by logistic regression on out-of-fold log-odds, K arrays float32[N, A], drawn
     towards their mean. A weight below 0 would turn a scorer against itself; it is left out and the rest fitted again.
+    A row counts as `counts` float64[N] says.
     """
+    each = 1.0 if counts is None else np.broadcast_to(counts[:, None], asked.shape)[asked]
     kept = list(range(len(log_odds)))
     while True:
         columns = [log_odds[k][asked].astype(np.float64) for k in kept]
         features = np.stack([*columns, np.ones_like(columns[0])], axis=1)
         prior = np.array([1 / len(kept)] * len(kept) + [0.0])
-        found = logistic(features, Y[asked], prior, ridge=3.0)
+        found = logistic(features, Y[asked], prior, 3.0, each)
         worst = int(np.argmin(found[:-1]))
         if found[worst] >= 0 or len(kept) == 1:
             weights = np.zeros(len(log_odds), np.float32)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.intervals import spread
@@ -19,7 +20,7 @@ from training_app.engine.reading.stack import StackedMargins, fit_weights, rival
 #: What a costlier scorer must bring in Jaccard to be taken where the noise is too large to tell, and the least that the sentence
 #: encoder, or a teacher, must bring in any pool for the milliseconds and the memory it takes.
 WORTH, WORTH_SENTENCES = 0.01, 0.005
-SENTENCES = ("sentence", "all")
+SENTENCES = ("sentence", "all", "precedents")
 TEACHER = "teacher"  # all of them and the teacher
 
 
@@ -61,16 +62,19 @@ def corrected(fit: CrossFit, validation: Rows) -> CrossFit:
     return replace(fit, platt=platt)
 
 
-def drawn_platt(margins: FloatArray, required: BoolArray, asked: BoolArray) -> Platt:
+def drawn_platt(
+    margins: FloatArray, required: BoolArray, asked: BoolArray, counts: NDArray[np.float64] | None = None
+) -> Platt:
     """A map per agent, drawn to the one that all agents share: an agent of few positives, or none, has that one.
-    margins float32[N, A]; required and asked bool[N, A]."""
-    (scale,), shift = fit_weights([margins], required, asked)
+    margins float32[N, A]; required and asked bool[N, A]; a row counts as `counts` float64[N] says."""
+    (scale,), shift = fit_weights([margins], required, asked, counts)
     shared = margins.astype(np.float64) * scale + shift
     own = []
     for a in range(margins.shape[1]):
         z = shared[asked[:, a], a]
         features = np.stack([z, np.ones_like(z)], axis=1)
-        own.append(logistic(features, required[asked[:, a], a], np.array([1.0, 0.0]), ridge=3.0))
+        each = 1.0 if counts is None else counts[asked[:, a]]
+        own.append(logistic(features, required[asked[:, a], a], np.array([1.0, 0.0]), 3.0, each))
     slope, constant = np.array(own).T
     slope = np.maximum(slope, 0)
     return Platt((slope * scale).astype(np.float32), (slope * shift + constant).astype(np.float32))
@@ -99,11 +103,16 @@ def stack(fits: Sequence[CrossFit], rows: Rows, validation: Rows | None = None) 
     return CrossFit(own(margins), margins, fitted, drawn_platt(merged(seen), judged.required, judged.asked), apart)
 
 
-def settled(fits: Sequence[CrossFit], rows: Rows, validation: Rows, alone: bool = False) -> CrossFit:
+def settled(
+    fits: Sequence[CrossFit], rows: Rows, validation: Rows, alone: bool = False, none_share: float = 0.0
+) -> CrossFit:
     """Cross-fitted scorers as one, for pools of few labels: maps, weights and rivalry are learnt from the out-of-fold margins and
-    from validation together, or from validation `alone`, each map drawn to one that all agents share."""
+    from validation together, or from validation `alone`, each map drawn to one that all agents share. Rows count so that those that
+    need nobody make up `none_share`."""
     both = validation if alone else joined(rows, validation)
-    target = both.required, both.asked
+    counts = draw_weights(both.required, none_share, both.asked)
+    counts = None if counts is None else counts / counts.mean()
+    target = both.required, both.asked, counts
 
     def seen(fit: CrossFit) -> FloatArray:
         served_margins = fit.fitted.logits(validation.texts)
@@ -124,7 +133,7 @@ def settled(fits: Sequence[CrossFit], rows: Rows, validation: Rows, alone: bool 
         factor = weights[k] * own.scale
         children.append(fits[k].fitted)
         platts.append(Platt(factor * maps[k].scale, factor * maps[k].shift + constant))
-    scale, rival, level = _rivalry(z, both)
+    scale, rival, level = _rivalry(z, both, counts)
     stacked = StackedMargins(tuple(children), tuple(platts), np.ones(len(kept), np.float32), 0.0, rival)
     size = rows.required.shape[1]
     platt = Platt(np.full(size, scale, np.float32), np.full(size, level, np.float32))
@@ -138,13 +147,14 @@ def settled(fits: Sequence[CrossFit], rows: Rows, validation: Rows, alone: bool 
     return CrossFit(platt(outside), outside, stacked, platt)
 
 
-def _rivalry(z: FloatArray, rows: Rows) -> tuple[float, float, float]:
+def _rivalry(z: FloatArray, rows: Rows, counts: NDArray[np.float64] | None) -> tuple[float, float, float]:
     """(scale, r, constant) of the map z -> scale · rivals(z, r) + constant that the labels ask for: z float32[N, A] of `rows`.
     Drawn to scale 1 and r 0: agents are no rivals until the labels say so."""
     own = z[rows.asked].astype(np.float64)
     shares = rivals(z, 1.0)[rows.asked].astype(np.float64)
     features = np.stack([own, shares, np.ones_like(own)], axis=1)
-    alone, against, level = logistic(features, rows.required[rows.asked], np.array([1.0, 0.0, 0.0]), ridge=3.0)
+    each = 1.0 if counts is None else np.broadcast_to(counts[:, None], rows.asked.shape)[rows.asked]
+    alone, against, level = logistic(features, rows.required[rows.asked], np.array([1.0, 0.0, 0.0]), 3.0, each)
     if against <= 0 or alone < 0:
         return 1.0, 0.0, 0.0
     return float(alone + against), float(against / (alone + against)), float(level)

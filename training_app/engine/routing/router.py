@@ -15,7 +15,7 @@ from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.artifact import Artifact, ArtifactError
 from training_app.engine.data.examples import Agent
 from training_app.engine.reading.needed import Needed, score
-from training_app.engine.reading.scorers import FittedScorer, Platt, load_scorer
+from training_app.engine.reading.scorers import READ_MEANING, FittedScorer, Platt, load_scorer
 from training_app.engine.routing.bayes import BayesPolicy
 from training_app.engine.routing.calibration import Calibration
 from training_app.engine.routing.policy import Policy, SharedPolicy, greedy, load_policy
@@ -124,7 +124,7 @@ class Router:
     def reads_meaning(self) -> bool:
         """Whether a route asks the sentence encoder, so that a process which holds this router has it loaded."""
         kinds = (self.scorer.kind, *(child.kind for child in getattr(self.scorer, "children", ())))
-        return "fused" in kinds or (self._needed is not None and self._needed.reads_meaning)
+        return not READ_MEANING.isdisjoint(kinds) or (self._needed is not None and self._needed.reads_meaning)
 
     @property
     def limits(self) -> tuple[int, int]:
