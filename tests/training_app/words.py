@@ -37,7 +37,7 @@ def interval(low: float, high: float) -> dict[str, float]:
 
 def card(constant: float = 0.4, baseline: float = 0.0, *, ours: float = 0.9, svm: float = 0.88, **more: Any) -> dict:
     """A scorecard; `constant` and `baseline` are the lower ends of the leads over the constant set and over the SVM."""
-    from tests.training_app.pages.training.test_run_pages import MEASURES
+    from tests.training_app.pages.figures import MEASURES
 
     def measured(jaccard: float) -> dict:
         return dict.fromkeys(MEASURES, interval(jaccard - 0.05, jaccard + 0.05))

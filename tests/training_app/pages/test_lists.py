@@ -15,7 +15,7 @@ from agents_app import pools
 from agents_app.models import Pool
 from datasets_app.labels import snapshots
 from datasets_app.models import Snapshot
-from tests.training_app.pages.training.test_run_pages import scorecard
+from tests.training_app.pages.figures import scorecard
 from tests.training_app.told import artifact
 from training_app import schedules
 from training_app.models import Decision, RouterModel

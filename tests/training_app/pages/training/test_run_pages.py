@@ -1,4 +1,4 @@
-"""Pages of runs and models, and home: what each role sees, and what each answers to wrong methods and bad input."""
+"""Pages of runs and models: what each role sees, and what each answers to wrong methods and bad input."""
 
 import re
 from collections.abc import Callable
@@ -13,86 +13,17 @@ from django.urls import reverse
 from agents_app.models import Pool
 from datasets_app.labels import snapshots
 from datasets_app.models import Snapshot, SplitGroup
+from tests.training_app.pages.figures import scorecard
 from tests.training_app.told import artifact
-from training_app.models import Checkpoint, Promotion, RouterModel, Run, RunEvent
+from training_app.models import Checkpoint, Promotion, RouterModel, Run
 from training_app.training import runs
 from training_app.versions import registry
 
 Make = Callable[..., RouterModel]
-INTERVAL = {"mean": 0.9, "low": 0.88, "high": 0.92}
 RUNS_QUERIES = 14
 MODELS_QUERIES = 17
 HOME_QUERIES = 34
 POLL_QUERIES = 6
-MEASURES = ("jaccard", "precision", "recall", "f1", "exact", "success", "set_size", "over", "under")
-
-
-def scorecard(low: float = -0.01, high: float = 0.03) -> dict:
-    measured = dict.fromkeys(MEASURES, INTERVAL)
-    lead = {"mean": (low + high) / 2, "low": low, "high": high}
-    return {
-        "metrics": measured,
-        "queries": 12,
-        "measured_on": "test",
-        "baselines": {"svm": {"metrics": measured, "difference": {"jaccard": lead}}},
-        "best_baseline": "svm",
-        "by_size": {"1": {"queries": 12, **measured}},
-        "by_agent": [
-            {"id": 0, "name": "Billing", "support": 3, "selected": 3, "precision": 1.0, "recall": 1.0, "f1": 1.0},
-            {"id": 1, "name": "Shipping", "support": 0, "selected": 0, "precision": None, "recall": None, "f1": None},
-        ],
-        "calibration": {"ece": 0.02, "ece_before": 0.05, "reliability": [{"p": 0.1, "frequency": 0.2, "count": 4}]},
-        "robustness": {"typos": 0.125},
-        "robustness_jaccard": {"clean": 0.876, "typos": 0.842},
-        "empty": {"precision": 0.75, "recall": 0.625},
-        "out_of_scope": {"auroc": 0.9637, "fpr95": 0.145},
-        "needed": {"kept": True, "auroc": {"scores": 0.951, "with_nearness": 0.972}},
-        "abstention": {
-            "level": 0.0,
-            "rate": 0.0,
-            "at": [
-                {
-                    "alpha": 0.05,
-                    "level": 0.4,
-                    "rate": 0.113,
-                    "false_abstention": 0.047,
-                    "misrouted_caught": 0.391,
-                    "exact_answered": 0.955,
-                }
-            ],
-        },
-        "error_count": 1,
-        "errors": [
-            {
-                "text": "<b>my parcel</b>",
-                "required": [1],
-                "selected": [0],
-                "nearest": [{"text": "a parcel", "required": [1], "words_in_common": 1}],
-            }
-        ],
-        "warnings": ["Only 3 queries of the train split require Billing: label more of them."],
-    }
-
-
-@pytest.fixture
-def done(run: Run, told_router: None) -> Run:
-    """A run that is done, with a model and its scorecard."""
-    attempt = runs.claim(run.pk)
-    assert attempt
-    runs.report(
-        run.pk,
-        attempt,
-        [RunEvent(run=run, phase="policy", step=s, metrics={"val_jaccard": s / 10}) for s in (1, 2)],
-        phase="policy",
-        step=2,
-        total=2,
-        metrics={"val_jaccard": 0.2},
-    )
-    runs.finish(run.pk, attempt, artifact(), scorecard())
-    run.refresh_from_db()
-    return run
-
-
 GET = ["runs", "run_new", "run", "models", "model"]
 POST = ["run_cancel", "run_relaunch", "model_promote", "model_rollback"]
 
@@ -290,72 +221,6 @@ def test_a_failed_run_shows_its_reason(run: Run, browser: Client) -> None:
     assert "8 &lt;labeled&gt; queries are needed" in page
 
 
-def test_a_scorecard_gives_its_verdict_and_escapes_what_people_wrote(done: Run, browser: Client) -> None:
-    page = browser.get(reverse("run", args=["support", done.pk])).content.decode()
-    assert "No worse than the best baseline, linear SVM" in page
-    assert "&lt;b&gt;my parcel&lt;/b&gt;" in page
-    assert "Only 3 queries of the train split require Billing" in page
-    assert "Show as table" in page
-
-
-def test_a_scorecard_shows_who_needs_nobody_abstention_and_what_perturbed_answers_are_worth(
-    done: Run, browser: Client
-) -> None:
-    page = browser.get(reverse("run", args=["support", done.pk])).content.decode()
-    for figure in ("62.5", "75.0", "0.964", "14.5", "0.951", "0.972", "11.3", "4.7", "39.1", "0.955", "0.842", "0.876"):
-        assert figure in page
-    assert "off: abstain_alpha is 0" in page
-    assert "Agents too many" in page
-
-
-def test_a_scorecard_shows_the_llm_that_was_asked_with_what_it_took(make_model: Make, browser: Client) -> None:
-    card = scorecard()
-    asked = {
-        "model": "gpt-<tiny>",
-        "queries": 50,
-        "unanswered": 2,
-        "metrics": card["metrics"],
-        "difference": {"jaccard": {"mean": 0.071, "low": 0.031, "high": 0.112}},
-        "cost": 0.25,
-        "latency_ms": {"p50": 830.0, "p99": 2400.0},
-    }
-    page = browser.get(reverse("model", args=["support", make_model(card | {"llm": asked}).version])).content.decode()
-    assert "gpt-&lt;tiny&gt;" in page
-    assert "asked about 50 queries, the lead is over these; 2 without an answer; 0.8 s a call; cost 0.25" in page
-    assert "+0.071" in page
-    unpriced = asked | {"cost": None, "unanswered": 0}
-    page = browser.get(
-        reverse("model", args=["support", make_model(card | {"llm": unpriced}).version])
-    ).content.decode()
-    assert "the lead is over these; 0.8 s a call<" in page
-
-
-def test_a_scorecard_of_a_pool_without_such_queries_says_what_to_do(make_model: Make, browser: Client) -> None:
-    card = scorecard() | {"empty": {"precision": None, "recall": None}, "abstention": {"level": 0.0}}
-    make_model(card)
-    page = browser.get(reverse("model", args=["support", 1])).content.decode()
-    assert "Label some with “none of these”" in page
-    assert "Not measured: the next run will." in page
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "begins"),
-    [(0.01, 0.03, "Better"), (-0.03, -0.01, "Worse"), (-0.01, 0.03, "No worse than"), (-0.05, 0.03, "May be worse")],
-)
-def test_the_verdict_follows_the_paired_interval(make_model: Make, low: float, high: float, begins: str) -> None:
-    from training_app.versions import scorecards
-
-    said = scorecards.verdict(make_model(scorecard(low, high)))
-    assert said.startswith(begins)
-    assert (f"−{-low:.3f} to" in said) == (low < 0)
-
-
-def test_a_model_without_a_scorecard_is_shown_all_the_same(make_model: Make, browser: Client) -> None:
-    make_model({})
-    assert "without a scorecard" in browser.get(reverse("model", args=["support", 1])).content.decode()
-    assert browser.get(reverse("models", args=["support"])).status_code == 200
-
-
 # ---------------------------------------------------------------------------------------------------- models
 
 
@@ -377,32 +242,6 @@ def test_promote_and_roll_back_from_the_page(make_model: Make, browser: Client, 
     assert "Roll back" not in page
     page = browser.post(reverse("model_rollback", args=["support"]), follow=True).content.decode()
     assert "has no earlier model" in page
-
-
-# ---------------------------------------------------------------------------------------------------- home
-
-
-def test_home_of_ops(done: Run, browser: Client, pool: Pool) -> None:
-    page = browser.get("/").content.decode()
-    assert "No model is active" in page
-    registry.promote(RouterModel.objects.get(), actor=None)
-    page = browser.get("/").content.decode()
-    assert "No model is active" not in page
-    assert "Of 100 queries:" in page
-    assert "0.900" in page
-
-
-def test_home_of_a_labeler_has_no_operations(done: Run, person: Callable[[str], User]) -> None:
-    client = Client()
-    client.force_login(person("labeler"))
-    page = client.get("/").content.decode()
-    assert "You labeled 0 queries today" in page
-    assert "Active model" not in page
-    assert "/runs/" not in page
-
-
-def test_home_without_a_pool(browser: Client) -> None:
-    assert "No pools yet" in browser.get("/").content.decode()
 
 
 # ---------------------------------------------------------------------------------------------------- what a page costs
@@ -436,44 +275,6 @@ def test_a_poll_costs_few_queries(done: Run, browser: Client, django_assert_num_
     browser.get(path)
     with django_assert_num_queries(POLL_QUERIES):
         browser.get(path, headers={"HX-Request": "true"})
-
-
-# ---------------------------------------------------------------------------------------------------- the admin
-
-
-@pytest.mark.parametrize("model", ["run", "routermodel", "promotion", "decision"])
-def test_the_admin_shows_history_and_changes_none(
-    done: Run, browser: Client, model: str, django_user_model: type[User]
-) -> None:
-    registry.promote(RouterModel.objects.get(), actor=None)
-    root = Client()
-    root.force_login(django_user_model.objects.create_superuser("root"))
-    assert root.get(reverse(f"admin:training_app_{model}_changelist")).status_code == 200
-    assert root.get(reverse(f"admin:training_app_{model}_add")).status_code == 403
-    if model != "decision":
-        row = {"run": Run, "routermodel": RouterModel, "promotion": Promotion}[model].objects.get()
-        assert root.get(reverse(f"admin:training_app_{model}_change", args=[row.pk])).status_code == 200
-        assert root.post(reverse(f"admin:training_app_{model}_change", args=[row.pk]), {}).status_code == 403
-        assert root.post(reverse(f"admin:training_app_{model}_delete", args=[row.pk]), {}).status_code == 403
-
-
-def test_admin_actions_cancel_relaunch_and_promote(run: Run, make_model: Make, django_user_model: type[User]) -> None:
-    root = Client()
-    root.force_login(django_user_model.objects.create_superuser("root"))
-
-    def act(model: str, action: str, *rows: int) -> str:
-        path = reverse(f"admin:training_app_{model}_changelist")
-        answer = root.post(path, {"action": action, "_selected_action": rows}, follow=True)
-        return " ".join(str(message) for message in answer.context["messages"])
-
-    assert "is cancelled" in act("run", "cancel", run.pk)
-    assert "ended already" in act("run", "cancel", run.pk)
-    assert "queued again" in act("run", "launch_again", run.pk)
-    first, second = make_model(), make_model()
-    assert "only one active" in act("routermodel", "make_active", first.pk, second.pk)
-    assert "is active now" in act("routermodel", "make_active", second.pk)
-    assert "does not pass the gate" in act("routermodel", "make_active", first.pk)
-    assert registry.active(run.pool) == second
 
 
 def test_every_page_loads_the_stylesheet_of_the_classes_that_it_uses() -> None:
