@@ -6,7 +6,7 @@ from django.db import transaction
 from django_q.tasks import async_task
 
 from agents_app.models import Pool
-from datasets_app.files import imports, uploads
+from datasets_app.files import imports, storing, uploads
 from datasets_app.labels import disagreement, gold, queue
 from datasets_app.models import Gold
 
@@ -22,7 +22,7 @@ def read_upload(import_id: int) -> str:
     if upload is None:
         return "not queued"
     try:
-        ended = imports.run(upload, uploads.content(upload))
+        ended = storing.run(upload, uploads.content(upload))
         queue.fill(ended.dataset.pool)  # here, so that no labeler waits for it
         return ended.status
     except Exception:  # whatever a file did, the import is not left running

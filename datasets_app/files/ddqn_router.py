@@ -19,7 +19,7 @@ from django.db import transaction
 from agents_app import pools
 from agents_app.audit import Who
 from agents_app.models import Pool
-from datasets_app.files import imports
+from datasets_app.files import imports, storing
 from datasets_app.labels import labels
 from datasets_app.models import Dataset, Import, Label, Query
 from datasets_app.queries import queries, splits
@@ -173,7 +173,7 @@ def take(
     project: Project,
     *,
     dataset: Dataset | None = None,
-    progress: imports.Progress | None = None,
+    progress: storing.Progress | None = None,
     actor: Who = None,
 ) -> Taken:
     """Agents, queries, labels and splits of a project into a pool. A second time it adds what is new. Raises DataError, PoolError."""

@@ -15,7 +15,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.test import Client
 
-from agents_app import backups
+from agents_app import backups, pools
 from datasets_app.files import exports, imports
 from datasets_app.models import Dataset, ImportProblem, Query
 from training_app.engine.data.examples import Row
@@ -85,7 +85,7 @@ def test_bad_rows_are_named_good_ones_stored_and_all_of_it_moves(
     stored = {row.text: row for row in exports.rows(exports.selected(dataset.pool))}
     for format in ("jsonl", "csv"):
         written = b"".join(exports.encode(exports.rows(exports.selected(dataset.pool)), format))
-        read = list(read_rows(io.BytesIO(written), format, imports.pools.roster(dataset.pool)))
+        read = list(read_rows(io.BytesIO(written), format, pools.roster(dataset.pool)))
         assert len(read) == COUNT
         for row in read:
             assert isinstance(row, Row), row

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from datasets_app.files import imports
+from datasets_app.files import imports, storing
 from datasets_app.models import Dataset, Gold, Import, ImportChunk, ImportProblem, Label, Query
 from tests.datasets_app.files.reading import counts, jsonl, read
 from tests.silence import silence
@@ -29,7 +29,7 @@ class BreaksOff(io.BytesIO):
 def test_what_was_read_before_an_interruption_stays_and_the_rest_comes_with_the_next_reading(
     dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(imports, "BATCH_ROWS", 10)
+    monkeypatch.setattr(storing, "BATCH_ROWS", 10)
     content = jsonl(*({"text": f"row {n}", "required_agents": [n % 4]} for n in range(100)))
     with pytest.raises(OSError, match="the disk is gone"):
         imports.read_file(dataset, BreaksOff(content, len(content) // 2), "jsonl")
@@ -52,7 +52,7 @@ def queued(dataset: Dataset, content: bytes, **options: Any) -> Import:
 def test_an_attempt_goes_on_behind_the_last_stored_row_and_counts_no_row_twice(
     dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(imports, "BATCH_ROWS", 10)
+    monkeypatch.setattr(storing, "BATCH_ROWS", 10)
     content = jsonl(*({"text": f"row {n}", "required_agents": [n % 5]} for n in range(50)))  # agent 4: unknown
     upload = queued(dataset, content)
     first = imports.claim(upload.pk)
@@ -66,12 +66,12 @@ def test_an_attempt_goes_on_behind_the_last_stored_row_and_counts_no_row_twice(
             raise Killed
 
     with pytest.raises(Killed):
-        imports.run(first, io.BytesIO(content), stop)
+        storing.run(first, io.BytesIO(content), stop)
     Import.objects.update(status="queued", attempt=None)
     second = imports.claim(upload.pk)
     assert second is not None
     assert (second.last_line, second.attempts) == (20, 2)
-    done = imports.run(second, io.BytesIO(content))
+    done = storing.run(second, io.BytesIO(content))
     assert counts(done) == (50, 40, 40, 0, 10)
     assert list(ImportProblem.objects.values_list("line", flat=True)) == list(range(5, 51, 5))
 
@@ -89,19 +89,19 @@ def test_an_attempt_that_was_taken_over_writes_nothing(dataset: Dataset) -> None
     Import.objects.update(status="queued", attempt=None)
     second = imports.claim(first.pk)
     assert second is not None
-    ended = imports.run(first, io.BytesIO(content))
+    ended = storing.run(first, io.BytesIO(content))
     assert not Query.objects.exists()
     assert (ended.status, ended.attempt) == ("running", second.attempt)
-    assert imports.run(second, io.BytesIO(content)).status == "done"
+    assert storing.run(second, io.BytesIO(content)).status == "done"
     assert Query.objects.count() == 1
 
 
 def test_cancelling_stops_after_the_present_batch(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(imports, "BATCH_ROWS", 10)
+    monkeypatch.setattr(storing, "BATCH_ROWS", 10)
     content = jsonl(*({"text": f"row {n}"} for n in range(50)))
     upload = imports.claim(queued(dataset, content).pk)
     assert upload is not None
-    ended = imports.run(upload, io.BytesIO(content), lambda so_far: imports.cancel(so_far) and None)
+    ended = storing.run(upload, io.BytesIO(content), lambda so_far: imports.cancel(so_far) and None)
     assert (ended.status, ended.rows_read, Query.objects.count()) == ("cancelled", 10, 10)
     assert not ImportChunk.objects.exists()
     assert not imports.cancel(ended)

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from datasets_app.files import exports, imports
+from datasets_app.files import exports, imports, storing
 from datasets_app.models import Dataset, Query, inserting
 
 
@@ -48,7 +48,7 @@ def _peak(work: object) -> int:
 
 
 def test_a_file_is_never_held_whole(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(imports, "BATCH_ROWS", 5)
+    monkeypatch.setattr(storing, "BATCH_ROWS", 5)
     monkeypatch.setattr(exports, "BATCH", 5)
     count = 250
     size = sum(map(len, _lines(count)))
@@ -95,7 +95,7 @@ def test_a_connection_is_as_it_was_after_an_import(dataset: Dataset, monkeypatch
     def broken(*_values: object) -> None:
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(imports._Reader, "store", broken)
+    monkeypatch.setattr(storing.Reader, "store", broken)
     with pytest.raises(OSError, match="full"):
         imports.read_file(dataset, io.BytesIO(b'{"text": "another"}\n'), "jsonl")
     assert settings() == before

@@ -10,7 +10,7 @@ from django.db import connection
 from django.utils import timezone
 
 from agents_app.models import Agent, Pool
-from datasets_app.files import imports
+from datasets_app.files import imports, storing
 from datasets_app.labels import labels, places, queue, snapshots
 from datasets_app.models import Dataset, Gold, Import, Label, Query, QueueItem, SplitGroup
 from datasets_app.queries import queries
@@ -121,7 +121,7 @@ def test_a_duplicate_with_another_label_names_the_line_that_was_kept(dataset: Da
 
 
 def test_duplicates_are_also_found_across_batches(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(imports, "BATCH_ROWS", 1)
+    monkeypatch.setattr(storing, "BATCH_ROWS", 1)
     row = {"text": "x", "required_agents": [1]}
     upload = read(dataset, jsonl(row, {"text": "y"}, row, row | {"required_agents": [2]}))
     assert counts(upload) == (4, 2, 1, 1, 1)
