@@ -70,11 +70,6 @@ class Measured(Tally):
     by_category: dict[str, Part] = field(default_factory=lambda: defaultdict(Part))
 
     @property
-    def p50(self) -> float | None:
-        """Of the window of RECENT calls."""
-        return float(np.percentile(self.latencies, 50)) if self.latencies else None
-
-    @property
     def p95(self) -> float | None:
         """Of the window of RECENT calls."""
         return float(np.percentile(self.latencies, 95)) if self.latencies else None

@@ -152,12 +152,6 @@ def test_the_memo_of_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tfidf.features("token9")[0].size
 
 
-def test_known_share_tells_seen_from_unseen() -> None:
-    tfidf, _ = fit_tfidf(TEXTS)
-    assert tfidf.known_share(TEXTS[0]) == 1
-    assert tfidf.known_share("ҐґҖҗ") == 0 == tfidf.known_share("")
-
-
 def test_the_choice_of_features_is_deterministic_and_reported() -> None:
     rows = examples(60)
     y = np.array([[a in e.required for a in (0, 3, 4, 7)] for e in rows])

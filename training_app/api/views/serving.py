@@ -117,7 +117,6 @@ class PublicView(ApiView):
 
 
 #: What of a process's health is told by pool.
-PER_POOL = ("models", "problems")
 
 
 class HealthView(PublicView):

@@ -21,7 +21,7 @@ from torch import nn
 
 from training_app.engine.backends.ppo_policy import Served
 
-STEPS, QUICK_STEPS = 1_000_000, 60_000  # as published, and to try out
+STEPS = 1_000_000  # as published
 
 
 class Environment(Protocol):

@@ -15,7 +15,6 @@ from training_app.engine.data import storable
 USER = "user"
 ROLES = (USER, "assistant", "system", "tool")
 MAX_MESSAGE_AGENTS = 100
-MAX_ROLE = 20
 
 
 @dataclass(frozen=True, slots=True)

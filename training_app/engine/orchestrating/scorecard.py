@@ -121,13 +121,3 @@ def transitions(walks: Sequence[Walk], agents: Sequence[int]) -> list[list[int]]
             found[before, after] += 1
     counted: list[list[int]] = found.tolist()
     return counted
-
-
-def convergence(logs: Sequence[Sequence[Mapping[str, float]]], measure: str = "val_reward") -> list[dict[str, float]]:
-    """How learning went over seeds: for each step that all logs have, the mean of a measure with its interval over seeds."""
-    steps = sorted(set.intersection(*({int(entry["step"]) for entry in log} for log in logs))) if logs else []
-    found = []
-    for step in steps:
-        at = np.array([next(entry[measure] for entry in log if int(entry["step"]) == step) for log in logs])
-        found.append({"step": step, **intervals.spread(at).plain()})
-    return found

@@ -229,11 +229,6 @@ class TfIdf:
         values *= np.repeat((1 / np.sqrt(squares)).astype(np.float32), sizes[filled])
         return starts, indices.astype(np.int32, copy=False), values
 
-    def known_share(self, text: str) -> float:
-        """The share of a text's character n-grams that training has seen, 0 to 1; 0 for a text without any."""
-        grams = [g for token in text.lower().split() for g in characters_of(token, *self.character_range)]
-        return float((self._characters.places(grams) >= 0).mean()) if grams else 0.0
-
     def name(self, index: int) -> str:
         """The n-gram of a feature, for people; a character n-gram is shown between dots, spaces as ␣."""
         if not hasattr(self, "_names"):

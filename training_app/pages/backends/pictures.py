@@ -15,7 +15,7 @@ from training_app.engine.backends.pair_table import PairTable
 
 #: The 66 preferences in tenths: quality, cost, speed.
 SIMPLEX = [(a, b, 10 - a - b) for a in range(10, -1, -1) for b in range(11 - a)]
-SIDE, TOP, LEFT, DOT = 300.0, 26.0, 60.0, 12.0
+SIDE, TOP, LEFT = 300.0, 26.0, 60.0
 HIGH = SIDE * 3**0.5 / 2
 WIDTH, HEIGHT = 460.0, 270.0
 
