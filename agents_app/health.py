@@ -69,7 +69,11 @@ def set_url(agent: Agent, url: str, *, actor: Who) -> None:
 
 def check_all() -> int:
     """Look at every active agent's address, AT_ONCE at a time, and act on it; how many agents changed. A schedule calls it."""
-    checks = list(HealthCheck.objects.filter(agent__state=Agent.State.ACTIVE).select_related("agent__pool"))
+    checks = list(
+        HealthCheck.objects.filter(
+            agent__state=Agent.State.ACTIVE, agent__pool__in=Pool.objects.in_use()
+        ).select_related("agent__pool")
+    )
     found = _look([check.url for check in checks]) if checks else []
     return sum(record(check, probe) for check, probe in zip(checks, found, strict=True)) + check_backends()
 

@@ -74,10 +74,10 @@ def address(name: str, pool: Pool | None) -> str:
 
 
 def pools_of(request: HttpRequest) -> list[Pool]:
-    """Every pool by name, without its texts; read once a request."""
+    """Every pool in use by name, without its texts; read once a request."""
     if not hasattr(request, "_routerweb_pools"):
         called = Exists(Executor.objects.filter(agent__pool=OuterRef("pk"), active=True))
-        found = Pool.objects.only("slug", "name").annotate(orchestrates=called)
+        found = Pool.objects.in_use().only("slug", "name").annotate(orchestrates=called)
         request._routerweb_pools = list(found)  # type: ignore[attr-defined]
     pools: list[Pool] = request._routerweb_pools  # type: ignore[attr-defined]
     return pools
@@ -93,6 +93,9 @@ def current_pool(request: HttpRequest) -> Pool | None:
             if request.session.get("pool") != named:
                 request.session["pool"] = named
             return pool
+    opened: Pool | None = getattr(request, "_routerweb_pool", None)
+    if opened is not None and opened.slug == named:
+        return opened  # it is put away: it stands in no list, and can be read
     last = request.session.get("pool")
     return next((pool for pool in pools if pool.slug == last), pools[0] if pools else None)
 
@@ -109,6 +112,7 @@ def shell(request: HttpRequest) -> dict[str, Any]:
         # Another pool opens on the same page where that page is one of the sidebar's, else on its agents or its home.
         "rw_pools": [(other, _same_page(entry, other, request), other == pool) for other in pools_of(request)],
         "rw_new_pool": address("pool_new", None) if Role.OPS in roles_of(request.user) else "",
+        "rw_pools_page": address("pools", None) if Role.OPS in roles_of(request.user) else "",
         "rw_home": address("home", None) or "/",
     }
 

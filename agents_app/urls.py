@@ -2,10 +2,14 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from agents_app.views import agents, live, passwords, people, settings, signin, sources
+from agents_app.views import agents, live, passwords, people, pools, settings, signin, sources
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("pools/new/", agents.pool_new, name="pool_new"),
+    path("pools/", pools.pools, name="pools"),
+    path("p/<slug:slug>/settings/pool/archive/", pools.pool_archive, name="pool_archive"),
+    path("p/<slug:slug>/settings/pool/delete/", pools.pool_delete, name="pool_delete"),
+    path("p/<slug:slug>/settings/pool/restore/", pools.pool_restore, name="pool_restore"),
     path("p/<slug:slug>/agents/", agents.agents, name="agents"),
     path("p/<slug:slug>/agents/export/", agents.agents_export, name="agents_export"),
     path("p/<slug:slug>/agents/add/", agents.agent_add, name="agent_add"),

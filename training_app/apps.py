@@ -12,14 +12,16 @@ class TrainingAppConfig(AppConfig):
     def ready(self) -> None:
         from django_q.signals import post_spawn
 
-        from agents_app import keys
-        from training_app import schedules
+        from agents_app import archive, keys
+        from training_app import ending, schedules
         from training_app.answering import leases, serving
         from training_app.backends import state
         from training_app.training import reaper, runs
         from training_app.versions import erasing  # noqa: F401  (erasing listens from here on, in every process)
         from training_app.watching import deliveries
 
+        archive.on_put_away.append(ending.of_putting_away)
+        archive.HOLDS.append(ending.holds)
         serving.on_load.append(state.load)
         if leases.last_used not in keys.USES:
             keys.USES.append(leases.last_used)

@@ -9,6 +9,7 @@ SCHEDULES = {
     "training_app.answering.decisions.prune": ("Delete old decisions", "D", None),
     "agents_app.health.check_all": ("Health checks of agents", "I", 1),
     "agents_app.sources.catalog.look_all": ("Look for changed agent cards and MCP servers", "D", None),
+    "agents_app.archive.purge_due": ("Delete for good the pools that were deleted 30 days ago", "D", None),
     "training_app.answering.shadowing.prune": ("Delete old shadow scores", "D", None),
     "training_app.rollout.outcomes.offer_failures": ("Send reported failures to labeling", "I", 1),
     "training_app.rollout.outcomes.offer_unsure": ("Send unsure decisions to labeling", "H", None),

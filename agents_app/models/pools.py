@@ -8,8 +8,21 @@ from django.db.models.functions import Lower
 from django.utils.translation import gettext_lazy as _
 
 
+class PoolQuerySet(models.QuerySet["Pool"]):
+    def in_use(self) -> "PoolQuerySet":
+        """Pools that are neither archived nor deleted."""
+        return self.filter(archived_at=None, deleted_at=None)
+
+    def put_away(self) -> "PoolQuerySet":
+        """The others: nobody routes, labels or trains in them until they are brought back."""
+        return self.exclude(archived_at=None, deleted_at=None)
+
+
 class Pool(models.Model):
-    """The agents that one routing problem chooses from; everything else belongs to one pool."""
+    """The agents that one routing problem chooses from; everything else belongs to one pool.
+
+    An archived pool can be read. A deleted one can be brought back until it is purged (`agents_app.archive`).
+    """
 
     slug = models.SlugField(_("slug"), unique=True, help_text=_("The pool's name in URLs, commands and the API."))
     name = models.CharField(_("name"), max_length=120)
@@ -26,6 +39,10 @@ class Pool(models.Model):
     )
     next_agent_number = models.PositiveIntegerField(default=0, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
+    archived_at = models.DateTimeField(_("archived"), null=True, blank=True, editable=False)
+    deleted_at = models.DateTimeField(_("deleted"), null=True, blank=True, editable=False)
+
+    objects: ClassVar[Any] = PoolQuerySet.as_manager()
 
     class Meta:
         ordering = ("name",)
@@ -34,6 +51,11 @@ class Pool(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def state(self) -> str:
+        """ "active", "archived" or "deleted"."""
+        return "deleted" if self.deleted_at else "archived" if self.archived_at else "active"
 
     def take_agent_number(self) -> int:
         """The next free agent id of this pool; an id is never handed out twice, whatever happens to its agent."""

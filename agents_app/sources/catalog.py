@@ -82,7 +82,9 @@ def look_in_file(pool: Pool, raw: bytes, *, actor: Who) -> list[AgentSource]:
 def look_all() -> int:
     """Ask every address again; how many describe something else than was approved. A schedule calls it."""
     changed = 0
-    for source in AgentSource.objects.filter(address__startswith="http").select_related("pool"):
+    for source in AgentSource.objects.filter(address__startswith="http", pool__in=Pool.objects.in_use()).select_related(
+        "pool"
+    ):
         try:
             said = _asked(source)
         except (SourceError, sealing.CannotOpen) as error:

@@ -36,6 +36,8 @@ STATES = {
     "shadow": gettext_lazy("Shadow"),
     "active": gettext_lazy("Active"),
     "retired": gettext_lazy("Retired"),
+    "archived": gettext_lazy("Archived"),
+    "deleted": gettext_lazy("Deleted"),
     "choosing": gettext_lazy("Choosing columns"),
     "queued": gettext_lazy("Queued"),
     "running": gettext_lazy("Running"),

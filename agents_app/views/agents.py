@@ -77,7 +77,7 @@ def _given(values: dict[str, Any]) -> tuple[list[tuple[str, str]], tuple[data.Ag
 @require_GET
 def agents(request: HttpRequest, slug: str) -> HttpResponse:
     """The pool's agents: `?q=` searches, `?state=active|retired|unavailable` filters, `?sort=` sorts."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     found = pool.agents.select_related("merged_into")
     text, state, sort = (
         request.GET.get("q", "").strip(),
@@ -101,7 +101,7 @@ def agents(request: HttpRequest, slug: str) -> HttpResponse:
 @require_GET
 def agents_export(request: HttpRequest, slug: str) -> FileResponse:
     """The active agents as agents.jsonl."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     return download(rosters.json_lines(pool), "application/jsonl; charset=utf-8", f"{pool.slug}-agents.jsonl")
 
 
@@ -109,7 +109,7 @@ def agents_export(request: HttpRequest, slug: str) -> FileResponse:
 @require_http_methods(["GET", "POST"])
 def agent_add(request: HttpRequest, slug: str) -> HttpResponse:
     """One more agent; its id and, where none is given, its code are made."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     form = AgentForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
@@ -128,7 +128,7 @@ def agent_add(request: HttpRequest, slug: str) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def agents_add_several(request: HttpRequest, slug: str) -> HttpResponse:
     """Several agents at once, pasted or from a file."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     form = SeveralAgentsForm(request.POST or None, request.FILES or None)
     if request.method == "POST" and form.is_valid():
         values = form.cleaned_data

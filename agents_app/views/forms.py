@@ -171,6 +171,12 @@ class PoolDetailsForm(forms.Form):
     )
 
 
+class PoolDeletionForm(forms.Form):
+    typed = forms.CharField(
+        label=_("The pool's name"), max_length=200, widget=forms.TextInput(attrs={"autocomplete": "off"})
+    )
+
+
 class GuidelinesForm(forms.Form):
     guidelines = forms.CharField(
         label=_("Guidelines"),
@@ -211,7 +217,7 @@ class KeyForm(forms.Form):
         super().__init__(*args, **kwargs)
         pools = self.fields["pools"]
         assert isinstance(pools, forms.ModelMultipleChoiceField)
-        pools.queryset = Pool.objects.only("slug", "name")
+        pools.queryset = Pool.objects.in_use().only("slug", "name")
 
 
 class InviteForm(forms.Form):

@@ -72,7 +72,7 @@ def draw(
 @require_http_methods(["GET", "POST"])
 def guidelines(request: HttpRequest, slug: str) -> HttpResponse:
     """The labeling guidelines as Markdown with a preview; `preview` in the form only shows what it would look like."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     form = GuidelinesForm(request.POST or None, initial={"guidelines": pool.guidelines})
     preview = pool.guidelines
     if request.method == "POST" and form.is_valid():
@@ -91,7 +91,7 @@ def guidelines(request: HttpRequest, slug: str) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def pool_details(request: HttpRequest, slug: str) -> HttpResponse:
     """The pool's name and description; its slug stays, because applications and addresses use it."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     form = PoolDetailsForm(
         request.POST or None, initial={"name": pool.name, "description": pool.description, "currency": pool.currency}
     )
@@ -111,7 +111,7 @@ def pool_details(request: HttpRequest, slug: str) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def api_keys(request: HttpRequest, slug: str) -> HttpResponse:
     """The keys that open this pool; a new one's secret is in the answer to its making, and nowhere else, ever."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     form = KeyForm(request.POST or None, initial={"pools": [pool.pk]})
     context: dict[str, Any] = {"pool": pool}
     if request.method == "POST" and form.is_valid():
@@ -162,7 +162,7 @@ def _key_state(key: ApiKey, now: Any) -> str:
 @require_http_methods(["GET", "POST"])
 def key_revoke(request: HttpRequest, slug: str, key_id: int) -> HttpResponse:
     """What revoking a key would do; then do it. It cannot be undone: nobody has the secret any more."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     key = get_object_or_404(ApiKey.objects.filter(pools=pool).prefetch_related("pools"), pk=key_id)
     if request.method == "POST" or key.revoked_at is not None:
         if key.revoked_at is None and keys.revoke(key, person(request)):

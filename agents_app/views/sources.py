@@ -25,7 +25,7 @@ from routerweb.http import page, takes_file
 @require_http_methods(["GET", "POST"])
 def agent_sources(request: HttpRequest, slug: str) -> HttpResponse:
     """The pool's sources with what each offers; the form asks more addresses, or takes a file of cards."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     form = SourcesForm(request.POST or None, request.FILES or None)
     if request.method == "POST" and form.is_valid():
         found, problems = _look(request, pool, form.cleaned_data)

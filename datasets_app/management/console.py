@@ -21,6 +21,8 @@ def pool_of(slug: str) -> Pool:
         slugs = ", ".join(Pool.objects.order_by("slug").values_list("slug", flat=True)[:20])
         known = f"there are: {slugs}" if slugs else "there is none yet; make one with load_pool DIR"
         raise CommandError(f"no pool has the slug {slug!r}; {known}")
+    if pool.state != "active":
+        raise CommandError(f"the pool {slug} was {pool.state}; somebody of ops can bring it back, on the page Pools")
     return pool
 
 

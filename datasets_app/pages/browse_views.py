@@ -52,7 +52,7 @@ class Pages(Paginator):
 @may_browse
 def queries(request: HttpRequest, slug: str) -> HttpResponse:
     """The list: a search line, its terms as chips, a page of the table. An HTMX request gets the list alone."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     found = browse.search(pool, request.GET.get("q", ""))
     pages = Pages(_sorted(found.queries, request.GET.get("sort", "")).values_list("pk", flat=True), ROWS)
     shown = pages.get_page(request.GET.get("page"))
@@ -120,7 +120,7 @@ def table_rows(keys: list[int], agents: list[Agent]) -> list[dict[str, Any]]:
 @may_browse
 def queries_export(request: HttpRequest, slug: str) -> FileResponse:
     """Everything that a search returns, as a file."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     format = request.GET.get("format", "jsonl")
     if format not in ("jsonl", "csv", "txt"):
         raise Http404(_("No such format."))
@@ -152,7 +152,7 @@ def _selected(request: HttpRequest, pool: Pool, fields: Any) -> tuple["QuerySet[
 @may_browse
 def bulk_preview(request: HttpRequest, slug: str) -> HttpResponse:
     """What an action would do, counted, before anything is done."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     action = request.GET.get("action", "")
     chosen, text, ticked = _selected(request, pool, request.GET)
     back = _list_of(slug, request.GET.get("q", ""))
@@ -202,7 +202,7 @@ def _which_agent(request: HttpRequest, pool: Pool, action: str, back: str) -> Ht
 @may_browse
 def bulk_apply(request: HttpRequest, slug: str) -> HttpResponse:
     """Do it, and offer the undo. More than 2,000 queries are left to a worker."""
-    pool, actor = get_pool(slug), person(request)
+    pool, actor = get_pool(request, slug), person(request)
     action = request.POST.get("action", "")
     chosen, text, _ticked = _selected(request, pool, request.POST)
     back = _list_of(slug, text)
@@ -252,7 +252,7 @@ def bulk_undo(request: HttpRequest, slug: str, change_id: int) -> HttpResponse:
 @may_browse
 def query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     """Everything that is known of one query."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     found = get_object_or_404(Query.objects.select_related("dataset", "group", "gold"), pk=query_id, dataset__pool=pool)
     agents = {agent.number: agent for agent in pool.agents.all()}
     gold = getattr(found, "gold", None)
@@ -299,7 +299,7 @@ def query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
 @may_browse
 def query_delete(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     """Put one query aside; it can be brought back."""
-    pool, actor = get_pool(slug), person(request)
+    pool, actor = get_pool(request, slug), person(request)
     found = get_object_or_404(Query, pk=query_id, dataset__pool=pool)
     change = bulk.apply(pool, Query.objects.filter(pk=found.pk), bulk.DELETE, None, author=actor)
     messages.success(request, _("Deleted."), extra_tags="undo:" + reverse("bulk_undo", args=[slug, change.pk]))
@@ -310,7 +310,7 @@ def query_delete(request: HttpRequest, slug: str, query_id: int) -> HttpResponse
 @may_browse
 def query_restore(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     """Bring one query back."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     bulk.restore(pool, [get_object_or_404(Query, pk=query_id, dataset__pool=pool).pk])
     messages.success(request, _("The query is back."))
     return redirect("query", slug, query_id)
@@ -320,7 +320,7 @@ def query_restore(request: HttpRequest, slug: str, query_id: int) -> HttpRespons
 @may_browse
 def query_erase(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     """Take a query's text out of everything, for ever; its counts stay. A GET shows where it stands, and asks for the word."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     found = get_object_or_404(Query, pk=query_id, dataset__pool=pool)
     if found.erased_at is not None:
         return redirect("query", slug, query_id)
@@ -345,7 +345,7 @@ def query_erase(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
 @may_browse
 def query_send(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     """Ask labelers about one query."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     found = get_object_or_404(Query.objects.of(pool), pk=query_id)
     change = bulk.apply(pool, Query.objects.filter(pk=found.pk), bulk.SEND, None, author=person(request))
     if change.total:

@@ -16,7 +16,7 @@ from routerweb.http import page, wants_fragment
 @require_role(Role.LABELER)
 def correct(request: HttpRequest, slug: str) -> HttpResponse:
     """`text`, what it was answered (`set`), and where that was seen (`at`); a POST of `agent`s or `none` is this person's label."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     asked = request.POST if request.method == "POST" else request.GET
     text, seen_at, problem, done = asked.get("text", ""), asked.get("at", "")[:40], "", False
     chosen = set(parameters.listed(asked.get("set")))

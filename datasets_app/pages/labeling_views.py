@@ -38,7 +38,7 @@ def _unless_gone(view: Callable[..., HttpResponse]) -> Callable[..., HttpRespons
             if _wants_json(request):
                 return JsonResponse({"error": str(gone)}, status=410)
             messages.warning(request, str(gone))
-            return redirect(address(get_pool(slug), _about(get_pool(slug), number)))
+            return redirect(address(get_pool(request, slug), _about(get_pool(slug), number)))
 
     return checked
 
@@ -47,7 +47,7 @@ def _unless_gone(view: Callable[..., HttpResponse]) -> Callable[..., HttpRespons
 @require_role(Role.LABELER)
 def label(request: HttpRequest, slug: str, number: int | None = None) -> HttpResponse:
     """The page: the person's next item, or why there is none."""
-    pool, labeler = get_pool(slug), person(request)
+    pool, labeler = get_pool(request, slug), person(request)
     agent = _about(pool, number)
     leases = queue.take(pool, labeler, agent=agent)
     return _label_page(request, pool, agent, item(leases[0]) if leases else nothing(pool, labeler, agent))
@@ -58,7 +58,7 @@ def label(request: HttpRequest, slug: str, number: int | None = None) -> HttpRes
 @_unless_gone
 def label_item(request: HttpRequest, slug: str, query_id: int, number: int | None = None) -> HttpResponse:
     """One query of the person's choice: the page, or for the script the item alone."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     lease = _lease(request, pool, query_id, number)
     if _wants_json(request):
         return JsonResponse(_drawn(request, pool, lease))
@@ -69,7 +69,7 @@ def label_item(request: HttpRequest, slug: str, query_id: int, number: int | Non
 @require_role(Role.LABELER)
 def label_next(request: HttpRequest, slug: str, number: int | None = None) -> HttpResponse:
     """The item to come, for the script; `beside` lists the queries that the person has on screen or is sending."""
-    pool, labeler = get_pool(slug), person(request)
+    pool, labeler = get_pool(request, slug), person(request)
     agent = _about(pool, number)
     beside = parameters.listed(request.GET.get("beside"))
     leases = queue.take(pool, labeler, beside=beside, agent=agent)
@@ -86,7 +86,7 @@ def label_next(request: HttpRequest, slug: str, number: int | None = None) -> Ht
 @_unless_gone
 def label_draft(request: HttpRequest, slug: str, query_id: int, number: int | None = None) -> HttpResponse:
     """Keep what is chosen so far. 409 when another tab has written since; the answer holds both versions."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     lease = _lease(request, pool, query_id, number)
     base, version, step = (_number(request, name) for name in ("base", "version", "step"))
     choice = _choice(request, pool)
@@ -107,7 +107,7 @@ def label_draft(request: HttpRequest, slug: str, query_id: int, number: int | No
 @_unless_gone
 def label_submit(request: HttpRequest, slug: str, query_id: int, number: int | None = None) -> HttpResponse:
     """Send the label. The same key twice is one label; 400 for a choice that is no answer; 409 when another tab was first."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     lease = _lease(request, pool, query_id, number)
     choice = _choice(request, pool)
     key = request.POST.get("key", "")[:64] or uuid.uuid4().hex
@@ -138,7 +138,7 @@ def label_submit(request: HttpRequest, slug: str, query_id: int, number: int | N
 @_unless_gone
 def label_skip(request: HttpRequest, slug: str, query_id: int, number: int | None = None) -> HttpResponse:
     """Hand the item on with a reason."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     lease = _lease(request, pool, query_id, number)
     reason = (request.POST.get("remark", "").strip() or request.POST.get("reason", "").strip())[:200]
     if not reason:
@@ -154,7 +154,7 @@ def label_skip(request: HttpRequest, slug: str, query_id: int, number: int | Non
 @require_role(Role.LABELER)
 def label_undo(request: HttpRequest, slug: str, number: int | None = None) -> HttpResponse:
     """Take back the last submit or skip, or the one of the query that is named."""
-    pool, labeler = get_pool(slug), person(request)
+    pool, labeler = get_pool(request, slug), person(request)
     wanted = _number(request, "query")
     query = get_object_or_404(Query, pk=wanted, dataset__pool=pool) if wanted else None
     agent = _about(pool, number)
@@ -177,7 +177,7 @@ def label_undo(request: HttpRequest, slug: str, number: int | None = None) -> Ht
 @require_role(Role.LABELER)
 def label_heartbeat(request: HttpRequest, slug: str, number: int | None = None) -> HttpResponse:
     """The person is still at it: their leases on the named queries are renewed. Answers with those that they still hold."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     keys = parameters.listed(request.POST.get("queries"))
     return JsonResponse({"held": sorted(queue.heartbeat(pool, person(request), keys))})
 
@@ -186,7 +186,7 @@ def label_heartbeat(request: HttpRequest, slug: str, number: int | None = None) 
 @require_role(Role.LABELER)
 def label_skipped(request: HttpRequest, slug: str, number: int | None = None) -> HttpResponse:
     """Be asked again what one skipped."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     agent = _about(pool, number)
     queue.offer_skipped(pool, person(request), agent)
     return redirect(address(pool, agent))
@@ -196,7 +196,7 @@ def label_skipped(request: HttpRequest, slug: str, number: int | None = None) ->
 @require_role(Role.REVIEWER)
 def label_release(request: HttpRequest, slug: str, person_id: int) -> HttpResponse:
     """Free what somebody holds."""
-    pool, holder = get_pool(slug), get_object_or_404(User, pk=person_id)
+    pool, holder = get_pool(request, slug), get_object_or_404(User, pk=person_id)
     count = queue.release(pool, holder)
     audit.record(
         "queue.released", actor=person(request), target=holder.get_username(), pool=pool, detail={"items": count}
@@ -210,7 +210,7 @@ def label_release(request: HttpRequest, slug: str, person_id: int) -> HttpRespon
 @require_role(Role.LABELER, Role.REVIEWER, Role.OPS)
 def label_history(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     """Who said what of a query and when, as far as this person may see it."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     query = get_object_or_404(Query, pk=query_id, dataset__pool=pool)
     return render(
         request,

@@ -17,7 +17,7 @@ ROWS = 50
 @require_role(Role.LABELER)
 def my_labels(request: HttpRequest, slug: str) -> HttpResponse:
     """The person's own labels, newest first; `?q=` searches the queries' texts."""
-    pool, who = get_pool(slug), person(request)
+    pool, who = get_pool(request, slug), person(request)
     search = request.GET.get("q", "").strip()[:200]
     shown = Paginator(own.labels_of(pool, who, search), ROWS).get_page(request.GET.get("page"))
     agents = {agent.number: agent for agent in pool.agents.all()}

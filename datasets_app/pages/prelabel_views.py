@@ -29,7 +29,7 @@ may_set = require_role(Role.REVIEWER, Role.OPS)
 @may_set
 def queue_settings(request: HttpRequest, slug: str) -> HttpResponse:
     """Order, overlap, blind and evaluation shares; a change holds for everything that is still open."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     current = queue.settings_of(pool)
     form = QueueSettingsForm(request.POST or None, instance=current)
     if request.method == "POST" and form.is_valid():
@@ -55,7 +55,7 @@ def queue_settings(request: HttpRequest, slug: str) -> HttpResponse:
 @may_set
 def reask_change(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Stop asking about an agent, or look once more for queries that were not asked about it."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     agent = get_object_or_404(Agent.objects.active(), pool=pool, number=number)
     if request.POST.get("close") == "1":
         messages.success(request, _("%(n)s questions are closed.") % {"n": reask.close(agent)})
@@ -71,7 +71,7 @@ def reask_change(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 @may_set
 def prelabel_page(request: HttpRequest, slug: str) -> HttpResponse:
     """Start a job, after an estimate; the jobs that there were."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     form = PrelabelForm(request.POST or None, pool=pool, initial={"q": request.GET.get("q", "")})
     estimate = None
     if request.method == "POST" and form.is_valid():
@@ -112,7 +112,7 @@ def prelabel_page(request: HttpRequest, slug: str) -> HttpResponse:
 @may_set
 def prompt_page(request: HttpRequest, slug: str) -> HttpResponse:
     """The prompt, with what one call sends for a real query; saving makes a new version."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     current = prompts.current(pool)
     form = PromptForm(request.POST or None, initial={"text": current.text})
     text = current.text

@@ -31,7 +31,7 @@ AHEAD = 8
 @require_role(Role.REVIEWER)
 def review(request: HttpRequest, slug: str) -> HttpResponse:
     """The next query to decide, of the list that is chosen; what waits beside it."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     which = request.GET.get("list", "disputes")
     waiting = LISTS.get(which, adjudication.disputes)(pool)
     first = waiting.first()
@@ -45,7 +45,7 @@ def review(request: HttpRequest, slug: str) -> HttpResponse:
 def review_query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     """One query to decide; a POST records the decision and goes on to the next: an HTMX request gets it at once, with the way to undo
     in a note."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     query = get_object_or_404(Query.objects.of(pool), pk=query_id)
     which = request.GET.get("list", "disputes")
     if request.method == "GET":
@@ -106,7 +106,7 @@ def _ticked(request: HttpRequest, case: adjudication.Case) -> frozenset[int]:
 @require_role(Role.REVIEWER)
 def review_judge(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     """What an LLM says of the set that is ticked. An HTMX request gets the verdict alone, a plain form the page with it."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     query = get_object_or_404(Query.objects.of(pool), pk=query_id)
     required = _ticked(request, adjudication.case(pool, query))
     said: dict[str, Any] = {}
@@ -127,7 +127,7 @@ def review_judge(request: HttpRequest, slug: str, query_id: int) -> HttpResponse
 @require_role(Role.REVIEWER)
 def review_undo(request: HttpRequest, slug: str, label_id: int) -> HttpResponse:
     """Take a decision back."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     label = get_object_or_404(
         Label.objects.select_related("query"), pk=label_id, query__dataset__pool=pool, **places.REVIEWED
     )
@@ -191,7 +191,7 @@ def _around(pool: Pool, which: str, query: Query | None) -> dict[str, Any]:
 @require_role(Role.REVIEWER, Role.OPS)
 def agreement_page(request: HttpRequest, slug: str) -> HttpResponse:
     """A matrix of people, a line per agent, the LLM against people, blind against shown."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     only = request.GET.get("items", "")
     found = agreement.report(pool, only)
     matrix = [
@@ -210,7 +210,7 @@ def _above(pool: Pool) -> list[tuple[str, str]]:
 @require_role(Role.REVIEWER, Role.OPS)
 def agreement_items(request: HttpRequest, slug: str) -> HttpResponse:
     """The queries behind one cell, those that differ most first."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
 
     def number(name: str) -> int | None:
         return parameters.number(request.GET.get(name))

@@ -46,7 +46,7 @@ def _crumbs(pool: Pool, *above: Crumb) -> list[Crumb]:
 @require_role(Role.REVIEWER, Role.OPS)
 def import_page(request: HttpRequest, slug: str) -> HttpResponse:
     """The form that takes a file, and the imports that there were; a POST stores the file and shows its import."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     names = list(pool.datasets.order_by("pk").values_list("name", flat=True))
     posted = request.method == "POST"
     form = ImportForm(
@@ -249,7 +249,7 @@ def import_problems(request: HttpRequest, slug: str, import_id: int) -> FileResp
 @require_role(Role.REVIEWER, Role.OPS)
 def export_page(request: HttpRequest, slug: str) -> HttpResponse:
     """The form that writes a file, with how many queries each choice holds."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     figures = {"all": Query.objects.of(pool).count(), "gold": progress.gold(pool)}
     context = {"pool": pool, "form": ExportForm(pool), "figures": figures}
     return page(request, "datasets_app/export.html", context, title=_("Export"), crumbs=_crumbs(pool))
@@ -259,7 +259,7 @@ def export_page(request: HttpRequest, slug: str) -> HttpResponse:
 @require_role(Role.REVIEWER, Role.OPS)
 def export_download(request: HttpRequest, slug: str) -> HttpResponse | FileResponse:
     """The file, as it is read from the database."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     form = ExportForm(pool, request.GET)
     if not form.is_valid():
         figures: dict[str, Any] = {}
@@ -281,7 +281,7 @@ def export_download(request: HttpRequest, slug: str) -> HttpResponse | FileRespo
 @require_role(Role.REVIEWER, Role.OPS)
 def snapshot_list(request: HttpRequest, slug: str) -> HttpResponse:
     """All snapshots of the pool; a POST takes one."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     if request.method == "POST":
         newest = pool.snapshots.order_by("-number").values_list("number", flat=True).first() or 0
         try:

@@ -27,6 +27,7 @@ class Row:
 P = "p/<slug:slug>/"
 PAGES: dict[str, Row] = {
     "": Row(SIGNED_IN),
+    "pools/": Row(OPS),
     "pools/new/": Row(OPS, "GET POST"),
     "people/": Row(ADMINS, "GET POST"),
     **{f"people/<int:user_id>/{what}/": Row(ADMINS, "POST") for what in ("role", "link", "deactivate", "activate")},
@@ -57,6 +58,9 @@ PAGES: dict[str, Row] = {
     P + "agents/<int:number>/merge/": Row(OPS, "GET POST"),
     P + "settings/": Row(STAFF, "GET POST"),
     P + "settings/pool/": Row(OPS, "GET POST"),
+    P + "settings/pool/archive/": Row(OPS, "POST"),
+    P + "settings/pool/delete/": Row(OPS, "GET POST"),
+    P + "settings/pool/restore/": Row(OPS, "POST"),
     P + "settings/keys/": Row(OPS, "GET POST"),
     P + "settings/keys/<int:key_id>/revoke/": Row(OPS, "GET POST"),
     P + "settings/queue/": Row(STAFF, "GET POST"),

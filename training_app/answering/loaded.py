@@ -103,7 +103,8 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """What one API key may do; `pools` are slugs, `expires` is in seconds since 1970, `maker` made it, "" a command."""
+    """What one API key may do; `pools` are slugs, `expires` is in seconds since 1970, `maker` made it, "" a command; `gone` are the
+    slugs of the pools among its own that are put away."""
 
     pk: int
     name: str
@@ -111,15 +112,18 @@ class Caller:
     pools: tuple[str, ...]
     expires: float | None
     maker: str = ""
+    gone: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Everything that requests are answered from, as of one value of the version stamp."""
+    """Everything that requests are answered from, as of one value of the version stamp. `gone` says of each slug whose pool is put
+    away whether that was "archived" or "deleted"."""
 
     stamp: int
     pools: Mapping[str, LoadedPool] = field(default_factory=dict)
     callers: Mapping[str, Caller] = field(default_factory=dict)
+    gone: Mapping[str, str] = field(default_factory=dict)
 
 
 def unit(salt: str, key: str) -> str:

@@ -86,7 +86,7 @@ def _earlier_router(pk: int, digest: str) -> engine.Router:
 
 def load_one(slug: str) -> LoadedPool:
     """One existing pool, loaded for this call alone: for commands, which route once and end. Its shadows stay out of it."""
-    pool = Pool.objects.get(slug=slug)
+    pool = Pool.objects.in_use().get(slug=slug)
     row = RouterModel.objects.active().filter(pool=pool).select_related("pool").first()
     plan = live.plans().get(pool.pk)
     agents = list(pool.agents.order_by("number"))
@@ -200,10 +200,14 @@ def _load(stamp: int, before: Served | None) -> Served:
     for agent in Agent.objects.order_by("number"):
         agents.setdefault(agent.pool_id, []).append(agent)
     pools, plans = {}, live.plans()
-    for pool in Pool.objects.all():
+    everyone = list(Pool.objects.all())
+    for pool in everyone:
+        if pool.state != "active":
+            continue
         earlier = before.pools.get(pool.slug) if before else None
         pools[pool.slug] = _load_pool(pool, agents.get(pool.pk, []), models.get(pool.pk), earlier, plans.get(pool.pk))
-    return Served(stamp, pools, _load_callers({pool.pk: slug for slug, pool in pools.items()}))
+    gone = {pool.slug: pool.state for pool in everyone if pool.slug not in pools}
+    return Served(stamp, pools, _load_callers({pool.pk: pool.slug for pool in everyone}, gone), gone)
 
 
 def _load_pool(
@@ -280,16 +284,19 @@ def _assemble(pool: Pool, agents: list[Agent], model: LoadedModel | None, proble
     )  # fmt: skip
 
 
-def _load_callers(slugs: Mapping[int, str]) -> dict[str, Caller]:
+def _load_callers(slugs: Mapping[int, str], gone: Mapping[str, str]) -> dict[str, Caller]:
+    """Who holds each live key; `slugs` are every pool's, `gone` those that are put away."""
     pools_of: dict[int, list[str]] = {}
     for key_id, pool_id in ApiKey.pools.through.objects.values_list("apikey_id", "pool_id"):
         if pool_id in slugs:
             pools_of.setdefault(key_id, []).append(slugs[pool_id])
     return {
         key.digest: Caller(
-            key.pk, key.name, frozenset(key.scopes), tuple(sorted(pools_of.get(key.pk, ()))),
+            key.pk, key.name, frozenset(key.scopes),
+            tuple(sorted(slug for slug in pools_of.get(key.pk, ()) if slug not in gone)),
             key.expires_at.timestamp() if key.expires_at else None,
             key.created_by.get_username() if key.created_by else "",
+            tuple(sorted(slug for slug in pools_of.get(key.pk, ()) if slug in gone)),
         )
         for key in ApiKey.objects.live().select_related("created_by")
     }  # fmt: skip

@@ -29,7 +29,7 @@ COMPARED = 20_000
 def suggest_all() -> int:
     """Suggest for every pool that has an active model; how many queries that was. A model that cannot be loaded is passed over."""
     count = 0
-    for pool in Pool.objects.filter(models__in=RouterModel.objects.active()):
+    for pool in Pool.objects.in_use().filter(models__in=RouterModel.objects.active()):
         try:
             count += suggest(pool.pk)
         except (registry.RegistryError, ArtifactError) as error:

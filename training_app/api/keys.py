@@ -38,18 +38,29 @@ class Access:
         if slug is None:
             if len(pools) == 1:
                 return self.state.pools[pools[0]]
+            if not pools and len(self.caller.gone) == 1:
+                raise self._gone(self.caller.gone[0])
             raise Refused(
                 400, "missing", "pool is missing, and this API key opens several." if pools else "This API key opens no pool.",
                 field="pool", hint=self._choices(), choices=list(pools),
             )  # fmt: skip
         if not isinstance(slug, str):
             raise Refused(400, "invalid", f"pool must be a text, not {kind(slug)}.", field="pool", hint=self._choices())
+        if slug in self.caller.gone:
+            raise self._gone(slug)
         if slug not in pools:
             # The same answer whether the pool exists or not: a key learns nothing about pools it does not open.
             raise Refused(
                 403, "pool_refused", f"This API key does not open a pool {slug[:80]!r}.", field="pool", hint=self._choices()
             )  # fmt: skip
         return self.state.pools[slug]
+
+    def _gone(self, slug: str) -> Refused:
+        state = self.state.gone[slug]
+        return Refused(
+            410, f"pool_{state}", f"The pool {slug!r} was {state}. Nothing is routed in it any more.", field="pool",
+            hint="Somebody of ops can bring it back, on the page Pools.",
+        )  # fmt: skip
 
     def _choices(self) -> str:
         pools = self.caller.pools

@@ -45,6 +45,8 @@ CODES: dict[str, tuple[int, str]] = {
     "cannot_canary": (409, "support-4 is not the canary of support."),
     "cannot_pin": (409, "The artifact of support-1 is gone."),
     "cannot_replay": (409, "The text of this decision was erased."),
+    "pool_archived": (410, "The pool 'sales' was archived. Nothing is routed in it any more."),
+    "pool_deleted": (410, "The pool 'sales' was deleted. Nothing is routed in it any more."),
     "gone": (410, "This query was deleted meanwhile."),
     "ended": (409, "The run has ended already."),
     "running": (409, "This episode has not ended yet."),
@@ -113,7 +115,7 @@ def operation(
         codes.append("invalid")
     if not public:
         codes += [*OF_A_KEY, "scope_missing"]
-        codes += ["pool_refused", "missing", "invalid"] if any_pool else []
+        codes += ["pool_refused", "pool_archived", "pool_deleted", "missing", "invalid"] if any_pool else []
     responses: dict[Any, Any] = {
         status: OpenApiResponse(
             serializer, words, [OpenApiExample(words, shown, response_only=True, status_codes=[str(status)])]

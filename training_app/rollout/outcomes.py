@@ -95,7 +95,7 @@ def offer_unsure() -> int:
     """
     since, count = timezone.now() - timedelta(days=1), 0
     unsure = Q(abstained=True) | Q(confidence__lt=settings.UNSURE_CONFIDENCE)
-    for pool in Pool.objects.all():
+    for pool in Pool.objects.in_use():
         offered = Query.objects.filter(dataset__pool=pool, origin=UNSURE, created_at__gte=since).count()
         left = settings.UNSURE_PER_DAY - offered
         if left <= 0:
@@ -119,7 +119,7 @@ def offer_failures() -> int:
     round. Returns how many queries were asked about.
     """
     since, count = timezone.now() - timedelta(days=1), 0
-    for live in LiveSettings.objects.filter(failures=True).select_related("pool"):
+    for live in LiveSettings.objects.filter(failures=True, pool__in=Pool.objects.in_use()).select_related("pool"):
         sent = Outcome.objects.filter(pool=live.pool, asked=True, at__gte=since).count()
         left = live.failures_per_day - sent
         if left <= 0:

@@ -139,7 +139,7 @@ def fire(rule: LaunchRule, reason: str, now: datetime) -> Run | None:
 
 
 def _watching() -> Any:
-    waiting = LaunchRule.objects.filter(active=True).exclude(runs__status__in=UNENDED)
+    waiting = LaunchRule.objects.filter(active=True, pool__in=Pool.objects.in_use()).exclude(runs__status__in=UNENDED)
     return waiting.select_related("pool", "author").distinct()
 
 

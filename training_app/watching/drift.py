@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from agents_app import audit
+from agents_app.models import Pool
 from datasets_app.labels import snapshots
 from datasets_app.models import Split
 from training_app.engine.judging import drift
@@ -57,7 +58,9 @@ def look_all() -> int:
     """The schedule's job: look at every pool that has an active model, tell of drift, forget old points; pools that drift."""
     DriftPoint.objects.filter(at__lt=timezone.now() - KEPT).delete()
     drifting = 0
-    for model in RouterModel.objects.active().select_related("pool", "run__snapshot"):
+    for model in (
+        RouterModel.objects.active().filter(pool__in=Pool.objects.in_use()).select_related("pool", "run__snapshot")
+    ):
         point = look(model)
         if point is not None:
             tell(model, point)

@@ -130,7 +130,7 @@ def take_turn() -> bool:
 def look(workers: bool = True) -> None:
     """Look at everything once; open, resolve and send. `workers`: also whether workers are missing."""
     ProcessSign.objects.filter(at__lt=timezone.now() - FORGOTTEN).delete()
-    for pool in Pool.objects.all():
+    for pool in Pool.objects.in_use():
         _failing_runs(pool)
         _labeling_queue(pool)
     _refused_models()

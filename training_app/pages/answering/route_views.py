@@ -63,7 +63,7 @@ def playground(request: HttpRequest, slug: str) -> HttpResponse:
 
     It is a chat: `messages` carries what was said before, and `go_on` puts the query and its answer behind that.
     """
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     loaded = serving.current(slug)
     context: dict[str, Any] = {"pool": pool, "loaded": loaded, "limit": settings.MAX_QUERY_CHARACTERS}
     context["may_label"] = Role.LABELER in roles_of(request.user)
@@ -115,7 +115,7 @@ def _answered(given: answer.Answer) -> dict[str, Any]:
 def decision_list(request: HttpRequest, slug: str) -> HttpResponseBase:
     """The pool's decisions, newest first; `?q=` (words, or a decision's id), `?agent=`, `?model=`, `?reason=`, `?made=` and
     `?outcome=` filter, `?format=jsonl` exports what is left."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     chosen = {name: request.GET.get(name, "").strip() for name in ("q", "agent", "model", "reason", "made", "outcome")}
     if request.GET.get("format") == "jsonl":
         packed.unpack_all()

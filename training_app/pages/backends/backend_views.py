@@ -98,7 +98,7 @@ def saved(request: HttpRequest, pool: Pool, form: forms.ModelForm[BackendSetting
 @require_http_methods(["GET", "POST"])
 def backend_list(request: HttpRequest, slug: str) -> HttpResponse:
     """Every backend with its price, figures and load, and how the pool chooses. Weights in the address are only tried."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     kept = BackendSettings.objects.filter(pool=pool).first() or BackendSettings(pool=pool)
     form = SettingsForm(request.POST or None, instance=kept)
     if request.method == "POST" and saved(request, pool, form):
@@ -120,7 +120,7 @@ def backend_list(request: HttpRequest, slug: str) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def backend_edit(request: HttpRequest, slug: str, backend_id: int | None = None) -> HttpResponse:
     """A backend, a new one without an id."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     known = _backend(pool, backend_id) if backend_id else None
     form = BackendForm(pool, request.POST or None, instance=known)
     if request.method == "POST" and form.is_valid():
@@ -147,7 +147,7 @@ def backend_edit(request: HttpRequest, slug: str, backend_id: int | None = None)
 @require_POST
 def backend_remove(request: HttpRequest, slug: str, backend_id: int) -> HttpResponse:
     """The agent is not run there any more."""
-    backend = _backend(get_pool(slug), backend_id)
+    backend = _backend(get_pool(request, slug), backend_id)
     name = str(backend)
     backends.remove(backend, actor=person(request))
     messages.success(request, _("%(backend)s is removed.") % {"backend": name})

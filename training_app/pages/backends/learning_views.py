@@ -40,7 +40,7 @@ class LearningForm(forms.ModelForm):
 @require_http_methods(["GET", "POST"])
 def backend_learning(request: HttpRequest, slug: str) -> HttpResponse:
     """The learner of a pool. With `judge` in the address candidates are judged from the log, which takes some seconds."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     kept = BackendSettings.objects.filter(pool=pool).first() or BackendSettings(pool=pool)
     form = LearningForm(request.POST or None, instance=kept)
     if request.method == "POST":
@@ -75,7 +75,7 @@ def backend_learning(request: HttpRequest, slug: str) -> HttpResponse:
 @require_POST
 def backend_learning_resume(request: HttpRequest, slug: str) -> HttpResponse:
     """A learner that was stopped decides its share again."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     backends.resume_learning(pool, actor=person(request))
     messages.success(request, _("The learner goes on, judged by the calls from now on."))
     return redirect("settings_backend_learning", slug)

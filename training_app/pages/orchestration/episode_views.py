@@ -53,7 +53,7 @@ OUTCOMES = {"right": gettext_lazy("Right"), "wrong": gettext_lazy("Wrong"), "non
 def episode_list(request: HttpRequest, slug: str) -> HttpResponseBase:
     """The pool's episodes, newest first; `?q=`, `?status=`, `?policy=`, `?outcome=` and `?days=` filter, `?sort=` sorts,
     `?format=jsonl` exports what is left."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     chosen, found = _chosen(request, pool)
     if request.GET.get("format") == "jsonl":
         return download(_lines(found), "application/x-ndjson", f"{pool.slug}-episodes.jsonl")
@@ -76,7 +76,7 @@ def episode_list(request: HttpRequest, slug: str) -> HttpResponseBase:
 def episode_graph(request: HttpRequest, slug: str) -> HttpResponse:
     """Many episodes at once: which agent follows which, what each is used for, and how it went over time and by version. The same
     filters as the list's."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     chosen, found = _chosen(request, pool)
     graph = figures.graph(found)
     agents = {agent.number: agent for agent in pool.agents.all()}
@@ -127,7 +127,7 @@ def episode_detail(request: HttpRequest, slug: str, episode_id: UUID) -> HttpRes
 @require_http_methods(["GET", "POST"])
 def episode_new(request: HttpRequest, slug: str) -> HttpResponse:
     """Begin an episode by hand; its page shows each step as it happens."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     form = EpisodeForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         loaded = serving.refresh().pools[pool.slug]

@@ -27,7 +27,7 @@ LONGEST_TASK = 20_000
 @require_role(Role.OPS)
 def executor_list(request: HttpRequest, slug: str) -> HttpResponse:
     """Every active agent, how it is called, and what its calls cost and took in the last days."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     agents = list(pool.agents.active().select_related("executor"))
     measured = figures.measured(pool)
     context = {

@@ -29,7 +29,7 @@ DAYS = (7, 30, 90)
 @require_role(Role.OPS)
 def live(request: HttpRequest, slug: str) -> HttpResponse:
     """Shadows and the canary beside the active model. A POST's `do` starts or stops one: shadow, shadow_stop, canary, canary_stop."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     refused: gate.Verdict | None = None
     if request.method == "POST":
         try:
@@ -113,7 +113,7 @@ def _start_canary(request: HttpRequest, model: RouterModel) -> str:
 @require_role(Role.OPS)
 def off_policy(request: HttpRequest, slug: str) -> HttpResponse:
     """What a candidate, `?model=` its version, would have achieved on explored decisions; or why that cannot be told."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     models = list(registry.models(pool).exclude(state=RouterModel.State.ACTIVE)[:50])
     asked = request.GET.get("model", "")
     chosen = next((model for model in models if str(model.version) == asked), models[0] if models else None)
@@ -146,7 +146,7 @@ def _estimates(found: off_policy_figures.OffPolicy) -> list[tuple[str, str, dict
 @require_role(Role.OPS)
 def outcomes(request: HttpRequest, slug: str) -> HttpResponse:
     """Success over time by model and agent; `?days=` is 7, 30 or 90."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     asked = parameters.number(request.GET.get("days"))
     days = asked if asked in DAYS else outcome_figures.DAYS
     context = {
@@ -162,7 +162,7 @@ def outcomes(request: HttpRequest, slug: str) -> HttpResponse:
 @require_role(Role.OPS)
 def settings(request: HttpRequest, slug: str) -> HttpResponse:
     """What the pool does with live traffic: exploration, cold agents, failures."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     now = trials.settings_of(pool)
     form = LiveSettingsForm(request.POST or None, instance=now)
     if request.method == "POST" and form.is_valid():

@@ -21,7 +21,7 @@ from training_app.rollout import outcomes
 def label_decision(request: HttpRequest, slug: str, decision_id: UUID) -> HttpResponse:
     """Ask people about the query of a decision."""
     packed.bring(decision_id)
-    found = get_object_or_404(Decision.objects.select_related("pool"), pool=get_pool(slug), pk=decision_id)
+    found = get_object_or_404(Decision.objects.select_related("pool"), pool=get_pool(request, slug), pk=decision_id)
     _send(request, found.pool, found.said, "decision")
     return redirect("decision", slug, decision_id)
 
@@ -30,7 +30,7 @@ def label_decision(request: HttpRequest, slug: str, decision_id: UUID) -> HttpRe
 @require_role(Role.OPS)
 def label_error(request: HttpRequest, slug: str, version: int) -> HttpResponse:
     """Ask people once more about a query that the model got wrong; `error` is its place in the scorecard's list, from 0."""
-    model = get_object_or_404(RouterModel.objects.select_related("pool"), pool=get_pool(slug), version=version)
+    model = get_object_or_404(RouterModel.objects.select_related("pool"), pool=get_pool(request, slug), version=version)
     place, listed = parameters.number(request.POST.get("error")), model.card.errors
     if place is None or place >= len(listed) or not listed[place]["text"]:
         raise Http404

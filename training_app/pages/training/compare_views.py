@@ -35,7 +35,7 @@ MEASURES = (
 @require_role(Role.OPS)
 def run_compare(request: HttpRequest, slug: str) -> HttpResponse:
     """Two to four runs, `?run=1&run=2`; differences are from the first."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     found = chosen(pool, request.GET.getlist("run"))
     if not 2 <= len(found) <= MOST:
         messages.error(request, _("Choose two to four runs to compare."))

@@ -23,7 +23,7 @@ from training_app.training import previews, rules
 @require_role(Role.OPS)
 def rule_list(request: HttpRequest, slug: str) -> HttpResponse:
     """The pool's rules with what each waits for and its last run."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     found = list(LaunchRule.objects.filter(pool=pool).select_related("pool", "author"))
     newest = Run.objects.filter(rule__in=found).order_by().values("rule").annotate(newest=Max("pk")).values("newest")
     last = {run.rule_id: run for run in Run.objects.filter(pk__in=newest)}
@@ -39,8 +39,8 @@ def rule_list(request: HttpRequest, slug: str) -> HttpResponse:
 def rule_edit(request: HttpRequest, slug: str, rule_id: int | None = None) -> HttpResponse:
     """The form of a rule, a new one without an id: when it launches, and the settings of its runs. An HTMX request gets the preview of
     what it would train on alone, and what is wrong with the form."""
-    pool = get_pool(slug)
-    rule = _rule(slug, rule_id) if rule_id else LaunchRule(pool=pool)
+    pool = get_pool(request, slug)
+    rule = _rule(request, slug, rule_id) if rule_id else LaunchRule(pool=pool)
     if request.method == "GET" and request.headers.get("HX-Request"):
         asked = request.GET.copy()
         if not asked.get("name", "").strip():
@@ -69,7 +69,7 @@ def rule_edit(request: HttpRequest, slug: str, rule_id: int | None = None) -> Ht
 @require_role(Role.OPS)
 def rule_switch(request: HttpRequest, slug: str, rule_id: int) -> HttpResponse:
     """Pause the rule, or with `on=1` let it go on."""
-    rule, on = _rule(slug, rule_id), request.POST.get("on") == "1"
+    rule, on = _rule(request, slug, rule_id), request.POST.get("on") == "1"
     rules.switch(rule, on, actor=person(request))
     text = _("The rule %(rule)s is on again.") if on else _("The rule %(rule)s is paused.")
     messages.success(request, text % {"rule": rule})
@@ -80,7 +80,7 @@ def rule_switch(request: HttpRequest, slug: str, rule_id: int) -> HttpResponse:
 @require_role(Role.OPS)
 def rule_delete(request: HttpRequest, slug: str, rule_id: int) -> HttpResponse:
     """Delete the rule; its runs and models stay."""
-    rule = _rule(slug, rule_id)
+    rule = _rule(request, slug, rule_id)
     rules.delete(rule, actor=person(request))
     messages.success(request, _("The rule %(rule)s is deleted; its runs stay.") % {"rule": rule})
     return redirect("run_rules", slug)
@@ -92,5 +92,7 @@ def _preview(pool: Pool, asked: Mapping[str, Any]) -> dict[str, Any]:
     return {"preview": previews.preview(pool, None, **matters), "near_at": reverse("run_near", args=[pool.slug])}
 
 
-def _rule(slug: str, rule_id: int) -> LaunchRule:
-    return get_object_or_404(LaunchRule.objects.select_related("pool", "author"), pool=get_pool(slug), pk=rule_id)
+def _rule(request: HttpRequest, slug: str, rule_id: int) -> LaunchRule:
+    return get_object_or_404(
+        LaunchRule.objects.select_related("pool", "author"), pool=get_pool(request, slug), pk=rule_id
+    )

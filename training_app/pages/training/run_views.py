@@ -43,7 +43,7 @@ SORTS = {
 @require_role(Role.OPS)
 def run_list(request: HttpRequest, slug: str) -> HttpResponse:
     """All runs of the pool, newest first; `?status=` filters, `?sort=` sorts."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     status = request.GET.get("status", "")
     found = Run.objects.filter(pool=pool).select_related("snapshot__pool", "pool", "author")
     sort, order = sorting.order(request.GET.get("sort", ""), SORTS, "-run")
@@ -71,7 +71,7 @@ def run_list(request: HttpRequest, slug: str) -> HttpResponse:
 def run_new(request: HttpRequest, slug: str) -> HttpResponse:
     """The form that launches a run, of the kind that `?kind=` names. `?from=` takes another run's settings; an HTMX request gets the
     preview alone, and checks."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     kind = _kind(request, pool)
     form = FORMS[kind](pool, request.POST if request.method == "POST" else None, initial=_initial(request, pool))
     if request.method == "POST" and form.is_valid():
@@ -148,7 +148,7 @@ def _near_address(pool: Pool, snapshot: Snapshot | None) -> str:
 @require_role(Role.OPS)
 def run_near(request: HttpRequest, slug: str) -> HttpResponse:
     """Near-duplicates across splits, as a part of the preview; a page of its own without HTMX."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     context = {"pool": pool, "near": near.across_splits(pool, _chosen_snapshot(request, pool)), "least": near.NEAR}
     if request.headers.get("HX-Request"):
         return render(request, "training_app/_near.html", context)
@@ -160,7 +160,7 @@ def run_near(request: HttpRequest, slug: str) -> HttpResponse:
 @require_role(Role.OPS)
 def run_detail(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
     """One run. An HTMX request gets the part that changes while it trains, and a reload of the page when it has ended."""
-    run = _run(slug, run_id)
+    run = _run(request, slug, run_id)
     context: dict[str, Any] = {
         "pool": run.pool,
         "run": run,
@@ -196,7 +196,7 @@ def run_detail(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
 @require_role(Role.OPS)
 def run_cancel(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
     """End a queued or running run."""
-    run = _run(slug, run_id)
+    run = _run(request, slug, run_id)
     try:
         runs.cancel(run, actor=person(request))
         messages.success(request, _("%(run)s is cancelled.") % {"run": run})
@@ -209,7 +209,7 @@ def run_cancel(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
 @require_role(Role.OPS)
 def run_relaunch(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
     """Put a failed or cancelled run back into the queue."""
-    run = _run(slug, run_id)
+    run = _run(request, slug, run_id)
     try:
         runs.relaunch(run, person(request))
         messages.success(request, _("%(run)s is queued again.") % {"run": run})
@@ -224,9 +224,9 @@ def changed_settings(run: Run) -> dict[str, Any]:
     return {name: value for name, value in run.config.items() if name not in defaults or defaults[name] != value}
 
 
-def _run(slug: str, run_id: int) -> Run:
+def _run(request: HttpRequest, slug: str, run_id: int) -> Run:
     known: QuerySet[Run] = Run.objects.select_related("pool", "snapshot__pool", "author")
-    return get_object_or_404(known, pool=get_pool(slug), pk=run_id)
+    return get_object_or_404(known, pool=get_pool(request, slug), pk=run_id)
 
 
 def _initial(request: HttpRequest, pool: Pool) -> dict[str, Any]:

@@ -28,7 +28,7 @@ UNENDED = Q(runs__status__in=sweeps.UNENDED)
 @require_role(Role.OPS)
 def sweep_list(request: HttpRequest, slug: str) -> HttpResponse:
     """The pool's sweeps, newest first."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     found = Sweep.objects.filter(pool=pool).select_related("pool", "snapshot__pool", "author")
     done = Count("runs", filter=Q(runs__status=Run.Status.DONE))
     counted = found.annotate(count=Count("runs"), done=done, going=Count("runs", filter=UNENDED)).order_by("-pk")
@@ -41,7 +41,7 @@ def sweep_list(request: HttpRequest, slug: str) -> HttpResponse:
 @require_role(Role.OPS)
 def sweep_new(request: HttpRequest, slug: str) -> HttpResponse:
     """The form that launches a sweep; an HTMX request gets how many runs it would be, or what is wrong."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     if request.headers.get("HX-Request") and request.method == "GET":
         form = SweepForm(pool, request.GET)
         form.is_valid()
@@ -73,7 +73,7 @@ def sweep_new(request: HttpRequest, slug: str) -> HttpResponse:
 @require_role(Role.OPS)
 def sweep_detail(request: HttpRequest, slug: str, sweep_id: int) -> HttpResponse:
     """A sweep's runs by validation Jaccard; `?sort=` sorts by another column. An HTMX request gets the part that changes."""
-    sweep = _sweep(slug, sweep_id)
+    sweep = _sweep(request, slug, sweep_id)
     found = sweeps.results(sweep)
     sort = request.GET.get("sort") or "-validation"
     going = sum(not row.run.ended for row in found)
@@ -102,16 +102,16 @@ def sweep_detail(request: HttpRequest, slug: str, sweep_id: int) -> HttpResponse
 @require_role(Role.OPS)
 def sweep_cancel(request: HttpRequest, slug: str, sweep_id: int) -> HttpResponse:
     """End every run of the sweep that has not ended."""
-    sweep = _sweep(slug, sweep_id)
+    sweep = _sweep(request, slug, sweep_id)
     ended = sweeps.cancel(sweep, actor=person(request))
     text = ngettext("%(count)d run is cancelled.", "%(count)d runs are cancelled.", ended) % {"count": ended}
     messages.success(request, text)
     return redirect("run_sweep", slug, sweep_id)
 
 
-def _sweep(slug: str, sweep_id: int) -> Sweep:
+def _sweep(request: HttpRequest, slug: str, sweep_id: int) -> Sweep:
     known = Sweep.objects.select_related("pool", "snapshot__pool", "author")
-    return get_object_or_404(known, pool=get_pool(slug), pk=sweep_id)
+    return get_object_or_404(known, pool=get_pool(request, slug), pk=sweep_id)
 
 
 def _crumbs(pool: Pool) -> list[tuple[str, str]]:

@@ -31,7 +31,7 @@ SORTS = {"model": "version", "state": "state", "size": "artifact_bytes", "made":
 @require_role(Role.OPS)
 def model_list(request: HttpRequest, slug: str) -> HttpResponse:
     """All models of the pool, newest first; `?state=` filters, `?sort=` sorts."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     state = request.GET.get("state", "")
     found = registry.models(pool).select_related("learnt", "run__snapshot__pool")
     sort, order = sorting.order(request.GET.get("sort", ""), SORTS, "-model")
@@ -67,7 +67,7 @@ def model_list(request: HttpRequest, slug: str) -> HttpResponse:
 @require_role(Role.OPS)
 def model_detail(request: HttpRequest, slug: str, version: int) -> HttpResponse:
     """One model: its state, its scorecard, the agents that it knows, and how it came to be."""
-    model = _model(slug, version)
+    model = _model(request, slug, version)
     context = {
         "pool": model.pool,
         "model": model,
@@ -88,7 +88,7 @@ def model_detail(request: HttpRequest, slug: str, version: int) -> HttpResponse:
 @require_role(Role.OPS)
 def model_promote(request: HttpRequest, slug: str, version: int) -> HttpResponse:
     """Make the model the active one, through the gate; `override` says why where it does not pass."""
-    model = _model(slug, version)
+    model = _model(request, slug, version)
     try:
         gate.promote(
             model,
@@ -109,7 +109,7 @@ def model_promote(request: HttpRequest, slug: str, version: int) -> HttpResponse
 @require_role(Role.OPS)
 def model_rollback(request: HttpRequest, slug: str) -> HttpResponse:
     """Go back to the model that was active before."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     try:
         promotion = registry.rollback(pool, actor=person(request), reason=request.POST.get("reason", "").strip())
         messages.success(request, _("Rolled back to %(model)s.") % {"model": promotion.model.name})
@@ -122,7 +122,7 @@ def model_rollback(request: HttpRequest, slug: str) -> HttpResponse:
 @require_role(Role.OPS)
 def model_pin(request: HttpRequest, slug: str, version: int) -> HttpResponse:
     """Keep the model's artifact for good with `on=1`, or let it grow old like others."""
-    model, on = _model(slug, version), request.POST.get("on") == "1"
+    model, on = _model(request, slug, version), request.POST.get("on") == "1"
     try:
         keeping.pin(model, on, actor=person(request))
         text = _("%(model)s is pinned: its artifact stays.") if on else _("%(model)s is pinned no longer.")
@@ -142,7 +142,7 @@ def gate_context(model: RouterModel) -> dict[str, Any]:
         return {"gate_error": str(error)}
 
 
-def _model(slug: str, version: int) -> RouterModel:
+def _model(request: HttpRequest, slug: str, version: int) -> RouterModel:
     return get_object_or_404(
-        RouterModel.objects.select_related("pool", "run__snapshot"), pool=get_pool(slug), version=version
+        RouterModel.objects.select_related("pool", "run__snapshot"), pool=get_pool(request, slug), version=version
     )

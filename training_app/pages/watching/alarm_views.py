@@ -39,7 +39,7 @@ def _crumbs(pool: Pool, *more: tuple[str, str]) -> list[tuple[str, str]]:
 @require_role(Role.OPS)
 def alarm_list(request: HttpRequest, slug: str) -> HttpResponse:
     """What is wrong now in the pool and on the site, what was, and the processes that are there."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     passed = Paginator(alarms.past(pool), ROWS).get_page(request.GET.get("page"))
     parts = [(label, watch.alive(value)) for value, label in ProcessSign.Part.choices]
     context = {
@@ -64,7 +64,7 @@ def _hours(hours: int) -> str:
 @require_role(Role.OPS)
 def alarm_mute(request: HttpRequest, slug: str, alarm_id: int) -> HttpResponse:
     """Tell nobody of alarms of this kind for `hours`; 0 tells of them again."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     alarm = get_object_or_404(Alarm.objects.filter(Q(pool=pool) | Q(pool=None)), pk=alarm_id)
     hours = parameters.number(request.POST.get("hours"))
     kind = alarm.get_kind_display()
@@ -88,7 +88,7 @@ def alarm_mute(request: HttpRequest, slug: str, alarm_id: int) -> HttpResponse:
 @require_role(Role.OPS)
 def drift_page(request: HttpRequest, slug: str) -> HttpResponse:
     """How recent queries and answers differ from those that the active model was judged on."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     model = registry.active(pool)
     context: dict[str, Any] = {"pool": pool, "model": model}
     if model is not None:
@@ -101,7 +101,7 @@ def drift_page(request: HttpRequest, slug: str) -> HttpResponse:
 @require_role(Role.OPS)
 def drift_look(request: HttpRequest, slug: str) -> HttpResponse:
     """Look now instead of at the next full hour."""
-    model = registry.active(get_pool(slug))
+    model = registry.active(get_pool(request, slug))
     if model is not None:
         point = drift.look(model)
         if point is None and drift.lacks_reference(model):
@@ -119,7 +119,7 @@ def drift_look(request: HttpRequest, slug: str) -> HttpResponse:
 @require_role(Role.OPS)
 def drift_accept(request: HttpRequest, slug: str) -> HttpResponse:
     """Take recent traffic as the new normal."""
-    model = registry.active(get_pool(slug))
+    model = registry.active(get_pool(request, slug))
     if model is not None:
         try:
             drift.accept(model, person(request))
@@ -138,7 +138,7 @@ def drift_accept(request: HttpRequest, slug: str) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def receiver_list(request: HttpRequest, slug: str) -> HttpResponse:
     """Whom alarms are told to; a new webhook's secret is in the answer to its making, and nowhere else, ever."""
-    pool = get_pool(slug)
+    pool = get_pool(request, slug)
     context: dict[str, Any] = {"kind": "webhook"}
     if request.method == "POST":
         kind, address = request.POST.get("kind", ""), request.POST.get("address", "")
