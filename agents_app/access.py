@@ -1,7 +1,8 @@
-"""Who may do what: four roles as Django groups, and the look-ups by which pages check them.
+"""Who may do what: four roles as Django groups, three of them in single pools too, and the look-ups by which pages check them.
 
 A labeler labels. A reviewer also adjudicates, browses and imports. Ops train, promote and watch. An admin does all of it and
-invites people. A page's access check is its look-up: it returns the pool or answers 404 or 403.
+invites people. Each but the admin's may also be given in one pool alone (`PoolRole`): its pages, and no list of the admin site, which
+shows all pools. A page's access check is its look-up: it returns the pool or answers 404 or 403.
 """
 
 from collections.abc import Callable, Collection
@@ -12,12 +13,14 @@ from typing import Any
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
+from django.db import models
+from django.db.models import Value
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, render
 from django.utils.translation import gettext as _
 
-from agents_app.models import Pool
+from agents_app.models import Pool, PoolRole
 
 
 class Role(StrEnum):
@@ -35,23 +38,51 @@ IMPLIED: dict[Role, frozenset[Role]] = {
 }
 
 
-def roles_of(user: Any) -> frozenset[Role]:
-    """All roles that a signed-in user has, those that follow from others included; read from the database once a request."""
+def roles_of(user: Any, pool: Pool | str | int | None = None) -> frozenset[Role]:
+    """All roles that a signed-in user has for all pools, and in `pool` (itself, its slug or its key) where one is given; those that
+    follow from others included. Read from the database once a request."""
     if not user.is_authenticated or not user.is_active:
         return frozenset()
     if user.is_superuser:
         return frozenset(Role)
+    held = _held(user)
+    return held.get(None, frozenset()) | held.get(pool.pk if isinstance(pool, Pool) else pool, frozenset())
+
+
+def roles_anywhere(user: Any) -> frozenset[Role]:
+    """The roles that a user has for all pools or in any of them."""
+    for_all = roles_of(user)
+    return for_all.union(*_held(user).values()) if user.is_authenticated and user.is_active else for_all
+
+
+def opens(user: Any, pool: Pool) -> bool:
+    """Whether a person has any role in a pool."""
+    return bool(roles_of(user, pool))
+
+
+def _held(user: Any) -> dict[str | int | None, frozenset[Role]]:
+    """The roles of a user by pool, each under its key and its slug; those for all pools under None. One query."""
     if not hasattr(user, "_routerweb_roles"):
-        names = set(user.groups.values_list("name", flat=True)) & set(Role)
-        user._routerweb_roles = frozenset().union(*(IMPLIED[Role(name)] for name in names))
-    roles: frozenset[Role] = user._routerweb_roles
-    return roles
+        of_group = user.groups.filter(name__in=list(Role)).values_list(
+            "name", Value(None, models.BigIntegerField()), Value("", models.CharField())
+        )
+        in_pools = PoolRole.objects.filter(user=user).order_by().values_list("role", "pool_id", "pool__slug")
+        held: dict[str | int | None, frozenset[Role]] = {}
+        for name, pool, slug in of_group.union(in_pools, all=True):
+            for where in (pool, slug) if slug else (None,):
+                held[where] = held.get(where, frozenset()) | IMPLIED[Role(name)]
+        user._routerweb_roles = held
+    found: dict[str | int | None, frozenset[Role]] = user._routerweb_roles
+    return found
 
 
 def require_role(
-    *roles: Role, put_away: bool = False
+    *roles: Role, anywhere: bool = False, put_away: bool = False
 ) -> Callable[[Callable[..., HttpResponseBase]], Callable[..., HttpResponseBase]]:
     """A view that only people with one of `roles` may open: others are asked to sign in, or answered 403.
+
+    In a pool's address, its `slug`, a role in that pool is as good as one for all. Elsewhere only the latter counts, but for a view
+    that is for whoever has the role `anywhere`.
 
     Of an archived pool pages are only read, and those of labeling not at all; those of a deleted one are gone (410). A view with
     `put_away` is open to such pools too: it brings them back.
@@ -60,7 +91,8 @@ def require_role(
     def decorate(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
         @wraps(view)
         def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            if not roles_of(request.user) & set(roles):
+            held = roles_anywhere(request.user) if anywhere else roles_of(request.user, kwargs.get("slug"))
+            if not held & set(roles):
                 raise PermissionDenied(_("Your role does not open this page. Ask an admin of this site for it."))
             gone = None
             if "slug" in kwargs and not put_away:

@@ -54,7 +54,11 @@ def create_key(
     if expires_at is not None and expires_at <= timezone.now():
         raise KeyRefused(_("The key would have expired already. Choose a later time."))
     maker = actor_of(created_by).user
-    labels_as = _labels_as(maker, labels_as) if ApiKey.Scope.LABEL in scopes else None
+    for pool in pools:
+        if maker is not None and Role.OPS not in roles_of(maker, pool):
+            said = _("%(person)s does not operate %(pool)s, and makes no keys of it.")
+            raise KeyRefused(said % {"person": maker.get_username(), "pool": pool.name})
+    labels_as = _labels_as(maker, labels_as, pools) if ApiKey.Scope.LABEL in scopes else None
     secret = ApiKey.new_secret()
     with transaction.atomic():
         key = ApiKey.objects.create(
@@ -79,14 +83,14 @@ def create_key(
     return key, secret
 
 
-def _labels_as(maker: User | None, named: User | None) -> User:
+def _labels_as(maker: User | None, named: User | None, pools: Iterable[Pool]) -> User:
     """Whose labels they are that come with a key. Raises KeyRefused."""
     if maker is not None and named not in (None, maker):
         raise KeyRefused(_("A key labels for the person who makes it, and for nobody else."))
     whose = maker or named
     if whose is None:
         raise KeyRefused(_("A key that may label needs a person: whose labels will they be?"))
-    if Role.LABELER not in roles_of(whose):
+    if any(Role.LABELER not in roles_of(whose, pool) for pool in pools):
         raise KeyRefused(_("%(person)s may not label. Give them the role first.") % {"person": whose.get_username()})
     return whose
 

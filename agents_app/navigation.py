@@ -12,7 +12,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from unfold.dataclasses import SearchResult
 
-from agents_app.access import Role, roles_of
+from agents_app.access import Role, opens, roles_anywhere, roles_of
 from agents_app.models import Agent, Executor, Pool
 
 EVERYONE = frozenset(Role)
@@ -74,11 +74,11 @@ def address(name: str, pool: Pool | None) -> str:
 
 
 def pools_of(request: HttpRequest) -> list[Pool]:
-    """Every pool in use by name, without its texts; read once a request."""
+    """Every pool in use that the person has a role in, by name, without its texts; read once a request."""
     if not hasattr(request, "_routerweb_pools"):
         called = Exists(Executor.objects.filter(agent__pool=OuterRef("pk"), active=True))
-        found = Pool.objects.in_use().only("slug", "name").annotate(orchestrates=called)
-        request._routerweb_pools = list(found)  # type: ignore[attr-defined]
+        found = Pool.objects.in_use().only("slug", "name", "archived_at", "deleted_at").annotate(orchestrates=called)
+        request._routerweb_pools = [pool for pool in found if opens(request.user, pool)]  # type: ignore[attr-defined]
     pools: list[Pool] = request._routerweb_pools  # type: ignore[attr-defined]
     return pools
 
@@ -112,7 +112,7 @@ def shell(request: HttpRequest) -> dict[str, Any]:
         # Another pool opens on the same page where that page is one of the sidebar's, else on its agents or its home.
         "rw_pools": [(other, _same_page(entry, other, request), other == pool) for other in pools_of(request)],
         "rw_new_pool": address("pool_new", None) if Role.OPS in roles_of(request.user) else "",
-        "rw_pools_page": address("pools", None) if Role.OPS in roles_of(request.user) else "",
+        "rw_pools_page": address("pools", None) if Role.OPS in roles_anywhere(request.user) else "",
         "rw_home": address("home", None) or "/",
     }
 
@@ -121,7 +121,7 @@ def _same_page(entry: Entry | None, pool: Pool, request: HttpRequest) -> str:
     for candidate in (entry, *ENTRIES[1:]):
         if candidate is None or candidate.name == "home" or not _used(candidate, pool):
             continue
-        if candidate.roles & roles_of(request.user):
+        if candidate.roles & roles_of(request.user, pool):
             found = address(candidate.name, pool)
             if found:
                 return found
@@ -146,7 +146,8 @@ def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
     """The groups of the sidebar: the pages that the person's role opens, then the admin's lists, folded."""
     if not request.user.is_authenticated:
         return []
-    pool, roles, here = current_pool(request), roles_of(request.user), _page_name(request)
+    pool, here = current_pool(request), _page_name(request)
+    roles = roles_of(request.user, pool)
     items = []
     for entry in ENTRIES:
         link = address(entry.name, pool) if entry.roles & roles and _used(entry, pool) else ""
@@ -175,7 +176,8 @@ FINDS: list[Callable[[HttpRequest, Pool, str], list[SearchResult]]] = []
 
 def search(request: HttpRequest, term: str) -> list[SearchResult]:
     """What the command search finds beside the admin's lists: pages, pools, the current pool's agents, and what later rooms know."""
-    pool, roles = current_pool(request), roles_of(request.user)
+    pool = current_pool(request)
+    roles = roles_of(request.user, pool)
     found = []
     for entry in ENTRIES:
         link = address(entry.name, pool) if entry.roles & roles and _used(entry, pool) else ""

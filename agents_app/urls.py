@@ -28,6 +28,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("p/<slug:slug>/settings/keys/<int:key_id>/revoke/", settings.key_revoke, name="key_revoke"),
     path("people/", people.people, name="people"),
     path("people/<int:user_id>/role/", people.person_role, name="person_role"),
+    path("people/<int:user_id>/pool-role/", people.person_pool_role, name="person_pool_role"),
     path("people/<int:user_id>/link/", people.person_link, name="person_link"),
     path("people/<int:user_id>/deactivate/", people.person_deactivate, name="person_deactivate"),
     path("people/<int:user_id>/activate/", people.person_activate, name="person_activate"),

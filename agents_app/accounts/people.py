@@ -17,7 +17,7 @@ from agents_app import audit
 from agents_app.access import Role
 from agents_app.accounts import mail
 from agents_app.audit import Who, actor_of
-from agents_app.models import ApiKey, Stamp
+from agents_app.models import ApiKey, Pool, PoolRole, Stamp
 
 
 class PeopleError(Exception):
@@ -53,8 +53,9 @@ def role_of(user: User) -> Role | None:
     return next((role for role in reversed(Role) if role in names), None)
 
 
-def invite(email: str, role: Role | str, inviter: Who, *, base_url: str = "") -> Invitation:
-    """An account for that address, without a password yet, in that role's group, and its set-password link.
+def invite(email: str, role: Role | str, inviter: Who, *, base_url: str = "", pool: Pool | None = None) -> Invitation:
+    """An account for that address, without a password yet, in that role's group or, in `pool` alone, with that role, and its
+    set-password link.
 
     A worker mails it where EMAIL_HOST is set; it is returned in any case for delivery by hand. Raises PeopleError for
     a bad address, an unknown role, or an address that has an account.
@@ -71,8 +72,11 @@ def invite(email: str, role: Role | str, inviter: Who, *, base_url: str = "") ->
         user = User(username=username, email=username, is_staff=True)
         user.set_unusable_password()
         user.save()
-        user.groups.add(_group(role))
-        audit.record("person.invited", actor=inviter, target=username, detail={"role": role.value})
+        if pool is None:
+            user.groups.add(_group(role))
+        else:
+            PoolRole.objects.create(user=user, pool=pool, role=_of_a_pool(role))
+        audit.record("person.invited", actor=inviter, target=username, pool=pool, detail={"role": role.value})
     return _delivered(user, mail.Kind.INVITATION, base_url)
 
 
@@ -91,10 +95,10 @@ def _delivered(user: User, kind: mail.Kind, base_url: str) -> Invitation:
     return Invitation(user, link, mailed=mail.link_later(user, kind, base_url))
 
 
-def set_role(user: User, role: Role | str, actor: Who) -> User:
-    """Give a person another role. Raises PeopleError for an unknown one, when the last active admin would go, or an admin would
-    lower a superuser."""
-    role = _known_role(role)
+def set_role(user: User, role: Role | str | None, actor: Who) -> User:
+    """Give a person another role for all pools, or None: what they are in single pools stays. Raises PeopleError for an unknown one,
+    when the last active admin would go, or an admin would lower a superuser."""
+    role = _known_role(role) if role else None
     _keep_station(user, actor)
     with transaction.atomic():
         before = role_of(user)
@@ -104,14 +108,40 @@ def set_role(user: User, role: Role | str, actor: Who) -> User:
             _keep_an_admin(user)
             User.objects.filter(pk=user.pk).update(is_superuser=False)
         user.groups.remove(*Group.objects.filter(name__in=list(Role)))
-        user.groups.add(_group(role))
+        if role:
+            user.groups.add(_group(role))
         audit.record(
             "person.role",
             actor=actor,
             target=user.get_username(),
-            detail={"before": before.value if before else None, "role": role.value},
+            detail={"before": before.value if before else None, "role": role.value if role else None},
         )
     return User.objects.get(pk=user.pk)
+
+
+def set_pool_role(user: User, pool: Pool, role: Role | str | None, actor: Who) -> None:
+    """Make a person labeler, reviewer or ops of one pool, beside what they are in all of them; None takes it away. Raises
+    PeopleError for another role, and where an admin would change a superuser."""
+    wanted = _of_a_pool(_known_role(role)) if role else None
+    _keep_station(user, actor)
+    with transaction.atomic():
+        before = PoolRole.objects.filter(user=user, pool=pool).values_list("role", flat=True).first()
+        if before == wanted:
+            return
+        if wanted:
+            PoolRole.objects.update_or_create(user=user, pool=pool, defaults={"role": wanted})
+        else:
+            PoolRole.objects.filter(user=user, pool=pool).delete()
+        audit.record(
+            "person.pool_role", actor=actor, target=user.get_username(), pool=pool,
+            detail={"before": before, "role": wanted},
+        )  # fmt: skip
+
+
+def _of_a_pool(role: Role) -> str:
+    if role.value not in PoolRole.Role.values:
+        raise PeopleError(_("An admin is one for all pools. In one pool choose labeler, reviewer or ops."))
+    return role.value
 
 
 def deactivate(user: User, actor: Who) -> User:

@@ -1,6 +1,6 @@
 """Pools and their agents, who runs them, API keys, the version stamp and the audit trail, by subject."""
 
-from agents_app.models.access import ApiKey, AuditEntry
+from agents_app.models.access import ApiKey, AuditEntry, PoolRole
 from agents_app.models.backends import Backend, BackendSettings, Provider
 from agents_app.models.pools import Agent, Executor, HealthCheck, Pool, Stamp
 from agents_app.models.sources import AgentSource
@@ -15,6 +15,7 @@ __all__ = (
     "Executor",
     "HealthCheck",
     "Pool",
+    "PoolRole",
     "Provider",
     "Stamp",
 )

@@ -12,6 +12,31 @@ from django.utils.translation import gettext_lazy as _
 from agents_app.models.pools import Pool
 
 
+class PoolRole(models.Model):
+    """What a person is in one pool, beside what their group makes them in all of them."""
+
+    class Role(models.TextChoices):
+        LABELER = "labeler", _("Labeler")
+        REVIEWER = "reviewer", _("Reviewer")
+        OPS = "ops", _("Ops")
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="pool_roles")
+    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="roles")
+    role = models.CharField(_("role"), max_length=8, choices=Role.choices)
+
+    class Meta:
+        ordering = ("pool__name",)
+        verbose_name = _("role in a pool")
+        verbose_name_plural = _("roles in pools")
+        constraints = (
+            models.UniqueConstraint(fields=("user", "pool"), name="one_role_in_a_pool"),
+            models.CheckConstraint(condition=models.Q(role__in=("labeler", "reviewer", "ops")), name="pool_role_known"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.get_role_display()}: {self.pool}"
+
+
 class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
     def live(self) -> "ApiKeyQuerySet":
         """Keys that are neither revoked nor expired, of people whose accounts are open."""

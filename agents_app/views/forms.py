@@ -1,5 +1,6 @@
 """The forms of the pages on pools, agents, keys, people and passwords."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from allauth.account.forms import LoginForm
@@ -11,7 +12,7 @@ from unfold.widgets import BASE_INPUT_CLASSES
 
 from agents_app.access import Role
 from agents_app.accounts import mail
-from agents_app.models import Agent, AgentSource, ApiKey, Pool
+from agents_app.models import Agent, AgentSource, ApiKey, Pool, PoolRole
 from agents_app.sources import catalog
 
 ROLE_CHOICES = [
@@ -191,7 +192,7 @@ class GuidelinesForm(forms.Form):
 
 
 class KeyForm(forms.Form):
-    """A new API key."""
+    """A new API key, of some of `pools`."""
 
     name = forms.CharField(
         label=_("Name"),
@@ -213,20 +214,36 @@ class KeyForm(forms.Form):
         label=_("Expires after days"), required=False, min_value=1, max_value=3650, help_text=_("Blank: never.")
     )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, pools: Iterable[Pool], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        pools = self.fields["pools"]
-        assert isinstance(pools, forms.ModelMultipleChoiceField)
-        pools.queryset = Pool.objects.in_use().only("slug", "name")
+        field = self.fields["pools"]
+        assert isinstance(field, forms.ModelMultipleChoiceField)
+        field.queryset = Pool.objects.filter(pk__in=[pool.pk for pool in pools]).only("slug", "name")
 
 
 class InviteForm(forms.Form):
     email = forms.EmailField(label=_("E-mail"), max_length=150, widget=forms.EmailInput(attrs={"autocomplete": "off"}))
     role = forms.ChoiceField(label=_("Role"), choices=ROLE_CHOICES, initial=Role.LABELER.value)
+    pool = forms.ModelChoiceField(
+        label=_("In"), queryset=Pool.objects.none(), required=False, empty_label=_("All pools"), to_field_name="slug"
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["pool"].queryset = Pool.objects.in_use().only("slug", "name")  # type: ignore[attr-defined]
 
 
 class RoleForm(forms.Form):
-    role = forms.ChoiceField(choices=ROLE_CHOICES)
+    """A role for all pools; "" is none."""
+
+    role = forms.ChoiceField(choices=[("", _("None")), *ROLE_CHOICES], required=False)
+
+
+class PoolRoleForm(forms.Form):
+    """A role in one pool; "" takes it away."""
+
+    pool = forms.SlugField()
+    role = forms.ChoiceField(choices=[("", _("None")), *PoolRole.Role.choices], required=False)
 
 
 class SourcesForm(forms.Form):

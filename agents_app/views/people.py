@@ -18,12 +18,12 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from agents_app.access import Role, person, require_role
+from agents_app.access import Role, get_pool, person, require_role
 from agents_app.accounts import people as accounts
 from agents_app.accounts.people import PeopleError
-from agents_app.models import AuditEntry
+from agents_app.models import AuditEntry, PoolRole
 from agents_app.navigation import pools_of
-from agents_app.views.forms import ROLE_CHOICES, InviteForm, RoleForm
+from agents_app.views.forms import ROLE_CHOICES, InviteForm, PoolRoleForm, RoleForm
 from agents_app.views.settings import draw
 from routerweb import parameters
 from routerweb.downloads import download
@@ -50,7 +50,9 @@ def people(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         values = form.cleaned_data
         try:
-            invitation = accounts.invite(values["email"], values["role"], person(request), base_url=_base_url(request))
+            invitation = accounts.invite(
+                values["email"], values["role"], person(request), base_url=_base_url(request), pool=values["pool"]
+            )
         except PeopleError as error:
             form.add_error("email", str(error))
         else:
@@ -59,7 +61,7 @@ def people(request: HttpRequest) -> HttpResponse:
 
 
 def _draw_people(request: HttpRequest, form: InviteForm, invitation: accounts.Invitation | None = None) -> HttpResponse:
-    found = User.objects.prefetch_related("groups").order_by("-is_active", "username")
+    found = User.objects.prefetch_related("groups", "pool_roles__pool").order_by("-is_active", "username")
     text = request.GET.get("q", "").strip()
     if text:
         found = found.filter(Q(username__icontains=text) | Q(first_name__icontains=text) | Q(last_name__icontains=text))
@@ -70,6 +72,8 @@ def _draw_people(request: HttpRequest, form: InviteForm, invitation: accounts.In
         "rows": rows,
         "people": [(user, accounts.role_of(user), _state(user)) for user in rows],
         "roles": ROLE_CHOICES,
+        "pool_roles": PoolRole.Role.choices,
+        "pools": pools_of(request),
         "text": text,
     }
     return draw(request, "agents_app/people.html", "people", context, title=_("People"), pool=None)
@@ -107,8 +111,33 @@ def person_role(request: HttpRequest, user_id: int) -> HttpResponse:
     except PeopleError as error:
         messages.error(request, str(error))
     else:
-        role = dict(ROLE_CHOICES)[form.cleaned_data["role"]]
-        messages.success(request, _("%(person)s is now %(role)s.") % {"person": user.get_username(), "role": role})
+        role = dict(ROLE_CHOICES).get(form.cleaned_data["role"])
+        said = _("%(person)s is now %(role)s.") if role else _("%(person)s has no role for all pools any more.")
+        messages.success(request, said % {"person": user.get_username(), "role": role})
+    return redirect("people")
+
+
+@require_role(Role.ADMIN)
+@require_POST
+def person_pool_role(request: HttpRequest, user_id: int) -> HttpResponse:
+    """Give a person a role in one pool, or take it away."""
+    user, form = _get_user(user_id), PoolRoleForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, _("Choose a pool, and one of the roles in the list."))
+        return redirect("people")
+    pool, role = get_pool(request, form.cleaned_data["pool"]), form.cleaned_data["role"]
+    try:
+        accounts.set_pool_role(user, pool, role, person(request))
+    except PeopleError as error:
+        messages.error(request, str(error))
+    else:
+        word = dict(PoolRole.Role.choices).get(role)
+        said = (
+            _("%(person)s is now %(role)s in %(pool)s.")
+            if role
+            else _("%(person)s has no role of its own in %(pool)s.")
+        )
+        messages.success(request, said % {"person": user.get_username(), "role": word, "pool": pool.name})
     return redirect("people")
 
 

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from agents_app import archive
-from agents_app.access import Role, get_pool, person, require_role
+from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Pool
 from agents_app.pools import PoolError
 from agents_app.views.forms import PoolDeletionForm
@@ -17,15 +17,19 @@ from agents_app.views.settings import draw
 from routerweb.http import page
 
 
-@require_role(Role.OPS)
+@require_role(Role.OPS, anywhere=True)
 @require_GET
 def pools(request: HttpRequest) -> HttpResponse:
-    """Every pool: those in use first, then the archived and the deleted ones, with the way back."""
-    found = sorted(
-        Pool.objects.defer("guidelines"), key=lambda pool: ("active", "archived", "deleted").index(pool.state)
-    )
+    """Every pool that the person operates: those in use first, then the archived and the deleted ones, with the way back."""
+    mine = [pool for pool in Pool.objects.defer("guidelines") if Role.OPS in roles_of(request.user, pool)]
+    found = sorted(mine, key=lambda pool: ("active", "archived", "deleted").index(pool.state))
     rows = [(pool, archive.purged_at(pool)) for pool in found]
-    return page(request, "agents_app/pools.html", {"rows": rows}, title=_("Pools"))
+    return page(
+        request,
+        "agents_app/pools.html",
+        {"rows": rows, "may_make": Role.OPS in roles_of(request.user)},
+        title=_("Pools"),
+    )
 
 
 @require_role(Role.OPS)

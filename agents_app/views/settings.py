@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.contrib import messages
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import NoReverseMatch, reverse
@@ -13,10 +14,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from agents_app import keys, pools
-from agents_app.access import Role, get_pool, person, require_role, roles_of
+from agents_app.access import Role, get_pool, opens, person, require_role, roles_of
 from agents_app.guidelines import rendered
 from agents_app.models import ApiKey, Pool
-from agents_app.navigation import current_pool
+from agents_app.navigation import current_pool, pools_of
 from agents_app.pools import PoolError
 from agents_app.views.forms import GuidelinesForm, KeyForm, PoolDetailsForm
 from routerweb.http import page, wants_fragment
@@ -38,9 +39,11 @@ def sections(request: HttpRequest, here: str, pool: Pool | None = None) -> list[
         ("settings_pool", _("Pool"), {Role.OPS}),
         ("audit", _("Audit trail"), {Role.OPS}),
     )
+    here_too, for_all = roles_of(request.user, pool), roles_of(request.user)
     found = []
     for name, title, roles in every:
-        if not roles & roles_of(request.user):
+        # The audit trail is the whole site's.
+        if not roles & (for_all if name == "audit" else here_too):
             continue
         for arguments in ([pool.slug] if pool else [], []):
             try:
@@ -112,7 +115,8 @@ def pool_details(request: HttpRequest, slug: str) -> HttpResponse:
 def api_keys(request: HttpRequest, slug: str) -> HttpResponse:
     """The keys that open this pool; a new one's secret is in the answer to its making, and nowhere else, ever."""
     pool = get_pool(request, slug)
-    form = KeyForm(request.POST or None, initial={"pools": [pool.pk]})
+    operated = [each for each in pools_of(request) if Role.OPS in roles_of(request.user, each)]
+    form = KeyForm(request.POST or None, pools=operated, initial={"pools": [pool.pk]})
     context: dict[str, Any] = {"pool": pool}
     if request.method == "POST" and form.is_valid():
         values = form.cleaned_data
@@ -137,7 +141,7 @@ def api_keys(request: HttpRequest, slug: str) -> HttpResponse:
                 "endpoint": request.build_absolute_uri("/api/route/"),
                 "body": body,
             }
-            form = KeyForm(initial={"pools": [pool.pk]})
+            form = KeyForm(pools=operated, initial={"pools": [pool.pk]})
     now = timezone.now()
     rows = list(
         ApiKey.objects.filter(pools=pool)
@@ -146,7 +150,19 @@ def api_keys(request: HttpRequest, slug: str) -> HttpResponse:
         .order_by("-created_at")
     )
     used = keys.last_used([row.pk for row in rows])
-    context |= {"form": form, "rows": [(row, _key_state(row, now), used.get(row.pk)) for row in rows]}
+    context |= {
+        "form": form,
+        "rows": [
+            (
+                row,
+                _key_state(row, now),
+                used.get(row.pk),
+                [each.name for each in row.pools.all() if opens(request.user, each)],
+                _operates_all(request, row),
+            )
+            for row in rows
+        ],
+    }
     return draw(request, "agents_app/keys.html", "settings_keys", context, title=_("API keys"), pool=pool)
 
 
@@ -158,12 +174,19 @@ def _key_state(key: ApiKey, now: Any) -> str:
     return "expired" if key.expires_at is not None and key.expires_at <= now else "active"
 
 
+def _operates_all(request: HttpRequest, key: ApiKey) -> bool:
+    """Whether the person may revoke a key: it stops in all its pools."""
+    return all(Role.OPS in roles_of(request.user, each) for each in key.pools.all())
+
+
 @require_role(Role.OPS)
 @require_http_methods(["GET", "POST"])
 def key_revoke(request: HttpRequest, slug: str, key_id: int) -> HttpResponse:
     """What revoking a key would do; then do it. It cannot be undone: nobody has the secret any more."""
     pool = get_pool(request, slug)
     key = get_object_or_404(ApiKey.objects.filter(pools=pool).prefetch_related("pools"), pk=key_id)
+    if not _operates_all(request, key):
+        raise PermissionDenied(_("This key opens other pools too. Only ops of all its pools may revoke it."))
     if request.method == "POST" or key.revoked_at is not None:
         if key.revoked_at is None and keys.revoke(key, person(request)):
             messages.success(request, _("The key “%(name)s” is revoked.") % {"name": key.name})

@@ -336,7 +336,7 @@ def visible_labels(query: Query, viewer: User) -> Sequence[Label]:
     """The labels of a query that this person may see, oldest first: a labeler sees nobody else's before their own is submitted. Who
     is shown others' is remembered: what they say from then on is not independent."""
     labels = Label.objects.filter(query=query).select_related("author", "superseded_by").order_by("pk")
-    if roles_of(viewer) & {Role.REVIEWER, Role.OPS} or own_label(query, viewer) is not None:
+    if roles_of(viewer, query.dataset.pool_id) & {Role.REVIEWER, Role.OPS} or own_label(query, viewer) is not None:
         shown = list(labels)
         peers.note(query, viewer, shown)
         return shown

@@ -73,7 +73,7 @@ def queries(request: HttpRequest, slug: str) -> HttpResponse:
         "undo_last": last is not None and last.total > AT_ONCE and last.finished_at and not last.undone_at,
         "action": request.GET.get("action", ""),
         "agent_asked": request.GET.get("agent", ""),
-        "may_prelabel": bool(roles_of(request.user) & {Role.REVIEWER, Role.OPS}),
+        "may_prelabel": bool(roles_of(request.user, pool) & {Role.REVIEWER, Role.OPS}),
     }
     if wants_fragment(request):
         return render(request, "datasets_app/_queries_list.html", context)
@@ -282,7 +282,7 @@ def query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
         "offers": offers,
         "events": history(pool, found, request.user),
         "leases": Assignment.objects.filter(item__query=found).select_related("person").order_by("taken_at"),
-        "may_review": Role.REVIEWER in roles_of(request.user),
+        "may_review": Role.REVIEWER in roles_of(request.user, pool),
         "own": labeling.own_label(found, person(request)),
     }
     title = _("Query %(key)s") % {"key": found.pk}

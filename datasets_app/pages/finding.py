@@ -17,7 +17,7 @@ SHOWN = 5
 
 def find(request: HttpRequest, pool: Pool, term: str) -> list[SearchResult]:
     """Up to a few of each, newest first."""
-    roles = roles_of(request.user)
+    roles = roles_of(request.user, pool)
     found = []
     guidelines = _("Guidelines")
     if Role.LABELER in roles and term in guidelines.lower():

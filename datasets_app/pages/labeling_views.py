@@ -272,7 +272,7 @@ def _label_page(
         "only": agent,
         "at": address(pool, agent),
         "guidelines": rendered(pool.guidelines),
-        "may_edit_guidelines": Role.REVIEWER in roles_of(request.user),
+        "may_edit_guidelines": Role.REVIEWER in roles_of(request.user, pool),
         "reasons": SKIP_REASONS,
         "reask": progress.questions(pool, person(request)),
         **counts(pool, person(request), agent),

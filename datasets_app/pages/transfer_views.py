@@ -191,8 +191,8 @@ def import_detail(request: HttpRequest, slug: str, import_id: int) -> HttpRespon
         "kept": figures["all"] - figures["rejected"],
         "left_out": figures["rejected"],
         "problems": Paginator(problems, PROBLEMS).get_page(request.GET.get("page")),
-        "may_label": Role.LABELER in roles_of(request.user),
-        "may_train": Role.OPS in roles_of(request.user),
+        "may_label": Role.LABELER in roles_of(request.user, upload.dataset.pool_id),
+        "may_train": Role.OPS in roles_of(request.user, upload.dataset.pool_id),
         "can_retry": upload.status == Import.Status.FAILED and upload.chunks.exists(),
     }
     if wants_fragment(request):

@@ -11,26 +11,42 @@ ADMINS = frozenset(("admin", "superuser"))
 EVERYBODY = LABELERS | OPS
 SIGNED_IN = EVERYBODY | {"nobody"}
 OPEN = SIGNED_IN | {"anonymous", "ops key"}
+#: A role in the pool that the addresses name, and one in another pool.
+IN_A_POOL = tuple(f"{role} {where}" for role in ("labeler", "reviewer", "ops") for where in ("here", "elsewhere"))
 
 
 @dataclass(frozen=True)
 class Row:
-    """`who` may use the address by `methods`; `sent` is a form that reaches what the address does; `also` are answers beside those
-    that every allowed request may have, for reasons of the content alone."""
+    """`who` may use the address by `methods`, and `anywhere` whoever has one of these roles in any pool; `sent` is a form that reaches
+    what the address does; `also` are answers beside those that every allowed request may have, for reasons of the content alone."""
 
     who: frozenset[str]
     methods: str = "GET"
     sent: dict[str, Any] = field(default_factory=dict)
     also: tuple[int, ...] = ()
+    anywhere: bool = False
+
+    def lets_in(self, route: str, who: str) -> bool:
+        """Whether somebody may use it. A role in one pool is as good as one for all in that pool's addresses, and worth nothing in
+        another's or the site's: what is so for one address is so for all, so no row says it."""
+        role, _space, where = who.partition(" ")
+        if who not in IN_A_POOL:
+            return who in self.who
+        if self.who >= SIGNED_IN:
+            return True
+        return role in self.who and (self.anywhere or (where == "here" and route.startswith(P)))
 
 
 P = "p/<slug:slug>/"
 PAGES: dict[str, Row] = {
     "": Row(SIGNED_IN),
-    "pools/": Row(OPS),
+    "pools/": Row(OPS, anywhere=True),
     "pools/new/": Row(OPS, "GET POST"),
     "people/": Row(ADMINS, "GET POST"),
-    **{f"people/<int:user_id>/{what}/": Row(ADMINS, "POST") for what in ("role", "link", "deactivate", "activate")},
+    **{
+        f"people/<int:user_id>/{what}/": Row(ADMINS, "POST")
+        for what in ("role", "pool-role", "link", "deactivate", "activate")
+    },
     "audit/": Row(OPS),
     # --- The door
     "language/": Row(OPEN, "POST"),

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import URLPattern, get_resolver
 
-from tests.access.rows import ADMINS, OPS, STAFF
+from tests.access.rows import ADMINS, IN_A_POOL, OPS, STAFF
 from tests.access.test_matrix import undone
 from tests.access.world import ROLES, World
 
@@ -112,7 +112,7 @@ def test_every_model_by_every_role(world: World) -> None:
     for name, rights in MODELS.items():
         row = apps.get_model(*name.split("/"))._default_manager.first()
         key = str(row.pk) if row is not None else "1"
-        for role in ROLES:
+        for role in (*ROLES, *IN_A_POOL):
             client = world.clients[role]
             allowed = {"see": role in rights.see, "add": role in rights.add, "delete": False}
             for view, right in VIEWS.items():
@@ -128,7 +128,7 @@ def test_every_model_by_every_role(world: World) -> None:
 
 def test_what_everybody_may_open(world: World) -> None:
     wrong: list[str] = []
-    for role in ROLES:
+    for role in (*ROLES, *IN_A_POOL):
         for path, methods in SHARED.items():
             may = role != "anonymous"
             wrong += verdict(world.clients[role], role, f"/admin/{path}", may, may and "POST" in methods)
@@ -138,7 +138,7 @@ def test_what_everybody_may_open(world: World) -> None:
 def test_a_password_is_set_by_admins_and_a_superusers_by_superusers(world: World) -> None:
     people = {role: User.objects.get(username=f"{role}@example.com").pk for role in ("labeler", "superuser")}
     wrong: list[str] = []
-    for role in ROLES:
+    for role in (*ROLES, *IN_A_POOL):
         for whose, may in (("labeler", role in ADMINS), ("superuser", role == "superuser")):
             path = f"/admin/auth/user/{people[whose]}/password/"
             wrong += verdict(world.clients[role], role, path, may, may)

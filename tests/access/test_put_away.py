@@ -51,7 +51,7 @@ def test_an_archived_pool_is_read_and_not_changed(world: World) -> None:
     answers = pages(world, "GET")
     labeling = {route for route in answers if PAGES[route].who == LABELERS}
     assert {route for route in answers if answers[route] == 403} == labeling
-    assert set(answers[route] for route in answers.keys() - labeling) <= {200, 302, 404, 422}
+    assert {answers[route] for route in answers.keys() - labeling} <= {200, 302, 404, 422}
     changed = pages(world, "POST")
     assert changed.pop(SUPPORT + "settings/pool/restore/") == 302
     assert set(changed.values()) == {403}
@@ -64,9 +64,11 @@ def test_a_deleted_pool_has_no_page_but_the_way_back(world: World) -> None:
     assert changed.pop(SUPPORT + "settings/pool/restore/") == 302
     assert set(changed.values()) == {410}
     listed = world.clients["ops"].get("/pools/").content.decode()
-    assert "Bring Support back" in listed and "Gone for good on" in listed
+    assert "Bring Support back" in listed
+    assert "Gone for good on" in listed
     home = world.clients["ops"].get("/").content.decode()
-    assert "/p/support/" not in home and "/p/other/" in home
+    assert "/p/support/" not in home
+    assert "/p/other/" in home
 
 
 @pytest.mark.parametrize("state", ["archived", "deleted"])
@@ -78,10 +80,14 @@ def test_its_keys_stop_in_plain_words_and_come_back(world: World, state: str) ->
     serving.refresh()
     headers = {"Authorization": f"Bearer {world.secrets['route']}"}
     for pool in ({"pool": "support"}, {}):
-        answer = Client().post("/api/route/", json.dumps({"query": "bill", **pool}), "application/json", headers=headers)
+        answer = Client().post(
+            "/api/route/", json.dumps({"query": "bill", **pool}), "application/json", headers=headers
+        )
         assert answer.status_code == 410, answer.content
         error = answer.json()["error"]
-        assert error["code"] == f"pool_{state}" and f"was {state}" in error["message"] and "Pools" in error["hint"]
+        assert error["code"] == f"pool_{state}"
+        assert f"was {state}" in error["message"]
+        assert "Pools" in error["hint"]
     # No address of the API lets a key into the pool, whatever its scope, and none breaks.
     for route, row in API.items():
         if row.scope is None or not row.pool:
@@ -109,7 +115,8 @@ def test_a_key_of_two_pools_goes_on_in_the_other(world: World) -> None:
     headers = {"Authorization": f"Bearer {world.secrets['route']}"}
     serving.refresh()
     answer = Client().get("/api/agents/", headers=headers)
-    assert answer.status_code == 200 and [agent["name"] for agent in answer.json()["agents"]] == ["Billing"]
+    assert answer.status_code == 200
+    assert [agent["name"] for agent in answer.json()["agents"]] == ["Billing"]
 
 
 def test_the_page_of_deleting_counts_what_goes_and_asks_for_the_name(world: World) -> None:
@@ -122,7 +129,8 @@ def test_the_page_of_deleting_counts_what_goes_and_asks_for_the_name(world: Worl
     assert world.clients["ops"].post(page, {"typed": "Support"})["Location"] == "/pools/"
     assert support().state == "deleted"
     said = world.clients["ops"].get("/pools/").content.decode()
-    assert 'action="/p/support/settings/pool/restore/"' in said and "Undo" in said
+    assert 'action="/p/support/settings/pool/restore/"' in said
+    assert "Undo" in said
     with pytest.raises(PoolError, match="Type the pool"):
         archive.delete(Pool.objects.get(slug="other"), "Support", actor=None)
 
@@ -145,7 +153,8 @@ def test_a_deleted_pool_is_purged_after_thirty_days_and_nothing_else_is(world: W
     archive.archive(Pool.objects.get(slug="other"), actor=None)
     archive.delete(support(), "support", actor=ops())
     assert archive.purge_due() == 0
-    assert archive.purge_due(timezone.now() + timedelta(days=29, hours=23)) == 0 and support()
+    assert archive.purge_due(timezone.now() + timedelta(days=29, hours=23)) == 0
+    assert support()
     alone = ApiKey.objects.get(name="route").pk
     people = User.objects.count()
     with transaction.atomic():  # its end checks every foreign key
@@ -159,7 +168,8 @@ def test_a_deleted_pool_is_purged_after_thirty_days_and_nothing_else_is(world: W
     assert ApiKey.objects.get(pk=alone).revoked_at is not None
     assert User.objects.count() == people
     purged = AuditEntry.objects.get(action="pool.purged")
-    assert purged.target == "support" and purged.detail["held"]["Agents"] == 4
+    assert purged.target == "support"
+    assert purged.detail["held"]["Agents"] == 4
     assert pools.create_pool("Support", "support").slug == "support"
 
 

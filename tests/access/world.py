@@ -14,12 +14,13 @@ from django.utils import timezone
 from agents_app import backends, executors, keys, pools
 from agents_app.accounts import people
 from agents_app.accounts.mail import set_password_link
-from agents_app.models import ApiKey, Pool
+from agents_app.models import ApiKey, Pool, PoolRole
 from agents_app.sources import catalog
 from datasets_app.files import imports
 from datasets_app.labels import adjudication, bulk, labels, queue, reask, snapshots
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
 from datasets_app.prelabeling import jobs as prelabel
+from tests.access.rows import IN_A_POOL
 from tests.training_app import conducted
 from tests.training_app.served import NAMES, artifact, promoted
 from training_app.answering import decisions
@@ -59,6 +60,7 @@ def build() -> World:
     other = pools.create_pool("Other", "other")
     pools.add_agent(other, "Billing")
     users = _people(world)
+    _in_one_pool(world, pool, other)
     _keys(world, pool, other, users)
     query = _labels(world, pool, users)
     _training(world, pool, query)
@@ -84,6 +86,16 @@ def _people(world: World) -> dict[str, User]:
     uid, token = set_password_link(somebody, "http://testserver").rstrip("/").split("/")[-2:]
     world.parts |= {"uidb64": uid, "token": token}
     return users
+
+
+def _in_one_pool(world: World, pool: Pool, other: Pool) -> None:
+    for who in IN_A_POOL:
+        role, where = who.split()
+        name = f"{role}-{where}@example.com"
+        user = User.objects.create_user(name, name, "a long enough one", is_staff=True)
+        PoolRole.objects.create(user=user, pool=pool if where == "here" else other, role=role)
+        world.clients[who] = Client()
+        world.clients[who].force_login(user)
 
 
 def _keys(world: World, pool: Pool, other: Pool, users: dict[str, User]) -> None:

@@ -33,22 +33,22 @@ class LabelingView(ApiView):
 
     scope = "label"
 
-    @property
-    def person(self) -> User:
-        """Whom the key labels as; refused where that is nobody, or somebody who may not label any more."""
+    def person(self, pool: Pool) -> User:
+        """Whom the key labels as; refused where that is nobody, or somebody who may not label in the pool any more."""
         key = ApiKey.objects.filter(pk=self.access.caller.pk)
         person = User.objects.filter(pk__in=key.values("person")).first()
         if person is None:
             raise Refused(
                 403, "no_person", "This API key labels as nobody.", hint="Make one with the person whose labels they will be."
             )  # fmt: skip
-        if Role.LABELER not in roles_of(person):
+        if Role.LABELER not in roles_of(person, pool):
             raise Refused(403, "person_refused", f"This API key labels as {person.get_username()}, who may not label.")
         return person
 
     def lease(self, asked: Mapping[str, Any], query_id: int) -> Assignment:
         """The item of that query, opened for the key's person."""
-        pool, person = self.pool(asked["pool"]), self.person
+        pool = self.pool(asked["pool"])
+        person = self.person(pool)
         return _lease(pool, person, _about(pool, asked["agent"]), query_id)
 
 
@@ -64,7 +64,8 @@ class Next(LabelingView):
     def post(self, request: Request) -> Response:
         """Lease the next item, or the `query` of one's choice. What is held already comes first, but for what `beside` names."""
         asked = self.body(shapes.TakeRequest)
-        pool, person = self.pool(asked["pool"]), self.person
+        pool = self.pool(asked["pool"])
+        person = self.person(pool)
         agent = _about(pool, asked["agent"])
         if asked["query"] is not None:
             leases = [_lease(pool, person, agent, asked["query"])]
@@ -88,7 +89,8 @@ class Item(LabelingView):
     def get(self, request: Request, query_id: int) -> Response:
         """The item as it stands now, with what the person has chosen so far. Reading takes nothing and renews nothing."""
         asked = self.asked(shapes.ItemAsked)
-        pool, person = self.pool(asked["pool"]), self.person
+        pool = self.pool(asked["pool"])
+        person = self.person(pool)
         agent = _about(pool, asked["agent"])
         query = _query(pool, query_id)
         lease = (
@@ -116,7 +118,7 @@ class Heartbeat(LabelingView):
     def post(self, request: Request) -> Response:
         """Renew the leases on `queries`; a lease that is not renewed ends after the queue's idle minutes."""
         asked = self.body(shapes.QueriesRequest)
-        held = queue.heartbeat(self.pool(asked["pool"]), self.person, asked["queries"] or ())
+        held = queue.heartbeat(pool := self.pool(asked["pool"]), self.person(pool), asked["queries"] or ())
         return Response(shapes.HeldSerializer({"held": sorted(held)}).data)
 
 
@@ -131,7 +133,7 @@ class Release(LabelingView):
     def post(self, request: Request) -> Response:
         """Give back the items of `queries`, or all that are held; drafts stay."""
         asked = self.body(shapes.QueriesRequest)
-        released = queue.release(self.pool(asked["pool"]), self.person, asked["queries"])
+        released = queue.release(pool := self.pool(asked["pool"]), self.person(pool), asked["queries"])
         return Response(shapes.ReleasedSerializer({"released": released}).data)
 
 
@@ -239,7 +241,8 @@ class Undo(LabelingView):
     def post(self, request: Request) -> Response:
         """Take back the person's last submit or skip, or that of `query`; nulls where there is none."""
         asked = self.body(shapes.UndoRequest)
-        pool, person = self.pool(asked["pool"]), self.person
+        pool = self.pool(asked["pool"])
+        person = self.person(pool)
         agent = _about(pool, asked["agent"])
         query = _query(pool, asked["query"]) if asked["query"] is not None else None
         undone = labeling.undo(pool, person, query, agent)

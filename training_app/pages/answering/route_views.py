@@ -66,7 +66,7 @@ def playground(request: HttpRequest, slug: str) -> HttpResponse:
     pool = get_pool(request, slug)
     loaded = serving.current(slug)
     context: dict[str, Any] = {"pool": pool, "loaded": loaded, "limit": settings.MAX_QUERY_CHARACTERS}
-    context["may_label"] = Role.LABELER in roles_of(request.user)
+    context["may_label"] = Role.LABELER in roles_of(request.user, slug)
     asked = request.POST if request.method == "POST" else request.GET
     if "query" in asked and loaded and loaded.model:
         query = asked["query"].replace("\r\n", "\n")
@@ -179,7 +179,7 @@ def decision_detail(request: HttpRequest, slug: str, decision_id: UUID) -> HttpR
     context: dict[str, Any] = {
         "pool": found.pool,
         "decision": found,
-        "may_label": Role.LABELER in roles_of(request.user),
+        "may_label": Role.LABELER in roles_of(request.user, slug),
         "chosen": [agents[number] for number in found.agents if number in agents],
         "reason": REASONS.get(found.stop_reason, found.stop_reason),
         "outcome": outcome,

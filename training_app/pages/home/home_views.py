@@ -33,8 +33,12 @@ RECENT = timedelta(days=7)
 @login_required
 def home(request: HttpRequest) -> HttpResponse:
     """For ops the dashboard, of `?hours=` 24 or 168; for labelers one big button."""
-    roles, pool = roles_of(request.user), navigation.current_pool(request)
-    context: dict[str, Any] = {"pool": pool, "new_pool": navigation.address("pool_new", None)}
+    pool = navigation.current_pool(request)
+    roles = roles_of(request.user, pool)
+    context: dict[str, Any] = {
+        "pool": pool,
+        "new_pool": navigation.address("pool_new", None) if Role.OPS in roles_of(request.user) else "",
+    }
     if pool:
         if Role.LABELER in roles:
             context["labeling"] = labeling(pool, person(request))

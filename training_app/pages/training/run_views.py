@@ -181,7 +181,7 @@ def run_detail(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
             "model": model,
             "active": registry.active(run.pool),
             "plain": plain_words.of(model),
-            "may_label": Role.LABELER in roles_of(request.user),
+            "may_label": Role.LABELER in roles_of(request.user, slug),
             **scorecards.context(model),
             **gate_context(model),
             **scorecard_tables.context(model, request.GET),

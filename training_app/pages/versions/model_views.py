@@ -75,7 +75,7 @@ def model_detail(request: HttpRequest, slug: str, version: int) -> HttpResponse:
         "promotions": model.promotions.select_related("previous__pool", "model__pool", "author", "judgement"),
         "roster": scorecards.agents(model).values(),
         "plain": plain_words.of(model),
-        "may_label": Role.LABELER in roles_of(request.user),
+        "may_label": Role.LABELER in roles_of(request.user, slug),
         **scorecards.context(model),
         **gate_context(model),
         **scorecard_tables.context(model, request.GET),
