@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('agents_app', '0011_agent_sources'),
+        ('agents_app', "0012_backend_pairs"),
     ]
 
     operations = [

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('agents_app', '0012_pools_put_away'),
+        ('agents_app', '0013_pools_put_away'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
