@@ -10,7 +10,8 @@ import ssl
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
+from urllib.parse import SplitResult
 
 import httptools
 import httpx
@@ -58,10 +59,8 @@ class Client:
         self, url: str, body: bytes, headers: Mapping[str, str], *, seconds: float, most_bytes: int
     ) -> Answer:
         """The whole answer to a POST within so many seconds. Raises CallFault, and guard.Refused for an address not allowed."""
-        parts = guard.check_url(url)
-        server = parts.scheme == "https", (parts.hostname or "").lower(), guard.port_of(parts)
-        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        fields = {"Host": parts.netloc, "User-Agent": "Routerweb", "Accept-Encoding": "identity", **headers}
+        server, host, target = _to(guard.check_url(url))
+        fields = {"Host": host, "User-Agent": "Routerweb", "Accept-Encoding": "identity", **headers}
         fields["Content-Length"] = str(len(body))
         request = _request(target, fields) + body
         connection: _Connection | None = None
@@ -246,6 +245,13 @@ class _Connection(asyncio.Protocol):
         if self._future is not None and not self._future.done():
             self._future.set_exception(CallFault(kind, why))
         self.abort()
+
+
+@lru_cache(maxsize=256)
+def _to(parts: SplitResult) -> tuple[Server, str, str]:
+    """Where a request to an address goes: the server, the header Host, and the request's target."""
+    server = parts.scheme == "https", (parts.hostname or "").lower(), guard.port_of(parts)
+    return server, parts.netloc, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
 def _request(target: str, fields: Mapping[str, str]) -> bytes:

@@ -17,6 +17,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -48,6 +49,17 @@ class Refused(ValueError):
 
 def check_url(url: str, *, plain: bool = False) -> SplitResult:
     """The parts of an address that may be called, before its name is resolved. `plain`: http will do. Raises Refused."""
+    parts = _parts(url)
+    if parts.scheme == "http" and not plain and not listed(parts.hostname or "", port_of(parts)):
+        raise Refused(
+            _("The address must begin with https://. Plain http is for hosts that the setting INTERNAL_HOSTS names.")
+        )
+    return parts
+
+
+@lru_cache(maxsize=256)
+def _parts(url: str) -> SplitResult:
+    """The parts of what looks like an address; the same few are called again and again. Raises Refused."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -59,10 +71,6 @@ def check_url(url: str, *, plain: bool = False) -> SplitResult:
         raise Refused(_("The address must not hold a user name or a password."))
     if any(ord(character) <= 32 or ord(character) == 127 for character in url):
         raise Refused(_("The address must not hold spaces or control characters."))
-    if parts.scheme == "http" and not plain and not listed(parts.hostname, port_of(parts)):
-        raise Refused(
-            _("The address must begin with https://. Plain http is for hosts that the setting INTERNAL_HOSTS names.")
-        )
     return parts
 
 

@@ -119,7 +119,8 @@ class Step(models.Model):
         DONE = "done", _("Done")
         FAILED = "failed", _("Failed")
 
-    episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="trajectory")
+    # No index of its own: the constraint's begins with it, and every call is two writes.
+    episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="trajectory", db_index=False)
     turn = models.PositiveSmallIntegerField(_("turn"))
     path = models.PositiveSmallIntegerField(_("path"), default=0)
     place = models.PositiveSmallIntegerField(default=0)

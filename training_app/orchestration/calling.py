@@ -7,11 +7,11 @@ where nobody can have worked on it, or where the executor may be called again (`
 import asyncio
 import random
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from training_app.orchestration import asking
-from training_app.orchestration.calls import UNDONE, UNSURE, Ask, CallFailed, Failure, Outcome, Spec
+from training_app.orchestration.calls import UNDONE, UNSURE, Ask, CallFailed, Failure, Outcome, Reply, Spec
 from training_app.orchestration.lines import Taking
 from training_app.orchestration.wire import Wire
 
@@ -111,9 +111,9 @@ async def call(
             purse.settle(prepared.worst, reply.cost)
             if backends is not None:
                 backends.answered(reply)
-            metadata = {**reply.metadata, **told}
+            metadata = {**reply.metadata, **told} if told else reply.metadata
             latency = time.monotonic() - started
-            return replace(reply, attempts=attempts, cost=spent + reply.cost, latency=latency, metadata=metadata)
+            return Reply(reply.content, spent + reply.cost, reply.tokens, latency, metadata, attempts)
         finally:
             places.leave(spec)
         purse.settle(prepared.worst, cost)

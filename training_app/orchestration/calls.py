@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from agents_app.models import Executor
 
@@ -62,12 +63,16 @@ class Spec:
     @property
     def provider(self) -> str:
         """Scheme, host and port of the address in lower case; "" where no address is called."""
-        scheme, _colons, rest = self.address.partition("://")
-        return f"{scheme}://{rest.partition('/')[0]}".lower() if rest else ""
+        return _provider(self.address)
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+@lru_cache(maxsize=1_024)
+def _provider(address: str) -> str:
+    scheme, _colons, rest = address.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}".lower() if rest else ""
+
+
+class Said(NamedTuple):
     """One earlier output of the episode."""
 
     agent: str

@@ -52,13 +52,15 @@ KINDS = {
 FRAME, AROUND_AN_OUTPUT = 2_048, 256
 
 Turns = Generator[Turn | loop.Question, Any, Ended]
+Made = list[tuple[Request, calls.Outcome]]
 #: Told of each thing that happens: a word, and what there is to say.
 Tell = Callable[[str, dict[str, Any]], None]
 
 
 @dataclass(slots=True)
 class Course:
-    """One episode under way in this process. `stored` are its steps so far, in order."""
+    """One episode under way in this process. `stored` are its steps so far, in order; `between` lets in the episodes that are between
+    two calls."""
 
     episode: Episode
     decider: Decider
@@ -68,11 +70,12 @@ class Course:
     wire: Wire
     places: Places
     deciding: Deciding
+    between: asyncio.Semaphore
     tell: Tell
     stored: Sequence[Step] = ()
     ways: Mapping[int, Ways] = field(default_factory=dict)
     _sized: tuple[tuple[Call, ...], int] | None = None
-    _framed: dict[int, int] = field(default_factory=dict)
+    _worsts: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
     _turns_stored: set[int] = field(default_factory=set)
     _begun_before: set[int | None] = field(default_factory=set)
     _rows: dict[int, Step] = field(default_factory=dict)
@@ -81,26 +84,32 @@ class Course:
     async def run(self) -> None:
         """Go on to the end. Raises AttemptLost, and django.db.Error where the database stayed away."""
         until = time.monotonic() + settings.EPISODE_SECONDS
-        ends: list[EndedCall] = []
-        turns = self._turns()
+        turns, made = self._turns(), None
+        while True:
+            async with self.between:
+                turn = await self._written(turns, made, late=time.monotonic() >= until)
+            if turn is None:
+                return
+            made = await self._made(turn.requests, until)
+
+    async def _written(self, turns: Turns, made: Made | None, *, late: bool) -> Turn | None:
+        """The next turn, stored together with what came of the calls before it (None at the beginning); None where the episode ended,
+        which is stored too."""
+        ends = [self._ended(request, outcome) for request, outcome in made or ()]
+        if late and made is not None:
+            await self._finish(self._broken("timeout"), ends)
+            return None
+        outcomes = None if made is None else {request.number: _outcome(outcome) for request, outcome in made}
         try:
-            turn = await self._turn(turns, next(turns))
-            while True:
-                begins = self._begun(turn)
-                if begins or ends:
-                    await self.ledger.write(Entry(self.episode.pk, self._attempt, ends, begins))
-                ends, outcomes = [], {}
-                if turn.requests:
-                    self._tell_chosen(turn)
-                    for request, outcome in await self._made(turn.requests, until):
-                        outcomes[request.number] = _outcome(outcome)
-                        ends.append(self._ended(request, outcome))
-                if time.monotonic() >= until:
-                    await self._finish(self._broken("timeout"), ends)
-                    return
-                turn = await self._turn(turns, turns.send(outcomes))
+            turn = await self._turn(turns, turns.send(outcomes))
         except StopIteration as stopped:
             await self._finish(stopped.value, ends)
+            return None
+        begins = self._begun(turn)
+        if begins or ends:
+            await self.ledger.write(Entry(self.episode.pk, self._attempt, ends, begins))
+        self._tell_chosen(turn)
+        return turn
 
     @property
     def _attempt(self) -> UUID:
@@ -137,27 +146,15 @@ class Course:
     def _worst(self, agent: int, state: State) -> float:
         """The most that one attempt of a call may cost; a chat whose prompt comes out longer than this is not sent. Of an agent with
         backends: on the dearest that what is left pays, on the cheapest where it pays none."""
-        spec, ways = self.specs.get(agent), self.ways.get(agent)
-        if spec is None:
-            return 0.0
-        if ways is None:
-            return self._worst_of(spec, state)
-        each = [self._worst_of(one, state) for one in ways.specs.values()]
+        lines = self._worsts.get(agent)
+        if lines is None:
+            spec, ways = self.specs.get(agent), self.ways.get(agent)
+            specs: Iterable[Spec] = () if spec is None else (spec,) if ways is None else ways.specs.values()
+            lines = self._worsts[agent] = [_worst_of(one) for one in specs]
+        each = [fixed + a_byte * self._said(state) if a_byte else fixed for fixed, a_byte in lines]
+        if len(each) < 2:
+            return each[0] if each else 0.0
         return max([worst for worst in each if worst <= state.left], default=min(each))
-
-    def _worst_of(self, spec: Spec, state: State) -> float:
-        if spec.kind != Executor.Kind.CHAT or not (spec.price_in or spec.price_out):
-            return spec.most_cost
-        return (
-            (self._said(state) + self._own(spec.agent, spec)) * spec.price_in + spec.most_tokens * spec.price_out
-        ) / 1e6
-
-    def _own(self, agent: int, spec: Spec) -> int:
-        """Bytes of what a prompt says for that agent alone."""
-        if agent not in self._framed:
-            own = len(spec.instruction.encode()) + len(spec.description.encode()) + len(str(spec.tools))
-            self._framed[agent] = own + FRAME
-        return self._framed[agent]
 
     def _said(self, state: State) -> int:
         """Bytes of all that a prompt repeats; asked for each agent, so what was found for a state is kept."""
@@ -176,7 +173,7 @@ class Course:
 
     # --- Calls ----------------------------------------------------------------------------------------------------
 
-    async def _made(self, requests: Sequence[Request], until: float) -> list[tuple[Request, calls.Outcome]]:
+    async def _made(self, requests: Sequence[Request], until: float) -> Made:
         """What came of each call, in the requests' order; of one that outlasts the episode, that it did."""
         if len(requests) == 1:
             return [(requests[0], await self._in_time(requests[0], until))]
@@ -301,6 +298,14 @@ class Course:
             "names": [self.names.get(agent, str(agent)) for agent in decision.chosen],
             "probabilities": by_name(decision.candidates, decision.probabilities),
         }
+
+
+def _worst_of(spec: Spec) -> tuple[float, float]:
+    """The most that an attempt may cost: whatever was said, and more for each byte of it."""
+    if spec.kind != Executor.Kind.CHAT or not (spec.price_in or spec.price_out):
+        return spec.most_cost, 0.0
+    own = len(spec.instruction.encode()) + len(spec.description.encode()) + len(str(spec.tools)) + FRAME
+    return (own * spec.price_in + spec.most_tokens * spec.price_out) / 1e6, spec.price_in / 1e6
 
 
 def by_name(candidates: Iterable[int | None], probabilities: Iterable[float]) -> dict[str, float]:

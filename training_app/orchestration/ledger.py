@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -238,10 +239,7 @@ def _begin(cursor: "CursorWrapper", steps: Sequence[Step]) -> None:
         for at in _JSON:
             row[at] = _json(row[at])
         values += row
-    row_of = ", ".join(_placeholder(column.name) for column in _COLUMNS)
-    names = ", ".join(str(column.column) for column in _COLUMNS)
-    rows = ", ".join([f"({row_of})"] * len(steps))
-    cursor.execute(f"INSERT INTO training_app_step ({names}) VALUES {rows}", values)  # noqa: S608
+    cursor.execute(_insert(len(steps), connection.vendor), values)
 
 
 def _end(cursor: "CursorWrapper", ends: Sequence[tuple[uuid.UUID, Ended]]) -> None:
@@ -252,23 +250,34 @@ def _end(cursor: "CursorWrapper", ends: Sequence[tuple[uuid.UUID, Ended]]) -> No
         row[_ENDED.index("why")] = end.why[:400]
         row[_ENDED.index("metadata")] = _json(end.metadata)
         values += [_key(episode), *row]
-    row_of = ", ".join(["%s", *(_placeholder(name) for name in _ENDED)])
-    rows = ", ".join([f"({row_of})"] * len(ends))
+    cursor.execute(_update(len(ends), connection.vendor), values)
+
+
+@lru_cache(maxsize=4 * MOST)
+def _insert(count: int, vendor: str) -> str:
+    """The statement for so many new rows."""
+    row_of = ", ".join(_placeholder(column.name, vendor) for column in _COLUMNS)
+    names = ", ".join(str(column.column) for column in _COLUMNS)
+    return f"INSERT INTO training_app_step ({names}) VALUES {', '.join([f'({row_of})'] * count)}"  # noqa: S608
+
+
+@lru_cache(maxsize=4 * MOST)
+def _update(count: int, vendor: str) -> str:
+    """The statement for what came of so many calls."""
+    row_of = ", ".join(["%s", *(_placeholder(name, vendor) for name in _ENDED)])
     changed = ", ".join(f"{name} = ended.{name}" for name in _CHANGED)
-    cursor.execute(
-        f"WITH ended (episode_id, {', '.join(_ENDED)}) AS (VALUES {rows})"  # noqa: S608
+    return (
+        f"WITH ended (episode_id, {', '.join(_ENDED)}) AS (VALUES {', '.join([f'({row_of})'] * count)})"  # noqa: S608
         f" UPDATE training_app_step SET {changed} FROM ended WHERE training_app_step.episode_id = ended.episode_id AND"
-        " training_app_step.turn = ended.turn AND training_app_step.path = ended.path AND training_app_step.place = ended.place",
-        values,
+        " training_app_step.turn = ended.turn AND training_app_step.path = ended.path AND training_app_step.place = ended.place"
     )
 
 
-def _placeholder(name: str) -> str:
-    return "%s::jsonb" if connection.vendor == "postgresql" and _PLACE[name] in _JSON else "%s"
+def _placeholder(name: str, vendor: str) -> str:
+    return "%s::jsonb" if vendor == "postgresql" and _PLACE[name] in _JSON else "%s"
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _key(episode: uuid.UUID) -> Any:

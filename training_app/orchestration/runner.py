@@ -39,6 +39,10 @@ log = logging.getLogger(__name__)
 
 #: Signs of life, and looks for queued episodes.
 BEAT_SECONDS, LOOK_SECONDS = 2.0, 1.0
+#: Episodes that are between two calls at the same time; the others come after, in the order in which their agents answered. Those
+#: that are let in together wait for each other, call together, and come back together: a few at a time spread over the time that
+#: their agents take.
+BETWEEN = 6
 #: What an ended episode told is kept for those who come a moment later.
 KEPT_SECONDS = 30.0
 
@@ -80,6 +84,7 @@ class Runner:
         self._client: Client | None = None
         self._places: Places | None = None
         self._deciding = Deciding()
+        self._between = asyncio.Semaphore(BETWEEN)
         self._threads: list[threading.Thread] = []
 
     # --- From any thread ------------------------------------------------------------------------------------------
@@ -235,7 +240,7 @@ class Runner:
         assert self._places is not None
         return Course(
             begun.episode, begun.decider, begun.orchestra.specs, begun.orchestra.pool.names, self.ledger, Wire(self._client),
-            self._places, self._deciding, lambda word, value: None, begun.stored, begun.orchestra.ways,
+            self._places, self._deciding, self._between, lambda word, value: None, begun.stored, begun.orchestra.ways,
         )  # fmt: skip
 
     async def _fail(self, episode: Episode, live: _Live, why: str) -> None:

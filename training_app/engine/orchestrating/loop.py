@@ -335,8 +335,9 @@ def _turn(
     requests: list[Request] = []
     for path in live:
         drawn = seed if seed is not None else (0 if path.number else None)
-        elsewhere = 0.0 if path.state.budget is None else path.state.budget - purse.left - path.state.cost
-        path.state = replace(path.state, elsewhere=max(elsewhere, 0.0))
+        if path.state.budget is not None and limits.paths > 1:
+            elsewhere = path.state.budget - purse.left - path.state.cost
+            path.state = replace(path.state, elsewhere=max(elsewhere, 0.0))
         rng = _generator(drawn, path.number, path.state.steps)
         decision = yield from _decided(policy, path.state, limits, purse, worst, path.number, rng)
         decisions.append(decision)
