@@ -6,22 +6,19 @@ drawn at random whatever the order, because what was chosen is a biased sample: 
 
 from collections.abc import Sequence
 from itertools import islice
-from zlib import crc32
 
-import numpy as np
 from django.db.models import F, QuerySet, Value
 from django.db.models.functions import Coalesce
-from numpy.typing import NDArray
 
+from agents_app.models import Pool
 from datasets_app.labels import queue, talks
 from datasets_app.labels.disagreement import CHANCE
 from datasets_app.labels.suggestions import uncertainty
-from datasets_app.models import QueueItem, QueueSettings, Suggestion
+from datasets_app.models import Query, QueueItem, QueueSettings, Suggestion
+from training_app.engine.judging import asking_order
 
 BATCH = 1_000
-POOLED = 2_000  # the most uncertain items that the varied order chooses from
-FEATURES = 512
-Floats = NDArray[np.float64]
+POOLED = 2_000  # the most uncertain items that the varied order chooses from, and the newest labeled ones that they are to be unlike
 Order = QueueSettings.Order
 
 
@@ -95,43 +92,21 @@ def _by_agent(settings: QueueSettings, items: "QuerySet[QueueItem]") -> None:
     _rank(items, ranks)
 
 
+def renew(pool: Pool) -> None:
+    """Bring a varied order in line with what a model has just said: which query comes when depends on all of them."""
+    settings = QueueSettings.objects.filter(pool=pool, order=Order.DIVERSE).first()
+    if settings is not None:
+        arrange(settings)
+
+
 def _varied(settings: QueueSettings, items: "QuerySet[QueueItem]") -> None:
     scored = items.filter(queue.OPEN, uncertainty__isnull=False).order_by("-uncertainty", "random_key")[:POOLED]
-    rows = list(scored.values_list("pk", "uncertainty", "query__text"))
+    rows = list(scored.values_list("pk", "query__text", "query__suggestion__scores"))
     if not rows:
         items.update(rank=F("random_key"))
         return
-    order = diverse([text for _key, _doubt, text in rows], np.array([doubt for _key, doubt, _text in rows]))
+    gold = Query.objects.filter(dataset__pool=settings.pool, state=Query.State.GOLD).order_by("-pk")
+    labeled = asking_order.features(list(gold.values_list("text", flat=True)[:POOLED]))
+    doubt = asking_order.of_scores([scores or {} for _key, _text, scores in rows])
+    order = asking_order.varied(asking_order.features([text for _key, text, _scores in rows]), doubt, labeled)
     _rank(items, [(rows[place][0], float(rank) - len(order)) for rank, place in enumerate(order)])
-
-
-def features(texts: Sequence[str]) -> Floats:
-    """Texts as unit vectors of hashed character trigrams, (N, 512): near enough to tell like from unlike, in numpy alone."""
-    found = np.zeros((len(texts), FEATURES))
-    for row, text in enumerate(texts):
-        padded = f"  {text.casefold()[:500]} "
-        for at in range(len(padded) - 2):
-            found[row, crc32(padded[at : at + 3].encode()) % FEATURES] += 1
-    found = np.sqrt(found)
-    norms = np.linalg.norm(found, axis=1, keepdims=True)
-    return found / np.where(norms == 0, 1, norms)
-
-
-def diverse(texts: Sequence[str], doubt: Floats, weight: float = 0.5) -> list[int]:
-    """Indices in an order in which every beginning is both uncertain and varied.
-
-    Greedy maximal marginal relevance (Carbonell and Goldstein 1998, SIGIR): next comes the text with the highest
-    (1 − w)·doubt − w·(likeness to the nearest that was taken); doubt is scaled to 0 to 1.
-    """
-    vectors = features(texts)
-    scale = doubt.max() or 1.0
-    near = np.zeros(len(texts))
-    left = np.ones(len(texts), dtype=bool)
-    order = []
-    for _turn in range(len(texts)):
-        worth = np.where(left, (1 - weight) * doubt / scale - weight * near, -np.inf)
-        best = int(worth.argmax())
-        order.append(best)
-        left[best] = False
-        near = np.maximum(near, vectors @ vectors[best])
-    return order

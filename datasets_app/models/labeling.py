@@ -27,7 +27,7 @@ class QueueSettings(models.Model):
         DIVERSE = "diverse", _("Uncertain and varied batches")
 
     pool = models.OneToOneField(Pool, on_delete=models.CASCADE, related_name="queue_settings")
-    order = models.CharField(_("order"), max_length=12, choices=Order.choices, default=Order.RANDOM)
+    order = models.CharField(_("order"), max_length=12, choices=Order.choices, default=Order.DIVERSE)
     order_agent = models.ForeignKey(
         Agent,
         on_delete=models.SET_NULL,

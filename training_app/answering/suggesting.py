@@ -11,7 +11,7 @@ from itertools import islice
 from django.db.models import Q, QuerySet
 
 from agents_app.models import Pool
-from datasets_app.labels import queue, suggestions
+from datasets_app.labels import orders, queue, suggestions
 from datasets_app.models import Query
 from training_app.answering import serving
 from training_app.engine.data.artifact import ArtifactError
@@ -64,6 +64,8 @@ def suggest(pool_id: int) -> int:
                 for (key, _text), route, novelty in zip(batch, routes, compare(texts), strict=True)
             ],
         )
+    if count:
+        orders.renew(pool)
     return count
 
 

@@ -1,6 +1,5 @@
 """In which order the queue asks."""
 
-import numpy as np
 import pytest
 
 from datasets_app.labels import disagreement, labels, orders, queue, suggestions
@@ -80,19 +79,6 @@ def test_new_scores_move_what_is_asked_at_once(pool, plain, scored, person):
     assert served(pool, scored, person("ana"))[0] == 0
 
 
-def test_a_varied_batch_does_not_ask_the_same_thing_twice():
-    texts = [
-        "my invoice is wrong",
-        "my invoice is wrong!",
-        "my invoice is wrong?",
-        "the parcel never came",
-        "app crashes",
-    ]
-    doubt = np.array([1.0, 0.99, 0.98, 0.6, 0.5])
-    assert set(orders.diverse(texts, doubt)[:3]) == {0, 3, 4}
-    assert orders.diverse(texts, doubt, weight=0.0) == [0, 1, 2, 3, 4]
-
-
 def test_varied_batches_in_the_queue(pool, plain, add_query, person):
     near = [add_query(f"my invoice is wrong {'!' * n}.") for n in range(1)] + [add_query("my invoice is so wrong")]
     far = add_query("the parcel never came")
@@ -102,3 +88,36 @@ def test_varied_batches_in_the_queue(pool, plain, add_query, person):
     arranged(plain, Order.DIVERSE)
     taken = [lease.item.query for lease in queue.take(pool, person("ana"), count=3)]
     assert taken == [near[0], far, near[1]]
+
+
+def test_a_varied_order_leaves_what_is_like_the_labeled_for_later(pool, plain, add_query, person):
+    known = add_query("my invoice is wrong")
+    queue.fill(pool)
+    labels.record(known, source="import", required=[0], asked=range(4))
+    like, unlike = add_query("my invoice is wrong!"), add_query("the parcel never came")
+    queue.fill(pool)
+    suggestions.push(pool, "m", [suggestions.Scored(query.pk, [], {0: 0.5}) for query in (like, unlike)])
+    arranged(plain, Order.DIVERSE)
+    assert [lease.item.query for lease in queue.take(pool, person("ana"), count=2)] == [unlike, like]
+
+
+def test_a_varied_order_is_renewed_when_a_model_speaks_and_others_stay(pool, plain, scored):
+    arranged(plain, Order.DIVERSE)
+    before = dict(QueueItem.objects.values_list("query_id", "rank"))
+    suggestions.push(pool, "support-2", [suggestions.Scored(scored[0].pk, [], dict.fromkeys(range(4), 0.5))])
+    orders.renew(pool)
+    after = dict(QueueItem.objects.values_list("query_id", "rank"))
+    assert after[scored[0].pk] == min(after.values()) < before[scored[0].pk]
+    arranged(plain, Order.RANDOM)
+    ranks = dict(QueueItem.objects.values_list("query_id", "rank"))
+    orders.renew(pool)
+    assert dict(QueueItem.objects.values_list("query_id", "rank")) == ranks
+
+
+def test_a_new_pool_asks_in_varied_order_and_at_random_until_a_model_has_spoken(pool, add_query):
+    for n in range(5):
+        add_query(f"query {n}")
+    queue.fill(pool)
+    assert queue.settings_of(pool).order == Order.DIVERSE
+    orders.arrange(queue.settings_of(pool))
+    assert all(item.rank == item.random_key for item in QueueItem.objects.all())
