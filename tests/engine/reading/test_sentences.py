@@ -186,3 +186,9 @@ def test_an_agent_that_no_model_knows_is_found_by_what_a_query_means() -> None:
     assert scores[1] > scores[0]
     assert meaning.scores("…") == {0: 0.0, 1: 0.0}
     assert words.profile != meaning.profile
+
+
+def test_a_name_weighs_more_than_the_other_phrases() -> None:
+    every = (Agent(0, "parcels", "weather forecast"), Agent(1, "weather forecast", "parcels"))
+    scores = ColdScorer(every, [0, 1], meaning=True).scores("will it rain on sunday")
+    assert scores[1] > scores[0] > 0
