@@ -83,18 +83,25 @@ class Learning:
         hopes = self.hopes.get(agent)
         if hopes is None or not wanted.quality:
             return None
-        floor = direct.candidate.success - self.within
-        inside = [one.key in hopes.place and one.success >= floor for one in candidates]
-        free = [one for one, may in zip(candidates, inside, strict=True) if may]
+        floor, place, quality = direct.candidate.success - self.within, hopes.place, wanted.quality
+        of_cost, of_latency = wanted.cost / dearest / quality + self.price, wanted.latency / slowest / quality
+        at: list[int] = []
+        free: list[int] = []
+        less: list[float] = []
+        for index, one in enumerate(candidates):
+            if one.success >= floor and one.key in place:
+                at.append(index)
+                free.append(one.key)
+                less.append(of_cost * one.cost + of_latency * one.latency + one.less / quality)
         if len(free) < 2:
             return None
-        less = [
-            (wanted.cost * one.cost / dearest + wanted.latency * one.latency / slowest + one.less) / wanted.quality
-            + self.price * one.cost
-            for one in free
-        ]
-        found = iter(hopes.chances([one.key for one in free], less))
-        return [next(found) if may else 0.0 for may in inside]
+        each = hopes.chances(free, less)
+        if len(free) == len(candidates):
+            return each
+        found = [0.0] * len(candidates)
+        for index, likely in zip(at, each, strict=True):
+            found[index] = likely
+        return found
 
 
 def past(log: Sequence[Call]) -> list[Past]:

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-EXCEPTION = 0.5
+OF_TYPE, EXCEPTION = 1.4, 1.0
 DRAWS = 64  # of a Thompson sampler, to say how likely its choice was
 
 
@@ -119,7 +119,7 @@ def pair_features(types: int, agents: int, backends: int) -> Floats:
     kind, agent, backend, arm = np.eye(types), np.eye(agents), np.eye(backends), np.eye(agents * backends)
     rows = [
         np.concatenate([
-            [1.0], 0.5 * agent[a], 0.5 * backend[b], np.outer(kind[t], agent[a]).ravel(),
+            [1.0], 0.5 * agent[a], 0.5 * backend[b], OF_TYPE * np.outer(kind[t], agent[a]).ravel(),
             EXCEPTION * np.outer(kind[t], arm[a * backends + b]).ravel(),
         ])
         for t in range(types) for a in range(agents) for b in range(backends)

@@ -43,7 +43,7 @@ PRESETS: dict[str, Preference] = {
 }
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Candidate:
     """One backend as it could be chosen now: calibrated success 0..1, dollars, unloaded milliseconds, how busy it is (ρ).
 

@@ -63,23 +63,29 @@ class Hopes:
     rows: Floats
     epsilon: float = 0.0
     whole: bool = False
+    _only: list[float] | None = field(init=False, default=None)  # the row, where there is one
+
+    def __post_init__(self) -> None:
+        if len(self.rows) == 1:
+            object.__setattr__(self, "_only", self.rows[0].tolist())
 
     def chances(self, free: Sequence[int], less: Sequence[float]) -> list[float]:
         """How likely each of the free backends is taken, in their order; `less` is taken off each one's worth.
 
         Draws are counted with one draw more, spread evenly, so that a backend is never impossible for having lost them all.
         """
-        count = len(free)
-        if len(self.rows) == 1:  # plain Python over a handful: numpy would take longer to begin
-            row, place = self.rows[0].tolist(), self.place
+        count, row, place = len(free), self._only, self.place
+        if row is not None:  # plain Python over a handful: numpy would take longer to begin
             worth = [row[place[backend]] for backend in free]
             if not self.whole:
                 worth = [value - taken for value, taken in zip(worth, less, strict=True)]
             top = max(worth) - 1e-12
-            best = [value >= top for value in worth]
-            each = [1.0 / sum(best) if one else 0.0 for one in best]  # ties share
+            best = [at for at, value in enumerate(worth) if value >= top]
+            each = [0.0] * count
+            for at in best:
+                each[at] = 1.0 / len(best)  # ties share
         else:
-            drawn = self.rows[:, [self.place[backend] for backend in free]] - np.asarray(less, float)
+            drawn = self.rows[:, [place[backend] for backend in free]] - np.asarray(less, float)
             won = np.bincount(drawn.argmax(axis=1), minlength=count)
             each = ((won + 1.0 / count) / (len(drawn) + 1)).tolist()
         if not self.epsilon:
