@@ -22,7 +22,7 @@ from training_app.versions import registry
 Make = Callable[..., RouterModel]
 RUNS_QUERIES = 14
 MODELS_QUERIES = 17
-HOME_QUERIES = 34
+HOME_QUERIES = 36
 POLL_QUERIES = 6
 GET = ["runs", "run_new", "run", "models", "model"]
 POST = ["run_cancel", "run_relaunch", "model_promote", "model_rollback"]
