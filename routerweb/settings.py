@@ -423,6 +423,7 @@ PROVIDER_LIMITS = env.limits("PROVIDER_LIMITS")
 EPISODES_AT_ONCE = env.integer("EPISODES_AT_ONCE", 500, low=1)
 EPISODE_STEPS = env.integer("EPISODE_STEPS", 20, low=1, high=100)
 EPISODE_SECONDS = env.number("EPISODE_SECONDS", 600.0, low=1.0, high=86_400.0)
+LLM_ORCHESTRATES = env.words("LLM_ORCHESTRATES")
 EPISODE_DAYS = env.integer("EPISODE_DAYS", 90, low=1)
 
 # --- Pre-labeling by an LLM ---------------------------------------------------------------------------------------

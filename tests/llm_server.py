@@ -74,6 +74,8 @@ def answer(body: dict[str, Any], wrong_id: bool = False) -> str:
     system = body["messages"][0]["content"]
     roster = json.loads(system[system.index("Agents:\n") + 8 :].split("\n", 1)[0])
     queries = json.loads(body["messages"][1]["content"])
+    if isinstance(queries, dict) and "calls" in queries:
+        return orchestrate(roster, queries, wrong_id)
     answers = [
         {
             "query": one["query"],
@@ -84,6 +86,13 @@ def answer(body: dict[str, Any], wrong_id: bool = False) -> str:
         for one in queries
     ]
     return json.dumps({"answers": answers})
+
+
+def orchestrate(roster: list[dict[str, Any]], asked: dict[str, Any], wrong_id: bool) -> str:
+    """The first agent whose name stands in the task and that was not called yet; nobody, once all were."""
+    called = {call["agent"] for call in asked["calls"]}
+    open_ = [a["id"] for a in roster if a["name"].lower() in asked["task"].lower() and a["id"] not in called]
+    return json.dumps({"next": 999 if wrong_id else open_[0] if open_ else None})
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -100,7 +109,7 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         server = self.server
         asked = json.loads(body["messages"][1]["content"])
-        texts = [one["text"] for one in asked] if isinstance(asked, list) else [asked["query"]]
+        texts = [one["text"] for one in asked] if isinstance(asked, list) else [asked.get("query", asked.get("task"))]
         with server.lock:
             server.bodies.append(body)
             server.keys.append(self.headers.get("Authorization", ""))

@@ -36,6 +36,14 @@ class OrchestratorConfig(Settings):
         group="run",
     )
     baselines: bool = setting(True, "Measure the baselines on the same tasks beside the orchestrator.", group="run")
+    llm_tasks: int = setting(
+        0,
+        "Have the configured LLM orchestrate this many of the measured tasks, a call a step, and show it beside; 0 asks none. "
+        "It costs money, and tasks and outputs go to its server.",
+        low=0,
+        high=100_000,
+        group="run",
+    )
     preset: str = setting(
         "none",
         "A ready reward. money: careful with money (price 0.5, success 1, failure -2); success: careful with success (0.05, 2, -1); "

@@ -44,7 +44,8 @@ def train(
     world: World | None = None,
 ) -> Iterator[Progress]:
     """Train an orchestrator on `examples` (each with split train, val or test) and what is known of episodes: `paths` that were
-    recorded, `logged` episodes that were judged, `world` that answers calls (recorded outputs, where None).
+    recorded, `logged` episodes that were judged, `world` that answers calls (recorded outputs, where None). `llm` is the model that
+    `llm_tasks` asks.
 
     Yields Progress; the last one holds the Result, whose artifact `Orchestrator.load` takes. A task without a recorded path counts
     as one whose required agents were called in any order, their outputs unknown. There are no checkpoints to go on from: a stopped
@@ -61,7 +62,7 @@ def train(
             paths = [playbook(pool, e.text) for e in examples if e.split == "train"][:PLAYED]
     found = yield from read_by_router(config, agents, examples, unlabeled)
     yield from train_policy(
-        config, dataclasses.replace(problem_of(found, examples, paths, world), logged=tuple(logged))
+        config, dataclasses.replace(problem_of(found, examples, paths, world), logged=tuple(logged)), llm
     )
 
 

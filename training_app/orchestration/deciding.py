@@ -5,12 +5,22 @@ does, and each of them lets other threads in.
 """
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 from training_app.engine.orchestrating.loop import Policy, Question
 from training_app.engine.orchestrating.policy import Distribution, Orchestrator
 
 #: Questions answered at once; then others have the loop.
 MOST = 32
+#: Policies that wait for a network are asked so many times at once.
+WAITING = 32
+
+_threads = ThreadPoolExecutor(WAITING, thread_name_prefix="deciding")
+
+
+def waits(policy: Policy) -> bool:
+    """Whether its decisions are calls over the network."""
+    return bool(getattr(policy, "waits", False))
 
 
 class Deciding:
@@ -22,6 +32,8 @@ class Deciding:
     async def answer(self, policy: Policy, question: Question) -> Distribution:
         """What the policy says. Raises what it raises."""
         loop = asyncio.get_running_loop()
+        if waits(policy):
+            return await loop.run_in_executor(_threads, policy.distribution, question.state, question.available)
         future: asyncio.Future[Distribution] = loop.create_future()
         if not self._asked:
             loop.call_soon(self._answer_all)

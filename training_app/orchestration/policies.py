@@ -11,10 +11,15 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, cast
 
+from django.conf import settings
+
 from agents_app import sealing
 from agents_app.models import Executor
 from training_app.answering import serving
 from training_app.answering.loaded import LoadedPool
+from training_app.engine.data.examples import Agent
+from training_app.engine.llm import Client
+from training_app.engine.orchestrating.language_model import LanguageModelPolicy
 from training_app.engine.orchestrating.loop import Policy
 from training_app.engine.orchestrating.one_shot import NAME as ONE_SHOT
 from training_app.engine.orchestrating.one_shot import OneShot
@@ -25,6 +30,9 @@ from training_app.orchestration.lines import Ways
 from training_app.versions import registry
 
 log = logging.getLogger(__name__)
+
+#: Tries and seconds of one decision by a language model; then the set router's set decides, or the episode ends with the reason.
+LLM_TRIES, LLM_SECONDS = 3, 30.0
 
 
 class NoPolicy(Exception):
@@ -47,8 +55,8 @@ class Decider:
 @dataclass(frozen=True, slots=True)
 class Orchestra:
     """A pool as its episodes see it: who decides, and how each agent is called. `decider` is its active orchestrator; without one, or
-    with one that cannot be loaded, `one_shot` decides: the active set router's set, each agent once, cheapest first. `ways` are the
-    backends of agents that have any."""
+    with one that cannot be loaded, `llm` decides where LLM_ORCHESTRATES names the pool, and else `one_shot`: the active set router's
+    set, each agent once, cheapest first. `ways` are the backends of agents that have any."""
 
     pool: LoadedPool
     decider: Decider | None
@@ -56,6 +64,7 @@ class Orchestra:
     problem: str = ""
     one_shot: Decider | None = None
     ways: Mapping[int, Ways] = field(default_factory=dict)
+    llm: Decider | None = None
 
     @property
     def callable(self) -> frozenset[int]:
@@ -63,9 +72,9 @@ class Orchestra:
         routable = {agent.id for agent in self.pool.roster if agent.state == "active" and agent.available}
         return frozenset(routable & self.specs.keys())
 
-    def deciding(self) -> Decider:
-        """Who decides. Raises NoPolicy."""
-        decider = self.decider or self.one_shot
+    def deciding(self, *, at_once: bool = False) -> Decider:
+        """Who decides; `at_once`, for who cannot wait for a language model. Raises NoPolicy."""
+        decider = self.decider or (None if at_once else self.llm) or self.one_shot
         if decider is None:
             raise NoPolicy(
                 self.problem
@@ -107,15 +116,35 @@ def _load(pool: LoadedPool) -> Orchestra:
             log.error("%s is not called: %s", executor, error)
     ways = lines.of_pool(pool.pk, specs)
     one_shot = None if pool.model is None else Decider(OneShot(pool.model.router), ONE_SHOT)
+    llm = _language_model(pool, one_shot)
     row = RouterModel.objects.active(ORCHESTRATOR).filter(pool_id=pool.pk).select_related("pool").first()
     if row is None:
-        return Orchestra(pool, None, specs, one_shot=one_shot, ways=ways)
+        return Orchestra(pool, None, specs, one_shot=one_shot, ways=ways, llm=llm)
     try:
         decider = Decider(version(row.pk, row.artifact_digest), row.name, row.pk)
     except registry.RegistryError as error:
         log.error("Pool %s: %s", pool.slug, error)
-        return Orchestra(pool, None, specs, f"{row.name} cannot be used: {error}", one_shot, ways)
-    return Orchestra(pool, decider, specs, one_shot=one_shot, ways=ways)
+        return Orchestra(pool, None, specs, f"{row.name} cannot be used: {error}", one_shot, ways, llm)
+    return Orchestra(pool, decider, specs, one_shot=one_shot, ways=ways, llm=llm)
+
+
+def _language_model(pool: LoadedPool, one_shot: Decider | None) -> Decider | None:
+    """The LLM of the settings as who decides, where LLM_ORCHESTRATES names the pool; None where not."""
+    if not settings.LLM_MODEL or not {pool.slug, "*"} & set(settings.LLM_ORCHESTRATES):
+        return None
+    otherwise = None if one_shot is None else one_shot.policy
+    by_id = {agent.id: agent for agent in pool.roster}
+    ids = [agent.id for agent in pool.roster if agent.state == "active"] if otherwise is None else otherwise.ids
+    agents = [Agent(i, by_id[i].name, by_id[i].description, cost=by_id[i].cost) for i in ids if i in by_id]
+    if otherwise is not None and len(agents) != len(ids):  # a router from before an agent was merged or deleted
+        otherwise = None
+
+    def client() -> Client:
+        return Client(
+            settings.LLM_BASE_URL, settings.LLM_MODEL, settings.LLM_API_KEY, tries=LLM_TRIES, total=LLM_SECONDS, tell=False
+        )  # fmt: skip
+
+    return Decider(LanguageModelPolicy(agents, client, otherwise), f"llm {settings.LLM_MODEL}"[:90])
 
 
 @lru_cache(maxsize=8)
@@ -127,6 +156,8 @@ def version(pk: int, digest: str) -> Policy:
 def of_episode(orchestra: Orchestra, model: int | None, name: str) -> Decider:
     """Who decided for an episode that goes on. Raises RegistryError, and NoPolicy where nothing decides any more."""
     if model is None:
+        if orchestra.llm is not None and name == orchestra.llm.name:
+            return orchestra.llm
         return orchestra.one_shot or orchestra.deciding()
     row = RouterModel.objects.only("pk", "artifact_digest").get(pk=model)
     return Decider(version(row.pk, row.artifact_digest), name, model)

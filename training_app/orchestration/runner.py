@@ -28,7 +28,7 @@ from training_app.models import Episode, Step
 from training_app.orchestration import episodes, policies
 from training_app.orchestration.calling import Places
 from training_app.orchestration.course import Course, as_json
-from training_app.orchestration.deciding import Deciding
+from training_app.orchestration.deciding import Deciding, waits
 from training_app.orchestration.episodes import Wanted
 from training_app.orchestration.ledger import Ledger
 from training_app.orchestration.limits import Limits
@@ -238,9 +238,11 @@ class Runner:
             begun = _Begun(episode, orchestra, orchestra.deciding(), [])
         assert self._client is not None
         assert self._places is not None
+        # Who waits for a language model must hold up nobody else.
+        between = asyncio.Semaphore() if waits(begun.decider.policy) else self._between
         return Course(
             begun.episode, begun.decider, begun.orchestra.specs, begun.orchestra.pool.names, self.ledger, Wire(self._client),
-            self._places, self._deciding, self._between, lambda word, value: None, begun.stored, begun.orchestra.ways,
+            self._places, self._deciding, between, lambda word, value: None, begun.stored, begun.orchestra.ways,
         )  # fmt: skip
 
     async def _fail(self, episode: Episode, live: _Live, why: str) -> None:

@@ -115,6 +115,7 @@ KINDS: dict[str, Kind] = {
                 "fixed_order": gettext_lazy("best fixed order"),
                 "one_shot": gettext_lazy("one-shot set, cheapest first"),
                 "greedy_step": gettext_lazy("one-step greedy"),
+                "llm": gettext_lazy("a language model that orchestrates"),
             },
         ),
         Kind(

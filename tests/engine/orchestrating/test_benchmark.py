@@ -1,13 +1,17 @@
 """The benchmark on a folder of recorded outputs, from files to figures; runs of the kind orchestrator."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from django.core.management import CommandError, call_command
 
-from training_app.engine.data.examples import Agent
+from tests import llm_server
+from training_app.engine.data.examples import Agent, Example
+from training_app.engine.judging.llm_baseline import LanguageModel
 from training_app.engine.orchestrating.environment import RecordedWorld, read_paths
 from training_app.engine.orchestrating.loop import drive, episode
 from training_app.engine.orchestrating.policy import Orchestrator
@@ -133,3 +137,33 @@ def test_the_demo_folder_is_the_same_every_time(tmp_path: Path) -> None:
         write_support(tmp_path / name)
     for file in ("agents", "train", "val", "test"):
         assert (tmp_path / "one" / f"{file}.jsonl").read_bytes() == (tmp_path / "two" / f"{file}.jsonl").read_bytes()
+
+
+def measured(
+    config: OrchestratorConfig, examples: Sequence[Example], llm: LanguageModel | None = None
+) -> dict[str, Any]:
+    """The scorecard of a run."""
+    *_earlier, last = train(config, AGENTS, examples, llm=llm)
+    assert last.result is not None
+    return last.result.scorecard
+
+
+def test_a_language_model_walks_some_of_the_measured_tasks() -> None:
+    settings = {
+        "simulated": "support", "updates": 0, "explore": 0, "encoder": "linear", "baselines": False, "imitate": False,
+        "llm_tasks": 5,
+    }  # fmt: skip
+    config = OrchestratorConfig.from_mapping(settings)
+    examples = support_examples(support_pool(), {"train": 100, "val": 40, "test": 20}, 3)
+    with llm_server.Server() as server:
+        model = LanguageModel(server.url, "big", "sk-test")
+        card = measured(config, examples, model)
+        row = card["baselines"]["llm"]
+        assert (row["queries"], row["model"]) == (5, "big")
+        assert len(set(server.asked)) == 5
+        server.refuse_key = True
+        card = measured(config, examples, model)
+        assert "refused the key" in card["warnings"][0]
+        assert "llm" not in card["baselines"]
+    card = measured(config, examples)
+    assert "LLM_MODEL" in card["warnings"][0]

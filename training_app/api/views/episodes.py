@@ -167,7 +167,7 @@ class NextView(TaskView):
         """A pure decision: task and history in, the next agent or the stop out. Nothing is called, and nothing is kept."""
         told = self.body(shapes.NextRequest)
         pool, orchestra = self.orchestra(told)
-        decider = orchestra.deciding()
+        decider = orchestra.deciding(at_once=True)
         calls = [
             Call(
                 said["agent"], said["output"], said["failed"], said["cost"],

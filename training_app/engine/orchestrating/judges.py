@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from training_app.engine.orchestrating.baselines import Completes
+from training_app.engine.orchestrating.language_model import Completes
 from training_app.engine.orchestrating.state import Call
 
 Judge = Callable[[str, Sequence[Call]], float]

@@ -27,10 +27,12 @@ def scorecard(
     train: Environment | None = None,
     *,
     others: Mapping[str, Chooser] | None = None,
+    llm: Chooser | None = None,
+    llm_tasks: int = 0,
     seed: int = 0,
 ) -> dict[str, Any]:
     """Everything measured on the tasks of `measured`; JSON-able. Baselines learn on `train`, and are left out
-    without it; `others` come beside them.
+    without it; `others` come beside them. `llm` walks `llm_tasks` of the tasks, drawn at random, and is compared on those.
 
     `metrics` holds the mean of each of MEASURES with its interval: reward r - λ C (undiscounted, costs counted once), success (a
     whole score), score (0 to 1), cost in the pool's currency, steps (calls). `baselines` have the same, and the paired interval of
@@ -61,6 +63,11 @@ def scorecard(
         found["best_baseline"] = max(
             found["baselines"], key=lambda b: found["baselines"][b]["metrics"]["reward"]["mean"]
         )
+    if llm is not None and llm_tasks:
+        drawn = np.random.Generator(np.random.PCG64(seed)).permutation(len(measured))[:llm_tasks]
+        theirs = values(measured, walk(measured, llm, drawn.tolist(), keep=False))
+        difference = lead({m: v[drawn] for m, v in mine.items()}, theirs)
+        found["baselines"]["llm"] = {"metrics": figures(theirs), "difference": difference, "queries": len(drawn)}
     if train is not None and isinstance(world, SimulatedWorld):
         optimum = Optimum(world.pool, measured.reward, measured.orchestrator.max_steps)
         theirs = values(measured, walk(measured, baselines.optimal(optimum), range(len(measured)), keep=False))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,9 @@ from training_app.engine.data import intervals
 from training_app.engine.data.arrays import FloatArray
 from training_app.engine.data.artifact import Artifact
 from training_app.engine.data.examples import Agent
-from training_app.engine.orchestrating import evolution, reinforce
+from training_app.engine.judging.llm_baseline import TRIES, LanguageModel
+from training_app.engine.llm import Client, LLMError
+from training_app.engine.orchestrating import baselines, evolution, reinforce
 from training_app.engine.orchestrating.environment import (
     Environment,
     RecordedPath,
@@ -76,12 +79,13 @@ def reward_of(config: OrchestratorConfig) -> Reward:
     )
 
 
-def train_policy(config: OrchestratorConfig, problem: Problem) -> Iterator[Progress]:
+def train_policy(config: OrchestratorConfig, problem: Problem, llm: LanguageModel | None = None) -> Iterator[Progress]:
     """Train an orchestrator and measure it; the last Progress holds the Result: its artifact and its scorecard.
 
     What is kept is what was worth most on validation, of the imitation of recorded paths and what was learnt from there on; but the
     one-shot set called one by one where the lead over it there is not beyond chance. The same settings and problem
-    give the same artifact on the same machine.
+    give the same artifact on the same machine. `llm` is the model that `llm_tasks` asks; where its server is not there, the scorecard
+    says why.
     """
     timing: dict[str, float] = {}
     began = time.process_time()
@@ -150,6 +154,9 @@ def train_policy(config: OrchestratorConfig, problem: Problem) -> Iterator[Progr
         measured = replace(measured, tasks=read_tasks(best, problem.test))
     learning = replace(environment, orchestrator=best) if config.baselines else None
     card = scorecard(measured, learning, seed=config.seed)
+    if config.llm_tasks:
+        yield Progress("baselines", 0, 1, "asking the LLM")
+        card |= _beside_llm(config, measured, llm, card)
     card |= {
         "kept": {"name": kept.name, "update": kept.update, "val_reward": kept.worth, "offered": kept.offered},
         "measured_on": "test" if problem.test else "val",
@@ -159,6 +166,21 @@ def train_policy(config: OrchestratorConfig, problem: Problem) -> Iterator[Progr
     timing["measure"] = time.process_time() - began
     content = best.to_artifact(card, problem.router).to_bytes()
     yield Progress("measure", 1, 1, "done", result=Result(content, {**card, "timing": timing}))
+
+
+def _beside_llm(
+    config: OrchestratorConfig, measured: Environment, llm: LanguageModel | None, card: dict[str, Any]
+) -> dict[str, Any]:
+    """The scorecard's baselines with the LLM among them, or why it is not."""
+    if llm is None:
+        return {"warnings": ["llm_tasks is set, and no LLM is configured: name it in LLM_MODEL. None was asked."]}
+    try:
+        with Client(llm.base_url, llm.model, llm.api_key, tries=TRIES) as client:
+            chooser = baselines.llm(client, measured.orchestrator.agents)
+            beside = scorecard(measured, llm=chooser, llm_tasks=config.llm_tasks, seed=config.seed)["baselines"]["llm"]
+    except LLMError as error:
+        return {"warnings": [f"The LLM was not measured: {error}."]}
+    return {"baselines": {**card["baselines"], "llm": {**beside, "model": llm.model}}}
 
 
 def _from_logs(environment: Environment, network: Network, logged: Sequence[KeptEpisode], seed: int) -> Network:
