@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.http import stored as stored_by_kind
 from tests.routerweb.test_server import Server, prepared, python  # noqa: F401
 
 pytestmark = [pytest.mark.process, pytest.mark.any_database]
@@ -195,6 +196,19 @@ def any_stored(server: Server) -> bool:
         except FileNotFoundError:
             continue
     return any("temporary" in name and "(deleted)" in name for name in found)
+
+
+@pytest.mark.parametrize("kind", stored_by_kind.KINDS)
+def test_a_client_that_nobody_knows_makes_the_server_keep_little(
+    server: Server, stored: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_by_kind, "SETTLED_SECONDS", 0.5)
+    count, port = 20, int(server.address.rsplit(":", 1)[1])
+    stored_by_kind.crowd(server.process.pid, stored, port, stored_by_kind.KINDS[kind], 4)
+    before = stored_by_kind.held(server.process.pid, stored)
+    beside, _after = stored_by_kind.crowd(server.process.pid, stored, port, stored_by_kind.KINDS[kind], count)
+    assert (beside.files - before.files) / count < 200
+    assert (beside.memory - before.memory) / count < 1_000
 
 
 def test_answers_come_in_the_order_of_requests_sent_at_once(server: Server) -> None:
