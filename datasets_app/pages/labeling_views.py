@@ -7,7 +7,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.models import User
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -203,7 +203,9 @@ def label_release(request: HttpRequest, slug: str, person_id: int) -> HttpRespon
     )
     messages.success(request, _("%(count)s items of %(person)s are free again.") % {"count": count, "person": holder})
     back = request.POST.get("next", "")
-    return redirect(back if url_has_allowed_host_and_scheme(back, None) else reverse("label", args=[slug]))
+    # Not by `redirect`, which takes what is no path for the name of a view.
+    here = back.startswith("/") and url_has_allowed_host_and_scheme(back, None)
+    return HttpResponseRedirect(back if here else reverse("label", args=[slug]))
 
 
 @require_GET

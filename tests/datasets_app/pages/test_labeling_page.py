@@ -358,6 +358,10 @@ def test_an_empty_queue_says_why(client, pool, plain, queries, person, ana):
     assert "Release" in reviewer.get(url("label", pool)).content.decode()
     assert client.post(url("label_release", pool, ben.pk)).status_code == 403
     assert reviewer.post(url("label_release", pool, ben.pk)).status_code == 302
+    for back in ("1", "label", "https://example.com/", "//example.com", ""):
+        answer = reviewer.post(url("label_release", pool, ben.pk), {"next": back})
+        assert (answer.status_code, answer.headers["Location"]) == (302, url("label", pool)), back
+    assert reviewer.post(url("label_release", pool, ben.pk), {"next": "/x/"}).headers["Location"] == "/x/"
     assert queries[0].text in client.get(url("label", pool)).content.decode()
 
 
