@@ -5,6 +5,7 @@ import io
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -14,10 +15,12 @@ import pytest
 from django.conf import settings
 from django.core.management import call_command
 from django.test import Client
+from django.urls import get_resolver
 
 from agents_app import backups, pools
 from datasets_app.files import exports, imports
 from datasets_app.models import Dataset, ImportProblem, Query
+from tests.test_generated_requests import patterns
 from training_app.engine.data.examples import Row
 from training_app.engine.data.files import read_rows
 
@@ -53,6 +56,21 @@ def rows(count: int, seed: int = 0) -> tuple[bytes, list[int]]:
             lines.append(f'{{{text}"{key}": {draw.choice(BAD)}}}')
             bad.append(number)
     return "\n".join(lines).encode(), bad
+
+
+def every_page(browser: Client, query: int) -> int:
+    """Open every page that there is, of that query where it is of one, and read it to its end; how many there were."""
+    known = {"slug": "support", "query_id": query, "object_id": query, "app_label": "datasets_app"}
+    opened = 0
+    for route, _names in patterns(get_resolver()):
+        address = "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda part: str(known.get(part[1], 1)), route)
+        if "logout" in address:
+            continue
+        answer = browser.get(address)
+        assert answer.status_code < 500, address
+        b"".join(answer) if answer.streaming else answer.content
+        opened += answer.status_code == 200
+    return opened
 
 
 def manage(database: Path, *words: str) -> str:
@@ -99,6 +117,7 @@ def test_bad_rows_are_named_good_ones_stored_and_all_of_it_moves(
         answer = admin_client.get(f"/p/support/{address}")
         assert answer.status_code == 200, address
         b"".join(answer) if answer.streaming else answer.content
+    assert every_page(admin_client, Query.objects.latest("pk").pk) > 60
 
     file, other = tmp_path / "all.zip", tmp_path / "other.sqlite3"
     backups.write(file)
