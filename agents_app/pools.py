@@ -4,41 +4,26 @@ An agent's id never changes its meaning: agents are retired or merged, never del
 than the pool's is refused whole.
 """
 
-import math
-import string
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import Any
 
-from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 from django.utils.text import slugify
 from django.utils.translation import gettext as _
 
-from agents_app import audit
+from agents_app import audit, checks
 from agents_app.audit import Who
+from agents_app.checks import PoolError
 from agents_app.models import Agent, HealthCheck, Pool, Stamp
 from training_app.engine.data import examples as data
-from training_app.engine.data import storable
-
-CODE_LETTERS = string.ascii_uppercase + string.digits
 
 #: Told of a pool, in the change's transaction, when labels change what they say: agents were merged, or a merge taken back.
 on_merge: list[Callable[[Pool], None]] = []
 #: Told of each new agent, in the transaction that adds it: labels that were made before were not asked about it.
 on_add: list[Callable[[Agent], None]] = []
-
-
-class PoolError(Exception):
-    """A change of a pool or its agents that cannot be made; the message says why, `field` names the input at fault."""
-
-    def __init__(self, message: str, field: str = "") -> None:
-        super().__init__(message)
-        self.field = field
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,29 +56,6 @@ def roster(pool: Pool, retired: bool = False) -> tuple[data.Agent, ...]:
     return tuple(engine_agent(agent) for agent in (agents if retired else agents.filter(state=Agent.State.ACTIVE)))
 
 
-def free_code(name: str, taken: Iterable[str]) -> str:
-    """Two capital letters or digits that read like `name` and that nobody has: initials first, then letters of its first word.
-
-    Raises PoolError when all 1,296 codes are taken.
-    """
-    used = set(taken)
-    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().upper()
-    words = "".join(c if c in CODE_LETTERS else " " for c in plain).split()
-    letters = "".join(words)
-    candidates = [letters[:2]]
-    if len(words) > 1:
-        candidates = [words[0][0] + word[0] for word in words[1:]] if len(words[0]) > 3 else [letters[:2]]
-        candidates += [words[0][0] + words[-1][0], letters[:2]]
-    if letters:
-        candidates += [letters[0] + c for c in letters[1:]]
-        candidates += [letters[0] + c for c in string.digits[1:] + CODE_LETTERS]
-    candidates += [a + b for a in CODE_LETTERS for b in CODE_LETTERS]
-    for code in candidates:
-        if len(code) == 2 and code not in used:
-            return code
-    raise PoolError(_("Every two-letter code of this pool is taken."), "code")
-
-
 # ---------------------------------------------------------------------------------------------------- writing
 
 
@@ -112,63 +74,14 @@ def _tell(action: str, pool: Pool, target: object, actor: Who, detail: dict[str,
     Stamp.bump()
 
 
-def _checked(row: Agent | Pool) -> None:
-    """Raises PoolError with the first thing that is wrong with the row's values."""
-    for column in row._meta.concrete_fields:
-        value = getattr(row, column.attname)
-        fault = storable.fault(value) if isinstance(value, str | list) else None
-        if fault is not None:
-            raise PoolError(
-                _("The %(field)s cannot be stored: it %(reason)s.")
-                % {"field": column.verbose_name, "reason": fault.reason},
-                column.name,
-            )
-    try:
-        row.full_clean()
-    except ValidationError as error:
-        for field, messages in error.message_dict.items():
-            raise PoolError(str(messages[0]), "" if field == "__all__" else field) from None
-
-
-def _clean_name(name: str, taken: Iterable[Agent]) -> str:
-    name = " ".join(name.split())
-    if not name:
-        raise PoolError(_("The agent has no name."), "name")
-    if len(name) > 120:
-        raise PoolError(_("The agent's name is longer than 120 characters."), "name")
-    for other in taken:
-        if other.name.casefold() == name.casefold():
-            raise PoolError(
-                _("Agent %(number)s of this pool is called “%(name)s” already.")
-                % {"number": other.number, "name": other.name},
-                "name",
-            )
-    return name
-
-
-def _check_cost(cost: float) -> None:
-    if not math.isfinite(cost) or cost < 0:
-        raise PoolError(_("The cost is %(cost)s; it must be a number from 0.") % {"cost": cost}, "cost")
-
-
-def _clean_keywords(keywords: Iterable[str]) -> list[str]:
-    cleaned = (" ".join(str(word).split()) for word in keywords)
-    return list(dict.fromkeys(word for word in cleaned if word))
-
-
-def _free_slug(wanted: str) -> str:
-    taken = set(Pool.objects.filter(slug__startswith=wanted).values_list("slug", flat=True))
-    return next(slug for slug in (wanted, *(f"{wanted}-{n}" for n in range(2, len(taken) + 3))) if slug not in taken)
-
-
 def create_pool(name: str, slug: str = "", description: str = "", *, actor: Who = None) -> Pool:
     """A new, empty pool. The slug is made from the name when none is given. Raises PoolError when the slug is taken or not one."""
     name = " ".join(name.split())
-    slug = slug.strip() or _free_slug(slugify(name)[:40] or "pool")
+    slug = slug.strip() or checks.free_slug(slugify(name)[:40] or "pool")
     pool = Pool(name=name, slug=slug, description=description.strip())
     if Pool.objects.filter(slug=slug).exists():
         raise PoolError(_("There is a pool with the slug “%(slug)s” already. Choose another.") % {"slug": slug}, "slug")
-    _checked(pool)
+    checks.checked(pool)
     with transaction.atomic():
         pool.save()
         _tell("pool.created", pool, pool.slug, actor)
@@ -191,33 +104,24 @@ def add_agent(
     """
     with _changing(pool):
         present = list(pool.agents.all())
-        name = _clean_name(name, present)
+        name = checks.clean_name(name, present)
         agent = Agent(
             pool=pool,
             number=pool.take_agent_number(),
-            code=code.strip().upper() or free_code(name, (other.code for other in present)),
+            code=code.strip().upper() or checks.free_code(name, (other.code for other in present)),
             name=name,
             description=description.strip(),
-            keywords=_clean_keywords(keywords),
+            keywords=checks.clean_keywords(keywords),
             cost=cost,
         )
-        _check_code(agent, present)
-        _check_cost(cost)
-        _checked(agent)
+        checks.check_code(agent, present)
+        checks.check_cost(cost)
+        checks.checked(agent)
         agent.save()
         _tell("agent.added", pool, agent, actor, {"id": agent.number})
         for told in on_add:
             told(agent)
     return agent
-
-
-def _check_code(agent: Agent, present: Iterable[Agent]) -> None:
-    for other in present:
-        if other.code == agent.code and other.pk != agent.pk:
-            raise PoolError(
-                _("The code %(code)s is “%(name)s”'s. Choose another.") % {"code": agent.code, "name": other.name},
-                "code",
-            )
 
 
 def update_agent(agent: Agent, *, actor: Who, **changes: Any) -> Agent:
@@ -232,11 +136,11 @@ def update_agent(agent: Agent, *, actor: Who, **changes: Any) -> Agent:
         agent.refresh_from_db()
         others = list(agent.pool.agents.exclude(pk=agent.pk))
         if "name" in changes:
-            changes["name"] = _clean_name(changes["name"], others)
+            changes["name"] = checks.clean_name(changes["name"], others)
         if "description" in changes:
             changes["description"] = changes["description"].strip()
         if "keywords" in changes:
-            changes["keywords"] = _clean_keywords(changes["keywords"])
+            changes["keywords"] = checks.clean_keywords(changes["keywords"])
         if "code" in changes:
             changes["code"] = changes["code"].strip().upper() or agent.code
         before = {field: getattr(agent, field) for field, value in changes.items() if getattr(agent, field) != value}
@@ -244,9 +148,9 @@ def update_agent(agent: Agent, *, actor: Who, **changes: Any) -> Agent:
             return agent
         for field in before:
             setattr(agent, field, changes[field])
-        _check_code(agent, others)
-        _check_cost(agent.cost)
-        _checked(agent)
+        checks.check_code(agent, others)
+        checks.check_cost(agent.cost)
+        checks.checked(agent)
         agent.save(update_fields=list(before))
         action = "agent.renamed" if set(before) == {"name"} else "agent.changed"
         detail = {field: [old, changes[field]] for field, old in before.items()}
@@ -341,7 +245,7 @@ def update_pool(pool: Pool, *, name: str, description: str, actor: Who, currency
         currency = currency.strip().upper() or before.currency
         if (before.name, before.description, before.currency) != (name, description, currency):
             pool.name, pool.description, pool.currency = name, description, currency
-            _checked(pool)
+            checks.checked(pool)
             pool.save(update_fields=("name", "description", "currency"))
             detail = {"name": [before.name, name], "currency": [before.currency, currency]}
             _tell("pool.changed", pool, pool.slug, actor, detail)
@@ -362,12 +266,6 @@ def set_guidelines(pool: Pool, markdown: str, *, actor: Who) -> Pool:
 # ---------------------------------------------------------------------------------------------------- loading a file
 
 
-def same_agent(old: str, new: str) -> bool:
-    """Whether a new name can be a renaming of the old: they share a word, or six letters in ten."""
-    a, b = old.casefold(), new.casefold()
-    return bool(set(a.split()) & set(b.split())) or SequenceMatcher(None, a, b).ratio() >= 0.6
-
-
 def load_agents(pool: Pool, agents: Sequence[data.Agent], actor: Who = None) -> Loaded:
     """Create or update the pool's agents by id, all or none. Agents of the pool that the file does not name stay as they are.
 
@@ -380,7 +278,7 @@ def load_agents(pool: Pool, agents: Sequence[data.Agent], actor: Who = None) -> 
             present = {agent.number: agent for agent in pool.agents.all()}
             for agent in agents:
                 known = present.get(agent.id)
-                if known is not None and not same_agent(known.name, agent.name):
+                if known is not None and not checks.same_agent(known.name, agent.name):
                     raise PoolError(
                         _(
                             "Agent id %(id)s is “%(old)s” in this pool and “%(new)s” in the file. An id never changes its "
@@ -411,7 +309,7 @@ def load_agents(pool: Pool, agents: Sequence[data.Agent], actor: Who = None) -> 
             taken = {other.code for other in present.values() if other.pk != row.pk}
             changes: dict[str, Any] = {"name": agent.name, "description": agent.description, "keywords": agent.keywords}
             changes["cost"] = agent.cost
-            if code := _usable_code(agent.code, taken):
+            if code := checks.usable_code(agent.code, taken):
                 changes["code"] = code
             update_agent(row, actor=actor, **changes)
             after = (row.name, row.description, row.keywords, row.code, row.cost)
@@ -420,25 +318,19 @@ def load_agents(pool: Pool, agents: Sequence[data.Agent], actor: Who = None) -> 
     return Loaded(created=created, updated=updated, unchanged=unchanged - created)
 
 
-def _usable_code(code: str, taken: Iterable[str]) -> str:
-    """The code of a file as the pool can use it, "" where it is no code or another agent's."""
-    code = code.strip().upper()
-    return code if len(code) == 2 and set(code) <= set(CODE_LETTERS) and code not in taken else ""
-
-
 def _new_row(pool: Pool, agent: data.Agent, present: Iterable[Agent]) -> Agent:
     present = list(present)
     taken = {other.code for other in present}
-    code = _usable_code(agent.code, taken)
+    code = checks.usable_code(agent.code, taken)
     row = Agent(
         pool=pool,
         number=agent.id,
-        code=code or free_code(agent.name, taken),
-        name=_clean_name(agent.name, present),
+        code=code or checks.free_code(agent.name, taken),
+        name=checks.clean_name(agent.name, present),
         description=agent.description.strip(),
-        keywords=_clean_keywords(agent.keywords),
+        keywords=checks.clean_keywords(agent.keywords),
         cost=agent.cost,
     )
-    _check_cost(row.cost)
-    _checked(row)
+    checks.check_cost(row.cost)
+    checks.checked(row)
     return row

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from django.contrib.auth.models import User
 
-from agents_app import pools
+from agents_app import checks, pools
 from agents_app.models import Agent, AuditEntry, Pool, Stamp
 from agents_app.pools import PoolError
 from training_app.engine.data import examples as data
@@ -32,14 +32,14 @@ def test_an_agent_gets_the_next_id_and_a_free_code(pool: Pool) -> None:
     ],
 )
 def test_a_code_reads_like_the_name(name: str, taken: tuple[str, ...], code: str) -> None:
-    assert pools.free_code(name, taken) == code
+    assert checks.free_code(name, taken) == code
 
 
 def test_when_every_code_is_taken_it_says_so() -> None:
-    every = [a + b for a in pools.CODE_LETTERS for b in pools.CODE_LETTERS]
-    assert pools.free_code("Billing", every[:-1]) == every[-1]
+    every = [a + b for a in checks.CODE_LETTERS for b in checks.CODE_LETTERS]
+    assert checks.free_code("Billing", every[:-1]) == every[-1]
     with pytest.raises(PoolError, match="Every two-letter code"):
-        pools.free_code("Billing", every)
+        checks.free_code("Billing", every)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from django.db.models import Max, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from agents_app import audit, pools
+from agents_app import audit, checks
 from agents_app.audit import Who
 from agents_app.models import Pool, Stamp
 from training_app.engine.data.artifact import ArtifactError, read
@@ -73,7 +73,7 @@ def import_artifact(pool: Pool, artifact: bytes, *, actor: Who) -> RouterModel:
                 _("The model knows agent %(id)d, %(name)s, which %(pool)s does not have.")
                 % {"id": agent.id, "name": agent.name, "pool": pool.slug}
             )
-        if not pools.same_agent(known[agent.id], agent.name):
+        if not checks.same_agent(known[agent.id], agent.name):
             raise RegistryError(
                 _("Agent %(id)d is %(theirs)s in the model and %(ours)s in %(pool)s.")
                 % {"id": agent.id, "theirs": agent.name, "ours": known[agent.id], "pool": pool.slug}

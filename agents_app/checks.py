@@ -1,0 +1,121 @@
+"""What a pool and its agents may be called and hold."""
+
+import math
+import string
+import unicodedata
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
+
+from agents_app.models import Agent, Pool
+from training_app.engine.data import storable
+
+CODE_LETTERS = string.ascii_uppercase + string.digits
+
+
+class PoolError(Exception):
+    """A change of a pool or its agents that cannot be made; the message says why, `field` names the input at fault."""
+
+    def __init__(self, message: str, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
+
+
+def free_code(name: str, taken: Iterable[str]) -> str:
+    """Two capital letters or digits that read like `name` and that nobody has: initials first, then letters of its first word.
+
+    Raises PoolError when all 1,296 codes are taken.
+    """
+    used = set(taken)
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().upper()
+    words = "".join(c if c in CODE_LETTERS else " " for c in plain).split()
+    letters = "".join(words)
+    candidates = [letters[:2]]
+    if len(words) > 1:
+        candidates = [words[0][0] + word[0] for word in words[1:]] if len(words[0]) > 3 else [letters[:2]]
+        candidates += [words[0][0] + words[-1][0], letters[:2]]
+    if letters:
+        candidates += [letters[0] + c for c in letters[1:]]
+        candidates += [letters[0] + c for c in string.digits[1:] + CODE_LETTERS]
+    candidates += [a + b for a in CODE_LETTERS for b in CODE_LETTERS]
+    for code in candidates:
+        if len(code) == 2 and code not in used:
+            return code
+    raise PoolError(_("Every two-letter code of this pool is taken."), "code")
+
+
+def usable_code(code: str, taken: Iterable[str]) -> str:
+    """The code of a file as the pool can use it, "" where it is no code or another agent's."""
+    code = code.strip().upper()
+    return code if len(code) == 2 and set(code) <= set(CODE_LETTERS) and code not in taken else ""
+
+
+def clean_name(name: str, taken: Iterable[Agent]) -> str:
+    """The name without stray space. Raises PoolError where it is none, too long, or that of one of `taken`."""
+    name = " ".join(name.split())
+    if not name:
+        raise PoolError(_("The agent has no name."), "name")
+    if len(name) > 120:
+        raise PoolError(_("The agent's name is longer than 120 characters."), "name")
+    for other in taken:
+        if other.name.casefold() == name.casefold():
+            raise PoolError(
+                _("Agent %(number)s of this pool is called “%(name)s” already.")
+                % {"number": other.number, "name": other.name},
+                "name",
+            )
+    return name
+
+
+def clean_keywords(keywords: Iterable[str]) -> list[str]:
+    """Each keyword once, without stray space."""
+    cleaned = (" ".join(str(word).split()) for word in keywords)
+    return list(dict.fromkeys(word for word in cleaned if word))
+
+
+def check_cost(cost: float) -> None:
+    """Raises PoolError for what no call can cost."""
+    if not math.isfinite(cost) or cost < 0:
+        raise PoolError(_("The cost is %(cost)s; it must be a number from 0.") % {"cost": cost}, "cost")
+
+
+def check_code(agent: Agent, present: Iterable[Agent]) -> None:
+    """Raises PoolError where another agent of `present` has the code."""
+    for other in present:
+        if other.code == agent.code and other.pk != agent.pk:
+            raise PoolError(
+                _("The code %(code)s is “%(name)s”'s. Choose another.") % {"code": agent.code, "name": other.name},
+                "code",
+            )
+
+
+def same_agent(old: str, new: str) -> bool:
+    """Whether a new name can be a renaming of the old: they share a word, or six letters in ten."""
+    a, b = old.casefold(), new.casefold()
+    return bool(set(a.split()) & set(b.split())) or SequenceMatcher(None, a, b).ratio() >= 0.6
+
+
+def checked(row: Agent | Pool) -> None:
+    """Raises PoolError with the first thing that is wrong with the row's values."""
+    for column in row._meta.concrete_fields:
+        value = getattr(row, column.attname)
+        fault = storable.fault(value) if isinstance(value, str | list) else None
+        if fault is not None:
+            raise PoolError(
+                _("The %(field)s cannot be stored: it %(reason)s.")
+                % {"field": column.verbose_name, "reason": fault.reason},
+                column.name,
+            )
+    try:
+        row.full_clean()
+    except ValidationError as error:
+        for field, messages in error.message_dict.items():
+            raise PoolError(str(messages[0]), "" if field == "__all__" else field) from None
+
+
+def free_slug(wanted: str) -> str:
+    """The slug, with a number behind it where another pool has it."""
+    taken = set(Pool.objects.filter(slug__startswith=wanted).values_list("slug", flat=True))
+    return next(slug for slug in (wanted, *(f"{wanted}-{n}" for n in range(2, len(taken) + 3))) if slug not in taken)
