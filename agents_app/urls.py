@@ -2,10 +2,11 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from agents_app.views import agents, live, passwords, people, pools, settings, signin, sources
+from agents_app.views import agents, glossary, live, passwords, people, pools, settings, signin, sources
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("pools/new/", agents.pool_new, name="pool_new"),
+    path("glossary/", glossary.glossary, name="glossary"),
     path("pools/", pools.pools, name="pools"),
     path("p/<slug:slug>/settings/pool/archive/", pools.pool_archive, name="pool_archive"),
     path("p/<slug:slug>/settings/pool/delete/", pools.pool_delete, name="pool_delete"),

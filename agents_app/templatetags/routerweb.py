@@ -14,6 +14,7 @@ from typing import Any
 
 from django import template
 from django.core.paginator import Page
+from django.urls import reverse
 from django.utils import formats, timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -21,6 +22,7 @@ from django.utils.timesince import timesince, timeuntil
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from agents_app.glossary import TERMS
 from agents_app.guidelines import rendered
 
 register = template.Library()
@@ -128,6 +130,15 @@ def percent(value: float | None, digits: int = 0) -> str:
     if value is None or not math.isfinite(value):
         return NOTHING
     return _minus(f"{formats.number_format(round(100 * value, digits), digits)}\u202f%")
+
+
+@register.filter
+def money(value: float | None, currency: str) -> str:
+    """A cost in its currency, to two digits that say something: 0.00042 as USD 0.00042, 3.14159 as USD 3.14."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    digits = 2 if value == 0 or abs(value) >= 1 else 1 - math.floor(math.log10(abs(value)))
+    return _minus(f"{currency}\u00a0{formats.number_format(round(value, digits), max(digits, 2))}")
 
 
 @register.filter
@@ -276,3 +287,17 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool) or value is None or isinstance(value, (str, date)):
         return NOTHING if value is None else str(value)
     return number(value) if float(value).is_integer() else figure(value, 4)
+
+
+@register.simple_tag
+def term(key: str, word: str = "") -> SafeString:
+    """A word of the glossary, or `word` in its place: its meaning shows where one points or tabs to it, and it leads to the page of
+    all. Raises KeyError for a term that there is none of."""
+    found = TERMS[key]
+    return format_html(
+        '<a class="rw-term" href="{}#{}" data-rw-term="{}">{}</a>',
+        reverse("glossary"),
+        key,
+        found.means,
+        word or found.word,
+    )

@@ -15,6 +15,43 @@
   document.addEventListener("htmx:responseError", () => show({ text: document.body.dataset.rwFailed || "That did not work. Nothing was changed." }));
   document.addEventListener("htmx:sendError", () => show({ text: document.body.dataset.rwOffline || "The server does not answer. Nothing was changed." }));
 
+  // A word of the glossary says what it means while one points at it or has tabbed to it; Escape puts that away. A finger taps once
+  // for the meaning, and again for the page of all.
+  let tip = null;
+  const untip = () => {
+    document.querySelector('[aria-describedby="rw-tip"]')?.removeAttribute("aria-describedby");
+    tip?.remove();
+    tip = null;
+  };
+  function explain(word) {
+    untip();
+    tip = Object.assign(document.createElement("div"), { id: "rw-tip", className: "rw-tip", textContent: word.dataset.rwTerm });
+    tip.setAttribute("role", "tooltip");
+    document.body.append(tip);
+    const at = word.getBoundingClientRect();
+    const size = tip.getBoundingClientRect();
+    tip.style.left = `${Math.max(12, Math.min(at.left, innerWidth - size.width - 12))}px`;
+    tip.style.top = `${at.bottom + 6 + size.height > innerHeight ? at.top - size.height - 6 : at.bottom + 6}px`;
+    word.setAttribute("aria-describedby", "rw-tip");
+  }
+  const term = (event) => event.target.closest?.("[data-rw-term]");
+  document.addEventListener("mouseover", (event) => {
+    if (term(event)) explain(term(event));
+    else if (!event.target.closest?.(".rw-tip")) untip();
+  });
+  document.addEventListener("focusin", (event) => (term(event) ? explain(term(event)) : untip()));
+  document.addEventListener("focusout", untip);
+  document.addEventListener("keydown", (event) => event.key === "Escape" && untip());
+  addEventListener("scroll", untip, { passive: true, capture: true });
+  document.addEventListener("click", (event) => {
+    const word = term(event);
+    if (!word || !matchMedia("(hover: none)").matches || word.dataset.rwShown) return;
+    event.preventDefault();
+    explain(word);
+    word.dataset.rwShown = "1";
+    setTimeout(() => delete word.dataset.rwShown, 4000);
+  });
+
   function show({ text, undo, undoText }) {
     const region = document.getElementById("rw-toasts");
     if (!region || !text) return;

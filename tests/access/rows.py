@@ -40,6 +40,7 @@ class Row:
 P = "p/<slug:slug>/"
 PAGES: dict[str, Row] = {
     "": Row(SIGNED_IN),
+    "glossary/": Row(SIGNED_IN),
     "pools/": Row(OPS, anywhere=True),
     "pools/new/": Row(OPS, "GET POST"),
     "people/": Row(ADMINS, "GET POST"),
@@ -109,6 +110,7 @@ PAGES: dict[str, Row] = {
     P + "label/": Row(LABELERS),
     P + "label/next/": Row(LABELERS),
     P + "label/mine/": Row(LABELERS),
+    P + "label/mine/<int:label_id>/note/": Row(LABELERS, "POST", {"note": "as they said"}, also=(404,)),
     P + "correct/": Row(LABELERS, "GET POST", {"text": "where is it", "none": "1"}),
     **{P + f"label/{what}/": Row(LABELERS, "POST") for what in ("undo", "heartbeat", "skipped")},
     P + "label/<int:query_id>/": Row(LABELERS),

@@ -141,3 +141,11 @@ def test_a_time_in_another_zone_is_the_same_moment(settings: object) -> None:
 )
 def test_an_amount_has_no_zeros_at_its_end(value: float | None, shown: str) -> None:
     assert tags.amount(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.0, "0.00"), (0.00042, "0.00042"), (0.012345, "0.012"), (3.14159, "3.14"), (1234.5, "1,234.50"), (0.5, "0.50")],
+)
+def test_a_cost_has_two_digits_that_say_something(value: float, shown: str) -> None:
+    assert tags.money(value, "USD") == f"USD\u00a0{shown}"
