@@ -15,12 +15,17 @@ from agents_app.models import Agent, Pool
 from agents_app.views.settings import draw
 from datasets_app.figures import progress
 from datasets_app.labels import orders, queue, reask
-from datasets_app.models import PrelabelJob, Query
+from datasets_app.models import Label, PrelabelJob, Query
 from datasets_app.pages import browse
 from datasets_app.pages.labeling_forms import PrelabelForm, PromptForm, QueueSettingsForm
 from datasets_app.prelabeling import jobs as prelabel
 from datasets_app.prelabeling import prompts
 from routerweb.http import page, wants_fragment
+
+#: Queries that "try and look" asks about.
+TRIED = 10
+#: A job of so few shows what it was answered, query by query.
+SHOWN = 20
 
 may_set = require_role(Role.REVIEWER, Role.OPS)
 
@@ -70,7 +75,7 @@ def reask_change(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @may_set
 def prelabel_page(request: HttpRequest, slug: str) -> HttpResponse:
-    """Start a job, after an estimate; the jobs that there were."""
+    """Start a job, after an estimate or with a few queries to look at; the jobs that there were."""
     pool = get_pool(request, slug)
     form = PrelabelForm(request.POST or None, pool=pool, initial={"q": request.GET.get("q", "")})
     estimate = None
@@ -82,6 +87,8 @@ def prelabel_page(request: HttpRequest, slug: str) -> HttpResponse:
         if found and found.problems:
             form.add_error("q", " ".join(found.problems))
         elif "start" in request.POST:
+            if request.POST["start"] == "try":
+                limit = TRIED
             try:
                 job = prelabel.create(pool, queries, author=person(request), limit=limit, **given)
             except prelabel.PrelabelError as error:
@@ -155,6 +162,10 @@ def prelabel_job(request: HttpRequest, slug: str, job_id: int) -> HttpResponse:
     problems = list(job.items.filter(error__gt="").select_related("query").order_by("pk")[:20])
     context = {"pool": job.pool, "job": job, "counts": counted, "live": running, "problems": problems}
     context |= _pace(job, counted)
+    if counted["total"] <= SHOWN:
+        context["answers"] = _answers(job)
+    if running and job.cost and counted["done"]:
+        context["cost_in_all"] = job.cost * counted["total"] / counted["done"]
     if wants_fragment(request):
         answer = render(request, "datasets_app/_prelabel_live.html", context)
         if not running:
@@ -162,6 +173,15 @@ def prelabel_job(request: HttpRequest, slug: str, job_id: int) -> HttpResponse:
         return answer
     crumbs = [(_("Settings"), reverse("settings", args=[slug])), (_("Pre-labeling"), reverse("prelabel", args=[slug]))]
     return page(request, "datasets_app/prelabel_job.html", context, title=_("Job %(n)s") % {"n": job.pk}, crumbs=crumbs)
+
+
+def _answers(job: PrelabelJob) -> list[tuple[Query, list[Agent]]]:
+    """What the LLM says of each query of a small job, so far: (query, agents)."""
+    agents = {agent.number: agent for agent in job.pool.agents.all()}
+    said = (
+        Label.objects.current().filter(source=Label.Source.LLM, query__prelabel_items__job=job).select_related("query")
+    )
+    return [(label.query, [agents[n] for n in label.required if n in agents]) for label in said.order_by("query_id")]
 
 
 def _pace(job: PrelabelJob, counted: dict[str, int]) -> dict[str, float | None]:

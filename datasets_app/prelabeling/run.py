@@ -89,6 +89,9 @@ class _Turn:
         self.out = 0  # calls whose replies are not stored yet
         self.unlabeled: Known = []  # answers that are stored, and whose labels are not yet written
         self.failures = 0  # calls in a row that the server did not answer
+        self.asked_again: set[str] = (
+            set()
+        )  # questions whose answer could not be read once, and that are asked alone once more
         self.labeled_at = self.beat_at = 0.0
 
     def go(self) -> PrelabelJob:
@@ -223,7 +226,8 @@ class _Turn:
             for question, suggestion in zip(questions, reply.found.items, strict=True):
                 if suggestion.required is not None:
                     good.append((question, suggestion))
-                elif len(questions) > 1:
+                elif question.key not in self.asked_again:
+                    self.asked_again.add(question.key)
                     again.append(question)
                 else:
                     bad.append((question, suggestion.error))
@@ -237,7 +241,7 @@ class _Turn:
             if mine:
                 self._store_bad(bad)
                 self._mark(over, ItemStatus.WAITING)  # going on asks these again, in calls of their own
-                alone = self.calls.begin(again)  # a call that was answered in part: what is missing is asked alone
+                alone = self.calls.begin(again)  # what could not be read is asked once more, alone
         self.arrived = []
         self.out -= len(replies)
         for reply in replies:

@@ -1,5 +1,6 @@
 """The queue's settings and pre-labeling in the browser."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -8,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django_q.models import OrmQ
 
-from datasets_app.labels import queue
+from datasets_app.labels import labels, queue
 from datasets_app.models import PrelabelJob, QueueItem, QueueSettings
 from datasets_app.prelabeling import jobs as prelabel
 from datasets_app.prelabeling import prompts
@@ -70,6 +71,27 @@ def test_an_estimate_starts_nothing(client, pool, queries):
     html = client.post(url("prelabel", pool), JOB | {"estimate": "1", "limit": "2"}).content.decode()
     assert "2 queries in 2 calls" in html
     assert not PrelabelJob.objects.exists()
+
+
+def test_ten_queries_are_tried_and_looked_at(client, pool, add_query, django_capture_on_commit_callbacks):
+    several = [add_query(f"where is parcel {n}") for n in range(12)]
+    with django_capture_on_commit_callbacks(execute=True):
+        client.post(url("prelabel", pool), JOB | {"start": "try", "limit": "500"})
+    job = PrelabelJob.objects.get()
+    assert prelabel.counts(job)["total"] == 10
+    assert "What it answered" not in client.get(url("prelabel_job", pool, job.pk)).content.decode()
+    labels.record(several[0], source="llm", required=[1], asked=[0, 1, 2, 3], provenance={"job": job.pk})
+    shown = client.get(url("prelabel_job", pool, job.pk)).content.decode()
+    assert "What it answered" in shown
+    assert "where is parcel 0" in shown
+
+
+def test_a_job_says_what_it_costs_in_the_pools_currency(client, pool, queries):
+    pool.currency = "EUR"
+    pool.save()
+    prices = {"estimate": "1", "limit": "1", "price_in": "0.1", "price_out": "0.4"}
+    html = client.post(url("prelabel", pool), JOB | prices).content.decode()
+    assert re.search(r"About EUR\s0\.000\d\d at these prices", html), html[html.find("About") :][:80]
 
 
 def test_a_job_starts_and_can_be_paused_cancelled_and_gone_on_with(

@@ -60,6 +60,13 @@ def test_prose_around_the_json_and_a_server_without_schemas_are_understood(texts
     assert sum("response_format" in body for body in server.bodies) == 1, "asked for once, then never again"
 
 
+def test_what_could_not_be_read_is_asked_once_more_alone(texts, make, server):
+    server.fault = lambda text, nth: "not json" if nth == 1 and "number 0" in text else ""
+    job = done(make())
+    assert prelabel.counts(job)["answered"] == 4
+    assert server.asked[texts[0].text] == 2
+
+
 @pytest.mark.parametrize("fault", ["not json", "wrong id", "empty"])
 @pytest.mark.parametrize(("kind", "expected"), [("skip", None), ("keyword", [0]), ("all-agents", [0, 1, 2, 3])])
 def test_an_answer_that_cannot_be_read_falls_back_and_is_marked(texts, make, server, fault, kind, expected):
@@ -70,6 +77,7 @@ def test_an_answer_that_cannot_be_read_falls_back_and_is_marked(texts, make, ser
     item = PrelabelItem.objects.get(query=texts[0])
     assert item.status == ("failed" if expected is None else "fallback")
     assert item.error
+    assert server.asked[texts[0].text] == 2, "once more, and no third time"
     assert LlmAnswer.objects.count() == 3, "a fallback is never kept as the LLM's answer"
     if expected is not None:
         label = Label.objects.get(query=texts[0], source="llm")
