@@ -79,6 +79,22 @@ def test_a_run_keeps_its_colour_whatever_is_drawn_beside_it() -> None:
 
 
 @pytest.mark.both_databases
+def test_runs_of_different_snapshots_are_not_sorted_together(
+    browser: Client, told_router: None, snapshot: Snapshot
+) -> None:
+    pools.add_agent(snapshot.pool, "Returns")
+    later = snapshots.take(snapshot.pool)
+    for of, jaccard in ((snapshot, 0.9), (later, 0.4), (later, 0.6)):
+        run = runs.launch(snapshot.pool, snapshot=of, queue=False)
+        attempt = runs.claim(run.pk)
+        assert attempt
+        runs.finish(run.pk, attempt, artifact(), measured(jaccard))
+    answer = browser.get(reverse("runs", args=["support"]), {"sort": "-jaccard"})
+    shown = [(run.snapshot, model.headline["jaccard"]) for run, _changed, model in answer.context["rows"]]
+    assert shown == [(later, 0.6), (later, 0.4), (snapshot, 0.9)]
+    assert answer.content.decode().count("test queries of") == 2
+
+
 @pytest.mark.parametrize(("sort", "order"), [("", [2, 1, 0]), ("run", [0, 1, 2]), ("-jaccard", [1, 0, 2])])
 def test_runs_sort_by_what_their_models_reach(
     snapshot: Snapshot, told_router: None, browser: Client, sort: str, order: list[int]

@@ -48,7 +48,9 @@ def run_list(request: HttpRequest, slug: str) -> HttpResponse:
     found = Run.objects.filter(pool=pool).select_related("snapshot__pool", "pool", "author")
     sort, order = sorting.order(request.GET.get("sort", ""), SORTS, "-run")
     if "jaccard" in sort:
+        # Only figures of the same test queries compare: each snapshot's runs are sorted among themselves, as in the list of models.
         found = found.annotate(jaccard=F("model__measured__jaccard"))
+        order = [F("snapshot__number").desc(), *order]
     found = found.order_by(*order)
     if status in Run.Status.values:
         found = found.filter(status=status)
@@ -61,6 +63,7 @@ def run_list(request: HttpRequest, slug: str) -> HttpResponse:
         "page_of_rows": rows,
         "status": status,
         "sort": sort,
+        "by_figure": "jaccard" in sort,
         "statuses": Run.Status.choices,
     }
     return page(request, "training_app/runs.html", context, title=_("Runs"), crumbs=[(pool.name, reverse("home"))])
