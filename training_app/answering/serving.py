@@ -79,6 +79,14 @@ def router_of(model: RouterModel) -> engine.Router:
     return _earlier_router(model.pk, model.artifact_digest)
 
 
+def pool_of(model: RouterModel) -> LoadedPool:
+    """A model's pool as that version would answer it now, for whoever tries it: without canary, shadows or exploration.
+
+    Raises registry.RegistryError or ArtifactError where its artifact cannot be used."""
+    version = LoadedModel(model.pk, model.name, router_of(model))
+    return _assemble(model.pool, list(model.pool.agents.order_by("number")), version, "")
+
+
 @lru_cache(maxsize=2)
 def _earlier_router(pk: int, digest: str) -> engine.Router:
     return cast(engine.Router, registry.load_model(RouterModel.objects.select_related("pool").get(pk=pk)))

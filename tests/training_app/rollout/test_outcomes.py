@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from agents_app import pools
 from agents_app.models import Pool
-from datasets_app.models import Query, QueueItem
+from datasets_app.models import Label, Query, QueueItem
 from tests.training_app.served import Application, application, promoted
 from training_app.answering import decisions
 from training_app.models import Decision, Outcome, RouterModel, Scorecard
@@ -132,6 +132,26 @@ def test_an_error_of_a_scorecard_is_sent_to_labeling(pool: Pool, model: RouterMo
     assert Query.objects.get().text == "pay"
     for place in ("1", "2", "x", ""):
         assert browser.post(path, {"error": place}).status_code == 404
+
+
+def test_several_errors_are_sent_or_said_to_be_right_at_once(
+    pool: Pool, model: RouterModel, browser, person, client
+) -> None:
+    texts = ("pay", "ship", "help")
+    errors = [{"text": text, "required": [0], "selected": [n], "nearest": []} for n, text in enumerate(texts)]
+    Scorecard.objects.update(content={"errors": errors})
+    path = reverse("model_label_error", args=["support", 1])
+    sent = browser.post(path, {"error": ["0", "1"], "do": "send"}, follow=True).content.decode()
+    assert "2 queries were sent to labeling." in sent
+    assert browser.post(path, {"error": ["1", "2"], "do": "accept"}).status_code == 403, "ops do not label"
+    admin = person("admin")
+    client.force_login(admin)
+    said = client.post(path, {"error": ["1", "2"], "do": "accept"}, headers={"HX-Request": "true"}).content.decode()
+    assert "2 labels are yours now" in said
+    assert "<html" not in said
+    made = Label.objects.order_by("pk").values_list("query__text", "required", "author", "provenance__seen_at")
+    assert list(made) == [("ship", [1], admin.pk, "run"), ("help", [2], admin.pk, "run")]
+    assert client.post(path, {"error": ["0", "7"], "do": "accept"}).status_code == 404
 
 
 @pytest.mark.parametrize("role", ["labeler", "reviewer"])

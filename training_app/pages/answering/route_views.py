@@ -27,7 +27,7 @@ from training_app.answering import answer, explanations, nearest, replays, servi
 from training_app.engine.data.conversations import BadConversation, as_json, before
 from training_app.engine.routing.router import ArtifactError
 from training_app.models import Decision, Outcome, packed
-from training_app.pages.answering import playground_chat
+from training_app.pages.answering import playground_chat, playground_models
 from training_app.rollout import outcomes
 from training_app.versions import registry
 
@@ -61,6 +61,8 @@ OUTCOMES = {"success": gettext_lazy("Success"), "failure": gettext_lazy("Failure
 def playground(request: HttpRequest, slug: str) -> HttpResponse:
     """Type a query, see its route and why. `?query=` does so at once, for links. Nothing is kept, or left to chance.
 
+    `model` is a version to try instead of what answers now, `beside` one whose answer stands next to it.
+
     It is a chat: `messages` carries what was said before, and `go_on` puts the query and its answer behind that.
     """
     pool = get_pool(request, slug)
@@ -68,6 +70,18 @@ def playground(request: HttpRequest, slug: str) -> HttpResponse:
     context: dict[str, Any] = {"pool": pool, "loaded": loaded, "limit": settings.MAX_QUERY_CHARACTERS}
     context["may_label"] = Role.LABELER in roles_of(request.user, slug)
     asked = request.POST if request.method == "POST" else request.GET
+    versions = playground_models.versions(pool)
+    tried, beside = (playground_models.chosen(versions, asked.get(name, "")) for name in ("model", "beside"))
+    answering = loaded is not None and loaded.model is not None
+    if not answering and tried is None:
+        tried = versions[0] if versions else None  # nothing answers yet: the newest is tried
+    context |= {"answering": answering, "versions": versions, "tried": tried, "beside": beside}
+    if tried is not None:
+        try:
+            loaded = serving.pool_of(tried)
+        except (registry.RegistryError, ArtifactError) as problem:
+            context["error"], loaded = str(problem), None
+        context["loaded"] = loaded or context["loaded"]
     if "query" in asked and loaded and loaded.model:
         query = asked["query"].replace("\r\n", "\n")
         messages = playground_chat.so_far(asked)
@@ -85,6 +99,8 @@ def playground(request: HttpRequest, slug: str) -> HttpResponse:
             if "go_on" not in asked:
                 context |= _answered(given)
                 context |= {"nearest": nearest.to(pool, query), "curl": curl(slug, said)}
+                if beside is not None:
+                    context["other"] = playground_models.beside(beside, said, given.route)
     if getattr(request, "htmx", False):
         return render(request, "training_app/_playground_result.html", context)
     return page(request, "training_app/playground.html", context, title=_("Playground"), crumbs=_crumbs(pool))

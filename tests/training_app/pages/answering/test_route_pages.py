@@ -11,10 +11,11 @@ from django.utils import timezone
 
 from agents_app import pools
 from agents_app.models import Agent
-from tests.training_app.served import promoted
+from tests.training_app.served import artifact, promoted
 from training_app.answering import decisions, serving
 from training_app.models import Artifact, Decision
 from training_app.rollout import outcomes
+from training_app.versions import registry
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fresh_process")]
 
@@ -222,3 +223,27 @@ def test_a_link_shows_the_route_of_its_query(ops, model):
     assert ">billing, please</textarea>" in page
     assert "decision_id" in page
     assert "decision_id" not in ops.get(PLAYGROUND).content.decode()
+
+
+# ---------------------------------------------------------------------------------------------------- other models
+
+
+def test_a_model_is_tried_before_it_answers_and_two_are_compared(ops, pool, model):
+    second = registry.register(None, pool, artifact((0, "Billing"), (1, "Shipping")), {})
+    shown = ops.get(PLAYGROUND).content.decode()
+    assert f'<option value="{second.version}">' in shown
+    tried = ops.post(PLAYGROUND, {"query": "billing and technical", "model": second.version}).content.decode()
+    assert f'<span class="rw-muted">{second.name}' in tried
+    both = ops.post(PLAYGROUND, {"query": "billing and technical", "beside": second.version}).content.decode()
+    assert "The other set" in both
+    assert "It leaves out:" in both
+    same = ops.post(PLAYGROUND, {"query": "billing", "beside": second.version}).content.decode()
+    assert "Both choose the same set." in same
+    for strange in ("x", "99", "-1"):
+        assert ops.post(PLAYGROUND, {"query": "billing", "model": strange, "beside": strange}).status_code == 200
+
+
+def test_before_the_first_promotion_the_newest_model_is_tried(ops, pool):
+    made = registry.register(None, pool, artifact((0, "Billing")), {})
+    shown = ops.post(PLAYGROUND, {"query": "billing"}).content.decode()
+    assert f'<span class="rw-muted">{made.name}' in shown

@@ -1,0 +1,48 @@
+"""Models in the playground: which there are to try, and what another one answers to the same query."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from agents_app.models import Pool
+from routerweb import parameters
+from training_app.answering import answer, serving
+from training_app.engine.routing.router import ArtifactError, Route
+from training_app.models import RouterModel
+from training_app.models.kinds import SET_ROUTER
+from training_app.versions import registry
+
+#: The newest models that are offered.
+OFFERED = 30
+
+
+def versions(pool: Pool) -> list[RouterModel]:
+    """The pool's set routers whose artifacts are there, newest first."""
+    found = RouterModel.objects.filter(pool=pool, kind=SET_ROUTER, artifact__isnull=False)
+    return list(found.select_related("pool").order_by("-version")[:OFFERED])
+
+
+def chosen(versions: Sequence[RouterModel], asked: str) -> RouterModel | None:
+    """The version of that number; None for what is no version of these, as "" for what answers now."""
+    number = parameters.number(asked)
+    return next((model for model in versions if model.version == number), None)
+
+
+def beside(model: RouterModel, said: str, route: Route) -> dict[str, Any]:
+    """What the model answers to the same query, and how that differs: what it takes besides and what it leaves out."""
+    try:
+        given = answer.answer(serving.pool_of(model), said, explore=False)
+    except (registry.RegistryError, ArtifactError) as problem:
+        return {"model": model, "problem": str(problem)}
+    by_number = {agent.id: agent for agent in given.pool.roster}
+
+    def agents(numbers: set[int]) -> list[Any]:
+        return [by_number[number] for number in sorted(numbers) if number in by_number]
+
+    theirs, ours = set(given.route.agents), set(route.agents)
+    return {
+        "model": model,
+        "route": given.route,
+        "agents": agents(theirs),
+        "more": agents(theirs - ours),
+        "less": agents(ours - theirs),
+    }
