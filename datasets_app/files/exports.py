@@ -14,7 +14,7 @@ from django.utils.text import slugify
 
 from agents_app import pools
 from agents_app.models import Pool
-from datasets_app.models import Dataset, Query
+from datasets_app.models import Dataset, Label, Query
 from training_app.engine.data.conversations import from_json
 from training_app.engine.data.examples import Agent, Row
 from training_app.engine.data.files import FORMATS, write_rows
@@ -37,23 +37,49 @@ def selected(pool: Pool, dataset: Dataset | None = None, include_unlabeled: bool
 
 
 def rows(queries: QuerySet[Query]) -> Iterator[Row]:
-    """The rows of a file, by key of the query: a query without gold is an unlabeled row, `required` None. One database query,
-    in memory that does not grow."""
+    """The rows of a file, by key of the query: a query without gold is an unlabeled row, `required` None. What people noted on their
+    labels that count stands in `extra` as `notes`. A database query for all and one for each batch, in memory that does not grow."""
     values = queries.order_by("pk").values_list(
-        "external_id", "text", "messages", "conversation", "extra", "group__split", "gold__required", "gold__asked"
+        "pk",
+        "external_id",
+        "text",
+        "messages",
+        "conversation",
+        "extra",
+        "group__split",
+        "gold__required",
+        "gold__asked",
     )
-    for line, found in enumerate(values.iterator(chunk_size=BATCH), 1):
-        identifier, text, messages, conversation, extra, split, required, asked = found
-        yield Row(
-            line=line,
-            id=identifier,
-            text=from_json(text, messages),
-            required=None if required is None else frozenset(required),
-            asked=None if asked is None else frozenset(asked),
-            split=split,
-            extra=extra,
-            conversation=conversation,
-        )
+    every = values.iterator(chunk_size=BATCH)
+    line = 0
+    while batch := list(islice(every, BATCH)):
+        notes = _notes([found[0] for found in batch])
+        for found in batch:
+            line += 1
+            yield _row(line, found[1:], notes.get(found[0], []))
+
+
+def _notes(queries: list[int]) -> dict[int, list[str]]:
+    """What people noted on their labels of these queries, where they did."""
+    found: dict[int, list[str]] = {}
+    said = Label.objects.current().filter(query__in=queries, source=Label.Source.HUMAN).exclude(note="").order_by("pk")
+    for query, note in said.values_list("query", "note"):
+        found.setdefault(query, []).append(note)
+    return found
+
+
+def _row(line: int, found: tuple[Any, ...], notes: list[str]) -> Row:
+    identifier, text, messages, conversation, extra, split, required, asked = found
+    return Row(
+        line=line,
+        id=identifier,
+        text=from_json(text, messages),
+        required=None if required is None else frozenset(required),
+        asked=None if asked is None else frozenset(asked),
+        split=split,
+        extra={**extra, "notes": notes} if notes else extra,
+        conversation=conversation,
+    )
 
 
 def encode(rows: Iterable[Row], format: str) -> Iterator[bytes]:

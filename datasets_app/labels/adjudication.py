@@ -36,6 +36,7 @@ class Voice:
     asked: frozenset[int]
     scores: dict[int, float]
     unsure: bool = False
+    notes: tuple[str, ...] = ()
 
     def mark(self, agent: int) -> str:
         """ "yes", "no", or "" where it was not asked."""
@@ -135,7 +136,8 @@ def _voice(labels: Sequence[Label], merged: voices.Merges, heard: voices.Heard) 
     who = voices.who(last)
     told = {agent: of[who].needed for agent, of in heard.items() if who in of}
     required = (required - told.keys()) | {agent for agent, needed in told.items() if needed}
-    return Voice(str(last.pk), name, last.source, required, asked, {}, any(label.unsure for label in labels))
+    unsure, notes = any(label.unsure for label in labels), tuple(label.note for label in labels if label.note)
+    return Voice(str(last.pk), name, last.source, required, asked, {}, unsure, notes)
 
 
 def decide(

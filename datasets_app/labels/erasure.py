@@ -9,6 +9,7 @@ def of_erasing(query: Query, text: str) -> None:
     Draft.objects.filter(query=query).delete()
     Query.objects.filter(pk=query.pk, state=Query.State.DRAFT).update(state=Query.State.UNLABELED)
     Assignment.objects.filter(item__query=query).update(reason="")
+    Label.objects.filter(query=query).exclude(note="").update(note="")
     PrelabelItem.objects.filter(query=query).update(error="")
     queue.close([query.pk])
     QueueItem.objects.filter(query=query).update(wanted=False, note="")

@@ -54,17 +54,21 @@ class Stale(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a person has chosen: agents by id, or “none of these”; neither is an answer yet. `asked`: the agents on screen."""
+    """What a person has chosen: agents by id, or “none of these”; neither is an answer yet. `asked`: the agents on screen,
+    `note`: what reviewers are to know."""
 
     required: frozenset[int]
     none: bool
     unsure: bool
     asked: frozenset[int]
+    note: str = ""
 
     def check(self) -> None:
         """Raise ChoiceError unless this is an answer."""
         if self.required and self.none:
             raise ChoiceError(_("Choose agents or “None of these agents”, not both."))
+        if len(self.note) > labels.LONGEST_NOTE:
+            raise ChoiceError(_("The note is longer than %(most)d characters.") % {"most": labels.LONGEST_NOTE})
         if not self.required and not self.none:
             raise ChoiceError(_("Choose at least one agent, or “None of these agents”."))
         if self.required - self.asked or not self.asked:
@@ -81,11 +85,17 @@ def both_versions(stale: Stale, choice: Choice, base: int) -> dict[str, Any]:
             "required": stale.required,
             "none": not stale.required if isinstance(theirs, Label) else theirs.none,
             "unsure": theirs.unsure,
+            "note": theirs.note,
             "sent": sent,
             "version": 0 if isinstance(theirs, Label) else theirs.version,
             "base": theirs.pk if sent else base,
         },
-        "mine": {"required": sorted(choice.required), "none": choice.none, "unsure": choice.unsure},
+        "mine": {
+            "required": sorted(choice.required),
+            "none": choice.none,
+            "unsure": choice.unsure,
+            "note": choice.note,
+        },
     }
 
 
@@ -158,6 +168,7 @@ def save_draft(lease: Assignment, choice: Choice, *, base: int, version: int, wr
             "required": sorted(choice.required),
             "none": choice.none and not choice.required,
             "unsure": choice.unsure,
+            "note": choice.note[: labels.LONGEST_NOTE],
             "writer": writer[:40],
             "step": step,
         }
@@ -170,7 +181,7 @@ def save_draft(lease: Assignment, choice: Choice, *, base: int, version: int, wr
             if step <= draft.step:
                 return draft
         elif draft.writer and draft.version != version:  # without a writer it is what an undo put back
-            chosen = ("required", "none", "unsure")
+            chosen = ("required", "none", "unsure", "note")
             if any(getattr(draft, name) != fields[name] for name in chosen):
                 raise Stale(draft)
         for name, value in fields.items():
@@ -230,6 +241,7 @@ def submit(
             required=choice.required,
             asked=choice.asked,
             unsure=choice.unsure,
+            note=choice.note,
             provenance=_provenance(lease, choice, seconds) | ({"api_key": api_key} if api_key else {}),
             partial=lease.item.agent_id is not None,
         )
@@ -319,7 +331,8 @@ def _undo_submit(submission: Submission, person: User) -> Undone | None:
         if lease is not None and not _answered(submission):
             queue.reopen(lease)
         required = [n for n in label.required if agent is None or n == agent.number]
-        fields = {"required": required, "none": not required, "unsure": label.unsure, "writer": "", "step": 0}
+        fields = {"required": required, "none": not required, "unsure": label.unsure, "note": label.note}
+        fields |= {"writer": "", "step": 0}
         Draft.objects.update_or_create(query=query, person=person, agent=agent, defaults=fields)
         Query.objects.filter(pk=query.pk, state=Query.State.UNLABELED).update(state=Query.State.DRAFT)
         disagreement.measure([query.pk])

@@ -28,6 +28,10 @@ class LabelError(ValueError):
         self.field = field
 
 
+#: Characters of a note that somebody leaves with their label.
+LONGEST_NOTE = 500
+
+
 @dataclass(frozen=True, slots=True)
 class NewLabel:
     """One label to be recorded: who says which agents a query needs, among those that were `asked`. All agents by id.
@@ -45,6 +49,7 @@ class NewLabel:
     reason: str = ""
     provenance: Mapping[str, Any] = field(default_factory=dict)
     partial: bool = False
+    note: str = ""
 
 
 def record(
@@ -59,6 +64,7 @@ def record(
     reason: str = "",
     provenance: Mapping[str, Any] | None = None,
     partial: bool = False,
+    note: str = "",
 ) -> Label:
     """Record one label: in one transaction it supersedes what its source (for people, its author) said before, gold is composed
     anew and the query's state set; a `partial` one supersedes only what it repeats. A person's leaves an audit entry. Returns the
@@ -73,6 +79,7 @@ def record(
         unsure=unsure,
         reason=reason,
         provenance=provenance or {},
+        note=note,
         partial=partial,
     )
     with transaction.atomic():
@@ -187,6 +194,18 @@ def withdraw_many(withdrawn: Sequence[Label], actor: User | None) -> list[Label]
     return restored
 
 
+def annotate(label: Label, note: str) -> None:
+    """Change what the author of a label wants reviewers to know; what the label says stands. Raises LabelError."""
+    note = " ".join(note.split())
+    _check_note(note)
+    Label.objects.filter(pk=label.pk).update(note=note)
+
+
+def _check_note(note: str) -> None:
+    if len(note) > LONGEST_NOTE:
+        raise LabelError(_("The note is longer than %(most)d characters.") % {"most": LONGEST_NOTE}, "note")
+
+
 # ---------------------------------------------------------------------------------------------------- one batch
 
 Slot = tuple[int, str, int | None]
@@ -259,6 +278,7 @@ def _checked(statement: NewLabel, numbers: set[int]) -> Label:
         raise LabelError(_("Agent %(id)s is required but was not asked about.") % {"id": stray[0]}, "required")
     if len(statement.reason) > 200:
         raise LabelError(_("The reason is longer than 200 characters."), "reason")
+    _check_note(statement.note)
     scores = statement.scores
     return Label(
         query_id=statement.query_id,
@@ -270,5 +290,6 @@ def _checked(statement: NewLabel, numbers: set[int]) -> Label:
         partial=statement.partial,
         unsure=statement.unsure,
         reason=statement.reason,
+        note=statement.note,
         provenance=dict(statement.provenance),
     )

@@ -207,6 +207,7 @@ class Draft(models.Model):
     required = models.JSONField(default=list)
     none = models.BooleanField(default=False, help_text=_("“None of these” was chosen."))
     unsure = models.BooleanField(default=False)
+    note = models.CharField(max_length=500, blank=True)
     version = models.PositiveIntegerField(default=1)
     writer = models.CharField(max_length=40, blank=True)
     step = models.PositiveIntegerField(default=0)

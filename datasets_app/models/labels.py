@@ -50,6 +50,12 @@ class Label(models.Model):
     )
     unsure = models.BooleanField(_("unsure"), default=False)
     reason = models.CharField(_("reason"), max_length=200, blank=True)
+    note = models.CharField(
+        _("note"),
+        max_length=500,
+        blank=True,
+        help_text=_("What its author wants reviewers to know. It can be changed."),
+    )
     provenance = models.JSONField(
         _("provenance"),
         default=dict,

@@ -115,10 +115,10 @@ def _stored(
     draft: Draft | None, own: Label | None, said: frozenset[int] | None, numbers: Sequence[int]
 ) -> labeling.Choice:
     if draft is not None:
-        return labeling.Choice(frozenset(draft.required), draft.none, draft.unsure, frozenset(numbers))
+        return labeling.Choice(frozenset(draft.required), draft.none, draft.unsure, frozenset(numbers), draft.note)
     if own is not None:
         required = said or frozenset()
-        return labeling.Choice(required, not required, own.unsure, frozenset(numbers))
+        return labeling.Choice(required, not required, own.unsure, frozenset(numbers), own.note)
     return labeling.Choice(frozenset(), False, False, frozenset(numbers))
 
 

@@ -22,6 +22,7 @@ def _queue(prefix: str, name: str) -> list[URLPattern]:
 
 urlpatterns = [
     path("p/<slug:slug>/label/mine/", own_views.my_labels, name="my_labels"),
+    path("p/<slug:slug>/label/mine/<int:label_id>/note/", own_views.label_note, name="label_note"),
     path("p/<slug:slug>/correct/", correction_views.correct, name="correct"),
     *_queue("p/<slug:slug>/label/", "label"),
     *_queue("p/<slug:slug>/label/agent/<int:number>/", "reask"),

@@ -262,6 +262,7 @@ def _choice(request: HttpRequest, pool: Pool) -> labeling.Choice:
         none=request.POST.get("none") == "1",
         unsure=request.POST.get("unsure") == "1",
         asked=asked,
+        note=request.POST.get("note", "").strip(),
     )
 
 

@@ -1,13 +1,16 @@
 """My labels: what one has said, to look it up and put it right."""
 
+from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_GET, require_POST
 
 from agents_app.access import Role, get_pool, person, require_role
 from datasets_app.figures import own
+from datasets_app.labels import labels
 from routerweb.http import page
 
 ROWS = 50
@@ -30,3 +33,18 @@ def my_labels(request: HttpRequest, slug: str) -> HttpResponse:
     }
     crumbs = [(_("Label"), reverse("label", args=[slug]))]
     return page(request, "datasets_app/my_labels.html", context, title=_("My labels"), crumbs=crumbs)
+
+
+@require_POST
+@require_role(Role.LABELER)
+def label_note(request: HttpRequest, slug: str, label_id: int) -> HttpResponse:
+    """Change the note on one of the person's own labels; "" takes it away."""
+    pool = get_pool(request, slug)
+    label = get_object_or_404(own.labels_of(pool, person(request)), pk=label_id)
+    try:
+        labels.annotate(label, request.POST.get("note", ""))
+    except labels.LabelError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, _("The note was saved."))
+    return redirect("my_labels", slug)

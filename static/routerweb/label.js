@@ -79,7 +79,8 @@ function toggleNone() {
 function accept() {
   if (form.dataset.suggested === "-") return problem(words.noSuggestion);
   const agents = form.dataset.suggested ? form.dataset.suggested.split(",") : [];
-  change(() => choose(form, { agents, none: agents.length === 0, unsure: form.elements.unsure.checked }));
+  const { unsure, note } = chosen(form);
+  change(() => choose(form, { agents, none: agents.length === 0, unsure, note }));
 }
 
 // ----------------------------------------------------------------------------------------------------- sending it
@@ -301,7 +302,7 @@ function conflict(entry, reply) {
       form.elements.base.value = theirs.base;
       form.elements.version.value = theirs.version;
       const kept = own ? mine : theirs;
-      choose(form, { agents: kept.required.map(String), none: kept.none, unsure: kept.unsure });
+      choose(form, { agents: kept.required.map(String), none: kept.none, unsure: kept.unsure, note: kept.note });
       form.before = chosen(form);
       drawChosen(form, words);
       if (own) keepDraft();
@@ -378,6 +379,13 @@ function giveReason(button) {
   skip(reason);
 }
 
+// A note is part of what is chosen: it is kept while it is typed.
+function note() {
+  if (!form) return;
+  form.querySelector(".lb-own-note").open = true;
+  form.elements.note.focus();
+}
+
 async function history() {
   if (!form) return;
   const dialog = byId("lb-history");
@@ -387,7 +395,7 @@ async function history() {
 }
 
 const commands = {
-  submit, undo, accept, guidelines, history, describe,
+  submit, undo, accept, guidelines, history, describe, note,
   filter: (text) => filter(form, text),
   none: () => form && toggleNone(),
   unsure: () => form && change(() => (form.elements.unsure.checked = !form.elements.unsure.checked)),
@@ -412,6 +420,7 @@ document.addEventListener("click", (event) => {
 });
 stage.addEventListener("change", (event) => {
   const box = event.target;
+  if (box.name === "note") return change(() => {});
   if (box.type !== "checkbox") return;
   box.checked = !box.checked; // as it was before: `change` compares
   if (box.name === "agent") toggle(box.value);

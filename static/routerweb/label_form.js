@@ -5,6 +5,7 @@ export function chosen(form) {
     agents: [...form.querySelectorAll('[name="agent"]:checked')].map((box) => box.value).sort(),
     none: form.elements.none.checked,
     unsure: form.elements.unsure.checked,
+    note: form.elements.note.value.trim(),
   };
 }
 
@@ -12,6 +13,7 @@ export function choose(form, choice) {
   for (const box of form.querySelectorAll('[name="agent"]')) box.checked = choice.agents.includes(box.value);
   form.elements.none.checked = choice.none;
   form.elements.unsure.checked = choice.unsure;
+  form.elements.note.value = choice.note ?? "";
 }
 
 export const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
@@ -19,10 +21,11 @@ export const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 // The choice as the fields that the server reads, with `more` behind them.
 export function fields(form, more = {}) {
   const found = [["asked", form.elements.asked.value], ["base", form.elements.base.value]];
-  const { agents, none, unsure } = chosen(form);
+  const { agents, none, unsure, note } = chosen(form);
   for (const agent of agents) found.push(["agent", agent]);
   if (none) found.push(["none", "1"]);
   if (unsure) found.push(["unsure", "1"]);
+  if (note) found.push(["note", note]);
   for (const [name, value] of Object.entries(more)) found.push([name, String(value)]);
   return found;
 }
@@ -31,7 +34,8 @@ export function fields(form, more = {}) {
 export function inWords(version, form, words) {
   const names = version.required.map((agent) => form?.querySelector(`[data-agent="${agent}"] .lb-name`)?.textContent ?? String(agent));
   const set = version.none ? words.none : names.join(", ") || words.nothing;
-  return version.unsure ? `${set} (${words.unsure})` : set;
+  const said = version.unsure ? `${set} (${words.unsure})` : set;
+  return version.note ? `${said} – ${version.note}` : said;
 }
 
 // The agents that are chosen, as chips beside None: a press takes one back.

@@ -2,7 +2,7 @@
 
 import { shown } from "./label_form.js";
 
-const LETTERS = { KeyA: "accept", KeyD: "describe", KeyU: "unsure", KeyZ: "undo", KeyS: "skip", KeyG: "guidelines", KeyH: "history" };
+const LETTERS = { KeyA: "accept", KeyD: "describe", KeyU: "unsure", KeyZ: "undo", KeyS: "skip", KeyG: "guidelines", KeyH: "history", KeyN: "note" };
 
 const digit = (code) => /^(?:Digit|Numpad)(\d)$/.exec(code)?.[1];
 const character = (code) => /^Key([A-Z])$/.exec(code)?.[1] ?? digit(code);
@@ -20,6 +20,10 @@ export function listen(store, commands) {
     const dialog = document.querySelector("dialog[open]");
     if (dialog) return inDialog(event, dialog);
     if (event.target.id === "lb-filter") return inFilter(event);
+    if (event.target.name === "note" && ["Enter", "NumpadEnter", "Escape"].includes(event.code)) {
+      event.preventDefault();
+      return event.target.blur();
+    }
     if (event.target.matches("input:not([type=checkbox]), textarea, select") || !toggle.checked) return;
     // A button or link that has the focus keeps its own keys. One in a dialog that has just closed has the focus until the next frame
     // is drawn, and nobody means it any more.

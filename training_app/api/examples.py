@@ -117,12 +117,12 @@ CANARY = {
 LIVE = {"model": "support-4", "state": "shadow", "shadow": {"count": 2000}, "canary": None}
 OUTCOME = {"decision_id": DECISION, "pool": "support", "new": True}
 LABEL = {
-    "id": 90, "source": "human", "author": "ana", "agents": [1], "asked": [0, 1, 2], "unsure": False, "reason": "", "at": AT,
-    "current": True,
+    "id": 90, "source": "human", "author": "ana", "agents": [1], "asked": [0, 1, 2], "unsure": False, "reason": "", "note": "",
+    "at": AT, "current": True,
 }  # fmt: skip
 ITEM = {
     "query": 17, "text": "I was charged twice", "messages": None, "origin": "import", "agent": None, "asked": [0, 1, 2],
-    "choice": {"agents": [], "none": False, "unsure": False}, "base": 0, "version": 0, "state": "held",
+    "choice": {"agents": [], "none": False, "unsure": False, "note": ""}, "base": 0, "version": 0, "state": "held",
     "leased_until": "2026-03-01T10:05:00+00:00", "suggested": [1],
     "suggestions": [{"source": "llm", "version": "gpt-x · prompt 2", "required": [1], "scores": {"1": 0.8}}], "labels": [],
 }  # fmt: skip

@@ -132,7 +132,7 @@ def artifact_bytes(model: RouterModel) -> bytes:
     content = bytes(stored)
     if hashlib.sha256(content).hexdigest() != model.artifact_digest:
         raise RegistryError(
-            _("The artifact of %(model)s is damaged: its checksum does not fit. Import it again or train anew.")
+            _("The artifact of %(model)s is damaged: its checksum does not fit. Import it again or train again.")
             % {"model": model.name}
         )
     return content

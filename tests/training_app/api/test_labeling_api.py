@@ -151,9 +151,9 @@ def test_a_stale_submit_shows_both_versions(app, queries):
     first = submit(app, queries[0].pk, [1]).json()["label"]
     refused = error(submit(app, queries[0].pk, [2], key="other"), 409, "stale")
     assert refused["theirs"] == {
-        "required": [1], "none": False, "unsure": False, "sent": True, "version": 0, "base": first["id"],
+        "required": [1], "none": False, "unsure": False, "note": "", "sent": True, "version": 0, "base": first["id"],
     }  # fmt: skip
-    assert refused["mine"] == {"required": [2], "none": False, "unsure": False}
+    assert refused["mine"] == {"required": [2], "none": False, "unsure": False, "note": ""}
     assert submit(app, queries[0].pk, [2], key="other", base=refused["theirs"]["base"]).status_code == 201
     assert [label.required for label in Label.objects.order_by("pk")] == [[1], [2]]
 
@@ -165,7 +165,7 @@ def test_drafts_are_kept_and_a_stale_one_is_refused(app, queries):
     refused = error(app.post(path, {"agents": [], "none": True, "version": 1}), 409, "stale")
     assert (refused["theirs"]["required"], refused["theirs"]["version"]) == ([1, 2], 2)
     item = item_of(app.get(f"/api/label/{queries[0].pk}/"))
-    assert (item["choice"], item["version"]) == ({"agents": [1, 2], "none": False, "unsure": False}, 2)
+    assert (item["choice"], item["version"]) == ({"agents": [1, 2], "none": False, "unsure": False, "note": ""}, 2)
     assert not Label.objects.exists()
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from datasets_app.labels.labels import LONGEST_NOTE
 from datasets_app.models import Assignment, Label
 from training_app.api.fields import Flag, Ids, Moment, PoolSlug, Text, Whole
 from training_app.api.serializers.base import Asked, MessageSerializer, OfPool
@@ -60,6 +61,7 @@ class DraftRequest(OfQueue):
     asked = Ids(LISTED, required=False, allow_null=True, default=None, help_text="The agents that were shown.")
     none = Flag(required=False, default=False, help_text="None of these agents is chosen.")
     unsure = Flag(required=False, default=False, help_text="The person is not sure.")
+    note = Text(LONGEST_NOTE, required=False, default="", help_text="What reviewers are to know.")
     base = _count("The item's base: the person's label, 0 for none.")
     version = _count("The item's version: the draft that this one follows.")
     writer = Text(
@@ -86,6 +88,7 @@ class SubmitRequest(OfQueue):
         help_text="The agents that were shown, as the item has them.",
     )  # fmt: skip
     unsure = Flag(required=False, default=False, help_text="The label is kept and decides nothing.")
+    note = Text(LONGEST_NOTE, required=False, default="", help_text="What reviewers are to know; exports carry it.")
     base = _count("The item's base.")
     seconds = _count("How long the person took.")
 
@@ -119,6 +122,7 @@ class LabelSerializer(serializers.Serializer[Label]):
     asked = serializers.ListField(child=serializers.IntegerField())
     unsure = serializers.BooleanField()
     reason = serializers.CharField()
+    note = serializers.CharField()
     at = Moment(source="created_at")
     current = serializers.SerializerMethodField(
         help_text="Whether no later label has replaced it and nobody took it back."
@@ -139,6 +143,7 @@ class ChoiceSerializer(serializers.Serializer[Any]):
     agents = serializers.ListField(child=serializers.IntegerField())
     none = serializers.BooleanField()
     unsure = serializers.BooleanField()
+    note = serializers.CharField(help_text="What reviewers are to know.")
 
 
 class ItemSerializer(serializers.Serializer[Any]):

@@ -290,7 +290,7 @@ def _choice(asked: Mapping[str, Any], lease: Assignment, *, none: bool) -> label
         stray = sorted(set(numbers) - known)
         if stray:
             raise Refused(400, "invalid", f"{field} names {stray[0]}, which is no agent of this pool.", field=field)
-    return labeling.Choice(frozenset(asked["agents"]), none, asked["unsure"], frozenset(shown))
+    return labeling.Choice(frozenset(asked["agents"]), none, asked["unsure"], frozenset(shown), asked["note"])
 
 
 # --- What is answered -----------------------------------------------------------------------------------------------
@@ -308,7 +308,12 @@ def _item(lease: Assignment) -> dict[str, Any]:
         "origin": query.origin,
         "agent": lease.item.agent.number if lease.item.agent else None,
         "asked": sorted(row.agent.number for row in drawn["rows"]),
-        "choice": {"agents": sorted(choice.required), "none": choice.none, "unsure": choice.unsure},
+        "choice": {
+            "agents": sorted(choice.required),
+            "none": choice.none,
+            "unsure": choice.unsure,
+            "note": choice.note,
+        },
         "base": drawn["base"],
         "version": drawn["version"],
         "state": lease.state,

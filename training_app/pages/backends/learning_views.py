@@ -77,5 +77,5 @@ def backend_learning_resume(request: HttpRequest, slug: str) -> HttpResponse:
     """A learner that was stopped decides its share again."""
     pool = get_pool(request, slug)
     backends.resume_learning(pool, actor=person(request))
-    messages.success(request, _("The learner goes on, judged by the calls from now on."))
+    messages.success(request, _("The learner runs again, judged by calls from now on."))
     return redirect("settings_backend_learning", slug)
