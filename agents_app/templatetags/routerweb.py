@@ -138,7 +138,9 @@ def money(value: float | None, currency: str) -> str:
     if value is None or not math.isfinite(value):
         return NOTHING
     digits = 2 if value == 0 or abs(value) >= 1 else 1 - math.floor(math.log10(abs(value)))
-    return _minus(f"{currency}\u00a0{formats.number_format(round(value, digits), max(digits, 2))}")
+    return _minus(
+        f"{currency}\u00a0{formats.number_format(round(value, digits), max(digits, 2), use_l10n=True, force_grouping=True)}"
+    )
 
 
 @register.filter

@@ -92,7 +92,7 @@ def playground(request: HttpRequest, slug: str) -> HttpResponse:
             if "go_on" in asked:
                 messages = playground_chat.gone_on(messages, query, given.route, asked.get("reply", "").strip())
                 context["query"] = ""
-            context |= {"chat": playground_chat.drawn(loaded, messages), "messages": json.dumps(messages)}
+            context |= {"chat": playground_chat.drawn(loaded, messages), "said_before": json.dumps(messages)}
         except (answer.Unroutable, BadConversation) as problem:
             context["error"] = _("The query %(problem)s.") % {"problem": problem}
         else:

@@ -247,3 +247,9 @@ def test_before_the_first_promotion_the_newest_model_is_tried(ops, pool):
     made = registry.register(None, pool, artifact((0, "Billing")), {})
     shown = ops.post(PLAYGROUND, {"query": "billing"}).content.decode()
     assert f'<span class="rw-muted">{made.name}' in shown
+
+
+def test_a_query_in_the_address_draws_no_messages(ops, model):
+    """What was said before in a conversation is no message of the site's, though both are called so."""
+    shown = ops.get(PLAYGROUND, {"query": "billing"})
+    assert 'class="rw-note rw-note-' not in shown.content.decode()

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('datasets_app', '0014_conversations'),
+        ('datasets_app', '0015_varied_order_by_default'),
     ]
 
     operations = [
