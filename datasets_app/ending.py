@@ -21,7 +21,7 @@ def of_putting_away(pool: Pool, _actor: Who) -> None:
 def holds(pool: Pool) -> list[tuple[str, int]]:
     """How much a pool has of what people made."""
     return [
-        (_("Queries"), Query.objects.filter(dataset__pool=pool).count()),
-        (_("Labels"), Label.objects.filter(query__dataset__pool=pool).count()),
+        (_("Queries, deleted ones too"), Query.objects.filter(dataset__pool=pool).count()),
+        (_("Labels, replaced ones too"), Label.objects.filter(query__dataset__pool=pool).count()),
         (_("Snapshots"), Snapshot.objects.filter(pool=pool).count()),
     ]
