@@ -189,7 +189,7 @@ class TestThePlayground:
         first = browser.post(at, {"query": "my billing is wrong"})
         assert "Continue the conversation" in first.content.decode()
         after = browser.post(at, {"query": "my billing is wrong", "reply": "Shall I look?", "go_on": "1"})
-        messages = json.loads(after.context["messages"])
+        messages = json.loads(after.context["said_before"])
         assert messages == TALK[:2]
         assert [(one.role, [a.id for a in one.agents or ()]) for one in after.context["chat"]] == [
             ("user", [0]),
