@@ -10,7 +10,8 @@ from training_app.api.errors import Refused
 from training_app.api.fields import LARGEST_NUMBER, Flag, Ids, Moment, Number, Text, Whole
 from training_app.api.serializers.base import Body, OfPool
 from training_app.models import Canary, Promotion, RouterModel
-from training_app.versions import scorecards
+from training_app.models.kinds import SET_ROUTER
+from training_app.versions import kinds, scorecards
 
 WHY = "Why; it is kept."
 
@@ -67,6 +68,9 @@ class PromoteRequest(Body):
 class RollBackRequest(OfPool):
     """Which pool goes back, and why."""
 
+    kind = serializers.ChoiceField(
+        sorted(kinds.KINDS), required=False, default=SET_ROUTER, help_text="The kind of version that goes back."
+    )
     reason = Text(400, required=False, default="", help_text=WHY)
 
 

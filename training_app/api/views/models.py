@@ -120,7 +120,7 @@ class RollBackView(OpsView):
         told = self.body(shapes.RollBackRequest)
         pool = self.pool(told["pool"])
         try:
-            promotion = registry.rollback(pool, actor=self.access.actor, reason=told["reason"])
+            promotion = registry.rollback(pool, told["kind"], actor=self.access.actor, reason=told["reason"])
         except registry.RegistryError as error:
             raise Refused(409, "cannot_roll_back", str(error)) from None
         return Response(shapes.PromotionSerializer(promotion).data)

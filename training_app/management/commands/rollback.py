@@ -6,7 +6,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from agents_app.audit import Actor
 from datasets_app.management.console import pool_of
-from training_app.versions import registry
+from training_app.models.kinds import SET_ROUTER
+from training_app.versions import kinds, registry
 
 
 class Command(BaseCommand):
@@ -17,12 +18,13 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--pool", required=True, help="the pool's slug")
+        parser.add_argument("--kind", default=SET_ROUTER, choices=sorted(kinds.KINDS), help="kind of version")
         parser.add_argument("--reason", default="", help="why; it is kept with the roll-back")
 
     def handle(self, *args: Any, **options: Any) -> None:
         pool = pool_of(options["pool"])
         try:
-            promotion = registry.rollback(pool, actor=Actor("rollback"), reason=options["reason"])
+            promotion = registry.rollback(pool, options["kind"], actor=Actor("rollback"), reason=options["reason"])
         except registry.RegistryError as error:
             raise CommandError(str(error)) from None
         instead = f" instead of {promotion.previous.name}" if promotion.previous else ""

@@ -5,19 +5,21 @@ from typing import Any
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db.models import F
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from agents_app.access import Role, get_pool, person, require_role, roles_of
+from agents_app.models import Pool
 from routerweb.http import page
 from training_app.models import Promotion, RouterModel
+from training_app.models.kinds import SET_ROUTER
 from training_app.pages import sorting
 from training_app.pages.versions import scorecard_tables
 from training_app.rollout import trials
-from training_app.versions import gate, keeping, plain_words, registry, scorecards
+from training_app.versions import gate, keeping, kinds, plain_words, registry, scorecards
 
 ROWS = 25
 FIGURES = ("jaccard", "f1", "exact")
@@ -53,6 +55,7 @@ def model_list(request: HttpRequest, slug: str) -> HttpResponse:
         "by_figure": figure in FIGURES,
         "states": RouterModel.State.choices,
         "active": registry.active(pool),
+        "others": _others(pool),
         "answering": trials.answering(pool),
         "back": registry.rollback_target(pool),
         "announced": keeping.announced(pool),
@@ -72,6 +75,7 @@ def model_detail(request: HttpRequest, slug: str, version: int) -> HttpResponse:
         "pool": model.pool,
         "model": model,
         "active": registry.active(model.pool, model.kind),
+        "may_try": kinds.of(model.kind).answers,
         "promotions": model.promotions.select_related("previous__pool", "model__pool", "author", "judgement"),
         "roster": scorecards.agents(model).values(),
         "plain": plain_words.of(model),
@@ -111,11 +115,24 @@ def model_rollback(request: HttpRequest, slug: str) -> HttpResponse:
     """Go back to the model that was active before."""
     pool = get_pool(request, slug)
     try:
-        promotion = registry.rollback(pool, actor=person(request), reason=request.POST.get("reason", "").strip())
+        kind = kinds.of(request.POST.get("kind") or SET_ROUTER).name
+        promotion = registry.rollback(pool, kind, actor=person(request), reason=request.POST.get("reason", "").strip())
         messages.success(request, _("Rolled back to %(model)s.") % {"model": promotion.model.name})
+    except kinds.UnknownKind:
+        return HttpResponseBadRequest()
     except registry.RegistryError as error:
         messages.error(request, str(error))
     return redirect("models", slug)
+
+
+def _others(pool: Pool) -> list[dict[str, Any]]:
+    """The active version of each kind but the set router's, and what a roll-back of it would go back to."""
+    found = []
+    for name in kinds.KINDS:
+        active = None if name == SET_ROUTER else registry.active(pool, name)
+        if active is not None:
+            found.append({"kind": kinds.of(name), "active": active, "back": registry.rollback_target(pool, name)})
+    return found
 
 
 @require_POST

@@ -1,0 +1,59 @@
+"""Orchestrators as versions: each way to roll back goes to the orchestrator before, and leaves the set router alone."""
+
+from collections.abc import Callable
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
+
+from agents_app.models import Pool
+from tests.training_app.served import application
+from training_app.versions import registry
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def two(conducted: Callable[..., Any]) -> tuple[Any, Any]:
+    """Two orchestrators, the second one active."""
+    return conducted(0, 1), conducted(1, 0)
+
+
+def by_page(pool: Pool, browser: Client) -> None:
+    assert browser.post(reverse("model_rollback", args=["crew"]), {"kind": "orchestrator"}).status_code == 302
+
+
+def by_command(pool: Pool, browser: Client) -> None:
+    call_command("rollback", pool="crew", kind="orchestrator", stdout=StringIO())
+
+
+def by_api(pool: Pool, browser: Client) -> None:
+    app = application(pool, scopes=("ops",))
+    assert app.post("/api/rollback/", {"kind": "orchestrator"}).status_code == 200
+
+
+@pytest.mark.parametrize("way", [by_page, by_command, by_api])
+def test_every_way_goes_back_to_the_orchestrator_before(
+    way: Callable[..., None], two: tuple[Any, Any], crew: Pool, browser: Client
+) -> None:
+    page = browser.get(reverse("models", args=["crew"])).content.decode()
+    assert f"Roll back to {two[0].name}" in page
+    way(crew, browser)
+    active = registry.active(crew, "orchestrator")
+    assert active is not None
+    assert active.pk == two[0].pk
+    assert registry.active(crew) is None
+    assert "There is no earlier model" in browser.get(reverse("models", args=["crew"])).content.decode()
+
+
+def test_an_unknown_kind_is_refused(two: tuple[Any, Any], browser: Client, ops: User) -> None:
+    assert browser.post(reverse("model_rollback", args=["crew"]), {"kind": "weather"}).status_code == 400
+
+
+def test_an_orchestrator_is_offered_no_live_traffic_that_it_cannot_have(two: tuple[Any, Any], browser: Client) -> None:
+    page = browser.get(reverse("model", args=["crew", two[0].version])).content.decode()
+    assert "On live traffic" not in page
