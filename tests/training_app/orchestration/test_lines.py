@@ -1,9 +1,12 @@
 """Executors run through their agents' backends: for the caller's preference, past one that fails, and billed what was served."""
 
+import json
 from collections.abc import Callable, Iterator
+from io import StringIO
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.utils import timezone
 
 from agents_app import backends
@@ -11,7 +14,10 @@ from agents_app.models import Backend, Pool
 from tests.training_app.orchestration.conftest import Served
 from tests.training_app.served import Application
 from training_app.backends import pairs, state
+from training_app.engine.backends import q_table
+from training_app.engine.llm import Client, Completion, Usage
 from training_app.models import BackendCall, Episode, Step
+from training_app.orchestration import judge
 from training_app.training import served_calls
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -168,6 +174,28 @@ def test_what_is_said_of_an_episode_counts_for_its_calls_and_their_pairs(
     backends.save_settings(crew, {"pairs": True}, actor=None)
     app.post("/api/orchestrate/", {**TASK, "preference": "best"})
     assert set(BackendCall.objects.filter(agent=1).values_list("backend", flat=True)) == {good.pk, poor.pk}
+
+
+def test_the_llm_judges_calls_that_nobody_judged(
+    crew: Pool, two: tuple[Backend, Backend], app: Application, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    settings.LLM_MODEL = "judge"
+    for preference in ("best", "cheapest"):
+        app.post("/api/orchestrate/", {**TASK, "preference": preference})
+
+    def complete(self: Client, messages: list[dict[str, str]], schema: object = None) -> Completion:
+        figure = 0.9 if "large: " in messages[1]["content"] else 0.1
+        return Completion(json.dumps(dict.fromkeys(q_table.ASPECTS, figure)), Usage())
+
+    monkeypatch.setattr(Client, "complete", complete)
+    call_command("judge_calls", pool="crew", stdout=(said := StringIO()))
+    assert said.getvalue().startswith("2 calls judged, 1 did well; 0 without")
+    assert dict(BackendCall.objects.values_list("backend", "success")) == {two[0].pk: True, two[1].pk: False}
+    assert judge.calls(crew, 10) == judge.Judged()
+    app.post("/api/orchestrate/", TASK)
+    monkeypatch.setattr(Client, "complete", lambda self, messages, schema=None: Completion("no", Usage()))
+    assert judge.calls(crew, 10) == judge.Judged(failed=1)
+    assert BackendCall.objects.filter(success=None).count() == 1
 
 
 def test_an_executor_that_is_no_chat_is_called_as_it_is(

@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 PLACES = 1 << 17  # that n-grams are hashed to
-RIDGE, APART_RIDGE, NEIGHBOUR_RIDGE = 10.0, 18.0, 20.0  # rows
+RIDGE, APART_RIDGE, NEIGHBOUR_RIDGE = 10.0, 10.0, 5.0  # rows
 ALIKE, WIDTH = 0.65, 0.3  # likeness of n-grams from which a neighbour counts, and over which it comes to count whole
 SHARED, LEAST_SHARED = 0.01, 5  # a paragraph in this share of the texts, and in so many, says nothing of one of them
 SETTLED = 200.0  # rows that calibration must outweigh
