@@ -23,8 +23,6 @@ from training_app.engine.orchestrating.turns import (
     Result,
     StoredTurn,
     Turn,
-    outcome_from_json,
-    outcome_to_json,
 )
 
 pytestmark = pytest.mark.any_database
@@ -232,18 +230,7 @@ def test_an_episode_goes_on_from_its_stored_turns_and_makes_no_call_twice() -> N
         # The process died in this turn, when the first of its calls had answered.
         partly = dict(list(kept[killed_at].outcomes.items())[:1])
         stored = [*kept[:killed_at], StoredTurn(kept[killed_at].turn, partly)]
-        again = json.loads(
-            json.dumps(
-                [
-                    {"turn": s.turn.to_json(), "outcomes": {n: outcome_to_json(o) for n, o in s.outcomes.items()}}
-                    for s in stored
-                ]
-            )
-        )
-        read = [
-            StoredTurn(Turn.from_json(s["turn"]), {int(n): outcome_from_json(o) for n, o in s["outcomes"].items()})
-            for s in again
-        ]
+        read = [StoredTurn(Turn.from_json(json.loads(json.dumps(s.turn.to_json()))), s.outcomes) for s in stored]
         asked: list[Request] = []
 
         def call(request: Request, asked: list[Request] = asked) -> Outcome:

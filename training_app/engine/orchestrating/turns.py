@@ -43,18 +43,6 @@ class Failure:
 Outcome = Result | Failure
 
 
-def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
-    """An outcome as JSON-able values; `outcome_from_json` gives it back."""
-    values = {name: getattr(outcome, name) for name in outcome.__slots__}
-    return values | {"failed": isinstance(outcome, Failure)}
-
-
-def outcome_from_json(values: Mapping[str, Any]) -> Outcome:
-    """The inverse of `outcome_to_json`."""
-    kind: type[Failure] | type[Result] = Failure if values["failed"] else Result
-    return kind(**{name: values[name] for name in kind.__slots__ if name in values})
-
-
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What an episode may do. `max_steps` 0 is the policy's own; `budget` in the pool's currency, None for no limit; `paths` up to
