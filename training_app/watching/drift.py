@@ -19,6 +19,7 @@ from agents_app import audit
 from agents_app.models import Pool
 from datasets_app.labels import snapshots
 from datasets_app.models import Split
+from training_app.engine.data.conversations import from_json
 from training_app.engine.judging import drift
 from training_app.models import Alarm, Decision, DriftPoint, DriftReference, RouterModel
 from training_app.training import rules
@@ -275,9 +276,9 @@ def _count(sketch: drift.Sketch, row: dict[str, Any]) -> None:
 
 
 def _decisions(model: RouterModel, *, newest: bool, most: int) -> Iterator[dict[str, Any]]:
-    """The model's own decisions on different texts, a page at a time; those in which it explored are left out.
+    """The model's own decisions on different queries, a page at a time; those in which it explored are left out.
 
-    A text that is asked over and over says once what it is like.
+    A query that is asked over and over says once what it is like; a turn is another query where something else was said before it.
     """
     found = Decision.objects.filter(model=model)
     if newest:
@@ -288,11 +289,14 @@ def _decisions(model: RouterModel, *, newest: bool, most: int) -> Iterator[dict[
     looked = 0
     while len(seen) < most and looked < 10 * most:
         page = found if last is None else found.filter(**{"at__lt" if newest else "at__gt": last})
-        rows = list(page.values("at", "text", "confidence", "scores", "agents", "abstained", "detail")[:PAGE])
+        rows = list(
+            page.values("at", "text", "confidence", "scores", "agents", "abstained", "detail", "messages")[:PAGE]
+        )
         if not rows:
             return
         last, looked = rows[-1]["at"], looked + len(rows)
         for row in rows:
-            if (row["detail"] or {}).get("explored") is None and hash(row["text"]) not in seen and len(seen) < most:
-                seen.add(hash(row["text"]))
+            query = hash(from_json(row["text"], row["messages"]))
+            if (row["detail"] or {}).get("explored") is None and query not in seen and len(seen) < most:
+                seen.add(query)
                 yield dict(row)

@@ -129,18 +129,29 @@ def test_a_histogram_without_a_count_says_nothing() -> None:
 
 
 def test_bursts_of_like_queries_are_no_drift() -> None:
-    """Queries that come by the twenty, all of one kind: taken as independent they look like drift far more often."""
+    """Queries that come by the twenty or fifty, all of one kind: taken as independent they look like drift far more often."""
     with_order = without = 0
     for seed in range(60):
         rng = np.random.default_rng(seed)
         usual = rng.integers(20, size=400)
-        bursts = np.repeat(rng.integers(20, size=30), 20)
+        length = 20 if seed % 2 else 50
+        bursts = np.repeat(rng.integers(20, size=600 // length), length)
         left, right = (np.bincount(one, minlength=20).tolist() for one in (usual, bursts))
         places = {"confidence": bursts.tolist()}
         without += any(f.drifts for f in drift.compare({"confidence": left}, {"confidence": right}))
         with_order += any(f.drifts for f in drift.compare({"confidence": left}, {"confidence": right}, places))
-    assert without >= 15
-    assert with_order <= without / 6
+    assert without >= 30
+    assert with_order <= 1
+
+
+def test_drift_is_still_seen_where_order_is_known() -> None:
+    for begins in (0, 300):
+        rng = np.random.default_rng(begins)
+        usual, live = rng.integers(20, size=400), rng.integers(20, size=600)
+        live[begins:] = np.where(rng.random(600 - begins) < 0.5, live[begins:] // 5, live[begins:])
+        left, right = (np.bincount(one, minlength=20).tolist() for one in (usual, live))
+        told = drift.compare({"confidence": left}, {"confidence": right}, {"confidence": live.tolist()})
+        assert any(one.drifts for one in told)
 
 
 def test_queries_that_come_independently_keep_their_limit() -> None:

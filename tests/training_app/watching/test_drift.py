@@ -91,6 +91,32 @@ def test_each_measure_sees_its_own_change(model: RouterModel, measure: str, chan
     assert [name for name, values in point.measures.items() if values["drifts"]] == [measure]
 
 
+def test_a_turn_is_another_query_where_something_else_was_said_before(model: RouterModel) -> None:
+    given = {
+        "agents": [0],
+        "scores": {"0": 0.95},
+        "confidence": 0.9,
+        "steps": 2,
+        "stop_reason": "stop",
+        "microseconds": 90,
+    }
+    for i in range(30):
+        said = [{"role": "user", "content": f"about my parcel {i // 2}"}, {"role": "assistant", "content": "shall I?"}]
+        Decision.objects.create(
+            pool=model.pool, model=model, text="yes please", messages=said, at=timezone.now(), **given
+        )
+    point = drift.look(model)
+    assert point is None, "fifteen conversations, each twice, are too few"
+    for i in range(10):
+        said = [{"role": "user", "content": f"about my refund {i}"}, {"role": "assistant", "content": "shall I?"}]
+        Decision.objects.create(
+            pool=model.pool, model=model, text="yes please", messages=said, at=timezone.now(), **given
+        )
+    point = drift.look(model)
+    assert point is not None
+    assert point.texts == 25
+
+
 def test_too_few_different_queries_say_nothing(model: RouterModel) -> None:
     decide(model, 19, confidence=0.1)
     assert drift.look(model) is None

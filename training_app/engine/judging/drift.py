@@ -210,22 +210,39 @@ def beyond(counts: Counts, measure: Measure, cut: float) -> float:
     return sum(counts[first:]) / sum(counts)
 
 
-def burst_factor(far: NDArray[np.bool_], reference: int) -> float:
+def burst_factor(far: NDArray[np.bool_], reference: int, cuts: NDArray[np.bool_] | None = None) -> float:
     """By how much the limit grows where queries come in bursts: `far` bool[n], in order of time, tells which stand beyond the cut;
     `reference` queries stand on the other side, and are taken to be independent.
 
-    τ queries say what one independent query does: the integrated autocorrelation time, its pairs of lags summed while they are
-    positive (Geyer 1992). What stays at lags twice as long is a slow change and no burst, and a drift that sets in on the way is
-    one step: the largest one is taken out first. τ below LEAST_TIME is chance."""
+    τ queries say what one independent query does. It is told at the cut and, from `cuts` bool[n, C], which stand beyond each cut, over
+    all of them together: the cut at which traffic differs most is often one that a dozen bursts all stand on one side of, where
+    nothing changes and so nothing is alike. The longer of the two counts; below LEAST_TIME it is chance."""
+    n = len(far)
+    time = max(_burst_time(one) for one in (far[:, None], cuts) if one is not None)
+    if time < LEAST_TIME:
+        return 1.0
+    freedom = max(int(n / time) - 1, 3)
+    tail = student(freedom, 2 * LEVEL - 1) / NormalDist().inv_cdf(LEVEL)
+    return tail * ((time / n + 1 / reference) / (1 / n + 1 / reference)) ** 0.5
+
+
+def _burst_time(far: NDArray[np.bool_]) -> float:
+    """τ of bool[n, C], all cuts C together: the integrated autocorrelation time, its pairs of lags summed while they are positive
+    (Geyer 1992). What stays at lags twice as long is a slow change and no burst, and a drift that sets in on the way is one step: the
+    largest one of each cut is taken out first."""
     n = len(far)
     most = min(n // 6, LONGEST_BURST)
-    x = _without_step(far.astype(np.float64)) if most >= 2 else np.zeros(0)
-    power = float(x @ x)
+    if most < 2:
+        return 1.0
+    lags, covariance, power = np.arange(2 * most + 1), np.zeros(2 * most + 1), 0.0
+    for column in far.T:
+        x = _without_step(column.astype(np.float64))
+        waves = np.fft.rfft(x, 2 * n)
+        covariance += np.fft.irfft(waves * waves.conj())[lags]
+        power += float(x @ x)
     if power <= 0:
         return 1.0
-    waves = np.fft.rfft(x, 2 * n)
-    lags = np.arange(2 * most + 1)
-    alike = np.fft.irfft(waves * waves.conj())[lags] / power * n / (n - lags)  # autocorrelation at each lag
+    alike = covariance / power * n / (n - lags)  # autocorrelation at each lag
     slow = max(float(alike[most + 1 :].mean()), 0.0)
     time = 1.0
     for lag in range(1, most, 2):
@@ -233,11 +250,7 @@ def burst_factor(far: NDArray[np.bool_], reference: int) -> float:
         if pair <= 0:
             break
         time += 2 * pair
-    if time < LEAST_TIME:
-        return 1.0
-    freedom = max(int(n / time) - 1, 3)
-    tail = student(freedom, 2 * LEVEL - 1) / NormalDist().inv_cdf(LEVEL)
-    return tail * ((time / n + 1 / reference) / (1 / n + 1 / reference)) ** 0.5
+    return time
 
 
 def _without_step(x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -289,7 +302,8 @@ def compare(
             continue
         cut, excess, chance = difference(left, right, upward=measure.upward, seed=place)
         if places is not None:
-            chance *= burst_factor(np.asarray(places[measure.name]) >= cut, sum(left))
+            bins = np.asarray(places[measure.name])
+            chance *= burst_factor(bins >= cut, sum(left), bins[:, None] >= np.arange(1, measure.bins))
         far = max(excess, 0.0) if measure.upward else abs(excess)
         told = min(sum(left), sum(right)) >= FEWEST and far > chance and far >= measure.least
         found.append(Finding(measure, far, chance, told, cut if measure.whole else cut / measure.bins, excess))
