@@ -277,6 +277,17 @@ def test_in_a_large_pool_each_agent_is_one_of_the_likeliest_left() -> None:
     assert others == [*range(agents - SHORTLIST - 1, -1, -1), *range(agents - SHORTLIST + 1, agents)]
 
 
+def test_nobody_so_unlikely_joins_others() -> None:
+    """A network that thinks everybody is worth taking, in a state that it never learnt from, does not take them all."""
+    policy = SharedPolicy(((np.zeros((9, 1), np.float32), np.ones(1, np.float32)),))
+    x = np.array([-9, 2, -12, -3, -8], np.float32)
+    every = np.ones(5, np.bool_)
+    assert sorted(policy.walk(x, every, max_agents=0)[0]) == [0, 1, 3]  # the first of equals may be anybody
+    assert sorted(policy.walk(x, every, min_agents=4)[0])[:4] == [0, 1, 2, 3]
+    together = greedy(policy, x[None], x[None, :0], every[None])[0]
+    assert np.flatnonzero(together[0]).tolist() == [0, 1, 3]
+
+
 def test_policies_load_as_they_were_saved() -> None:
     policy = random_policy(0, 4, True)
     again = load_policy(policy.config(), policy.tensors())

@@ -191,6 +191,10 @@ class SharedPolicy:
                 hidden = np.dot(hidden, weights, out=values)
             np.rint(hidden, out=hidden)
             best = int(hidden.argmax())
+            if count and count >= min_agents and clipped[best] <= -LIMIT:
+                # Nobody so unlikely joins others: see `greedy`.
+                hidden[clipped[: len(hidden)] <= -LIMIT] = BARRED * grain
+                best = int(hidden.argmax())
             value = float(hidden[best]) / grain
             if not (value > BARRED / 2 if count < min_agents else value > self._stop_value(state) + margin):
                 return order, count + 1, False
@@ -335,9 +339,10 @@ def greedy(
 ) -> tuple[BoolArray, NDArray[np.int64], NDArray[np.int64]]:
     """The greedy walk of B queries at once.
 
-    An agent is taken while its value exceeds that of STOP by more than `margin` (the operating point). Returns
-    (selected bool[B, A], order int64[B, A]: the agents in the order they were taken, then -1, and steps int64[B],
-    STOP counted).
+    An agent is taken while its value exceeds that of STOP by more than `margin` (the operating point). To others no agent is added
+    whose log-odds are at -LIMIT or below: nothing is gained by it, and in states that it never learnt from the network may think
+    otherwise and take everybody. Returns (selected bool[B, A], order int64[B, A]: the agents in the order they were taken, then -1,
+    and steps int64[B], STOP counted).
     """
     if isinstance(policy, BayesPolicy):
         return _best_sets(policy, x, available, min_agents, max_agents, margin)
@@ -400,7 +405,10 @@ def _walk_slice(
         first = min(agents, step + SHORTLIST) if isinstance(policy, SharedPolicy) else agents
         chosen = selected[active]
         q, stop = values(active, chosen, first)
-        q = np.where(available[active, :first] & ~chosen[:, :first], np.rint(q * GRAIN), -np.inf)
+        allowed = available[active, :first] & ~chosen[:, :first]
+        if step >= max(min_agents, 1) and isinstance(policy, SharedPolicy):
+            allowed &= conditional(x[active], policy.pairs, chosen)[:, :first] > -LIMIT
+        q = np.where(allowed, np.rint(q * GRAIN), -np.inf)
         best = q.argmax(axis=1)
         value = q[np.arange(len(active)), best] / GRAIN
         go = (value > stop + margin) if step >= min_agents else np.isfinite(value)
