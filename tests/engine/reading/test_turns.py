@@ -11,7 +11,7 @@ from training_app.engine.data.conversations import BadConversation, Message, Tur
 from training_app.engine.data.examples import Agent, Example
 from training_app.engine.data.rows import Rows, rows_of
 from training_app.engine.progress import no_progress
-from training_app.engine.reading import encoders
+from training_app.engine.reading import encoders, turns_fit
 from training_app.engine.reading.linear import LinearScorer
 from training_app.engine.reading.scorers import FittedScorer, Platt, Scorer, load_scorer
 from training_app.engine.reading.turns import TurnsMargins, channels_of
@@ -171,6 +171,34 @@ class TestFitting:
         assert scorer.opens
         opening, going_on = (scorer.seen(text)[0, len(scorer.channels) + 3] for text in ("i want a train", NEUTRAL[0]))
         assert opening > going_on
+
+    def test_an_answer_that_ends_a_matter_is_known(self) -> None:
+        """Where somebody else is asked for only after "anything else?"."""
+        examples = []
+        for number in range(60):
+            one, other = number % 4, (number + 1) % 4
+            said = [Message("user", f"i want a {THINGS[one][0]}"), Message("assistant", f"for when? {number}")]
+            later = [*said, Message("user", "at seven"), Message("assistant", f"done, anything else? {number}")]
+            wishes = (
+                ((), said[0].content, {one}),
+                (said, "at seven", {one}),
+                (later, f"i want a {THINGS[other][0]} too", {other}),
+            )
+            for before_it, text, places in wishes:
+                required = frozenset(AGENTS[place].id for place in places)
+                examples.append(Example("", text_of(text, tuple(before_it)), required, group=f"c{number}"))
+        rows = rows_of(examples, AGENTS)
+        assert turns_fit._handed_over(rows, [e.group for e in examples]).tolist() == [-1, 0, 1] * 60
+        scorer, _report = fitted(examples)
+        assert isinstance(scorer, TurnsMargins)
+        assert scorer.closes
+        place = len(scorer.channels) + 3 + scorer.opens
+        said = [Message("user", "i want a train")]
+        open_, ended = (
+            scorer.seen(Turn("i want a film", [*said, Message("assistant", text)]))[0, place]
+            for text in ("for when?", "done, anything else?")
+        )
+        assert ended > open_
 
     def test_a_pool_of_texts_never_comes_here(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(encoders.turns_fit, "fit_turns", None)

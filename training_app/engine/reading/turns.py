@@ -13,6 +13,8 @@ by one linear model over the n-grams of all channels and over the agents that an
     x_c(a) = tf-idf(channel c) W_c,a          joint(a) = sum_c x_c(a) + b_a          opens = tf-idf(now) v
 
 `opens` says how much the turn reads like one that begins a conversation: what was said before such a turn is likely another matter.
+`closes` says the same of the answer before it: whether after such words somebody else is asked for. Who is asked "for what time?" and
+then wants a film has most likely begun anew.
 
 A sum cannot say "the turn before counts, unless this one names somebody new, or says good-bye". The reader can. It sees for each agent
 what every channel says of it, and what the channels say of all agents together (Deep Sets: Zaheer et al. 2017, arXiv 1703.06114):
@@ -128,7 +130,8 @@ class TurnsMargins:
     channels: a `LinearMargins` without bias for each channel that is read, at most four; bias float32[A]; answered float32[2, A, A]:
     what an agent (rows) that answered just before, and earlier, adds to each agent's margin, agents numbered by `numbers`, their ids.
     base and platt: the scorer of the last turn alone and its map to log-odds. Without a `reader` the margin is
-    mix[0] joint + mix[1] base + mix[2]. Where it `opens`, the first channel has a column more: whether a turn reads like a first one.
+    mix[0] joint + mix[1] base + mix[2]. Where it `opens`, the first channel has a column more: whether a turn reads like a first one;
+    where it `closes`, the second one has: whether an answer reads like the end of a matter.
     """
 
     kind: ClassVar[str] = "turns"
@@ -145,9 +148,11 @@ class TurnsMargins:
         reader: Reader | None = None,
         mix: FloatArray | None = None,
         opens: bool = False,
+        closes: bool = False,
     ) -> None:
         agents = len(bias)
-        columns = [len(c.bias) - (opens and place == 0) for place, c in enumerate(channels)]
+        extra = (opens, closes)
+        columns = [len(c.bias) - (place < 2 and extra[place]) for place, c in enumerate(channels)]
         if not 1 <= len(channels) <= len(CHANNELS) or any(c != agents for c in columns):
             raise ValueError(f"{len(channels)} channels do not fit {agents} agents")
         if answered.shape != (2, agents, agents) or len(numbers) != agents:
@@ -155,18 +160,18 @@ class TurnsMargins:
         if (base is None) != (platt is None):
             raise ValueError("a scorer of the last turn needs its map to log-odds")
         self.channels, self.bias, self.answered, self.numbers = tuple(channels), bias, answered, list(map(int, numbers))
-        self.base, self.platt, self.reader, self.opens = base, platt, reader, opens
+        self.base, self.platt, self.reader, self.opens, self.closes = base, platt, reader, opens, closes
         self.mix = np.array([1, 0, 0], np.float32) if mix is None else mix
         self._place = {number: place for place, number in enumerate(self.numbers)}
         self._tells = bool(np.any(answered))
         if reader is not None:
-            reader.checked(self.seen_numbers(len(channels), base is not None, opens))
+            reader.checked(self.seen_numbers(len(channels), base is not None, opens, closes))
 
     @staticmethod
-    def seen_numbers(channels: int, base: bool, opens: bool = False) -> int:
+    def seen_numbers(channels: int, base: bool, opens: bool = False, closes: bool = False) -> int:
         """How many numbers are seen of each agent: the sum, the channels, agents before and earlier, whether the turn reads like a
-        first one, which is the same for all, and the base's log-odds."""
-        return 1 + channels + 2 + opens + base
+        first one and the answer before it like the end of a matter, which are the same for all, and the base's log-odds."""
+        return 1 + channels + 2 + opens + closes + base
 
     @property
     def children(self) -> tuple[FittedScorer, ...]:
@@ -176,13 +181,13 @@ class TurnsMargins:
     def seen(self, text: str) -> FloatArray:
         """What is seen of each agent, float32[A, K]; the base's log-odds last, left 0 here."""
         told = channels_of(text)
-        size = self.seen_numbers(len(self.channels), self.base is not None, self.opens)
+        size = self.seen_numbers(len(self.channels), self.base is not None, self.opens, self.closes)
         found = np.zeros((len(self.bias), size), np.float32)
         for place, (channel, said) in enumerate(zip(self.channels, told.texts, strict=False), 1):
             if said:
                 margins = channel.logits_of(said)
-                if self.opens and place == 1:
-                    found[:, len(self.channels) + 3] = margins[-1]
+                if len(margins) > len(found):  # one column more: what it says of the conversation, not of an agent
+                    found[:, len(self.channels) + 3 + (self.opens and place == 2)] = margins[-1]
                     margins = margins[:-1]
                 found[:, place] = margins
         total = self.bias + found[:, 1 : len(self.channels) + 1].sum(axis=1)
@@ -237,8 +242,7 @@ class TurnsMargins:
             "read": len(self.channels),
             "has_reader": self.reader is not None,
         }
-        if self.opens:
-            found["opens"] = True
+        found |= {name: True for name, there in (("opens", self.opens), ("closes", self.closes)) if there}
         found |= {f"channel {n}": dict(c.config()) for n, c in zip(CHANNELS, self.channels, strict=False)}
         if self.base is not None:
             found |= {"base": self.base.kind, "base child": dict(self.base.config())}
@@ -250,10 +254,10 @@ class TurnsMargins:
         try:
             bias = tensors["bias"].astype(np.float32)
             channels = []
-            opens = bool(config.get("opens"))
+            extra = {"now": bool(config.get("opens")), "answer": bool(config.get("closes"))}
             for name in CHANNELS[: int(config["read"])]:
                 own = {k: tensors[f"{name}.{k}"] for k in ("idf", "weights")}
-                none = np.zeros(len(bias) + (opens and name == "now"), np.float32)
+                none = np.zeros(len(bias) + extra.get(name, False), np.float32)
                 channels.append(LinearMargins.from_tensors(config[f"channel {name}"], own | {"bias": none}))
             base = platt = reader = None
             if "base" in config:
@@ -270,8 +274,9 @@ class TurnsMargins:
                 raise ValueError(f"the mix has shape {mix.shape}, not (3,)")
             answered = tensors["answered"].astype(np.float32)
             return cls(
-                channels, bias, answered, config["agents"], base=base, platt=platt, reader=reader, mix=mix, opens=opens
-            )
+                channels, bias, answered, config["agents"], base=base, platt=platt, reader=reader, mix=mix,
+                opens=extra["now"], closes=extra["answer"],
+            )  # fmt: skip
         except (KeyError, TypeError, IndexError) as error:
             raise ValueError(f"the scorer of turns lacks {error}") from None
 

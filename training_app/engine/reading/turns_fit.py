@@ -6,7 +6,8 @@ router is then the one that plain texts would have got.
 
 The reader is fitted on what the linear model says of turns that it was not fitted on, whole conversations apart. It also learns from
 turns with another conversation put in front, which were not fitted on either: old turns that have nothing to do with the last one are
-common, and must not tell. First turns are few and lose most by it, so each of them is seen with several.
+common, and must not tell. First turns are few and lose most by it, so each of them is seen with several. Half of the time it is one
+exchange of the other conversation, from anywhere in it, else all that was said there so far.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from torch import Tensor, nn
 
 from training_app.engine.config import Config
 from training_app.engine.data.arrays import BoolArray, FloatArray
-from training_app.engine.data.conversations import before, text_of
+from training_app.engine.data.conversations import USER, before, text_of
 from training_app.engine.data.examples import Agent
 from training_app.engine.data.intervals import spread
 from training_app.engine.data.rows import Rows
@@ -45,7 +46,10 @@ WIDTH, BATCH, RATE = 48, 128, 5e-3
 PASSES, LEAST_UPDATES = 12, 300
 #: How often the reader sees a turn with another conversation in front as well: one that has something before it, and at most a first
 #: one; those of first turns are half as many as the rows at most.
-STRANGE, STRANGE_FIRST, STRANGE_ROWS = 0.1, 2.0, 0.5
+STRANGE, STRANGE_FIRST, STRANGE_ROWS = 0.25, 3.0, 0.5
+
+#: Fewer turns that need somebody else than the turn before do not tell what such turns come after.
+LEAST_HANDED = 5
 
 Matrix = Any  # a scipy.sparse.csr_matrix; scipy has no types
 
@@ -90,12 +94,16 @@ def fit_turns(
     said_before = np.array([bool(before(text)) for text in rows.texts])
     opens = not said_before.all()
     opening = said_before if opens else None
+    handed = _handed_over(rows, groups)
+    closes = bool(opens and (handed == 1).sum() >= LEAST_HANDED and (handed == 0).any())
+    closing = handed if closes else None
     looked: dict[str, FloatArray] = {}
     for depth, _channels in DEPTHS.items():
         if depth == "all" and not any(t.texts[3] or t.agents_earlier for t in told):
             continue
         looked[depth] = np.zeros(
-            (*rows.required.shape, TurnsMargins.seen_numbers(DEPTHS[depth], False, opens)), np.float32
+            (*rows.required.shape, TurnsMargins.seen_numbers(DEPTHS[depth], False, opens, closes and depth != "now")),
+            np.float32,
         )
     strange = _with_strange_turns(rows.texts, groups, fold, config.seed)
     misled = {
@@ -107,7 +115,9 @@ def fit_turns(
         features = [_Channel.of([told[i].texts[c] for i in inside.tolist()], len(numbers), c) for c in range(4)]
         read = _as_it_is if reading is None else reading([rows.texts[i] for i in inside.tolist()])
         for depth in looked:
-            fitted = _joint(features[: DEPTHS[depth]], told, inside, rows, numbers, strength, config.seed, opening)
+            fitted = _joint(
+                features[: DEPTHS[depth]], told, inside, rows, numbers, strength, config.seed, opening, closing
+            )
             looked[depth][outside] = [fitted.seen(read(rows.texts[i])) for i in outside.tolist()]
             for place, (i, text) in enumerate(strange if depth in misled else ()):
                 if fold[i] == k:
@@ -156,14 +166,14 @@ def fit_turns(
     progress(folds + 1, folds + 2, "turns: all rows")
     every = np.arange(len(rows))
     features = [_Channel.of([t.texts[c] for t in told], len(numbers), c) for c in range(DEPTHS[best.depth])]
-    fitted = _joint(features, told, every, rows, numbers, strength, config.seed, opening)
+    fitted = _joint(features, told, every, rows, numbers, strength, config.seed, opening, closing)
     reader = None
     if choice == "reader":
         reader = _fit_reader(shown, config.seed)
     fitted = TurnsMargins(
         fitted.channels, fitted.bias, fitted.answered, numbers,
         base=None if base is None else base.fitted, platt=None if base is None else base.platt, reader=reader, mix=mix,
-        opens=fitted.opens,
+        opens=fitted.opens, closes=fitted.closes,
     )  # fmt: skip
     margins = options[choice][: len(rows)]
     platt = fit_platt(margins, rows.required, rows.asked)
@@ -221,9 +231,11 @@ def _joint(
     c: float,
     seed: int,
     said_before: BoolArray | None = None,
+    handed: NDArray[np.int8] | None = None,
 ) -> TurnsMargins:
     """One linear machine an agent over the channels' n-grams and the agents that answered before; of the rows `inside`. Where
-    `said_before` bool[N] is given, one more tells first turns by what is said now."""
+    `said_before` bool[N] is given, one more tells first turns by what is said now; where `handed` int8[N] is, one more tells by the
+    answer whether somebody else is asked for next."""
     size = len(numbers)
     place = {number: a for a, number in enumerate(numbers)}
     read = len(features)
@@ -251,19 +263,36 @@ def _joint(
         own = weights[start:end]
         if said_before is not None and not channels:
             # Its constant is left out: the reader has its own.
-            own = np.concatenate([own, _opening(channel.matrix, ~said_before[inside], seed)], axis=1)
+            own = np.concatenate([own, _telling(channel.matrix, ~said_before[inside], seed)], axis=1)
+        if handed is not None and len(channels) == 1:
+            known = handed[inside] >= 0
+            own = np.concatenate([own, _telling(channel.matrix[known], handed[inside][known] == 1, seed)], axis=1)
         channels.append(LinearMargins(channel.tfidf, own, np.zeros(own.shape[1], np.float32)))
         start = end
-    opens = said_before is not None
-    return TurnsMargins(channels, bias, weights[start:].reshape(2, size, size).copy(), numbers, opens=opens)
+    answered_before = weights[start:].reshape(2, size, size).copy()
+    closes = handed is not None and read > 1
+    return TurnsMargins(channels, bias, answered_before, numbers, opens=said_before is not None, closes=closes)
 
 
-def _opening(matrix: Matrix, first: BoolArray, seed: int) -> FloatArray:
-    """What each n-gram of a turn says for its being a first one: float32[F, 1]."""
-    if first.all() or not first.any():
+def _telling(matrix: Matrix, holds: BoolArray, seed: int) -> FloatArray:
+    """What each n-gram of a channel says for `holds`, bool of its rows: float32[F, 1]."""
+    if holds.all() or not holds.any():
         return np.zeros((matrix.shape[1], 1), np.float32)
-    machine = LinearSVC(C=1.0, random_state=seed, class_weight="balanced").fit(matrix, first)
+    machine = LinearSVC(C=1.0, random_state=seed, class_weight="balanced").fit(matrix, holds)
     return np.asarray(machine.coef_.T, np.float32)
+
+
+def _handed_over(rows: Rows, groups: Sequence[str]) -> NDArray[np.int8]:
+    """Whether a turn needs an agent that the turn before it did not: int8[N], 1 or 0, and -1 where that turn is not among the rows."""
+    needed: dict[tuple[str, str], BoolArray] = {}
+    found = np.full(len(rows), -1, np.int8)
+    for i, (text, group) in enumerate(zip(rows.texts, groups, strict=True)):
+        question = next((m.content for m in reversed(before(text)) if m.role == USER), None)
+        last = None if question is None else needed.get((group, question))
+        if last is not None:
+            found[i] = bool((rows.required[i] & ~last).any())
+        needed[group, str(text)] = rows.required[i]
+    return found
 
 
 def _with_strange_turns(
@@ -279,7 +308,12 @@ def _with_strange_turns(
         for _ in range(int(rng.random() + (STRANGE if own else times))):
             other = there[int(rng.integers(len(there)))] if there else i
             if groups[other] != groups[i]:
-                found.append((i, text_of(str(text), (*before(texts[other]), *own))))
+                said = before(texts[other])
+                if rng.random() < 0.5:
+                    asked = [at for at, message in enumerate(said) if message.role == USER] or [0]
+                    at = asked[int(rng.integers(len(asked)))]
+                    said = said[at : at + 2]
+                found.append((i, text_of(str(text), (*said, *own))))
     return found
 
 
