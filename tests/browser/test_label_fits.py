@@ -1,12 +1,15 @@
 """The labeling page fits its screen: with forty agents the query, what is chosen and None are in view wherever the list stands."""
 
+import io
+import json
 import re
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from datasets_app.files import imports
 from datasets_app.labels import labels
-from datasets_app.models import Query, Suggestion
+from datasets_app.models import Dataset, Query, Suggestion
 from tests.browser.axe import findings
 from tests.browser.conftest import overflow
 from tests.browser.test_labeling import LABEL, code_keys, make_pool, press, wait_saved
@@ -69,6 +72,35 @@ def test_query_choice_and_none_are_in_view_at_all_times(sign_in, person, screen:
     assert overflow(page) == 0
     page.locator('[data-unchoose="3"]').click()
     expect(page.locator("#lb-chosen button")).to_have_count(1)
+    assert findings(page) == []
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_a_turn_after_forty_is_in_view_and_what_was_said_before_scrolls(sign_in, person, screen: str) -> None:
+    make_pool(12, [])
+    said = [
+        {
+            "role": ("user", "assistant")[n % 2],
+            "content": f"Message {n}, about the order that I made last week and its parcel",
+        }
+        for n in range(78)
+    ]
+    line = json.dumps({"id": "long", "messages": [*said, {"role": "user", "content": "Yes, please do that"}]})
+    imports.read_file(Dataset.objects.get(), io.BytesIO(line.encode()), "jsonl")
+    page = sign_in(person("ana")).new_page()
+    width, height = SCREENS[screen]
+    page.set_viewport_size({"width": width, "height": height})
+    page.goto(LABEL)
+    for selector in (".lb-turn", '.lb-none input[name="none"]', '[data-lb="submit"]'):
+        assert page.evaluate(IN_VIEW, selector), f"{selector} is out of view"
+    expect(page.locator(".lb-turn")).to_have_text("Yes, please do that")
+    chat = page.locator(".rw-chat")
+    expect(chat.locator("li")).to_have_count(78)
+    newest = chat.locator("li").last
+    assert newest.evaluate("one => { const box = one.closest('.rw-chat').getBoundingClientRect(), at = one.getBoundingClientRect();"
+                           " return at.bottom <= box.bottom + 1 && at.bottom > box.top; }")  # fmt: skip
+    assert chat.evaluate("one => one.scrollHeight > one.clientHeight && one.tabIndex === 0")
+    assert overflow(page) == 0
     assert findings(page) == []
 
 
