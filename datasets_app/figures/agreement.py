@@ -108,7 +108,7 @@ def alpha(counts: Floats, distance: Floats, queries: Sequence[int] | None = None
 
     def end(far: float) -> float:
         near = 1 - value
-        for _step in range(40):
+        for _step in range(30):  # to within 1e-7
             middle = (near + far) / 2
             near, far = (middle, far) if stat(middle) < likely(size) else (near, middle)
         return 1 - near

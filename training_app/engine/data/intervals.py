@@ -11,7 +11,7 @@ the whole of its range (Owen 2001; Honda and Takemura 2010):
 twice which is χ² of one degree of freedom for the true mean m, and which for zeros and ones is the likelihood ratio of
 the binomial. The interval holds every m with stat(m) below half the square of Student's quantile. Where few
 observations differ from the rest, χ² is too hopeful: `careful` takes the threshold from the Poisson law of that few
-(Clopper and Pearson 1934), so that a bound is exact where losses are all or nothing and are all that differs.
+(Clopper and Pearson 1934), so that a bound is exact where nothing differs, and a little wider where losses are all or nothing.
 """
 
 from __future__ import annotations
@@ -139,6 +139,9 @@ def careful(values: Floats, low: float = -1.0, high: float = 1.0, *, level: floa
     if not sample.size:
         return NOTHING
     threshold = max(likely(sample.size, level), rare(sample.differing(), level))
+    if sample.differing():
+        # Both laws are those of many observations: with 25 to 35, of which few differ, an end held in 97.2 %, not in 97.5.
+        threshold *= 1 + 3 / sample.size
     return Interval(sample.mean, sample.end(-1, threshold), sample.end(1, threshold))
 
 
