@@ -73,7 +73,8 @@ class ImportForm(forms.Form):
                 self.add_error("file", _("Choose a file, or paste some lines."))
             else:
                 cleaned["file"] = SimpleUploadedFile(_("pasted lines"), text.encode("utf-8", "replace"))
-        elif file and cleaned.get("format") == "txt":
+                file = cleaned["file"]
+        if file and cleaned.get("format") == "txt":
             head = file.read(4_096)
             file.seek(0)
             if holds_json(head):

@@ -132,6 +132,15 @@ def test_an_unknown_pool_is_named_with_those_that_there_are(pool: Pool, name: st
         run(name, *more, "--pool", "nowhere")
 
 
+def test_lines_of_json_are_not_imported_as_text(pool: Pool, tmp_path: Path) -> None:
+    path = tmp_path / "tickets.txt"
+    path.write_text('{"text": "where is it"}\n')
+    with pytest.raises(CommandError, match="Say --format jsonl"):
+        run("import_queries", str(path), pool="support", format="txt")
+    run("import_queries", str(path), pool="support")
+    assert list(Query.objects.values_list("text", flat=True)) == ["where is it"]
+
+
 def test_import_queries_guesses_the_format_and_reports(pool: Pool, tmp_path: Path) -> None:
     path = tmp_path / "tickets.csv"
     path.write_text("text,required_agents\nrefund,Billing\nparcel,9\n")

@@ -49,6 +49,19 @@ def an_import(dataset: Dataset, **values: Any) -> Import:
 ADDRESSES = ["import", "export", "export_download", "snapshots"]
 
 
+@pytest.mark.parametrize("way", ["file", "pasted"])
+def test_lines_of_json_are_not_imported_as_text(
+    reviewer: Client, dataset: Dataset, queued_jobs: list[tuple[Any, ...]], way: str
+) -> None:
+    lines = '{"text": "where is it"}\n'
+    given = {"file": a_file(lines.encode(), "tickets.txt")} if way == "file" else {"pasted": lines}
+    asked = {"dataset": dataset.name, "format": "txt", **given}
+    html = reviewer.post(reverse("import", args=["support"]), asked).content.decode()
+    assert "Its lines are JSON objects" in html
+    assert not Import.objects.exists()
+    assert queued_jobs == []
+
+
 @pytest.mark.parametrize("name", ADDRESSES)
 @pytest.mark.parametrize(
     ("role", "status"), [("labeler", 403), ("reviewer", 200), ("ops", 200), ("admin", 200), (None, 302)]

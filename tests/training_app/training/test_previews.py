@@ -88,6 +88,13 @@ def test_an_empty_split_is_told(labeled: Pool) -> None:
     assert found.warnings[0].address == reverse("queries", args=["support"]) + "?q=split%3Aval+-state%3Agold"
 
 
+def test_what_came_all_as_training_queries_may_be_divided(pool: Pool) -> None:
+    add(pool, "one", [0], "train")
+    assert "dataset_split --pool support --divide-training" in texts(previews.preview(pool))
+    add(pool, "two", [0], "val")
+    assert "--divide-training" not in texts(previews.preview(pool))
+
+
 def test_queries_without_a_split_are_told_instead(labeled: Pool) -> None:
     SplitGroup.objects.filter(split="val").update(split="")
     found = texts(previews.preview(labeled))

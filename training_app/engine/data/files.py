@@ -351,12 +351,15 @@ def _txt_line(row: Row) -> str:
 
 
 def holds_json(head: bytes) -> bool:
-    """Whether a file that begins so has JSON objects with a text or messages on its lines, by the first line that is not blank."""
-    for line in head.lstrip(b"\xef\xbb\xbf").split(b"\n"):
+    """Whether a file that begins so has JSON objects with a text or messages on its lines, by the first line that is not blank; of
+    one that is longer than `head`, by how it begins."""
+    lines = head.lstrip(b"\xef\xbb\xbf").split(b"\n")
+    for number, line in enumerate(lines, 1):
         if line.strip():
             try:
                 found = _json(line.decode())
             except (BadRow, UnicodeDecodeError):
-                return False
+                begins = number == len(lines) and re.match(rb'\s*\{\s*"[^"]*"\s*:', line)
+                return bool(begins) and (b'"text"' in line or b'"messages"' in line)
             return isinstance(found, dict) and ("text" in found or "messages" in found)
     return False
