@@ -16,8 +16,8 @@ from django.utils.translation import gettext as _
 
 from agents_app import audit, keys
 from agents_app.audit import Actor, Who
+from agents_app.checks import PoolError
 from agents_app.models import ApiKey, Pool, Stamp
-from agents_app.pools import PoolError
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from agents_app import archive
 from agents_app.access import Role, get_pool, person, require_role, roles_of
+from agents_app.checks import PoolError
 from agents_app.models import Pool
-from agents_app.pools import PoolError
 from agents_app.views.forms import PoolDeletionForm
 from agents_app.views.settings import draw
 from routerweb.http import page

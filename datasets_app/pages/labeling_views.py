@@ -38,7 +38,8 @@ def _unless_gone(view: Callable[..., HttpResponse]) -> Callable[..., HttpRespons
             if _wants_json(request):
                 return JsonResponse({"error": str(gone)}, status=410)
             messages.warning(request, str(gone))
-            return redirect(address(get_pool(request, slug), _about(get_pool(slug), number)))
+            pool = get_pool(request, slug)
+            return redirect(address(pool, _about(pool, number)))
 
     return checked
 

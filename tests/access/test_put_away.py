@@ -13,9 +13,9 @@ from django.test import Client
 from django.utils import timezone
 
 from agents_app import archive, backups, pools
+from agents_app.checks import PoolError
 from agents_app.models import Agent, ApiKey, AuditEntry, Pool
 from agents_app.navigation import ENTRIES
-from agents_app.pools import PoolError
 from datasets_app.models import Label, Query
 from tests.access.rows import API, LABELERS, PAGES
 from tests.access.test_matrix import filled, undone

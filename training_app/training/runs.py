@@ -64,6 +64,8 @@ def launch(
     Raises ConfigError, naming the field, for a bad setting, UnknownKind, and RunError where there is nothing to train on.
     """
     settings_of_run = kinds.of(kind).config(config or {})
+    if pool.state != "active":
+        raise RunError(_("The pool “%(pool)s” is put away. Bring it back first.") % {"pool": pool.name})
     if snapshot is None:
         try:
             snapshot = snapshots.take(pool, author=actor_of(author).user, include_llm=include_llm)

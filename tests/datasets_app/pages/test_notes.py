@@ -7,6 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from agents_app.models import Pool
 from datasets_app.files import exports
@@ -96,3 +97,13 @@ def test_erasing_takes_it(pool: Pool, query: Query, ana: User) -> None:
     labels.record(query, source="human", author=ana, required=[0], asked=ALL, note=NOTE)
     of_erasing(query, query.text)
     assert Label.objects.get().note == ""
+
+
+def test_a_form_about_a_query_that_was_deleted_leads_back_to_the_queue(
+    client: Client, pool: Pool, plain: QueueSettings, queries: list[Query]
+) -> None:
+    client.get(reverse("label", args=["support"]))
+    Query.objects.filter(pk=queries[0].pk).update(deleted_at=timezone.now())
+    sent = {"asked": "0,1,2,3", "base": "0", "agent": ["1"], "note": NOTE}
+    answer = client.post(reverse("label_submit", args=["support", queries[0].pk]), sent)
+    assert (answer.status_code, answer["Location"]) == (302, reverse("label", args=["support"]))

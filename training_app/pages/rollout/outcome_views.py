@@ -68,8 +68,8 @@ def _accept(request: HttpRequest, model: RouterModel, errors: Sequence[Mapping[s
         try:
             corrections.correct(model.pool, error["text"], error["selected"], person(request), seen_at="run")
             done += 1
-        except labeling.ChoiceError as problem:
-            problems.append(str(problem))
+        except labeling.ChoiceError as refused:
+            problems.append(str(refused))
     words = ngettext(
         "%(n)d label is yours now: what the router chose.", "%(n)d labels are yours now: what the router chose.", done
     )
