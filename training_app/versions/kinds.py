@@ -108,7 +108,7 @@ KINDS: dict[str, Kind] = {
             train="training_app.engine.train_orchestrator",
             load=lambda content: Orchestrator.load(content),
             measure="reward",
-            measured=gettext_lazy("Reward"),
+            measured=gettext_lazy("reward"),
             constant="fixed_order",
             baselines={
                 "random": gettext_lazy("anybody at random"),

@@ -81,6 +81,7 @@ def episode_graph(request: HttpRequest, slug: str) -> HttpResponse:
     graph = figures.graph(found)
     agents = {agent.number: agent for agent in pool.agents.all()}
     used = sum(graph.uses.values())
+    by_day = figures.by_day(found)
     context = {
         **_shared(request, pool, chosen),
         "graph": graph,
@@ -97,7 +98,8 @@ def episode_graph(request: HttpRequest, slug: str) -> HttpResponse:
         ],
         "hubs": [(agents[number], count) for number, count in graph.hubs if number in agents],
         "by_policy": figures.by_policy(found),
-        **drawing.charts(figures.by_day(found), pool.currency),
+        "over_time": len(by_day) > 1,
+        **drawing.charts(by_day, pool.currency),
     }
     return page(
         request, "training_app/episode_graph.html", context, title=_("Episodes as a graph"), crumbs=_crumbs(pool, True)
@@ -119,7 +121,10 @@ def episode_detail(request: HttpRequest, slug: str, episode_id: UUID) -> HttpRes
         "spent": sum(row.cost for row in episode.trajectory.all()),
     }
     if wants_fragment(request):
-        return render(request, "training_app/_episode_live.html", context)
+        response = render(request, "training_app/_episode_live.html", context)
+        if episode.ended:  # nothing to cancel any more, and something to judge
+            response["HX-Refresh"] = "true"
+        return response
     return page(request, "training_app/episode.html", context, title=_("Episode"), crumbs=_crumbs(episode.pool, True))
 
 
