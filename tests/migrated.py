@@ -1,8 +1,6 @@
 """Databases with all migrations applied. That takes most of ten seconds, so it is done once and the result copied."""
 
 import contextlib
-import fcntl
-import hashlib
 import os
 import sqlite3
 import subprocess
@@ -11,8 +9,7 @@ import tempfile
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-ROOT = Path(__file__).parent.parent
-ROOMS = ("routerweb", "agents_app", "datasets_app", "training_app")
+from tests.made_once import ROOT, TABLES, made_once
 
 
 def migrate(url: str, data: Path) -> None:
@@ -30,29 +27,16 @@ def migrate(url: str, data: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def _digest() -> str:
-    """Of all that a migrated database may follow from: the code and the pinned packages."""
-    found = hashlib.sha256((ROOT / "requirements.txt").read_bytes())
-    for room in ROOMS:
-        for path in sorted((ROOT / room).rglob("*.py")):
-            found.update(path.read_bytes())
-    return found.hexdigest()[:16]
+def sqlite() -> Path:
+    """An SQLite file with all migrations applied: to be copied."""
+    return made_once("migrated", _make, TABLES) / "migrated.sqlite3"
 
 
-def sqlite(folder: Path) -> Path:
-    """A migrated SQLite file in `folder`, made where that of today's code is not there yet; other processes wait for it."""
-    path = folder / f"{_digest()}.sqlite3"
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not path.exists():
-            for old in folder.glob("*.sqlite3"):
-                old.unlink()
-            with tempfile.TemporaryDirectory() as data:
-                made = Path(data) / "made.sqlite3"
-                migrate(f"sqlite:///{made}", Path(data))
-                copy(made, path.with_suffix(".part"))
-            path.with_suffix(".part").rename(path)
-    return path
+def _make(folder: Path) -> None:
+    with tempfile.TemporaryDirectory() as data:
+        made = Path(data) / "made.sqlite3"
+        migrate(f"sqlite:///{made}", Path(data))
+        copy(made, folder / "migrated.sqlite3")
 
 
 def copy(source: Path, target: Path) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests import migrated
+from tests.made_once import ALL, made_once
 from tests.training_app import trained
 
 ROOT = Path(__file__).parents[2]
@@ -53,12 +54,16 @@ def python(folder: Path, *words: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory, migrated_sqlite: Path) -> tuple[Path, str]:
+def prepared() -> tuple[Path, str]:
     """The folder of an installation with an active model, and a key: to be copied, since making it takes seconds."""
-    folder = tmp_path_factory.mktemp("prepared")
-    migrated.copy(migrated_sqlite, folder / "web.sqlite3")
+    folder = made_once("prepared", _prepare, ALL)
+    return folder, (folder / "key").read_text()
+
+
+def _prepare(folder: Path) -> None:
+    migrated.copy(migrated.sqlite(), folder / "web.sqlite3")
     (folder / "model.zip").write_bytes(trained.result().artifact)
-    return folder, python(folder, "-c", PREPARE)
+    (folder / "key").write_text(python(folder, "-c", PREPARE))
 
 
 class Server:
@@ -128,7 +133,9 @@ def terminate(server: Server) -> None:
 
 @pytest.mark.process
 @pytest.mark.any_database
-@pytest.mark.parametrize("end", [ctrl_c, hang_up, terminate])
+@pytest.mark.parametrize(
+    "end", [ctrl_c, *(pytest.param(one, marks=pytest.mark.at_length) for one in (hang_up, terminate))]
+)
 def test_serves_until_it_is_ended_and_keeps_every_decision(server: Server, end: Callable[[Server], None]) -> None:
     assert server.await_answer() == {"status": "ok"}
     for _ in range(5):
