@@ -27,7 +27,10 @@ def documented() -> dict[str, set[str]]:
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_an_expression_asks_for_what_is_there(expression: str) -> None:
     known = documented()
-    for name, labels in re.findall(r"(routerweb_\w+?)(?:_bucket)?(?:\{([^}]*)\})?(?=[\s)\[>]|$)", expression):
+    asked_for = re.findall(r"(routerweb_\w+?)(?:_bucket)?(?:\{([^}]*)\})?(?=[\s)\[>]|$)", expression)
+    assert len(asked_for) == expression.count("routerweb_")
+    assert asked_for or expression.startswith("up{")
+    for name, labels in asked_for:
         assert name in known, name
         assert set(re.findall(r"(\w+)\s*=", labels)) <= known[name]
 

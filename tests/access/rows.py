@@ -18,12 +18,12 @@ IN_A_POOL = tuple(f"{role} {where}" for role in ("labeler", "reviewer", "ops") f
 @dataclass(frozen=True)
 class Row:
     """`who` may use the address by `methods`, and `anywhere` whoever has one of these roles in any pool; `sent` is a form that reaches
-    what the address does; `also` are answers beside those that every allowed request may have, for reasons of the content alone."""
+    what the address does; `always` is the one answer to whoever may, where content alone decides it."""
 
     who: frozenset[str]
     methods: str = "GET"
     sent: dict[str, Any] = field(default_factory=dict)
-    also: tuple[int, ...] = ()
+    always: int = 0
     anywhere: bool = False
 
     def lets_in(self, route: str, who: str) -> bool:
@@ -52,9 +52,9 @@ PAGES: dict[str, Row] = {
     # --- The door
     "language/": Row(OPEN, "POST"),
     "login/": Row(OPEN, "GET POST"),
-    "login/deactivated/": Row(OPEN, "GET", also=(403,)),  # what it says is that somebody may not come in
-    "login/<slug:provider_id>/": Row(OPEN, "GET POST", also=(404,)),  # no provider is set up here
-    "login/<slug:provider_id>/callback/": Row(OPEN, "GET", also=(404,)),
+    "login/deactivated/": Row(OPEN, "GET", always=403),  # what it says is that somebody may not come in
+    "login/<slug:provider_id>/": Row(OPEN, "GET POST", always=404),  # no provider is set up here
+    "login/<slug:provider_id>/callback/": Row(OPEN, "GET", always=404),
     "logout/": Row(OPEN, "GET POST"),
     "password/reset/": Row(OPEN, "GET POST"),
     "password/reset/sent/": Row(OPEN),
@@ -197,7 +197,10 @@ class ApiRow:
     sent: dict[str, Any] = field(default_factory=dict)
     # Whether the address is about a pool: a key of another one is refused.
     pool: bool = True
-    also: tuple[int, ...] = ()
+    # Whether it is, and says so in a field of its own.
+    names_pool: bool = False
+    # The one answer to whoever may, where content alone decides it.
+    always: int = 0
 
 
 CHOICE = {"agents": [1], "asked": [0, 1, 2], "base": 0, "version": 0}
@@ -216,21 +219,21 @@ API: dict[str, ApiRow] = {
         "POST",
         {"model": "router/support", "messages": [{"role": "user", "content": "billing"}]},
         pool=False,
-        also=(403,),
+        names_pool=True,
     ),
     "v1/models/": ApiRow("route", pool=False),
-    "a2a-card/": ApiRow("route", pool=False, also=(400,)),
+    "a2a-card/": ApiRow("route", pool=False),
     "a2a/<slug:slug>/": ApiRow("route", "POST", {"jsonrpc": "2.0", "id": 1, "method": "GetTask"}),
     "a2a/<slug:slug>/card/": ApiRow("route"),
     "mcp/": ApiRow("route", "POST", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, pool=False),
     # They are there for the pools that a setting names.
-    "ddqn-router/route/": ApiRow("route", "POST", {"query": "billing"}, also=(404,)),
-    "ddqn-router/route/batch/": ApiRow("route", "POST", {"queries": ["billing"]}, also=(404,)),
-    "ddqn-router/agents/": ApiRow("route", also=(404,)),
+    "ddqn-router/route/": ApiRow("route", "POST", {"query": "billing"}, always=404),
+    "ddqn-router/route/batch/": ApiRow("route", "POST", {"queries": ["billing"]}, always=404),
+    "ddqn-router/agents/": ApiRow("route", always=404),
     "ddqn-router/health/": ApiRow(None, pool=False),
     "health/": ApiRow(None, pool=False),
     "ready/": ApiRow(None, pool=False),
-    "metrics/": ApiRow("ops", pool=False, also=(404,)),  # a setting turns them on
+    "metrics/": ApiRow("ops", pool=False, always=404),  # a setting turns them on
     "schema/": ApiRow(None, pool=False),
     "docs/": ApiRow(None, pool=False),
     "agents/": ApiRow("", "GET"),
@@ -265,5 +268,5 @@ API: dict[str, ApiRow] = {
     "label/<number:query_id>/draft/": ApiRow("label", "POST", CHOICE),
     "label/<number:query_id>/submit/": ApiRow("label", "POST", {**CHOICE, "key": "one"}),
     "label/<number:query_id>/skip/": ApiRow("label", "POST", {"reason": "unclear"}),
-    "": ApiRow(None, "GET POST PUT DELETE", pool=False, also=(404,)),  # all that has no address of its own
+    "": ApiRow(None, "GET POST PUT DELETE", pool=False, always=404),  # all that has no address of its own
 }

@@ -40,6 +40,7 @@ def test_no_interval_of_a_scorecard_is_without_its_row(card: dict[str, Any]) -> 
 
 def test_every_row_stands_in_the_docs_with_its_figures() -> None:
     text = command.DOCS.read_text("utf-8")
+    assert figures.ROWS
     for row in figures.ROWS:
         assert re.search(rf"\| {re.escape(row.name)} \| {re.escape(row.method)} \|( [\d.]+| not shown)", text), row.name
 

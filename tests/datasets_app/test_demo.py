@@ -118,6 +118,7 @@ def test_the_grammars_share_no_template_and_no_sentence():
 def test_the_grammars_needs_are_not_near_copies():
     """Of all words of two sentences, at most three in four are shared."""
     train = [set(s.split()) for template in needs_of("train") for s in sentences_of(template)]
+    assert len(needs_of("val")) >= 10
     for template in needs_of("val"):
         for sentence in sentences_of(template):
             of_val = set(sentence.split())
@@ -132,6 +133,7 @@ def test_no_hand_written_row_is_a_filled_template():
 
     sentences = {s for split in ("train", "val") for template in needs_of(split) for s in sentences_of(template)}
     with_slots = [re.compile(pattern(s)) for s in sentences if len(s.split()) > 3]
+    assert len(with_slots) > 20
     for name in ("test", "val_handwritten"):
         for row in generate.read_rows(generate.HERE / f"{name}.jsonl"):
             text = words(row["text"])

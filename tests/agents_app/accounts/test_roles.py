@@ -26,6 +26,7 @@ def test_a_fresh_database_has_the_four_roles_with_their_permissions() -> None:
 
 
 def test_nobody_may_delete() -> None:
+    assert _held("ops")
     for role in Role:
         assert not [name for name in _held(role.value) if ".delete_" in name]
 

@@ -77,10 +77,12 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::1]"])
-def test_this_machine_is_refused_however_it_is_spelled(host: str) -> None:
-    with pytest.raises((guard.Refused, OSError)) as refused:
+def test_this_machine_is_refused_however_it_is_spelled(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system reads a number as an address, and where it would not."""
+    place = "::1" if ":" in host else "127.0.0.1"
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", (place, 1))])
+    with pytest.raises(guard.Refused):
         guard.post(f"https://{host}:1/", b"{}", {})
-    assert isinstance(refused.value, guard.Refused) or "Name or service" in str(refused.value)
 
 
 def test_one_private_address_among_public_ones_is_enough(names: Any) -> None:

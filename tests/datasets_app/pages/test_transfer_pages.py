@@ -85,7 +85,7 @@ def test_who_may_see_and_change_an_import(
     client.force_login(person("lea", "labeler"))
     assert method(reverse(name, args=["support", upload.pk])).status_code == 403
     client.force_login(person("rita", "reviewer"))
-    assert method(reverse(name, args=["support", upload.pk])).status_code in (200, 302)
+    assert method(reverse(name, args=["support", upload.pk])).status_code == (302 if method == client.post else 200)
     Pool.objects.create(slug="other", name="Other")
     assert method(reverse(name, args=["other", upload.pk])).status_code == 404
     assert method(reverse(name, args=["nowhere", upload.pk])).status_code == 404

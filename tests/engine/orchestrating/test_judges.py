@@ -69,7 +69,9 @@ def test_a_live_world_calls_and_judges_through_functions() -> None:
 
 def test_a_kept_episode_is_the_walk_that_it_was() -> None:
     environment = identity()
-    for made in walk(environment, at_random(np.random.default_rng(0), stop=0.2), list(range(12))):
+    walks = walk(environment, at_random(np.random.default_rng(0), stop=0.2), list(range(12)))
+    assert len(walks) == 12
+    for made in walks:
         steps = [KeptStep((call,), p) for call, p in zip(made.calls, made.propensities, strict=False)]
         steps.append(KeptStep((), made.propensities[-1]))
         again = walked(environment, made.task, steps, made.score)

@@ -158,5 +158,6 @@ class TestARealRouter:
         for text in ("refund the invoice and the app crashes", "hello", "the parcel is late"):
             app.route(text)
         decisions.buffer.write()
+        assert Decision.objects.count() == 3
         for kept in Decision.objects.select_related("model__pool"):
             assert replays.replay(kept, serving.router_of(kept.model)).identical
