@@ -38,9 +38,10 @@ web: setup ## The web server alone, on PORT
 worker: setup ## The two job clusters alone: training, and everything else
 	@exec $(MANAGE) up worker
 
-PYTEST_WORDS := -n 2 --dist loadfile --no-loadscope-reorder
+# One process more than there are cores of a small machine: tests wait for browsers, servers and clocks.
+PYTEST_WORDS := -n 3 --dist loadfile --no-loadscope-reorder
 
-test: $(VENV)/.installed-dev ## Every test on SQLite, with fewer generated cases, then on PostgreSQL those in which the two may differ
+test: $(VENV)/.installed-dev ## The tests on SQLite, less what repeats at length, then on PostgreSQL those in which the two may differ
 	@$(BIN)/python -m pytest $(PYTEST_WORDS)
 	@$(BIN)/python -m tests.on_postgresql $(PYTEST_WORDS) -m "both_databases and not any_database"
 

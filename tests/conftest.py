@@ -1,6 +1,7 @@
 """What all tests share: which of them the database plays no part in, and where Chromium is."""
 
 import asyncio
+import gc
 import os
 import shutil
 import tempfile
@@ -15,6 +16,7 @@ from hypothesis.configuration import set_hypothesis_home_dir
 
 from routerweb import background
 from tests import migrated
+from tests.thorough import EVERYTHING
 
 HERE = Path(__file__).parent
 # What it remembers of failures; it would stand in the checkout.
@@ -38,7 +40,19 @@ WHERE_THEY_DIFFER = (
     "training_app/pages/home/test_dashboard.py",
 )
 
-assert all((HERE / name).is_file() for name in WHERE_THEY_DIFFER), "a test file of WHERE_THEY_DIFFER was moved"
+#: Long ones beside those with browsers and processes.
+LONG = (
+    "access/test_admin.py",
+    "access/test_matrix.py",
+    "datasets_app/stateful/test_stateful.py",
+    "engine/reading/test_turns.py",
+    "engine/test_train.py",
+    "test_generated_commands.py",
+    "test_generated_requests.py",
+    "training_app/api/test_api_bad_values.py",
+)
+
+assert all((HERE / name).is_file() for name in (*WHERE_THEY_DIFFER, *LONG)), "a test file that is named here was moved"
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -53,16 +67,28 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not EVERYTHING and not any("::" in word for word in config.args):
+        left_out = [item for item in items if item.get_closest_marker("at_length")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("at_length")]
     # Files with the longest tests first: with one of them at the end, the other process would have nothing to do.
     long = {item.path for item in items if any(item.get_closest_marker(name) for name in ("browser", "process"))}
+    long |= {HERE / name for name in LONG}
     items.sort(key=lambda item: item.path not in long)
 
 
+def pytest_collection_finish() -> None:
+    """What has been imported stays: the collector, which would go through it again and again, leaves it alone."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+
+
 @pytest.fixture(scope="session")
-def migrated_sqlite(request: pytest.FixtureRequest) -> Path:
+def migrated_sqlite() -> Path:
     """An SQLite file with all migrations applied: to be copied."""
-    return migrated.sqlite(request.config.cache.mkdir("migrated"))
+    return migrated.sqlite()
 
 
 @pytest.fixture(scope="session")

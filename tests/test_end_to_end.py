@@ -186,6 +186,7 @@ def test_a_folder_becomes_a_route(
     assert none["stop_reason"] in ("none", "abstained")
 
 
+@pytest.mark.at_length
 def test_a_killed_worker_is_noticed_and_its_run_goes_on_with_another(
     site: Site, environment: dict[str, str], start: Callable[..., subprocess.Popen]
 ) -> None:

@@ -24,10 +24,10 @@ from tests.browser.test_everybody import trained_pool  # noqa: F401
 from tests.browser.test_review import worked  # noqa: F401
 from tests.thorough import many
 
-COUNT = int(os.environ.get("GENERATED_COMMANDS", many(150)))
+COUNT = int(os.environ.get("GENERATED_COMMANDS", many(150, 20)))
 
 OURS = ("agents_app", "datasets_app", "training_app")
-#: `up` starts servers and `demo` trains for a minute: tests/test_end_to_end.py runs both.
+#: `up` starts servers, and `demo` trains for a minute.
 ELSEWHERE = {"up", "demo"}
 #: Said each time, so that the work that they would begin here waits for a worker that there is none of.
 ALWAYS = {"train": ["--queue"]}

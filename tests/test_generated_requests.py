@@ -28,7 +28,7 @@ from tests.browser.test_everybody import trained_pool  # noqa: F401
 from tests.browser.test_review import worked  # noqa: F401
 from tests.thorough import many
 
-COUNT = int(os.environ.get("GENERATED_REQUESTS", many(300)))
+COUNT = int(os.environ.get("GENERATED_REQUESTS", many(300, 45)))
 
 #: What stood in the requests that were answered with 500 once, and its like.
 STRANGE = (

@@ -18,12 +18,12 @@ IN_A_POOL = tuple(f"{role} {where}" for role in ("labeler", "reviewer", "ops") f
 @dataclass(frozen=True)
 class Row:
     """`who` may use the address by `methods`, and `anywhere` whoever has one of these roles in any pool; `sent` is a form that reaches
-    what the address does; `always` is the one answer to whoever may, where content alone decides it."""
+    what the address does; `also` are answers beside those that every allowed request may have, for reasons of the content alone."""
 
     who: frozenset[str]
     methods: str = "GET"
     sent: dict[str, Any] = field(default_factory=dict)
-    always: int = 0
+    also: tuple[int, ...] = ()
     anywhere: bool = False
 
     def lets_in(self, route: str, who: str) -> bool:
@@ -52,9 +52,9 @@ PAGES: dict[str, Row] = {
     # --- The door
     "language/": Row(OPEN, "POST"),
     "login/": Row(OPEN, "GET POST"),
-    "login/deactivated/": Row(OPEN, "GET", always=403),  # what it says is that somebody may not come in
-    "login/<slug:provider_id>/": Row(OPEN, "GET POST", always=404),  # no provider is set up here
-    "login/<slug:provider_id>/callback/": Row(OPEN, "GET", always=404),
+    "login/deactivated/": Row(OPEN, "GET", also=(403,)),  # what it says is that somebody may not come in
+    "login/<slug:provider_id>/": Row(OPEN, "GET POST", also=(404,)),  # no provider is set up here
+    "login/<slug:provider_id>/callback/": Row(OPEN, "GET", also=(404,)),
     "logout/": Row(OPEN, "GET POST"),
     "password/reset/": Row(OPEN, "GET POST"),
     "password/reset/sent/": Row(OPEN),

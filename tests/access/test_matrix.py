@@ -71,7 +71,7 @@ def page_verdict(route: str, row: Row, role: str, method: str, answer: HttpRespo
         return "" if refused or (not offered and status == 405) else f"{status} {to}, not refused"
     if not offered:
         return "" if status == 405 else f"{status} {to}, though it has no {method}"
-    if asked_to_sign_in or (status != row.always if row.always else status not in ANSWERS):
+    if asked_to_sign_in or (status not in ANSWERS and status not in row.also):
         return f"{status} {to}, not let in"
     return ""
 

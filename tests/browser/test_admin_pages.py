@@ -1,5 +1,5 @@
 """The admin's lists and forms, each with something on it: no serious or critical finding of axe-core, at a desk
-and on a phone, in light and in dark."""
+and on a phone, in light and in dark. `make test` looks at one of each kind."""
 
 import io
 from datetime import timedelta
@@ -82,14 +82,14 @@ def test_every_list_and_form_of_the_admin_can_be_used_by_everybody(sign_in, fill
     wrong: dict[str, list[str]] = {}
     looked_at = addresses(filled)
     if not EVERYTHING:
-        looked_at = {what: path for n, (what, path) in enumerate(looked_at.items()) if what in ON_A_PHONE or n % 4 == 0}
+        looked_at = {what: looked_at[what] for what in ON_A_PHONE}
     for what, path in looked_at.items():
         answer = page.goto(path)
         assert answer is not None
         assert answer.status == 200, what
         page.set_viewport_size({"width": 1280, "height": 800})
         found = findings(page)
-        if what in ON_A_PHONE:
+        if what in (ON_A_PHONE if EVERYTHING else ON_A_PHONE[1:3]):
             found += on_a_phone(page)
         if found:
             wrong[what] = found

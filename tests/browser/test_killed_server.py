@@ -104,6 +104,7 @@ def test_a_server_killed_in_mid_submit_loses_and_doubles_nothing(sign_in, person
     assert set(Assignment.objects.values_list("state", flat=True)) == {"done"}
 
 
+@pytest.mark.at_length
 def test_what_a_closed_tab_has_left_is_sent_by_the_other(sign_in, person, server):
     make_pool(12, ["one", "two"])
     context = sign_in(person("ana"), base_url=server.url)
@@ -121,6 +122,7 @@ def test_what_a_closed_tab_has_left_is_sent_by_the_other(sign_in, person, server
     assert current_labels() == {"one": [0]}
 
 
+@pytest.mark.at_length
 def test_two_tabs_of_one_person_and_a_server_that_dies_between_them(sign_in, person, server):
     make_pool(12, ["only one"])
     context = sign_in(person("ana"), base_url=server.url)

@@ -44,7 +44,9 @@ def whole_agents(page: Page) -> int:
     )
 
 
-@pytest.mark.parametrize("screen", SCREENS)
+@pytest.mark.parametrize(
+    "screen", [one if one == "phone" else pytest.param(one, marks=pytest.mark.at_length) for one in SCREENS]
+)
 def test_query_choice_and_none_are_in_view_at_all_times(sign_in, person, screen: str) -> None:
     make_pool(40, [LONG, "another"])
     page = sign_in(person("ana")).new_page()

@@ -120,6 +120,7 @@ def test_twenty_queries_fifty_agents_no_pointer(sign_in, person):
     assert pool.agents.count() == 50
 
 
+@pytest.mark.at_length
 def test_one_request_in_five_is_lost_and_nothing_else(sign_in, person):
     """Requests that never arrive, answers that never come back, and reloads in between: zero lost, zero doubled."""
     texts = [f"query {n:02}" for n in range(20)]
@@ -272,7 +273,7 @@ def test_nothing_moves_once_an_item_is_drawn(sign_in, person):
     assert page.evaluate(where) == before
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.at_length)])
 def test_it_can_be_used_by_everybody(sign_in, person, scheme):
     """No serious or critical finding of axe-core, at a desk and at 320 pixels, with suggestions and dialogs open."""
     make_pool(12, ["a query with word1 in it", "another"])

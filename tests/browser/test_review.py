@@ -42,7 +42,7 @@ VARIANTS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.at_length)])
 def test_every_variant_of_a_page_can_be_used_by_everybody(sign_in, person, worked, scheme):
     page = sign_in(person("rita", "reviewer"), color_scheme=scheme).new_page()
     wrong = {}

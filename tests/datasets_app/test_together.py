@@ -17,6 +17,7 @@ from agents_app.models import Agent, Pool
 from datasets_app.files import imports
 from datasets_app.labels import labels, queue
 from datasets_app.models import Dataset, Label, Query, QueueSettings, SplitGroup, group_hash, text_hash
+from tests.thorough import EVERYTHING
 
 WORKERS = [
     ("submit", 0),
@@ -52,7 +53,7 @@ def test_submits_imports_and_merges_at_once_do_not_deadlock() -> None:
 
     at = connection.settings_dict
     url = f"postgresql://{at['USER']}:{at['PASSWORD']}@{at['HOST']}:{at['PORT']}/{at['NAME']}"
-    seconds = os.environ.get("TOGETHER_SECONDS", "10")
+    seconds = os.environ.get("TOGETHER_SECONDS", "10" if EVERYTHING else "4")
     running = [
         subprocess.Popen(
             [sys.executable, "-m", "tests.datasets_app.together", work, str(number), seconds],
@@ -74,6 +75,7 @@ def test_submits_imports_and_merges_at_once_do_not_deadlock() -> None:
 @pytest.mark.process
 @pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.at_length
 def test_twenty_people_label_a_hundred_conversations_twice_each_and_nothing_is_lost() -> None:
     if connection.vendor != "postgresql":
         pytest.skip("SQLite has one writer at a time: nothing happens at once there, and nothing can deadlock")

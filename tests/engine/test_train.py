@@ -102,7 +102,7 @@ class TestRun:
         "changes",
         [
             {"recipe": "tfidf", "min_replay_size": 64, "tfidf_max_features": 100, "reward_mode": "log"},
-            {"encoder": "sequence"},
+            pytest.param({"encoder": "sequence"}, marks=pytest.mark.at_length),
             {"encoder": "stack"},
             {"shared_network": False, "cross_fitting": False},
         ],
@@ -116,7 +116,11 @@ class TestRun:
         for saved in (first, last):
             assert run(config, checkpoint=saved)[-1].result.artifact == whole[-1].result.artifact
 
-    @pytest.mark.parametrize("changes", [{"recipe": "tfidf"}, {"encoder": "stack"}], ids=["published recipe", "stack"])
+    @pytest.mark.parametrize(
+        "changes",
+        [{"recipe": "tfidf"}, pytest.param({"encoder": "stack"}, marks=pytest.mark.at_length)],
+        ids=["published recipe", "stack"],
+    )
     def test_closing_cancels_every_phase(self, changes: dict, monkeypatch) -> None:
         monkeypatch.setattr(SequenceScorer, "schedule", lambda self, rows: (8, 6))
         for phase in PHASES:

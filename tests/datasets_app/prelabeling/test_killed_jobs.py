@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
-def killed(pool, add_query, make, server):
+def killed(pool, add_query, make, server, tmp_path):
     """Runs a job in a process of its own, kills that with SIGKILL in the middle, and goes on here; returns the job, done."""
 
     def run(*, queries: int, done_first: int, **options) -> PrelabelJob:
@@ -39,7 +39,8 @@ def killed(pool, add_query, make, server):
             "from datasets_app.prelabeling import run as prelabel_run\n"
             f"prelabel_run.run({job.pk}, api_key='secret')\n"
         )
-        environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings"}
+        # Killed, it cannot clear up what it has in its temporary folder.
+        environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings", "TMPDIR": str(tmp_path)}
         worker = subprocess.Popen([sys.executable, "-c", code], env=environment, cwd=ROOT)
         try:
             deadline = time.monotonic() + 60
@@ -65,7 +66,7 @@ def charged_twice(server: Server) -> int:
 
 @pytest.mark.process
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("batch_size", [1, 3])
+@pytest.mark.parametrize("batch_size", [pytest.param(1, marks=pytest.mark.at_length), 3])
 def test_a_server_that_honours_the_key_of_a_call_charges_nothing_twice(killed, server, batch_size):
     server.honours_keys = True
     job = killed(queries=90, done_first=40, concurrency=4, batch_size=batch_size)
@@ -76,6 +77,7 @@ def test_a_server_that_honours_the_key_of_a_call_charges_nothing_twice(killed, s
 
 @pytest.mark.process
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.at_length
 def test_a_server_that_ignores_it_charges_at_most_the_calls_on_their_way_twice(killed, server):
     job = killed(queries=90, done_first=40, concurrency=4)
     assert (job.status, len(found()), len(server.charged)) == ("done", 90, 90)

@@ -149,6 +149,7 @@ def test_ppo_learns_one_policy_for_all_preferences_and_numpy_serves_the_same() -
     assert np.allclose(network.served().probabilities(state), learnt, atol=1e-6)
 
 
+@pytest.mark.at_length
 def test_ppo_is_as_good_as_stable_baselines_on_a_common_environment() -> None:
     gymnasium = pytest.importorskip("gymnasium")
     baselines = pytest.importorskip("stable_baselines3")

@@ -48,6 +48,7 @@ def test_the_other_texts_stay_without_their_labels(folder: Path, tmp_path: Path)
     assert sorted(_ids(train) + _ids(tmp_path / "val.jsonl")) == sorted(_ids(folder / "train.jsonl"))
 
 
+@pytest.mark.at_length
 def test_a_curve_has_every_router_at_every_size(folder: Path, tmp_path: Path) -> None:
     draws = 2 if EVERYTHING else 1  # a process of its own for each router, size and draw
     found = curve(folder, [20, 60], draws, ["svm", "constant"], {})

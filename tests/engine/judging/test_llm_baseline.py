@@ -131,6 +131,7 @@ class TestRun:
         assert 0 < len(whole) < 24
 
 
+@pytest.mark.at_length
 def test_the_benchmark_has_a_row_of_it(server, monkeypatch, tmp_path) -> None:
     (tmp_path / "agents.jsonl").write_text("".join(f'{{"id": {a.id}, "name": "{a.name}"}}\n' for a in AGENTS))
     for split in ("train", "val", "test"):

@@ -95,6 +95,7 @@ def test_a_folder_that_cannot_be_measured_is_refused(tmp_path: Path) -> None:
         call_command("benchmark_orchestrator", str(place))
 
 
+@pytest.mark.at_length
 def test_a_run_of_the_kind_orchestrator_learns_the_simulated_desk() -> None:
     config = OrchestratorConfig.from_mapping(
         {

@@ -205,8 +205,10 @@ class TestFitting:
         texts = [Example("", e.text, e.required) for e in talks(40) if not before(e.text)]
         assert fitted(texts)[0].kind == "linear"
 
+    @pytest.mark.at_length
     def test_the_same_seed_gives_the_same_scorer(self, learnt: tuple[FittedScorer, dict[str, object]]) -> None:
         one, other = learnt[0], fitted(talks(60))[0]
+        assert one.tensors()
         for name, tensor in one.tensors().items():
             assert np.array_equal(tensor, other.tensors()[name]), name
 

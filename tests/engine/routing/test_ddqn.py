@@ -70,7 +70,9 @@ def test_identity_environment_is_solved(shared: bool) -> None:
     assert solved(last.policy, env, known(200, 3, 2)) > (0.99 if shared else 0.8)
 
 
-@pytest.mark.parametrize("mode", ["jaccard", "log", "stochastic"])
+@pytest.mark.parametrize(
+    "mode", ["jaccard", *(pytest.param(one, marks=pytest.mark.at_length) for one in ("log", "stochastic"))]
+)
 def test_unshaped_modes_learn_when_to_stop(mode: str) -> None:
     cost = 0.02 if mode != "stochastic" else 0.1
     env = RoutingEnv(3, mode, step_cost=cost)
@@ -127,7 +129,14 @@ def test_the_same_seed_gives_the_same_network_and_another_one_does_not() -> None
     assert not all(np.array_equal(one[name], other[name]) for name in one)
 
 
-@pytest.mark.parametrize("changes", [{}, {"tau": 0.0, "target_update_freq": 7}, {"reward_mode": "stochastic"}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        pytest.param({"tau": 0.0, "target_update_freq": 7}, marks=pytest.mark.at_length),
+        pytest.param({"reward_mode": "stochastic"}, marks=pytest.mark.at_length),
+    ],
+)
 def test_a_resumed_run_ends_where_an_uninterrupted_one_does(changes: dict) -> None:
     config = Config.from_mapping({**QUICK, "total_steps": 60, "val_eval_freq": 20, **changes})
     env, data, val = RoutingEnv(3, config.reward_mode), known(60, 3, 0, noise=2.0), known(20, 3, 1)

@@ -57,7 +57,16 @@ def test_the_network_reads_what_is_not_zero_and_says_what_a_dense_one_says() -> 
     assert np.abs(found).max() > 0.05
 
 
-@pytest.mark.parametrize("changes", [{}, {"tau": 0.05}, {"reward_mode": "stochastic"}, {"reward_mode": "shaped"}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        *(
+            pytest.param(one, marks=pytest.mark.at_length)
+            for one in ({"tau": 0.05}, {"reward_mode": "stochastic"}, {"reward_mode": "shaped"})
+        ),
+    ],
+)
 def test_it_goes_on_to_the_same_policy(changes: dict) -> None:
     config = settings(**changes)
     train, val = sparse(200, 0), sparse(40, 1)
@@ -71,7 +80,7 @@ def test_it_goes_on_to_the_same_policy(changes: dict) -> None:
             assert np.array_equal(bias, other)
 
 
-@pytest.mark.parametrize("mode", ["jaccard", "log"])
+@pytest.mark.parametrize("mode", ["jaccard", pytest.param("log", marks=pytest.mark.at_length)])
 def test_it_learns(mode: str) -> None:
     config = settings(reward_mode=mode, total_steps=2000, epsilon_decay_steps=1000, learning_rate=0.003)
     *_, last = learn_published(config, env_of(config), sparse(300, 0), sparse(100, 1))

@@ -32,7 +32,7 @@ pools.add_agent(pool, "Legal", "Reads contracts, answers legal questions", ["law
 trials.change_settings(pool, [("cold", True)], actor=None)
 """
 SCORED = "print(ShadowScore.objects.count(), sum(LiveTally.objects.values_list('errors', flat=True)))"
-QUERIES = [f"the parcel is late {number}" for number in range(48)]  # half for each
+QUERIES = [f"the parcel is late {number}" for number in range(24)]  # half for each
 
 
 @pytest.fixture

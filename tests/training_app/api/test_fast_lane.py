@@ -20,7 +20,7 @@ from tests.training_app.served import application
 from training_app.answering import decisions
 from training_app.api import fast_lane
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 EXAMPLES = many(2_000)
 LIMIT = 60  # characters of a query
 

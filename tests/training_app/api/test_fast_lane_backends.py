@@ -20,7 +20,6 @@ from training_app.backends import state
 
 pytestmark = [
     pytest.mark.django_db,
-    pytest.mark.both_databases,
     pytest.mark.usefixtures("fresh_process", "nothing_waits"),
 ]
 EXAMPLES = many(400)

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests import migrated
+from tests.thorough import EVERYTHING
 
 ROOT = Path(__file__).parents[3]
-PROCESSES, CALLS, AT_ONCE = 3, 20, 4
+PROCESSES, CALLS, AT_ONCE = (3, 20, 4) if EVERYTHING else (2, 8, 4)
 #: Calls one provider as often and as much at once as it is let; prints when each call began and ended, by the clock that all share.
 CALLER = """
 import asyncio, json, sys, threading, time

@@ -253,6 +253,7 @@ def test_a_pickle_under_the_name_of_safetensors_is_never_opened(folder: Path, tm
     assert not made.exists()
 
 
+@pytest.mark.at_length
 def test_the_fits_of_a_cross_fitted_teacher_teach_the_student(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     groups = [group_key(text) for text in ROWS.texts]
     tuned = TeacherScorer(teacher_folder(str(tiny)))
@@ -271,6 +272,7 @@ def test_the_fits_of_a_cross_fitted_teacher_teach_the_student(tiny: Path, monkey
     assert inside[3] == len(ROWS.texts)
 
 
+@pytest.mark.at_length
 def test_a_run_with_a_teacher_says_what_taught_it(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoders, "SEQUENCE_ROWS", 1_000)
     rows, val = (rows_of([e for e in examples(80) if e.split == s], AGENTS) for s in ("train", "val"))
