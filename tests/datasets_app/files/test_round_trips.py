@@ -203,6 +203,6 @@ def test_the_folder_speaks_of_active_agents_only(
     assert len((tmp_path / "agents.jsonl").read_text().splitlines()) == 3
 
 
-def test_an_export_reads_the_database_once(full: Dataset, django_assert_num_queries: Any) -> None:
-    with django_assert_num_queries(1):
+def test_an_export_reads_rows_at_once_and_notes_by_the_batch(full: Dataset, django_assert_num_queries: Any) -> None:
+    with django_assert_num_queries(2):
         content(exports.selected(full.pool, include_unlabeled=True), "jsonl")

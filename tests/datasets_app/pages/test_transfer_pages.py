@@ -16,7 +16,7 @@ from django.urls import reverse
 
 from agents_app.models import AuditEntry, Pool
 from datasets_app import tasks
-from datasets_app.files import imports, uploads
+from datasets_app.files import imports, storing, uploads
 from datasets_app.labels import labels
 from datasets_app.models import Dataset, Import, ImportChunk, ImportProblem, Query, QueueItem, Snapshot
 
@@ -207,7 +207,7 @@ def test_a_job_that_breaks_leaves_a_failed_import(dataset: Dataset, monkeypatch:
     def broken(*args: Any) -> None:
         raise RuntimeError("no more room on the disk")
 
-    monkeypatch.setattr(imports.labels, "record_many", broken)
+    monkeypatch.setattr(storing.labels, "record_many", broken)
     assert tasks.read_upload(upload.pk) == "failed"
     upload.refresh_from_db()
     assert (upload.status, upload.error) == ("failed", "no more room on the disk")

@@ -146,7 +146,7 @@ def test_calls_that_were_begun_are_made_again_as_they_were(pool, add_query, make
 
 def test_what_could_not_be_read_is_asked_again_under_another_key(texts, make, server):
     server.honours_keys = True
-    server.fault = lambda text, nth: "not json" if nth == 1 and "number 0" in text else ""
+    server.fault = lambda text, nth: "not json" if nth <= 2 and "number 0" in text else ""
     job = done(make(concurrency=1))
     assert prelabel.counts(job)["failed"] == 1
     assert prelabel.resume(job, now=False)

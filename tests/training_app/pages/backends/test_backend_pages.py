@@ -161,7 +161,7 @@ def test_a_learner_is_chosen_within_its_rails(browser: Client, rows: SimpleNames
 
 def test_candidates_are_judged_from_the_log(browser: Client, pool: Pool, rows: SimpleNamespace) -> None:  # noqa: F811
     address = reverse("settings_backend_learning", args=["support"])
-    assert "No call of an agent" in browser.get(address, {"judge": "1"}).content.decode()
+    assert "No reported call of an agent" in browser.get(address, {"judge": "1"}).content.decode()
     reported(pool, rows)
     found = {one.name: one for one in judging.judged(pool)}
     best, cheapest = found["always the best"], found["always the cheapest"]
