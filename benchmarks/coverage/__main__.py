@@ -5,6 +5,7 @@ import os
 import time
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
 
@@ -76,7 +77,7 @@ def canary_words(draws: int, seed: int) -> str:
 def drift_table(draws: int, seed: int) -> str:
     from benchmarks.coverage import verdicts
 
-    cases = [
+    cases: list[tuple[str, dict[str, Any]]] = [
         (f"nothing, bursts of {burst}" if burst > 1 else "nothing", {"burst": burst}) for burst in (1, 5, 20, 50, 100)
     ]
     cases += [("three in ten queries", {"odd": 0.3}), ("six in ten of the second half", {"odd": 0.6, "begins": 0.5})]
