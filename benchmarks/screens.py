@@ -22,7 +22,7 @@ SCREENS: dict[str, tuple[str, dict[str, int], tuple[str, ...]]] = {
     "ops-1-import": ("/p/{pool}/import/", DESK, ()),
     "ops-2-launch": ("/p/{pool}/runs/new/", DESK, ()),
     "ops-3-model": ("/p/{pool}/models/1/", DESK, ()),
-    "ops-4-playground": ("/p/{pool}/playground/?query=i+was+charged+twice+and+cannot+log+in", DESK, ()),
+    "ops-4-playground": ("/p/{pool}/playground/?query=i+was+charged+twice+and+my+parcel+is+lost", DESK, ()),
     "ops-5-alarms": ("/p/{pool}/settings/alarms/", DESK, ()),
 }
 
