@@ -14,9 +14,9 @@ from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
 
 from agents_app.access import Role, person, roles_of
-from agents_app.leading_on import LeadsOn
+from agents_app.admin.leading_on import LeadsOn
+from agents_app.admin.read_only import ReadOnly
 from agents_app.models import Pool
-from agents_app.read_only import ReadOnly
 from agents_app.templatetags.routerweb import ago, state
 from datasets_app.admin.history import chips_of
 from datasets_app.models import Snapshot

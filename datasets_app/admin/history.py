@@ -9,9 +9,9 @@ from django.utils.translation import gettext as _t
 from unfold.admin import ModelAdmin, TabularInline
 
 from agents_app.access import Role, roles_of
-from agents_app.leading_on import LeadsOn
+from agents_app.admin.leading_on import LeadsOn
+from agents_app.admin.read_only import ReadOnly
 from agents_app.models import Agent, Pool
-from agents_app.read_only import ReadOnly
 from agents_app.templatetags.routerweb import agent_chip
 from datasets_app.models import Query
 

@@ -100,7 +100,7 @@ class Ledger:
         def done() -> None:
             try:
                 work()
-            except Exception:
+            except Exception:  # a report that fails must not fail the episodes whose writes share its thread
                 log.exception("what an episode reported could not be kept")
 
         loop = asyncio.get_running_loop()

@@ -26,10 +26,10 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 
 from agents_app import keys, pools
 from agents_app.access import Role, person
-from agents_app.leading_on import LeadsOn
+from agents_app.admin.leading_on import LeadsOn
+from agents_app.admin.read_only import ReadOnly
 from agents_app.models import Agent, ApiKey, AuditEntry, Backend, Executor, Pool, Provider
 from agents_app.pools import PoolError
-from agents_app.read_only import ReadOnly
 from agents_app.templatetags.routerweb import agent_chip
 
 
