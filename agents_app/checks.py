@@ -7,10 +7,13 @@ from collections.abc import Iterable
 from difflib import SequenceMatcher
 
 from django.core.exceptions import ValidationError
+from django.utils.text import slugify
 from django.utils.translation import gettext as _
 
 from agents_app.models import Agent, Pool
+from training_app.engine.data import examples as data
 from training_app.engine.data import storable
+from training_app.engine.data.folders import MAX_KEY
 
 CODE_LETTERS = string.ascii_uppercase + string.digits
 
@@ -44,6 +47,24 @@ def free_code(name: str, taken: Iterable[str]) -> str:
         if len(code) == 2 and code not in used:
             return code
     raise PoolError(_("Every two-letter code of this pool is taken."), "code")
+
+
+def free_key(name: str, number: int, taken: Iterable[str]) -> str:
+    """A key that reads like `name` and that nobody has; `agent-NUMBER` where the name has no Latin letter."""
+    used, plain = set(taken), slugify(name)[: MAX_KEY - 5].strip("-_")
+    wanted = plain if any(letter.isalpha() for letter in plain) else f"agent-{number}"
+    return next(key for key in (wanted, *(f"{wanted}-{n}" for n in range(2, len(used) + 3))) if key not in used)
+
+
+def key_of(agent: data.Agent, present: Iterable[Agent]) -> str:
+    """The key of a new agent: its own, or one made from its name. Raises PoolError where another agent of `present` has its own."""
+    taken = {other.key: other for other in present}
+    if agent.key in taken:
+        raise PoolError(
+            _("The key %(key)s is “%(name)s”'s. Choose another.") % {"key": agent.key, "name": taken[agent.key].name},
+            "key",
+        )
+    return agent.key or free_key(agent.name, agent.id, taken)
 
 
 def usable_code(code: str, taken: Iterable[str]) -> str:

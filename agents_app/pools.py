@@ -47,6 +47,7 @@ def engine_agent(agent: Agent) -> data.Agent:
         keywords=tuple(agent.keywords),
         code=agent.code,
         cost=agent.cost,
+        key=agent.key,
     )
 
 
@@ -104,10 +105,11 @@ def add_agent(
     """
     with _changing(pool):
         present = list(pool.agents.all())
-        name = checks.clean_name(name, present)
+        name, number = checks.clean_name(name, present), pool.take_agent_number()
         agent = Agent(
             pool=pool,
-            number=pool.take_agent_number(),
+            number=number,
+            key=checks.free_key(name, number, (other.key for other in present)),
             code=code.strip().upper() or checks.free_code(name, (other.code for other in present)),
             name=name,
             description=description.strip(),
@@ -287,6 +289,14 @@ def load_agents(pool: Pool, agents: Sequence[data.Agent], actor: Who = None) -> 
                         % {"id": agent.id, "old": known.name, "new": agent.name},
                         "id",
                     )
+                if known is not None and agent.key not in ("", known.key):
+                    raise PoolError(
+                        _(
+                            "Agent id %(id)s has the key %(old)s in this pool and %(new)s in the file. A key never changes."
+                        )
+                        % {"id": agent.id, "old": known.key, "new": agent.key},
+                        "key",
+                    )
             for agent in sorted(agents, key=lambda agent: agent.id):
                 if agent.id in present:
                     continue
@@ -325,6 +335,7 @@ def _new_row(pool: Pool, agent: data.Agent, present: Iterable[Agent]) -> Agent:
     row = Agent(
         pool=pool,
         number=agent.id,
+        key=checks.key_of(agent, present),
         code=code or checks.free_code(agent.name, taken),
         name=checks.clean_name(agent.name, present),
         description=agent.description.strip(),

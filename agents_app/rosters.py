@@ -192,6 +192,7 @@ def json_lines(pool: Pool) -> Iterator[str]:
     for agent in agents:
         values = {
             "id": agent.number,
+            "key": agent.key,
             "name": agent.name,
             "code": agent.code,
             "description": agent.description,

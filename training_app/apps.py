@@ -17,7 +17,7 @@ class TrainingAppConfig(AppConfig):
         from training_app.answering import leases, serving
         from training_app.backends import state
         from training_app.training import reaper, runs
-        from training_app.versions import erasing  # noqa: F401  (erasing listens from here on, in every process)
+        from training_app.versions import erasing, registry  # noqa: F401  (erasing listens from here on, in every process)
         from training_app.watching import deliveries
 
         archive.on_put_away.append(ending.of_putting_away)
@@ -27,6 +27,8 @@ class TrainingAppConfig(AppConfig):
             keys.USES.append(leases.last_used)
         if deliveries.run_ended not in runs.on_end:
             runs.on_end.append(deliveries.run_ended)
+        if deliveries.promoted not in registry.on_activate:
+            registry.on_activate.append(deliveries.promoted)
 
         # Sent in each worker process of a cluster, after the fork; nowhere else.
         post_spawn.connect(_start_reaper, dispatch_uid="training_app.training.reaper")

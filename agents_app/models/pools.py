@@ -7,6 +7,8 @@ from django.db import models, transaction
 from django.db.models.functions import Lower
 from django.utils.translation import gettext_lazy as _
 
+from training_app.engine.data.folders import AGENT_KEY
+
 
 class PoolQuerySet(models.QuerySet["Pool"]):
     def in_use(self) -> "PoolQuerySet":
@@ -97,6 +99,13 @@ class Agent(models.Model):
         validators=[RegexValidator(r"^[A-Z0-9]{2}$", _("Two capital letters or digits."))],
         help_text=_("Two letters that stand for the agent on screen and on the keyboard."),
     )
+    key = models.CharField(
+        _("key"),
+        max_length=60,
+        editable=False,
+        validators=[RegexValidator(AGENT_KEY, _("Small letters, digits, - and _, a letter among them."))],
+        help_text=_("The agent's name in programs, made from its first name; it stays when the agent is renamed."),
+    )
     name = models.CharField(_("name"), max_length=120)
     description = models.TextField(_("description"), blank=True)
     keywords = models.JSONField(_("keywords"), default=list, blank=True)
@@ -129,6 +138,7 @@ class Agent(models.Model):
         constraints = (
             models.UniqueConstraint(fields=("pool", "number"), name="agent_number_unique_in_pool"),
             models.UniqueConstraint(fields=("pool", "code"), name="agent_code_unique_in_pool"),
+            models.UniqueConstraint(fields=("pool", "key"), name="agent_key_unique_in_pool"),
             models.UniqueConstraint("pool", Lower("name"), name="agent_name_unique_in_pool"),
             models.CheckConstraint(condition=models.Q(state__in=("active", "retired")), name="agent_state_known"),
             models.CheckConstraint(condition=models.Q(cost__gte=0), name="agent_cost_not_negative"),

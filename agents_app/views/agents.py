@@ -85,7 +85,9 @@ def agents(request: HttpRequest, slug: str) -> HttpResponse:
         request.GET.get("sort", "number"),
     )
     if text:
-        found = found.filter(Q(name__icontains=text) | Q(description__icontains=text) | Q(code__iexact=text))
+        found = found.filter(
+            Q(name__icontains=text) | Q(description__icontains=text) | Q(code__iexact=text) | Q(key__iexact=text)
+        )
     if state in Agent.State.values:
         found = found.filter(state=state)
     elif state == "unavailable":

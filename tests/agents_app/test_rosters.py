@@ -39,6 +39,7 @@ def test_an_upload_goes_out_as_it_came_in(pool: Pool) -> None:
     assert "".join(rosters.json_lines(again)) == text
     assert json.loads(text.splitlines()[0]) == {
         "id": 0,
+        "key": "billing",
         "name": "Billing",
         "code": "BI",
         "description": "All about billing",

@@ -33,7 +33,7 @@ def trained_pool(transactional_db: None) -> Pool:
     """A pool "support" whose model is really trained, with its run, snapshot, scorecard and a decision."""
     pool = Pool.objects.create(slug="support", name="Support", next_agent_number=3)
     for agent in trained.AGENTS:
-        Agent.objects.create(pool=pool, number=agent.id, code=agent.code, name=agent.name)
+        Agent.objects.create(pool=pool, number=agent.id, code=agent.code, key=agent.name.lower(), name=agent.name)
     dataset = Dataset.objects.create(pool=pool, name="Tickets")
     for example in trained.examples()[:8]:
         group = SplitGroup.objects.create(pool=pool, key=group_hash(example.text))

@@ -24,6 +24,7 @@ def make_pool(agents: int, texts: list[str]) -> Pool:
                 pool=pool,
                 number=n,
                 code=f"{chr(65 + n // 10)}{n % 10}",
+                key=f"agent-{n}",
                 name=f"Agent {n}",
                 description=f"knows about matter {n}",
                 keywords=[f"word{n}"],

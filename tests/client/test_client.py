@@ -107,6 +107,9 @@ def test_an_exported_model_answers_while_the_server_is_away(called, tmp_path: Pa
     assert (answer.local, answer.decision_id, set(answer.agent_names)) == (True, None, {"Billing", "Technical"})
     answer = called(away, "route", "refund the invoice and the app crashes", options=options, exclude=[0], max_agents=1)
     assert answer.agent_names == ("Technical",)
+    assert called(away, "route", "refund the invoice", options=options, operating_point=10).agents == ()
+    with pytest.raises(Unreachable):  # the file knows agents by their ids alone
+        called(away, "route", "refund the invoice", options=options, exclude=["billing"])
     talk = [
         {"role": "user", "content": "hi"},
         {"role": "assistant", "content": "?"},

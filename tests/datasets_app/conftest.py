@@ -18,7 +18,7 @@ def pool(db: None) -> Pool:
     """A pool "support" with the agents 0 Billing, 1 Account, 2 Technical, 3 Shipping."""
     pool = Pool.objects.create(slug="support", name="Support", next_agent_number=len(NAMES))
     Agent.objects.bulk_create(
-        [Agent(pool=pool, number=n, code=name[:2].upper(), name=name) for n, name in enumerate(NAMES)]
+        [Agent(pool=pool, number=n, code=name[:2].upper(), key=name.lower(), name=name) for n, name in enumerate(NAMES)]
     )
     return pool
 

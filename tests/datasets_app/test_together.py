@@ -38,7 +38,9 @@ def test_submits_imports_and_merges_at_once_do_not_deadlock() -> None:
     if connection.vendor != "postgresql":
         pytest.skip("SQLite has one writer at a time: nothing happens at once there, and nothing can deadlock")
     pool = Pool.objects.create(slug="together", name="Together", next_agent_number=8)
-    Agent.objects.bulk_create(Agent(pool=pool, number=n, code=f"A{n}", name=f"Agent {n}") for n in range(8))
+    Agent.objects.bulk_create(
+        Agent(pool=pool, number=n, code=f"A{n}", key=f"agent-{n}", name=f"Agent {n}") for n in range(8)
+    )
     QueueSettings.objects.create(pool=pool, order=QueueSettings.Order.DISAGREEMENT, overlap=3, overlap_share=1.0)
     dataset = Dataset.objects.create(pool=pool, name="Queries")
     made = []
@@ -80,7 +82,9 @@ def test_twenty_people_label_a_hundred_conversations_twice_each_and_nothing_is_l
     if connection.vendor != "postgresql":
         pytest.skip("SQLite has one writer at a time: nothing happens at once there, and nothing can deadlock")
     pool = Pool.objects.create(slug="together", name="Together", next_agent_number=2)
-    Agent.objects.bulk_create(Agent(pool=pool, number=n, code=f"A{n}", name=f"Agent {n}") for n in range(2))
+    Agent.objects.bulk_create(
+        Agent(pool=pool, number=n, code=f"A{n}", key=f"agent-{n}", name=f"Agent {n}") for n in range(2)
+    )
     QueueSettings.objects.create(pool=pool, overlap=2, overlap_share=1.0)
     dataset = Dataset.objects.create(pool=pool, name="Talks")
     rows = []

@@ -31,9 +31,16 @@ class ScriptedRouter:
         except ValueError:
             raise ArtifactError("not an artifact of this version") from None
 
-    def route(self, text: str, available: frozenset[int] | None = None, *, limits: tuple[int, int] = (0, 0)) -> Route:
+    def route(
+        self,
+        text: str,
+        available: frozenset[int] | None = None,
+        *,
+        limits: tuple[int, int] = (0, 0),
+        margin: float | None = None,
+    ) -> Route:
         open_ = [agent for agent in self.agents if available is None or agent.id in available]
-        taken = tuple(agent.id for agent in open_ if agent.name.lower() in text.lower())
+        taken = tuple(agent.id for agent in open_ if agent.name.lower() in text.lower() and (margin or 0) < 0.5)
         taken += tuple(agent.id for agent in open_ if agent.id not in taken)[: max(limits[0] - len(taken), 0)]
         taken = taken[: limits[1] or None]
         scores = {agent.id: 0.98765432 if agent.id in taken else 0.0123456 for agent in open_}
@@ -52,9 +59,14 @@ class ScriptedRouter:
         return replace(route, agents=reached)
 
     def explain(
-        self, text: str, available: frozenset[int] | None = None, *, limits: tuple[int, int] = (0, 0)
+        self,
+        text: str,
+        available: frozenset[int] | None = None,
+        *,
+        limits: tuple[int, int] = (0, 0),
+        margin: float | None = None,
     ) -> Explanation:
-        route = self.route(text, available, limits=limits)
+        route = self.route(text, available, limits=limits, margin=margin)
         masked = [agent.id for agent in self.agents if agent.id not in route.scores]
         steps, left = [], list(route.agents)
         for chosen in [*route.agents, None]:

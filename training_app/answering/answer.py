@@ -328,10 +328,11 @@ def _detail(given: Answer) -> dict[str, Any] | None:
 def as_json(given: Answer, *, kept: bool = True) -> dict[str, Any]:
     """An answer as an application sees it; what is not `kept` has no decision id."""
     pool, route = given.pool, given.route
-    names = pool.names
+    names, keys = pool.names, pool.keys
     shown: dict[str, Any] = {
         "agents": route.agents,
         "agent_names": [names[agent] for agent in route.agents],
+        "agent_keys": [keys[agent] for agent in route.agents],
         "abstained": route.abstained,
         "confidence": round(route.confidence, 4),
         "steps": route.steps,

@@ -46,6 +46,7 @@ class RosterAgent:
     state: str
     available: bool
     covered: bool
+    key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class LoadedPool:
     name: str
     roster: tuple[RosterAgent, ...]
     names: Mapping[int, str]
+    keys: Mapping[int, str]
     model: LoadedModel | None
     available: frozenset[int] | None
     not_covered: tuple[int, ...]

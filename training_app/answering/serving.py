@@ -280,11 +280,12 @@ def _assemble(pool: Pool, agents: list[Agent], model: LoadedModel | None, proble
         roster=tuple(
             RosterAgent(
                 agent.number, agent.code, agent.name, agent.description, tuple(agent.keywords), agent.cost, agent.state,
-                agent.available, agent.number in known,
+                agent.available, agent.number in known, agent.key,
             )
             for agent in agents
         ),
         names={**known, **{agent.number: agent.name for agent in agents}},
+        keys={**{number: f"agent-{number}" for number in known}, **{agent.number: agent.key for agent in agents}},
         model=model,
         available=None if routable >= known.keys() else frozenset(routable & known.keys()),
         not_covered=tuple(number for number in active if number not in known),

@@ -11,13 +11,15 @@ from training_app.engine.routing.router import Explanation, Route, Router
 @dataclass(frozen=True, slots=True)
 class Wishes:
     """`only` and `exclude` are ids; `least` and `most` bound the set, None as the model does; `threshold` chooses in the policy's
-    place. Whoever wishes decides: nothing is added or left out by lot, and shadows do not score such an answer."""
+    place, or `margin` is the operating point that it chooses at. Whoever wishes decides: nothing is added or left out by lot, and
+    shadows do not score such an answer."""
 
     only: frozenset[int] | None = None
     exclude: frozenset[int] = frozenset()
     least: int | None = None
     most: int | None = None
     threshold: float | None = None
+    margin: float | None = None
 
     def allows(self, agent: int) -> bool:
         """Whether the agent may be chosen."""
@@ -44,15 +46,17 @@ class Wishes:
     ) -> tuple[Route, Explanation | None]:
         """The route of a text as it is wished for, and what led to it."""
         limits = self.limits(router)
-        explanation = router.explain(text, available, limits=limits) if explain else None
+        explanation = router.explain(text, available, limits=limits, margin=self.margin) if explain else None
         if self.threshold is not None:
             route = router.above(text, self.threshold, available, limits=limits)
             return route, explanation and replace(explanation, route=route)
-        return explanation.route if explanation else router.route(text, available, limits=limits), explanation
+        if explanation is not None:
+            return explanation.route, explanation
+        return router.route(text, available, limits=limits, margin=self.margin), None
 
     def as_json(self) -> dict[str, Any]:
         """What a replay needs: who could be chosen, a decision's scores tell."""
-        given = {"least": self.least, "most": self.most, "threshold": self.threshold}
+        given = {"least": self.least, "most": self.most, "threshold": self.threshold, "margin": self.margin}
         return {name: value for name, value in given.items() if value is not None}
 
 

@@ -21,7 +21,7 @@ WEIGHTS = frozenset(("quality", "cost", "latency"))
 #: The fields of a request that wishes for nothing: most have no others.
 PLAIN = frozenset(("query", "messages", "pool", "explain", "sticky_key", "preference"))
 PLAIN_BATCH = frozenset(("queries", "pool", "sticky_key", "preference"))
-WISHES = frozenset(("only", "exclude", "min_agents", "max_agents", "threshold"))
+WISHES = frozenset(("only", "exclude", "min_agents", "max_agents", "threshold", "operating_point"))
 MOST_IDS, MOST_WARNINGS = 1_000, 5
 
 
@@ -48,7 +48,7 @@ def one(body: Mapping[str, Any], access: Access) -> Asked:
     sticky, wanted = _sticky(body), preference(body.get("preference"))
     if body.keys() <= PLAIN:
         return Asked([text], pool, explain, sticky, wanted)
-    return Asked([text], pool, explain, sticky, wanted, _wishes(body), _warnings(body, pool, "queries"))
+    return Asked([text], pool, explain, sticky, wanted, _wishes(body, pool), _warnings(body, pool, "queries"))
 
 
 def many(body: Mapping[str, Any], access: Access) -> Asked:
@@ -70,7 +70,7 @@ def many(body: Mapping[str, Any], access: Access) -> Asked:
     sticky, wanted = _sticky(body), preference(body.get("preference"))
     if body.keys() <= PLAIN_BATCH:
         return Asked(texts, pool, False, sticky, wanted)
-    wishes = _wishes(body)
+    wishes = _wishes(body, pool)
     return Asked(texts, pool, False, sticky, wanted, wishes, _warnings(body, pool, "query", "messages", "explain"))
 
 
@@ -189,27 +189,41 @@ def preference(value: Any) -> Preference | None:
 # --- Wishes -------------------------------------------------------------------------------------------------------
 
 
-def _wishes(body: Mapping[str, Any]) -> Wishes | None:
+def _wishes(body: Mapping[str, Any], pool: LoadedPool) -> Wishes | None:
     """What the request asks of its answer, None where nothing. Raises Refused."""
     if not any(body.get(name) is not None for name in WISHES):
         return None
-    only, exclude = _ids(body, "only"), _ids(body, "exclude")
+    only, exclude = _agents(body, "only", pool), _agents(body, "exclude", pool)
     least, most = _count(body, "min_agents", 0), _count(body, "max_agents", 1)
     if least is not None and most is not None and least > most:
         raise Refused(400, "invalid", "min_agents must not be more than max_agents.", field="min_agents")
-    threshold = body.get("threshold")
-    if threshold is not None and not (type(threshold) in (int, float) and 0 <= threshold <= 1):
-        raise Refused(400, "invalid", "threshold must be a number from 0 to 1.", field="threshold")
-    return Wishes(only, exclude or frozenset(), least, most, None if threshold is None else float(threshold))
+    threshold, margin = _number(body, "threshold", 0, 1), _number(body, "operating_point", -10, 10)
+    if threshold is not None and margin is not None:
+        raise Refused(400, "invalid", "Send either threshold or operating_point.", field="operating_point")
+    return Wishes(only, exclude or frozenset(), least, most, threshold, margin)
 
 
-def _ids(body: Mapping[str, Any], field: str) -> frozenset[int] | None:
+def _agents(body: Mapping[str, Any], field: str, pool: LoadedPool) -> frozenset[int] | None:
+    """The ids of agents that a list names by id or by key; what the pool does not have is left for `_warnings` to tell."""
     value = body.get(field)
     if value is None:
         return None
-    if not isinstance(value, list) or len(value) > MOST_IDS or any(type(one) is not int for one in value):
-        raise Refused(400, "invalid", f"{field} must be a list of agents' ids, at most {MOST_IDS:,}.", field=field)
-    return frozenset(value)
+    if not isinstance(value, list) or len(value) > MOST_IDS or any(type(one) not in (int, str) for one in value):
+        words = f"{field} must be a list of agents' ids or keys, at most {MOST_IDS:,}."
+        raise Refused(400, "invalid", words, field=field)
+    if all(type(one) is int for one in value):
+        return frozenset(value)
+    ids = {key: number for number, key in pool.keys.items()}
+    return frozenset(ids.get(one, -1) if type(one) is str else one for one in value)
+
+
+def _number(body: Mapping[str, Any], field: str, low: int, high: int) -> float | None:
+    value = body.get(field)
+    if value is None:
+        return None
+    if type(value) not in (int, float) or not low <= value <= high:
+        raise Refused(400, "invalid", f"{field} must be a number from {low} to {high}.", field=field)
+    return float(value)
 
 
 def _count(body: Mapping[str, Any], field: str, low: int) -> int | None:
@@ -224,7 +238,8 @@ def _warnings(body: Mapping[str, Any], pool: LoadedPool, *elsewhere: str) -> tup
     ours = (PLAIN | PLAIN_BATCH | WISHES) - frozenset(elsewhere)
     found = [f"{name[:40]!r} is no field of this address." for name in body if name not in ours]
     for field in ("only", "exclude"):
-        strange = [one for one in body.get(field) or () if one not in pool.names]
+        keys = set(pool.keys.values())
+        strange = [one for one in body.get(field) or () if one not in pool.names and one not in keys]
         if strange:
             found.append(f"{field}: the pool has no agent {', '.join(str(one)[:20] for one in strange[:5])}.")
     return tuple(found[:MOST_WARNINGS])

@@ -9,6 +9,7 @@ AT = "2026-03-01T10:00:00+00:00"
 ANSWER: dict[str, Any] = {
     "agents": [0, 1],
     "agent_names": ["Billing", "Account"],
+    "agent_keys": ["billing", "account"],
     "abstained": False,
     "confidence": 0.8712,
     "steps": 3,
@@ -63,8 +64,8 @@ AGENTS = {
     "model": "support-3",
     "agents": [
         {
-            "id": 0, "code": "BI", "name": "Billing", "description": "Invoices and refunds", "keywords": ["refund"], "cost": 1.0,
-            "state": "active", "available": True, "covered": True, "cold": False,
+            "id": 0, "key": "billing", "code": "BI", "name": "Billing", "description": "Invoices and refunds",
+            "keywords": ["refund"], "cost": 1.0, "state": "active", "available": True, "covered": True, "cold": False,
         }
     ],
 }  # fmt: skip

@@ -140,6 +140,7 @@ def tools(pools: Sequence[str]) -> dict[str, Any]:
     answer = {
         "agents": numbers | {"description": "Ids of the agents that are needed, in the order they were chosen."},
         "agent_names": {"type": "array", "items": text, "description": "Their names, in the same order."},
+        "agent_keys": {"type": "array", "items": text, "description": "Their keys, in the same order."},
         "abstained": {"type": "boolean", "description": "The router does not know; agents is its best guess."},
         "confidence": {"type": "number", "description": "Probability that the whole set is right."},
         "scores": {"type": "object", "description": "By agent id, the probability that it is needed."},

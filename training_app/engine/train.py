@@ -10,7 +10,7 @@ import dataclasses
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -434,7 +434,7 @@ def _artifact(
     settings = {
         "features": features,
         "needed": None if wanted is None else wanted.config(),
-        "agents": [asdict(agent) for agent in agents],
+        "agents": [agent.facts for agent in agents],
         "scorer": entry,
         "policy": policy.config(),
         "calibration": found.config(),

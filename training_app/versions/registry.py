@@ -5,8 +5,7 @@ row lock, is recorded as a `Promotion`, bumps the version stamp that running pro
 """
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.db import transaction
@@ -20,6 +19,9 @@ from agents_app.models import Pool, Stamp
 from training_app.engine.data.artifact import ArtifactError, read
 from training_app.models import SET_ROUTER, Artifact, Canary, LearntRoster, Promotion, RouterModel, Run, Scorecard
 from training_app.versions import kinds
+
+#: Told of each promotion and roll-back, in its transaction.
+on_activate: list[Callable[[Promotion], None]] = []
 
 
 class RegistryError(Exception):
@@ -111,7 +113,7 @@ def register(
         )
         Artifact.objects.create(model=model, content=artifact)
         Scorecard.of(model, scorecard).save()
-        roster = [{**asdict(agent), "keywords": list(agent.keywords)} for agent in loaded.agents]
+        roster = [{**agent.facts, "keywords": list(agent.keywords)} for agent in loaded.agents]
         LearntRoster.objects.create(model=model, agents=roster)
         audit.record("model.registered", actor=actor, target=model.name, pool=pool)
     return model
@@ -204,6 +206,8 @@ def _activate(model: RouterModel, *, actor: Who, reason: str, back: bool = False
             reason=reason[:400],
         )
         Stamp.bump()
+        for told in on_activate:
+            told(promotion)
         audit.record(
             "model.rolled_back" if back else "model.promoted",
             actor=actor,

@@ -29,12 +29,13 @@ from django.utils.translation import gettext as _
 from agents_app import audit
 from agents_app.models import Pool
 from agents_app.outbound import guard, signing
-from training_app.models import Alarm, AlarmDelivery, AlarmReceiver, Run
+from training_app.models import Alarm, AlarmDelivery, AlarmReceiver, Promotion, Run
 
 logger = logging.getLogger(__name__)
 
 OPENED, RESOLVED, TEST = "alarm.opened", "alarm.resolved", "test"
 RUN_ENDED, GATE_REFUSED = "run.ended", "gate.refused"
+PROMOTED, ROLLED_BACK = "model.promoted", "model.rolled_back"
 #: How long after each failed attempt the next one comes; after the last of them it is given up.
 WAITS = tuple(timedelta(seconds=s) for s in (30, 120, 600, 3600, 6 * 3600))
 #: While an attempt is under way nobody else makes one.
@@ -148,6 +149,19 @@ def run_ended(run: Run, refused: str) -> None:
         announce(run.pool, GATE_REFUSED, _("%(run)s: %(why)s") % {"run": run, "why": refused[:400]}, page)
     else:
         announce(run.pool, RUN_ENDED, _("%(run)s is done.") % {"run": run}, page)
+
+
+def promoted(promotion: Promotion) -> None:
+    """Tell of a model that answers from now on; in the promotion's transaction."""
+    pool, model, before = promotion.pool, promotion.model.name, promotion.previous
+    page = reverse("models", args=[pool.slug])
+    said = {"model": model, "previous": before.name if before else ""}
+    if promotion.kind == Promotion.Kind.ROLLBACK:
+        announce(pool, ROLLED_BACK, _("Rolled back to %(model)s from %(previous)s.") % said, page)
+    elif before:
+        announce(pool, PROMOTED, _("%(model)s was promoted in place of %(previous)s.") % said, page)
+    else:
+        announce(pool, PROMOTED, _("%(model)s was promoted.") % said, page)
 
 
 def message(

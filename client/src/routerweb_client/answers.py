@@ -36,6 +36,8 @@ class Answer:
     decision_id: str | None
     local: bool = False
     warnings: tuple[str, ...] = ()
+    #: The agents' keys, which stay when an agent is renamed; empty where the exported model answered.
+    agent_keys: tuple[str, ...] = ()
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -51,6 +53,7 @@ class Answer:
             told["model"],
             told["decision_id"],
             warnings=tuple(told.get("warnings", ())),
+            agent_keys=tuple(told.get("agent_keys", ())),
             raw=told,
         )
 
@@ -65,8 +68,9 @@ class Agent:
     description: str
     state: str
     available: bool
+    key: str = ""
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> "Agent":
         """An agent as the server lists it."""
-        return cls(**{name: told[name] for name in cls.__slots__})
+        return cls(**{name: told[name] for name in cls.__slots__ if name in told})

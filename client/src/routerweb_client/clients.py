@@ -22,11 +22,12 @@ Query = str | Sequence[Mapping[str, Any]]
 class Wishes(TypedDict, total=False):
     """What may be asked of an answer; docs/api.md says what each does."""
 
-    only: Sequence[int]
-    exclude: Sequence[int]
+    only: Sequence[int | str]
+    exclude: Sequence[int | str]
     min_agents: int
     max_agents: int
     threshold: float
+    operating_point: float
     sticky_key: str
     preference: str | Mapping[str, float]
 
@@ -91,8 +92,9 @@ class _Shared(Generic[Http, Transport]):
         self._http: Http = self._http_class(**options)
 
     def _in_place(self, bodies: Sequence[Mapping[str, Any]]) -> list[Answer] | None:
-        """The exported model's answers, None where there is no such model."""
-        return None if self._local is None else [self._local.answer(body) for body in bodies]
+        """The exported model's answers, None where there is no such model, or it does not know an agent that is named by its key."""
+        local = self._local
+        return [local.answer(body) for body in bodies] if local and all(map(local.knows, bodies)) else None
 
     def _route(self, query: Query, wishes: Mapping[str, Any], pool: str | None, explain: bool) -> dict[str, Any]:
         return _body(pool or self._pool, wishes, explain=explain or None, **_query(query))

@@ -21,6 +21,10 @@ class LocalRouter:
         self._names = {agent.id: agent.name for agent in self._router.agents}
         self._model = str(self._router.version_info.get("name") or Path(artifact).stem)
 
+    def knows(self, body: Mapping[str, Any]) -> bool:
+        """Whether all that a body names is in the file: the keys of agents are not."""
+        return not any(isinstance(one, str) for field in ("only", "exclude") for one in body.get(field) or ())
+
     def answer(self, body: Mapping[str, Any]) -> Answer:
         """The answer to a body of `/api/route/`."""
         text = body.get("messages") or body["query"]
@@ -34,7 +38,8 @@ class LocalRouter:
         if (threshold := body.get("threshold")) is not None:
             route = self._router.above(text, threshold, allowed, limits=(least, most))
         else:
-            route = self._router.route(text, allowed, limits=(least, most))
+            margin = body.get("operating_point")
+            route = self._router.route(text, allowed, limits=(least, most), margin=margin)
         names = tuple(self._names[agent] for agent in route.agents)
         return Answer(
             route.agents, names, route.abstained, route.confidence, route.scores, route.stop_reason, self._model, None,

@@ -140,7 +140,7 @@ def test_a_conflict_with_an_earlier_import_leaves_the_stored_label(dataset: Data
 
 def test_other_asked_agents_are_a_conflict_only_where_the_row_names_them(dataset: Dataset, pool: Pool) -> None:
     read(dataset, jsonl({"text": "x", "required_agents": [1]}))
-    Agent.objects.create(pool=pool, number=4, code="SA", name="Sales")
+    Agent.objects.create(pool=pool, number=4, code="SA", key="sales", name="Sales")
     assert counts(read(dataset, jsonl({"text": "x", "required_agents": [1]}))) == (1, 0, 0, 1, 0)
     upload = read(dataset, jsonl({"text": "x", "required_agents": [1], "asked_agents": [1]}))
     assert "other asked_agents" in upload.problems.get().reason

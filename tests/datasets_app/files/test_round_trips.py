@@ -66,7 +66,7 @@ def elsewhere(db: None) -> Dataset:
     pool = Pool.objects.create(slug="elsewhere", name="Elsewhere", next_agent_number=4)
     names = ("Billing", "Account", "Technical", "Shipping")
     Agent.objects.bulk_create(
-        [Agent(pool=pool, number=n, code=name[:2].upper(), name=name) for n, name in enumerate(names)]
+        [Agent(pool=pool, number=n, code=name[:2].upper(), key=name.lower(), name=name) for n, name in enumerate(names)]
     )
     return Dataset.objects.create(pool=pool, name="Back")
 

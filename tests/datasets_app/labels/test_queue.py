@@ -201,7 +201,9 @@ def test_what_somebody_opens_is_no_random_sample(pool, plain, add_query, person)
 def busy(count: int, items: int) -> tuple[Pool, list[User]]:
     """A pool of queries that two people each are to answer, and its labelers."""
     pool = Pool.objects.create(slug="busy", name="Busy", next_agent_number=3)
-    Agent.objects.bulk_create([Agent(pool=pool, number=n, code=f"A{n}", name=f"Agent {n}") for n in range(3)])
+    Agent.objects.bulk_create(
+        [Agent(pool=pool, number=n, code=f"A{n}", key=f"agent-{n}", name=f"Agent {n}") for n in range(3)]
+    )
     dataset = Dataset.objects.create(pool=pool, name="Queries")
     for n in range(items):
         text = f"query {n}"

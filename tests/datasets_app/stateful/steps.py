@@ -26,7 +26,7 @@ class World:
     def __init__(self) -> None:
         self.pool = Pool.objects.create(slug="stateful", name="Stateful", next_agent_number=AGENTS)
         Agent.objects.bulk_create(
-            Agent(pool=self.pool, number=n, code=f"A{n}", name=f"Agent {n}") for n in range(AGENTS)
+            Agent(pool=self.pool, number=n, code=f"A{n}", key=f"agent-{n}", name=f"Agent {n}") for n in range(AGENTS)
         )
         self.datasets = [Dataset.objects.create(pool=self.pool, name=name) for name in ("One", "Two")]
         self.people = {}

@@ -27,6 +27,18 @@ def test_limits_of_one_request(router: Router, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", TEXTS)
+def test_another_operating_point(router: Router, text: str) -> None:
+    at = router.calibration.margin
+    assert router.route(text, margin=at) == router.route(text)
+    sizes = [len(router.route(text, margin=margin).agents) for margin in (10.0, 0.2, 0.0, -0.2, -10.0)]
+    assert sizes == sorted(sizes)
+    assert (sizes[0], sizes[-1]) == (0, len(router.agents))
+    explained = router.explain(text, margin=-10.0)
+    assert explained.route == router.route(text, margin=-10.0)
+    assert all(step["stop"] < -5 for step in explained.steps)
+
+
+@pytest.mark.parametrize("text", TEXTS)
 def test_a_threshold_takes_whoever_reaches_it(router: Router, text: str) -> None:
     for threshold in (0.0, 0.3, 0.7, 1.0):
         found = router.above(text, threshold)

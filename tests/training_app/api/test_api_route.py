@@ -34,6 +34,7 @@ def test_works(app, model):
     assert answer == {
         "agents": [0, 1],
         "agent_names": ["Billing", "Shipping"],
+        "agent_keys": ["billing", "shipping"],
         "abstained": False,
         "confidence": 0.9123,
         "steps": 3,

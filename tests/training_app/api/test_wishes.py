@@ -2,6 +2,8 @@
 
 import pytest
 
+from agents_app import pools
+from agents_app.models import Agent
 from tests.training_app.served import Application
 from training_app.answering import decisions, replays, serving, wishes
 from training_app.models import Decision
@@ -24,9 +26,13 @@ def route(app: Application, **body: object):
         ({"exclude": [0]}, [1, 2]),
         ({"only": [0, 1], "exclude": [1]}, [0]),
         ({"only": []}, []),
+        ({"only": ["billing", 2]}, [0, 2]),
+        ({"exclude": ["billing"]}, [1, 2]),
         ({"max_agents": 2}, [0, 1]),
         ({"threshold": 0.5}, [0, 1, 2]),
         ({"threshold": 0.99}, []),
+        ({"operating_point": 0.5}, []),
+        ({"operating_point": -0.5}, [0, 1, 2]),
         ({"only": None, "exclude": None, "min_agents": None, "max_agents": None, "threshold": None}, [0, 1, 2]),
     ],
 )
@@ -35,7 +41,7 @@ def test_the_set_is_as_wished(app: Application, wished: dict, agents: list[int])
     assert told["agents"] == agents
     assert "warnings" not in told
     assert set(map(int, told["scores"])) >= set(agents)
-    if wished.get("exclude"):
+    if wished.get("exclude") and wished["exclude"] != ["billing"]:
         assert str(wished["exclude"][0]) not in told["scores"]
     (one,) = app.batch(ALL, **wished).json()["results"]
     assert one["agents"] == agents
@@ -49,10 +55,11 @@ def test_the_fewest_agents(app: Application) -> None:
 @pytest.mark.parametrize(
     ("wished", "field"),
     [
-        ({"only": "0"}, "only"), ({"only": [True]}, "only"), ({"exclude": ["0"]}, "exclude"), ({"exclude": [0] * 1_001}, "exclude"),
+        ({"only": "0"}, "only"), ({"only": [True]}, "only"), ({"exclude": [1.5]}, "exclude"), ({"exclude": [0] * 1_001}, "exclude"),
         ({"min_agents": -1}, "min_agents"), ({"max_agents": 0}, "max_agents"), ({"max_agents": 1.0}, "max_agents"),
         ({"min_agents": 3, "max_agents": 2}, "min_agents"), ({"threshold": 1.01}, "threshold"), ({"threshold": "0.5"}, "threshold"),
-        ({"threshold": True}, "threshold"),
+        ({"threshold": True}, "threshold"), ({"operating_point": 10.1}, "operating_point"),
+        ({"operating_point": "0"}, "operating_point"), ({"operating_point": 0.1, "threshold": 0.5}, "operating_point"),
     ],
 )  # fmt: skip
 def test_wishes_that_do_not_hold_are_refused(app: Application, wished: dict, field: str) -> None:
@@ -64,13 +71,22 @@ def test_wishes_that_do_not_hold_are_refused(app: Application, wished: dict, fie
 def test_what_is_not_heeded_is_told(app: Application) -> None:
     told = route(app, colour="red", exclude=[7])
     assert told["warnings"] == ["'colour' is no field of this address.", "exclude: the pool has no agent 7."]
+    told = route(app, only=["billing", "nobody", "0"])
+    assert (told["agents"], told["warnings"]) == ([0], ["only: the pool has no agent nobody, 0."])
     batch = app.batch(ALL, explain=True).json()
     assert batch["warnings"] == ["'explain' is no field of this address."]
     assert len(route(app, **{f"x{number}": 1 for number in range(50)})["warnings"]) == 5
 
 
 @pytest.mark.parametrize(
-    "wished", [{"exclude": [1]}, {"max_agents": 1}, {"threshold": 0.5, "max_agents": 2}, {"only": [2]}]
+    "wished",
+    [
+        {"exclude": [1]},
+        {"max_agents": 1},
+        {"threshold": 0.5, "max_agents": 2},
+        {"only": [2]},
+        {"operating_point": 1, "explain": True},
+    ],
 )
 def test_a_replay_meets_the_wishes_again(app: Application, wished: dict) -> None:
     told = route(app, **wished)
@@ -89,3 +105,12 @@ def test_limits_are_the_wishers_where_they_meet_the_models() -> None:
     assert wishes.Wishes(most=1).limits(Limited()) == (1, 1)  # type: ignore[arg-type]
     assert wishes.Wishes(least=5).limits(Limited()) == (5, 5)  # type: ignore[arg-type]
     assert wishes.Wishes(least=0, most=4).limits(Limited()) == (0, 4)  # type: ignore[arg-type]
+
+
+def test_answers_name_agents_by_keys_that_outlive_a_name(app: Application) -> None:
+    agent = Agent.objects.get(number=1)
+    pools.rename(agent, "Parcels", actor=None)
+    serving.refresh()
+    told = route(app, only=["shipping"])
+    assert (told["agents"], told["agent_names"], told["agent_keys"]) == ([1], ["Parcels"], ["shipping"])
+    assert app.batch(ALL, only=["shipping"]).json()["results"][0]["agent_keys"] == ["shipping"]

@@ -9,8 +9,11 @@ import pytest
 from agents_app.models import Pool
 from datasets_app.labels import queue
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
+from tests.training_app.served import ScriptedRouter, promoted
+from training_app.engine.routing import router as engine
 from training_app.models import Alarm, AlarmDelivery, AlarmReceiver, Run
 from training_app.training import runs
+from training_app.versions import registry
 from training_app.watching import alarms, deliveries, watch
 
 
@@ -99,3 +102,16 @@ def test_a_queue_that_takes_longer_than_a_month_is_told(pool: Pool, ops: Any, mo
     monkeypatch.setattr(watch, "PACE", timedelta(days=1))
     watch._labeling_queue(pool)
     assert not Alarm.objects.exists(), "at two a day it is done in a week"
+
+
+def test_promotions_and_roll_backs_are_told(pool: Any, webhook: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "Router", ScriptedRouter)
+    first, second = promoted(pool, (0, "Billing")), promoted(pool, (0, "Billing"))
+    registry.rollback(pool, actor=None)
+    told = [json.loads(one.body) for one in AlarmDelivery.objects.all()]
+    assert {one["sentence"]: one["event"] for one in told} == {
+        f"{first.name} was promoted.": "model.promoted",
+        f"{second.name} was promoted in place of {first.name}.": "model.promoted",
+        f"Rolled back to {first.name} from {second.name}.": "model.rolled_back",
+    }
+    assert told[0]["page"].endswith("/p/support/models/")

@@ -54,18 +54,23 @@ PREFERENCE = (
 )
 
 
+@extend_schema_field({"oneOf": [{"type": "integer"}, {"type": "string"}]})
+class NamedAgent(serializers.Field[Any, Any, Any, Any]):
+    """An agent's id or key."""
+
+
 def an_agents_list(words: str) -> Any:
-    """A field of agents' ids."""
+    """A field of agents' ids and keys."""
     return serializers.ListField(
-        child=serializers.IntegerField(), required=False, allow_null=True, max_length=asking.MOST_IDS, help_text=words
+        child=NamedAgent(), required=False, allow_null=True, max_length=asking.MOST_IDS, help_text=words
     )
 
 
 class Wishing(OfPool):
     """What a request may ask of its answer beyond the pool's own rules."""
 
-    only = an_agents_list("Ids of the agents that may be chosen; without it all.")
-    exclude = an_agents_list("Ids of agents that may not be chosen.")
+    only = an_agents_list("Ids or keys of the agents that may be chosen; without it all.")
+    exclude = an_agents_list("Ids or keys of agents that may not be chosen.")
     min_agents = serializers.IntegerField(
         required=False,
         allow_null=True,
@@ -82,6 +87,13 @@ class Wishing(OfPool):
         min_value=0,
         max_value=1,
         help_text="Takes the agents whose score reaches it, in place of the policy's choice.",
+    )
+    operating_point = serializers.FloatField(
+        required=False,
+        allow_null=True,
+        min_value=-10,
+        max_value=10,
+        help_text="How much better than stopping a further agent has to be, in place of the model's own; more means fewer agents.",
     )
 
 
@@ -200,6 +212,7 @@ class AnswerSerializer(serializers.Serializer[Any]):
         help_text="Ids of the agents that the query needs, in the order they were chosen. Empty: none of them.",
     )
     agent_names = serializers.ListField(child=serializers.CharField(), help_text="Their names, in the same order.")
+    agent_keys = serializers.ListField(child=serializers.CharField(), help_text="Their keys, in the same order.")
     abstained = serializers.BooleanField(help_text="The router does not know; agents is its best guess all the same.")
     confidence = serializers.FloatField(
         min_value=0, max_value=1, help_text="Calibrated probability that the whole set is right."

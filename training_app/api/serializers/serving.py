@@ -19,6 +19,7 @@ class AgentSerializer(serializers.Serializer[Any]):
     """One agent as requests see it."""
 
     id = serializers.IntegerField()
+    key = serializers.CharField(help_text="Its name in programs; it stays when the agent is renamed.")
     code = serializers.CharField()
     name = serializers.CharField()
     description = serializers.CharField()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from training_app.engine.data.conversations import as_json, before, opening
@@ -26,6 +26,13 @@ class Agent:
     keywords: tuple[str, ...] = ()
     code: str = ""
     cost: float = 0.0
+    #: Its name in programs, where it has one. What an agent is does not hang on it.
+    key: str = field(default="", compare=False)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a model learns of the agent and keeps in its artifact: all but the key."""
+        return {name: value for name, value in asdict(self).items() if name != "key"}
 
 
 @dataclass(frozen=True, slots=True)

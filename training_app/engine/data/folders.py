@@ -11,6 +11,10 @@ from training_app.engine.data.examples import SPLITS, Agent, DataError, Example,
 from training_app.engine.data.file_rows import MAX_ID, MAX_TEXT, BadRow, short
 from training_app.engine.data.files import read_objects, read_rows
 
+#: What an agent's key looks like: never like an id.
+AGENT_KEY = r"^(?=.*[a-z])[a-z0-9][a-z0-9_-]*\Z"
+MAX_KEY = 60
+
 
 def _agent(values: dict[str, Any], seen: dict[int | str, int], line: int) -> Agent:
     fault = storable.fault(values)
@@ -30,6 +34,15 @@ def _agent(values: dict[str, Any], seen: dict[int | str, int], line: int) -> Age
         raise BadRow(f"must be a text of at most {MAX_TEXT:,} characters", "description", short(description))
     if not isinstance(code, str):
         raise BadRow("must be a text", "code", short(code))
+    handle = values.get("key")
+    if handle is not None:
+        if not isinstance(handle, str) or len(handle) > MAX_KEY or not re.match(AGENT_KEY, handle):
+            said = f"must be at most {MAX_KEY} small letters, digits, - and _, a letter among them"
+            raise BadRow(said, "key", short(handle))
+        place = f"key {handle}"  # no name begins so once it is a place: ids are numbers
+        if place in seen:
+            raise BadRow(f"{short(handle)} stands on line {seen[place]} already", "key")
+        seen[place] = line
     keywords = values.get("keywords") or []
     if isinstance(keywords, str):
         keywords = [k for k in (part.strip() for part in re.split(r"[;,\n]", keywords)) if k]
@@ -40,7 +53,9 @@ def _agent(values: dict[str, Any], seen: dict[int | str, int], line: int) -> Age
         raise BadRow("must be a number", "cost", short(cost))
     if cost < 0:
         raise BadRow("must be a number from 0", "cost", short(cost))
-    return Agent(identifier, name.strip(), description.strip(), tuple(keywords), code.strip(), float(cost))
+    return Agent(
+        identifier, name.strip(), description.strip(), tuple(keywords), code.strip(), float(cost), handle or ""
+    )
 
 
 def read_agents(path: str | Path) -> tuple[Agent, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from training_app.engine.config import Config
@@ -42,7 +42,7 @@ def fingerprint(config: Config, agents: Sequence[Agent], examples: Sequence[Exam
     """What a checkpoint belongs to: a hash of settings, agents and examples."""
     digest = hashlib.sha256(artifact.json_bytes(config.to_mapping()))
     for agent in agents:
-        digest.update(artifact.json_bytes(asdict(agent)))
+        digest.update(artifact.json_bytes(agent.facts))
     for e in examples:
         asked = None if e.asked is None else sorted(e.asked)
         said = [conversations.earlier_as_json(e.text), e.group]

@@ -153,21 +153,21 @@ class Router:
         available: Collection[int] | None = None,
         *,
         limits: tuple[int, int] | None = None,
+        margin: float | None = None,
     ) -> Route:
         """The agents that `text` needs, out of those whose ids are `available` (all, where None; ids that this router
         does not know are left out). A conversation comes as a `Turn` or as its messages, {"role", "content"} each, the last one the
-        user's. `limits` are the fewest and the most agents, where not the router's own. Raises BadConversation for a list that is
-        none."""
+        user's. `limits` are the fewest and the most agents, where not the router's own, and `margin` is what an
+        agent's value must exceed that of stopping by (the operating point). Raises BadConversation for a list that is none."""
         text = text if isinstance(text, str) else conversations.read(text)
         mask = self._available(available)
         least, most = limits or (self._min, self._max)
+        at = self.calibration.margin if margin is None else margin
         x = self._platt(self.scorer.logits((text,)))[0]
         if isinstance(self.policy, SharedPolicy | BayesPolicy):
-            order, steps, full = self.policy.walk(
-                x, mask, min_agents=least, max_agents=most, margin=self.calibration.margin
-            )
+            order, steps, full = self.policy.walk(x, mask, min_agents=least, max_agents=most, margin=at)
         else:
-            _, orders, counts = self._greedy([text], x[None], mask[None], (least, most))
+            _, orders, counts = self._greedy([text], x[None], mask[None], (least, most), at)
             steps = int(counts[0])
             order = [int(a) for a in orders[0] if a >= 0]
             full = bool(most) and len(order) >= most
@@ -260,7 +260,12 @@ class Router:
         return self.log_odds(texts) if self._features is None else self._features.logits(texts)
 
     def _greedy(
-        self, texts: Sequence[str], x: FloatArray, available: BoolArray, limits: tuple[int, int] | None = None
+        self,
+        texts: Sequence[str],
+        x: FloatArray,
+        available: BoolArray,
+        limits: tuple[int, int] | None = None,
+        margin: float | None = None,
     ) -> tuple[BoolArray, Any, Any]:
         least, most = limits or (self._min, self._max)
         seen = x if self._features is None else self._features.logits(texts)
@@ -272,7 +277,7 @@ class Router:
             available,
             min_agents=least,
             max_agents=most,
-            margin=self.calibration.margin,
+            margin=self.calibration.margin if margin is None else margin,
         )
 
     def _answer(
@@ -302,11 +307,12 @@ class Router:
         available: Collection[int] | None = None,
         *,
         limits: tuple[int, int] | None = None,
+        margin: float | None = None,
     ) -> Explanation:
         """The route of `text` with the values of every step and the parts of the text that weighed most; those of an earlier turn of a
         conversation with whose it was."""
         text = text if isinstance(text, str) else conversations.read(text)
-        route = self.route(text, available, limits=limits)
+        route = self.route(text, available, limits=limits, margin=margin)
         mask = self._available(available)
         x = self.log_odds([text])
         seen = x if self._features is None else self._features.logits([text])
@@ -321,7 +327,7 @@ class Router:
             steps.append(
                 {
                     "q": {self._ids[a]: float(q[0, a]) for a in np.flatnonzero(open_)},
-                    "stop": float(stop[0]) + self.calibration.margin,
+                    "stop": float(stop[0]) + (self.calibration.margin if margin is None else margin),
                     "masked": [self._ids[a] for a in np.flatnonzero(~open_)],
                     "chosen": None if chosen is None else self._ids[chosen],
                 }
