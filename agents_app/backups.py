@@ -9,7 +9,8 @@ Every value in a file can be stored in either database: a character or number th
 `storable.mended` has it, and a file of an older version is mended the same way while it is restored.
 
 Left out are sessions (everybody signs in again), the counts of failed sign-ins (a cache's), the job queue and the results of its
-jobs (they are pickled, and belong to processes that are gone), processes' signs of life, and the admin's own short log of clicks.
+jobs (they are pickled, and belong to processes that are gone), processes' signs of life, answers that wait for a call to be sent
+again, and the admin's own short log of clicks.
 """
 
 import base64
@@ -42,6 +43,7 @@ LEFT_OUT = frozenset(
     {
         "sessions.Session", "admin.LogEntry", "django_q.OrmQ", "django_q.Task", "training_app.ProcessSign",
         "training_app.WatchTurn", "training_app.KeyMinute", "training_app.CallPlaces", "training_app.BackendLoad",
+        "training_app.KeptAnswer",
     }
 )  # fmt: skip
 # What `migrate` itself fills: a database with rows in these alone is an empty one.

@@ -88,6 +88,14 @@ PATHS: dict[str, tuple[Any, str, Any]] = {
     "decision_id": (OpenApiTypes.UUID, "The id that an answer came with", "019a9f3e-5d0a-7c31-9f0e-4a1b6c2d8e7f"),
 }
 
+IDEMPOTENCY_KEY = OpenApiParameter(
+    "Idempotency-Key",
+    OpenApiTypes.STR,
+    OpenApiParameter.HEADER,
+    description="Any text of at most 200 characters: the same call under it is done once and answered the same, for a day.",
+    examples=[OpenApiExample("One of the caller's", "nightly-2026-03-01")],
+)
+
 
 def operation(
     name: str,
@@ -102,13 +110,15 @@ def operation(
     errors: Sequence[str] = (),
     public: bool = False,
     any_pool: bool = True,
+    keyed: bool = False,
 ) -> Callable[[View], View]:
     """Describe a view's method. `of` is its chapter; `answers` are by status the serializer, what it is, and an example.
 
     `body` and `asked` are the serializers of what comes in, `example` one of a body, `parts` the names of the address's parts,
-    `errors` the codes beyond those that every operation with a key, or with a body, may answer with.
+    `errors` the codes beyond those that every operation with a key, or with a body, may answer with. `keyed` ones take an
+    Idempotency-Key (`once`).
     """
-    codes = [*errors]
+    codes = [*errors, *(("key_used", "invalid") if keyed else ())]
     if body is not None:
         codes += OF_A_BODY
     if asked is not None:
@@ -132,6 +142,8 @@ def operation(
     ]  # fmt: skip
     if asked is not None:
         parameters.append(asked)
+    if keyed:
+        parameters.append(IDEMPOTENCY_KEY)
     return extend_schema(
         operation_id=name,
         summary=summary,

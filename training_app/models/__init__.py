@@ -3,6 +3,7 @@
 from training_app.models.backends import BackendCall, BackendLoad
 from training_app.models.decisions import Decision, Outcome
 from training_app.models.episodes import CallPlaces, Episode, Step
+from training_app.models.idempotency import KeptAnswer
 from training_app.models.kinds import BACKEND_CHOOSER, ORCHESTRATOR, SET_ROUTER
 from training_app.models.launching import LaunchRule, Sweep
 from training_app.models.live import Canary, LiveSettings, LiveTally, ShadowScore
@@ -46,6 +47,7 @@ __all__ = (
     "Folded",
     "Interval",
     "Judgement",
+    "KeptAnswer",
     "KeyMinute",
     "LaunchRule",
     "LearntRoster",

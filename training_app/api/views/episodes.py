@@ -15,7 +15,7 @@ from rest_framework.response import Response
 
 from routerweb import later
 from training_app.answering.loaded import LoadedPool
-from training_app.api import examples
+from training_app.api import examples, once
 from training_app.api.bodies import written
 from training_app.api.errors import Refused
 from training_app.api.keys import KeyThrottle
@@ -68,13 +68,14 @@ class OrchestrateView(TaskView):
     """A task, to its end."""
 
     @operation(
-        "orchestrate", "Have a pool's agents work on a task, one after another", of=OF, body=shapes.OrchestrateRequest,
+        "orchestrate", "Have a pool's agents work on a task, one after another", of=OF, keyed=True,
+        body=shapes.OrchestrateRequest,
         example={"task": "I was charged twice and cannot log in", "pool": "support", "max_steps": 6, "budget": 0.05},
         answers={
             200: (shapes.EpisodeSerializer, "How the episode ended", examples.EPISODE),
             202: (shapes.QueuedSerializer, "It goes on, with wait false", examples.QUEUED_EPISODE),
         },
-        errors=(*OF_A_TASK, "key_used"),
+        errors=OF_A_TASK,
     )  # fmt: skip
     def post(self, request: Request) -> HttpResponse | Response:
         """The active orchestrator picks an agent, sees what it said, picks the next, and stops. The answer comes when the episode
@@ -90,21 +91,14 @@ class OrchestrateView(TaskView):
         try:
             episode, _new = runner.launch(
                 pool.pk, wanted, orchestra, wait=told["wait"], api_key=self.access.caller.pk,
-                idempotency_key=self._idempotency_key(),
+                idempotency_key=once.key_of(self.request),
             )  # fmt: skip
         except episodes.EpisodeError as error:
-            raise Refused(409, error.code, str(error), hint="Use another key for another request.") from None
+            raise once.used(str(error)) from None
         if not told["wait"]:
             return self._accepted(episode)
         streams = STREAM in request.META.get("HTTP_ACCEPT", "")
         return _streamed(episode, promise) if streams else _waited(episode, promise)
-
-    def _idempotency_key(self) -> str:
-        key = self.request.META.get("HTTP_IDEMPOTENCY_KEY", "").strip()
-        if len(key) > 200 or not key.isascii() or not key.isprintable():
-            words = "The header Idempotency-Key must have at most 200 printable ASCII characters."
-            raise Refused(400, "invalid", words, field="Idempotency-Key")
-        return str(key)
 
     def _accepted(self, episode: Episode) -> Response:
         address = reverse("api_episode", args=(episode.pk,))

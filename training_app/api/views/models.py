@@ -5,6 +5,7 @@ from rest_framework.response import Response
 
 from training_app.api import examples
 from training_app.api.errors import Refused
+from training_app.api.once import once
 from training_app.api.schema import operation
 from training_app.api.serializers import models as shapes
 from training_app.api.serializers.runs import PageAsked
@@ -50,11 +51,13 @@ class PromoteView(ModelView):
     """Promoting."""
 
     @operation(
-        "promote", "Make a model answer, if it passes the gate", of=OF, body=shapes.PromoteRequest, parts=("name",), any_pool=False,
+        "promote", "Make a model answer, if it passes the gate", of=OF, keyed=True,
+        body=shapes.PromoteRequest, parts=("name",), any_pool=False,
         example={"reason": "better on sets of two"},
         answers={200: (shapes.PromotionSerializer, "It answers within two seconds", examples.PROMOTION)},
         errors=(*OF_A_MODEL, "too_long", "gate_refused", "cannot_promote"),
     )  # fmt: skip
+    @once
     def post(self, request: Request, name: str) -> Response:
         """Make the model answer, if it passes the gate or `override` says why it does all the same. A refusal lists the findings."""
         told = self.body(shapes.PromoteRequest)
@@ -74,10 +77,11 @@ class PinView(ModelView):
     pinned = True
 
     @operation(
-        "pin", "Keep a model's artifact whatever comes", of=OF, parts=("name",), any_pool=False,
+        "pin", "Keep a model's artifact whatever comes", of=OF, keyed=True, parts=("name",), any_pool=False,
         answers={200: (shapes.ModelSerializer, "The model", examples.MODEL | {"pinned": True})},
         errors=(*OF_A_MODEL, "cannot_pin"),
     )  # fmt: skip
+    @once
     def post(self, request: Request, name: str) -> Response:
         """Keep the model's artifact, however old it grows. No body is needed."""
         return self._pin(name)
@@ -97,9 +101,10 @@ class UnpinView(PinView):
     pinned = False
 
     @operation(
-        "unpin", "Let a model's artifact grow old like others", of=OF, parts=("name",), any_pool=False,
+        "unpin", "Let a model's artifact grow old like others", of=OF, keyed=True, parts=("name",), any_pool=False,
         answers={200: (shapes.ModelSerializer, "The model", examples.MODEL)}, errors=(*OF_A_MODEL, "cannot_pin"),
     )  # fmt: skip
+    @once
     def post(self, request: Request, name: str) -> Response:
         """Let the model's artifact be pruned in its time. No body is needed."""
         return self._pin(name)
@@ -109,12 +114,13 @@ class RollBackView(OpsView):
     """Going back."""
 
     @operation(
-        "rollback", "Go back to the model that was active before", of=OF, body=shapes.RollBackRequest,
+        "rollback", "Go back to the model that was active before", of=OF, keyed=True, body=shapes.RollBackRequest,
         example={"pool": "support", "reason": "it is slower"},
         answers={200: (shapes.PromotionSerializer, "The earlier model answers within two seconds",
                        examples.PROMOTION | {"kind": "rollback"})},
         errors=("cannot_roll_back", "too_long"),
     )  # fmt: skip
+    @once
     def post(self, request: Request) -> Response:
         """Go back to the model that was active before; again, one further."""
         told = self.body(shapes.RollBackRequest)
@@ -133,10 +139,12 @@ class StartShadowView(ModelView):
     """A shadow begins."""
 
     @operation(
-        "startShadow", "Let a model score live texts and answer nothing", of=OF, parts=("name",), any_pool=False,
+        "startShadow", "Let a model score live texts and answer nothing", of=OF, keyed=True,
+        parts=("name",), any_pool=False,
         answers={200: (shapes.ModelStateSerializer, "The model's state", examples.MODEL_STATE)},
         errors=(*OF_A_MODEL, "cannot_shadow"),
     )  # fmt: skip
+    @once
     def post(self, request: Request, name: str) -> Response:
         """Let the model score live texts beside the active one, in the background. No body is needed."""
         return self._shadow(name, trials.start_shadow)
@@ -154,10 +162,11 @@ class StopShadowView(StartShadowView):
     """A shadow ends."""
 
     @operation(
-        "stopShadow", "Let it score no more", of=OF, parts=("name",), any_pool=False,
+        "stopShadow", "Let it score no more", of=OF, keyed=True, parts=("name",), any_pool=False,
         answers={200: (shapes.ModelStateSerializer, "The model's state", examples.MODEL_STATE | {"state": "candidate"})},
         errors=(*OF_A_MODEL, "cannot_shadow"),
     )  # fmt: skip
+    @once
     def post(self, request: Request, name: str) -> Response:
         """Let it score no more; what it scored is kept. No body is needed."""
         return self._shadow(name, trials.stop_shadow)
@@ -167,11 +176,13 @@ class StartCanaryView(ModelView):
     """A canary begins."""
 
     @operation(
-        "startCanary", "Let a model answer a share of the traffic, if it passes the gate", of=OF, body=shapes.CanaryRequest,
+        "startCanary", "Let a model answer a share of the traffic, if it passes the gate", of=OF, keyed=True,
+        body=shapes.CanaryRequest,
         parts=("name",), any_pool=False, example={"share": 0.1},
         answers={200: (shapes.CanarySerializer, "The canary", examples.CANARY)},
         errors=(*OF_A_MODEL, "too_long", "gate_refused", "cannot_canary"),
     )  # fmt: skip
+    @once
     def post(self, request: Request, name: str) -> Response:
         """Let the model answer a share of the traffic, through the gate or with `override`; sent again, the share changes."""
         told = self.body(shapes.CanaryRequest)
@@ -195,10 +206,12 @@ class StopCanaryView(ModelView):
     """A canary ends."""
 
     @operation(
-        "stopCanary", "Let the active model answer everything again", of=OF, parts=("name",), any_pool=False,
+        "stopCanary", "Let the active model answer everything again", of=OF, keyed=True,
+        parts=("name",), any_pool=False,
         answers={200: (shapes.CanarySerializer, "The canary that ended", examples.CANARY | {"ended_at": examples.AT})},
         errors=(*OF_A_MODEL, "cannot_canary"),
     )  # fmt: skip
+    @once
     def post(self, request: Request, name: str) -> Response:
         """Let the active model answer everything again. No body is needed."""
         model = self.model(name)

@@ -12,6 +12,7 @@ from training_app.api.asking import Asked
 from training_app.api.bodies import written
 from training_app.api.errors import Refused
 from training_app.api.keys import KeyThrottle
+from training_app.api.once import once
 from training_app.api.schema import operation
 from training_app.api.serializers.models import OutcomeRequest, OutcomeSerializer
 from training_app.api.serializers.routing import (
@@ -83,7 +84,7 @@ class OutcomeView(ApiView):
     scope = "route"
 
     @operation(
-        "outcome", "What became of a decision", of=OF, body=OutcomeRequest,
+        "outcome", "What became of a decision", of=OF, keyed=True, body=OutcomeRequest,
         example={"decision_id": examples.DECISION, "success": False, "agents_used": [0], "comment": "billing was enough"},
         answers={
             201: (OutcomeSerializer, "It is the decision's first", examples.OUTCOME),
@@ -91,6 +92,7 @@ class OutcomeView(ApiView):
         },
         errors=("not_found", "blank", "too_long", "too_many"),
     )  # fmt: skip
+    @once
     def post(self, request: Request) -> Response:
         """Report how an answer worked out. It may come before the decision is written; a second report replaces the first. `pool`
         may be left out where the key opens one pool, or the decision is written."""

@@ -9,6 +9,7 @@ from rest_framework.response import Response
 from agents_app.audit import Actor
 from training_app.api import examples
 from training_app.api.errors import Refused
+from training_app.api.once import once
 from training_app.api.schema import operation
 from training_app.api.serializers import runs as shapes
 from training_app.api.views.runs import ListView, OpsView, bad_config
@@ -38,9 +39,10 @@ class RulesView(ListView):
         return self.listed(shapes.RulesSerializer({"pool": pool.slug, "rules": rows}).data)
 
     @operation(
-        "makeRule", "Make a rule that launches runs", of=OF, body=shapes.MakeRule, example=MADE,
+        "makeRule", "Make a rule that launches runs", of=OF, keyed=True, body=shapes.MakeRule, example=MADE,
         answers={201: (shapes.RuleSerializer, "The rule", examples.RULE)},
     )  # fmt: skip
+    @once
     def post(self, request: Request) -> Response:
         """Make a rule: every night, after so many new gold labels, or on drift."""
         told = self.body(shapes.MakeRule)
@@ -72,10 +74,12 @@ class RuleView(OfRule):
         return Response(shapes.RuleSerializer(self.rule(rule_id)).data)
 
     @operation(
-        "changeRule", "Change what the body names of a rule", of=OF, parts=("rule_id",), any_pool=False, body=shapes.ChangeRule,
+        "changeRule", "Change what the body names of a rule", of=OF, keyed=True,
+        parts=("rule_id",), any_pool=False, body=shapes.ChangeRule,
         example={"active": False}, answers={200: (shapes.RuleSerializer, "The rule", examples.RULE | {"active": False})},
         errors=("not_found",),
     )  # fmt: skip
+    @once
     def post(self, request: Request, rule_id: int) -> Response:
         """Change what the body names; the rest stays. `active` false pauses it."""
         rule = self.rule(rule_id)
@@ -87,9 +91,10 @@ class DeleteRuleView(OfRule):
     """Deleting a rule."""
 
     @operation(
-        "deleteRule", "Delete a rule; its runs and models stay", of=OF, parts=("rule_id",), any_pool=False,
+        "deleteRule", "Delete a rule; its runs and models stay", of=OF, keyed=True, parts=("rule_id",), any_pool=False,
         answers={200: (shapes.RuleSerializer, "The rule as it was", examples.RULE)}, errors=("not_found",),
     )  # fmt: skip
+    @once
     def post(self, request: Request, rule_id: int) -> Response:
         """Delete a rule; its runs and models stay. No body is needed."""
         rule = self.rule(rule_id)

@@ -10,6 +10,7 @@ from agents_app.models import Pool
 from datasets_app.models import Snapshot
 from training_app.api import examples
 from training_app.api.errors import Refused
+from training_app.api.once import once
 from training_app.api.paging import ByStatus, Part
 from training_app.api.schema import operation
 from training_app.api.serializers import runs as shapes
@@ -59,10 +60,11 @@ class RunsView(ListView):
         return self.listed(shapes.RunsSerializer({"pool": pool.slug, "runs": self.part(rows)}).data)
 
     @operation(
-        "launchRun", "Launch a run", of=OF, body=shapes.LaunchRun,
+        "launchRun", "Launch a run", of=OF, keyed=True, body=shapes.LaunchRun,
         example={"pool": "support", "config": {"total_steps": 5000}, "promote": True},
         answers={201: (shapes.RunSerializer, "The queued run", examples.RUN)}, errors=("cannot_launch",),
     )  # fmt: skip
+    @once
     def post(self, request: Request) -> Response:
         """Train on the pool's gold labels as they are now, or on a snapshot. The run is queued; ask for it to see how far it is."""
         told = self.body(shapes.LaunchRun)
@@ -108,10 +110,11 @@ class CancelRunView(OfRun):
     """Ending a run."""
 
     @operation(
-        "cancelRun", "End a queued or running run", of=OF, parts=("run_id",), any_pool=False,
+        "cancelRun", "End a queued or running run", of=OF, keyed=True, parts=("run_id",), any_pool=False,
         answers={200: (shapes.RunSerializer, "The cancelled run", examples.RUN | {"status": "cancelled"})},
         errors=("not_found", "ended"),
     )  # fmt: skip
+    @once
     def post(self, request: Request, run_id: int) -> Response:
         """End a run that is queued or running. No body is needed."""
         run = self.run(run_id)
@@ -126,10 +129,11 @@ class SweepsView(OpsView):
     """Launching a sweep."""
 
     @operation(
-        "launchSweep", "Launch a grid or a random search over settings and seeds", of=OF, body=shapes.LaunchSweep,
+        "launchSweep", "Launch a grid or a random search over settings and seeds", of=OF, keyed=True, body=shapes.LaunchSweep,
         example={"space": {"gamma": [0.9, 1.0]}, "seeds": 3, "config": {"total_steps": 5000}},
         answers={201: (shapes.SweepSerializer, "The sweep with its queued runs", examples.SWEEP)}, errors=("cannot_launch",),
     )  # fmt: skip
+    @once
     def post(self, request: Request) -> Response:
         """Launch a run for each combination of settings, or for `runs` random points, with `seeds` seeds each."""
         told = self.body(shapes.LaunchSweep)
@@ -175,9 +179,10 @@ class CancelSweepView(OfSweep):
     """Ending a sweep."""
 
     @operation(
-        "cancelSweep", "End every run of the sweep that has not ended", of=OF, parts=("sweep_id",), any_pool=False,
+        "cancelSweep", "End every run of the sweep that has not ended", of=OF, keyed=True, parts=("sweep_id",), any_pool=False,
         answers={200: (shapes.SweepSerializer, "The sweep", examples.SWEEP)}, errors=("not_found",),
     )  # fmt: skip
+    @once
     def post(self, request: Request, sweep_id: int) -> Response:
         """End every run of it that has not ended. No body is needed."""
         sweep = self.sweep(sweep_id)

@@ -21,6 +21,7 @@ from training_app.api import examples
 from training_app.api.bodies import written
 from training_app.api.errors import Refused
 from training_app.api.keys import access, check_scope
+from training_app.api.once import once
 from training_app.api.schema import document, operation
 from training_app.api.serializers.base import OfPool
 from training_app.api.serializers.serving import (
@@ -78,11 +79,12 @@ class PauseView(AgentView):
     """Pausing."""
 
     @operation(
-        "pauseAgent", "Route to an agent no more, until it is brought back", of=OF, body=PauseRequest, parts=("number",),
+        "pauseAgent", "Route to an agent no more, until it is brought back", of=OF, keyed=True, body=PauseRequest, parts=("number",),
         example={"pool": "support", "why": "its index is being rebuilt"},
         answers={200: (AgentStateSerializer, "It is named in no answer of any process within two seconds", examples.AGENT_STATE)},
         errors=("not_found", "too_long"),
     )  # fmt: skip
+    @once
     def post(self, request: Request, number: int) -> Response:
         """Keep an agent out of every answer. What was paused so, no health check brings back."""
         told = self.body(PauseRequest)
@@ -94,11 +96,12 @@ class ResumeView(AgentView):
     """Bringing back."""
 
     @operation(
-        "resumeAgent", "Route to an agent again", of=OF, body=OfPool, parts=("number",), example={"pool": "support"},
+        "resumeAgent", "Route to an agent again", of=OF, keyed=True, body=OfPool, parts=("number",), example={"pool": "support"},
         answers={200: (AgentStateSerializer, "It may be named again within two seconds",
                        examples.AGENT_STATE | {"available": True, "unavailable_since": None, "why": ""})},
         errors=("not_found",),
     )  # fmt: skip
+    @once
     def post(self, request: Request, number: int) -> Response:
         """Bring a paused agent back: it may be named again in every process within two seconds."""
         agent = self.agent(self.body(OfPool)["pool"], number)
