@@ -221,8 +221,9 @@ def _decided(
 ) -> Questions:
     """One decision in one state. Sets aside the worst cases of what it chooses."""
     open_ = [i for i in policy.ids if limits.available is None or i in limits.available]
-    bound = {i: worst(i, state) for i in open_}
-    affordable = frozenset(i for i in open_ if purse.fits(bound[i]))
+    # Without a budget every worst case fits.
+    bound = {} if purse.unlimited else {i: worst(i, state) for i in open_}
+    affordable = frozenset(i for i in open_ if i not in bound or purse.fits(bound[i]))
     found = yield Question(state, affordable)
     p = found.probabilities
     candidates: tuple[int | None, ...] = (*found.agents, None)
@@ -242,7 +243,7 @@ def _decided(
         propensity = float(sum(p[a] for a in chosen))
     called: list[int] = []
     for a in chosen:
-        if purse.take(bound[found.agents[a]]) is not None:
+        if purse.take(bound.get(found.agents[a], 0.0)) is not None:
             called.append(found.agents[a])
     return Decision(*shown, tuple(called), 1.0 if rng is None else propensity)
 
@@ -264,6 +265,7 @@ class _Purse:
 
     def __init__(self, left: float) -> None:
         self.left = left
+        self.unlimited = left == float("inf")
 
     def fits(self, cost: float) -> bool:
         return cost <= self.left + 1e-12
