@@ -20,6 +20,8 @@ if not OIDC_ISSUER:
     INSTALLED_APPS = [*INSTALLED_APPS, "allauth.socialaccount.providers.openid_connect"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 BACKGROUND_THREADS = False
+# Each test's client would look through all of them at its first request; live servers of tests have a handler of their own.
+WHITENOISE_USE_FINDERS = False
 # Where the tests' own LLMs, agents and receivers answer.
 INTERNAL_HOSTS = ("127.0.0.1", "localhost")
 EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"

@@ -13,7 +13,7 @@ from django.test import Client
 
 from agents_app import pools
 from agents_app.audit import Actor
-from agents_app.models import Pool
+from agents_app.models import Agent, Pool
 from datasets_app.labels import snapshots
 from datasets_app.models import Snapshot
 from tests.training_app.labeled import label
@@ -35,9 +35,10 @@ from training_app.watching import deliveries
 @pytest.fixture
 def pool(db: None) -> Pool:
     """A pool "support" with the agents 0 Billing, 1 Shipping, 2 Technical, and no query."""
-    made = pools.create_pool("Support", "support", actor=None)
-    for name in NAMES:
-        pools.add_agent(made, name)
+    made = Pool.objects.create(slug="support", name="Support", next_agent_number=len(NAMES))
+    Agent.objects.bulk_create(
+        [Agent(pool=made, number=n, code=name[:2].upper(), name=name) for n, name in enumerate(NAMES)]
+    )
     return made
 
 
