@@ -70,6 +70,7 @@ def answer(page, number: int) -> dict[str, list[int]]:
     return {text: [number]}
 
 
+@pytest.mark.at_length
 def test_a_server_killed_in_mid_submit_loses_and_doubles_nothing(sign_in, person, server):
     texts = [f"query {n:02}" for n in range(9)]
     make_pool(12, texts)

@@ -55,7 +55,7 @@ def test_submits_imports_and_merges_at_once_do_not_deadlock() -> None:
 
     at = connection.settings_dict
     url = f"postgresql://{at['USER']}:{at['PASSWORD']}@{at['HOST']}:{at['PORT']}/{at['NAME']}"
-    seconds = os.environ.get("TOGETHER_SECONDS", "10" if EVERYTHING else "4")
+    seconds = os.environ.get("TOGETHER_SECONDS", "10" if EVERYTHING else "2")
     running = [
         subprocess.Popen(
             [sys.executable, "-m", "tests.datasets_app.together", work, str(number), seconds],

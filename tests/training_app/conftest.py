@@ -11,7 +11,6 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.test import Client
 
-from agents_app import pools
 from agents_app.audit import Actor
 from agents_app.models import Agent, Pool
 from datasets_app.labels import snapshots

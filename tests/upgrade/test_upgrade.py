@@ -46,7 +46,7 @@ def upgraded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.at_length]
 
 
 def test_no_row_is_lost_and_no_value_is_another(upgraded) -> None:

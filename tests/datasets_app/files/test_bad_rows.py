@@ -86,6 +86,7 @@ def manage(database: Path, *words: str) -> str:
 
 @pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.at_length
 def test_bad_rows_are_named_good_ones_stored_and_all_of_it_moves(
     dataset: Dataset, admin_client: Client, tmp_path: Path, migrated_sqlite: Path
 ) -> None:

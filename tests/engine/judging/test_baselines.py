@@ -108,6 +108,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.at_length
 def test_benchmark_measures_each_router_in_a_process_of_its_own(folder) -> None:
     settings = {"encoder": "linear", "svm_c": 1.0, "folds": 2, "total_steps": 300, "learning_rate": 0.01}
     told: list[str] = []

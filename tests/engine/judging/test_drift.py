@@ -64,6 +64,7 @@ def test_the_limit_falls_with_the_number_of_texts() -> None:
     assert limits == sorted(limits, reverse=True)
 
 
+@pytest.mark.at_length
 def test_a_limit_is_passed_by_chance_as_rarely_as_it_says() -> None:
     rng, passed = np.random.default_rng(3), 0
     for seed in range(400):

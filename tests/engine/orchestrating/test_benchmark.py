@@ -155,7 +155,7 @@ def test_a_language_model_walks_some_of_the_measured_tasks() -> None:
         "llm_tasks": 5,
     }  # fmt: skip
     config = OrchestratorConfig.from_mapping(settings)
-    examples = support_examples(support_pool(), {"train": 100, "val": 40, "test": 20}, 3)
+    examples = support_examples(support_pool(), {"train": 40, "val": 20, "test": 10}, 3)
     with llm_server.Server() as server:
         model = LanguageModel(server.url, "big", "sk-test")
         card = measured(config, examples, model)

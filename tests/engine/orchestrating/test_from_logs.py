@@ -27,6 +27,7 @@ def logged(count: int) -> tuple[KeptEpisode, ...]:
     return tuple(found)
 
 
+@pytest.mark.at_length
 def test_a_run_learns_from_judged_episodes_before_it_makes_any_of_its_own() -> None:
     tasks = tuple("x" * length for length in range(1, 30))
     world = Identity()

@@ -91,6 +91,7 @@ def test_few_rows_that_need_nobody_are_kept_first(monkeypatch: pytest.MonkeyPatc
     assert made.nobody.sum() == min(4, int((~ROWS["train"].required.any(axis=1)).sum()))
 
 
+@pytest.mark.at_length
 def test_it_stands_in_a_stack_of_a_model_that_routes(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, val = ROWS["train"], ROWS["val"]
     groups = [group_key(text) for text in rows.texts]

@@ -120,6 +120,7 @@ class TestFitting:
         assert told["brings"]["exchange"]["low"] > 0
         assert share_right(scorer, talks(30, 1)) > 0.9
 
+    @pytest.mark.at_length
     def test_reads_which_agents_answered(self) -> None:
         scorer, _report = fitted(talks(60, tell=True))
         assert share_right(scorer, talks(30, 1, tell=True)) > 0.9
@@ -172,6 +173,7 @@ class TestFitting:
         opening, going_on = (scorer.seen(text)[0, len(scorer.channels) + 3] for text in ("i want a train", NEUTRAL[0]))
         assert opening > going_on
 
+    @pytest.mark.at_length
     def test_an_answer_that_ends_a_matter_is_known(self) -> None:
         """Where somebody else is asked for only after "anything else?"."""
         examples = []

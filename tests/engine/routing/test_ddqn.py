@@ -211,6 +211,7 @@ def test_of_equally_good_networks_the_last_is_kept_and_named() -> None:
     assert meta["kept_step"] == max(e["step"] for e in meta["log"] if e["val_goal"] == max(goals))
 
 
+@pytest.mark.at_length
 def test_a_run_ends_where_validation_has_stopped_to_rise() -> None:
     env, data, val = RoutingEnv(3), known(200, 3, 0), known(30, 3, 1)
     config = Config.from_mapping({**QUICK, "total_steps": 2000, "patience": 2})
