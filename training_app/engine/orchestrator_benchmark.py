@@ -19,6 +19,8 @@ from training_app.engine.data import metrics
 from training_app.engine.data.arrays import BoolArray
 from training_app.engine.data.examples import Example
 from training_app.engine.data.folders import read_folder
+from training_app.engine.judging.llm_baseline import TRIES, LanguageModel
+from training_app.engine.llm import Client, LLMError
 from training_app.engine.orchestrating import baselines
 from training_app.engine.orchestrating.environment import (
     Chooser,
@@ -55,16 +57,27 @@ class Measured:
     steps: np.ndarray
 
 
+@dataclass(frozen=True, slots=True)
+class Conductor:
+    """The language model that orchestrates beside ours, and how many of the test tasks; None for all."""
+
+    model: LanguageModel
+    tasks: int | None = None
+
+
 def benchmark(
     path: str | Path,
     seeds: int = 1,
     settings: dict[str, Any] | None = None,
     report: Callable[[str], None] = lambda line: None,
+    llm: Conductor | None = None,
 ) -> dict[str, Any]:
     """Measure on the folder `path`: {"data": …, "routers": {name: {"f1", "jaccard", "success", "steps", "cost", …}}}, each a mean
     over test tasks and seeds. Success means that every needed agent was called; `steps` counts calls, `extra` those of agents that
     were not needed, `intervals` has the 95% interval of each figure, and of the orchestrator `lead` the paired one over
-    `one_shot`. Raises DataError, ConfigError or BenchmarkError."""
+    `one_shot`. With `llm` there is a row of that name: of its tasks alone, with the first seed's orchestrator on the same ones as
+    `orchestrator` and the paired difference as `orchestrator_lead`; where its server is of no use the row is missing and `warnings`
+    says why. Raises DataError, ConfigError or BenchmarkError."""
     folder = read_folder(path)
     if not folder.test or not folder.val:
         raise BenchmarkError(f"{path} needs val.jsonl and test.jsonl beside train.jsonl")
@@ -77,12 +90,20 @@ def benchmark(
     required = np.array([[a.id in e.required for a in folder.agents] for e in folder.test], np.bool_)
     runs: dict[str, list[Measured]] = {}
     kept: list[dict[str, Any]] = []
+    warnings: list[str] = []
+    conducted: dict[str, Any] = {}
     for seed in range(seeds):
         config = OrchestratorConfig.from_mapping(
             {"max_steps": len(folder.agents), **SETTINGS, **(settings or {}), "seed": seed}
         )
-        found, card = _run(config, folder.agents, folder.train + folder.val, folder.test, paths, report)
+        found, card, environment = _run(config, folder.agents, folder.train + folder.val, folder.test, paths, report)
         kept.append(card["kept"])
+        if llm is not None and seed == 0:  # its answers cost money and do not hang on the seed
+            report("asking the language model")
+            try:
+                conducted = _conducted(llm, environment, found["orchestrator"], required)
+            except LLMError as error:
+                warnings.append(f"The language model was not measured: {error}.")
         for name, made in found.items():
             runs.setdefault(name, []).append(made)
     routers = {name: figures(made, required) for name, made in runs.items()}
@@ -90,8 +111,29 @@ def benchmark(
     routers["orchestrator"]["lead"] = {
         m: metrics.paired(np.stack([v[m] for v in ours]), np.stack([v[m] for v in theirs]), m) for m in MEASURED
     }
+    if conducted:
+        routers["llm"] = conducted
     data = {s: len(getattr(folder, s)) for s in ("agents", "train", "val", "test")}
-    return {"data": data, "seeds": seeds, "kept": kept, "routers": routers}
+    return {"data": data, "seeds": seeds, "kept": kept, "routers": routers, "warnings": warnings}
+
+
+def _conducted(llm: Conductor, environment: Environment, ours: Measured, required: BoolArray) -> dict[str, Any]:
+    """What the language model does on its tasks, drawn at random, and our orchestrator on the same. Raises LLMError."""
+    most = len(required) if llm.tasks is None else min(llm.tasks, len(required))
+    rows = np.sort(np.random.Generator(np.random.PCG64(0)).permutation(len(required))[:most])
+    agents = environment.orchestrator.agents
+    with Client(llm.model.base_url, llm.model.model, llm.model.api_key, tries=TRIES) as client:
+        walks = walk(environment, baselines.llm(client, agents), rows.tolist(), keep=False)
+    theirs = _measured(walks, {agent.id: a for a, agent in enumerate(agents)})
+    same = Measured(ours.sets[rows], ours.costs[rows], ours.steps[rows])
+    ours_by, theirs_by = (metrics.per_query(one.sets, required[rows]) for one in (same, theirs))
+    return {
+        **figures([theirs], required[rows]),
+        "model": llm.model.model,
+        "tasks": int(most),
+        "orchestrator": figures([same], required[rows]),
+        "orchestrator_lead": {m: metrics.paired(ours_by[m], theirs_by[m], m) for m in MEASURED},
+    }
 
 
 def _run(
@@ -101,8 +143,9 @@ def _run(
     test: Sequence[Example],
     paths: dict[str, list[RecordedPath]],
     report: Callable[[str], None],
-) -> tuple[dict[str, Measured], dict[str, Any]]:
-    """What each router does on the test tasks after training with one seed, and the orchestrator's scorecard."""
+) -> tuple[dict[str, Measured], dict[str, Any], Environment]:
+    """What each router does on the test tasks after training with one seed, the orchestrator's scorecard, and the test tasks as its
+    environment."""
     reading = read_by_router(config, agents, examples)
     read: Read | None = None
     while read is None:
@@ -136,7 +179,7 @@ def _run(
     for name, chooser in choosers.items():
         report(f"seed {config.seed}, measuring {name}")
         found[name] = _measured(walk(environment, chooser, range(len(test)), keep=False), places)
-    return found, result.scorecard
+    return found, result.scorecard, environment
 
 
 def _measured(walks: Sequence[Walk], places: dict[int, int]) -> Measured:
@@ -171,4 +214,10 @@ def table(found: dict[str, Any]) -> list[str]:
         lines.append(f"{name:14}" + "".join(f"{row[m]:10.4f}" for m in names))
     lead = found["routers"]["orchestrator"]["lead"]["f1"]
     lines.append(f"orchestrator over one_shot, F1: {lead['mean']:+.4f} ({lead['low']:+.4f} to {lead['high']:+.4f})")
-    return lines
+    if (llm := found["routers"].get("llm")) is not None:
+        lead = llm["orchestrator_lead"]["f1"]
+        lines.append(
+            f"llm is {llm['model']} on {llm['tasks']} of the test tasks; orchestrator over llm there, F1: {lead['mean']:+.4f} "
+            f"({lead['low']:+.4f} to {lead['high']:+.4f})"
+        )
+    return [*lines, *found["warnings"]]

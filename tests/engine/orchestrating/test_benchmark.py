@@ -17,6 +17,7 @@ from training_app.engine.orchestrating.loop import drive, episode
 from training_app.engine.orchestrating.policy import Orchestrator
 from training_app.engine.orchestrating.support import AGENTS, support_examples, support_pool, write_support
 from training_app.engine.orchestrating.turns import Limits, Result
+from training_app.engine.orchestrator_benchmark import Conductor, benchmark, table
 from training_app.engine.orchestrator_config import OrchestratorConfig
 from training_app.engine.progress import Result as Trained
 from training_app.engine.train_orchestrator import TrainError, train
@@ -60,6 +61,34 @@ def test_the_benchmark_has_the_figures_of_every_router(tmp_path: Path) -> None:
     assert ours["f1"] >= theirs["f1"] - 0.02
     assert found["routers"]["fixed_order"]["success"] == 1.0
     assert found["routers"]["random"]["f1"] < ours["f1"] - 0.2
+
+
+def test_a_language_model_orchestrates_some_of_the_test_tasks(
+    tmp_path: Path, settings: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Refused calls are made again, answers that are of no use end an episode, and a refused key leaves the row out."""
+    place = str(folder(tmp_path))
+    quick = {"encoder": "linear", "updates": 0, "imitate": False}
+    with llm_server.Server() as server:
+        model = LanguageModel(server.url, "big", "sk-test")
+        server.retry_after = "0"
+        server.fault = lambda text, nth: {0: "429", 2: "not json", 3: "wrong id"}.get(nth % 5, "")
+        found = benchmark(place, settings=quick, llm=Conductor(model, 6))
+        row = found["routers"]["llm"]
+        assert (row["model"], row["tasks"], found["warnings"]) == ("big", 6, [])
+        assert set(row["orchestrator_lead"]) == {"f1", "jaccard", "success"}
+        assert row["orchestrator"]["steps"] > 0
+        assert any(line.startswith("llm ") for line in table(found))
+        assert set(server.keys) == {"Bearer sk-test"}
+        asked = len(server.bodies)
+        assert asked >= 6
+        server.refuse_key = True
+        found = benchmark(place, settings=quick, llm=Conductor(model, 6))
+    assert "llm" not in found["routers"]
+    assert "refused the key" in found["warnings"][0]
+    settings.LLM_MODEL = ""
+    call_command("benchmark_orchestrator", place, llm_tasks=6, set=["encoder=linear", "updates=0", "imitate=false"])
+    assert "name it in LLM_MODEL" in capsys.readouterr().out
 
 
 def test_what_was_missing_is_never_read(tmp_path: Path) -> None:

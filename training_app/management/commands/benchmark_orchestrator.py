@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings as site
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from tqdm import tqdm
 
@@ -26,14 +27,24 @@ class Command(BaseCommand):
         parser.add_argument("--seeds", type=int, default=1, help="how often it is trained (default: 1)")
         parser.add_argument("--json", metavar="FILE", help="where to write the figures")
         parser.add_argument("--config", metavar="FILE.yaml", help="settings of the orchestrator")
+        parser.add_argument(
+            "--llm-tasks", type=int, default=0, metavar="N",
+            help="have the LLM of LLM_MODEL orchestrate N of the test tasks, at its price (default: none)",
+        )  # fmt: skip
         parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="one setting of it")
 
     def handle(self, *args: Any, **options: Any) -> None:
         # Imported now: it brings torch, which nobody who asks for --help waits for.
-        from training_app.engine.orchestrator_benchmark import BenchmarkError, benchmark, table
+        from training_app.engine.judging.llm_baseline import LanguageModel
+        from training_app.engine.orchestrator_benchmark import BenchmarkError, Conductor, benchmark, table
         from training_app.engine.train_orchestrator import TrainError
 
         settings = {**read_config(options.get("config")), **read_pairs(options.get("set") or [])}
+        tasks, llm = options.get("llm_tasks") or 0, None
+        if tasks < 0:
+            raise CommandError("--llm-tasks must be 0 or more")
+        if tasks and site.LLM_MODEL:
+            llm = Conductor(LanguageModel(site.LLM_BASE_URL, site.LLM_MODEL, site.LLM_API_KEY), tasks)
         try:
             with tqdm(unit="step", disable=None, delay=2, leave=False) as steps:
 
@@ -41,7 +52,13 @@ class Command(BaseCommand):
                     steps.update()
                     steps.set_description(line)
 
-                found = benchmark(options["directory"], options["seeds"], settings, report)
+                found = benchmark(options["directory"], options["seeds"], settings, report, llm)
+            if llm is None:
+                found["warnings"].append(
+                    "There is no row of a language model: no LLM is configured, name it in LLM_MODEL."
+                    if tasks
+                    else "There is no row of a language model: --llm-tasks N asks the one of LLM_MODEL."
+                )
             if options.get("json"):
                 Path(options["json"]).write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
         except (BenchmarkError, ConfigError, DataError, TrainError) as error:
