@@ -19,7 +19,7 @@ MANAGE := $(BIN)/python manage.py
 # One line that moves on while pip works, instead of hundreds.
 PROGRESS := awk '/^Collecting/ { n++; name = $$2; sub(/[<>=!~;\[].*/, "", name); printf "\r\033[K  %d packages looked up, now %s", n, name; fflush() } /^Installing collected/ { printf "\r\033[K  installing %d packages …", NF - 3; fflush() } /^(ERROR|error)/ { print } END { printf "\r\033[K" }'
 
-.PHONY: help run setup web worker test test-everything lint litellm bench bench-peer bench-growth
+.PHONY: help run setup web worker test test-everything lint litellm adapters bench bench-peer bench-growth
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -58,6 +58,8 @@ lint: $(VENV)/.installed-dev ## Formatting, lint, types, and the one-way imports
 
 litellm: .venv-litellm/.installed ## LiteLLM's proxy in an environment of its own: then the tests pre-label through it too
 
+adapters: .venv-adapters/.installed ## The frameworks of the client's adapters in an environment of their own: then the tests run in them
+
 bench: setup ## Every router on the demo pool: quality, training time, speed
 	@rm -rf var/bench && $(BIN)/python -m datasets_app.demo.generate var/bench
 	@$(MANAGE) benchmark var/bench --seeds 3
@@ -85,4 +87,10 @@ $(VENV)/.installed-dev: requirements-dev.txt requirements-teacher.txt $(VENV)/.i
 	@$(PYTHON) -m venv .venv-litellm
 	@echo "Installing LiteLLM and what it needs (750 MB)"
 	@PIP_DISABLE_PIP_VERSION_CHECK=1 .venv-litellm/bin/python -m pip install --progress-bar off -r tests/llm/requirements.txt | $(PROGRESS)
+	@touch $@
+
+.venv-adapters/.installed: tests/client/adapters/requirements.txt
+	@$(PYTHON) -m venv .venv-adapters
+	@echo "Installing LangGraph, OpenAI's Agents SDK, LlamaIndex and AG2"
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 .venv-adapters/bin/python -m pip install --progress-bar off -r tests/client/adapters/requirements.txt | $(PROGRESS)
 	@touch $@

@@ -1,0 +1,222 @@
+"""`python at_work.py NAME`: one adapter in the framework that it is for, with a router that names the agents whose key the text holds.
+
+Runs in an environment that has the frameworks, and nothing of the server. Exits with 77 where the framework is not installed.
+"""
+
+import asyncio
+import importlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "client" / "src"))
+
+from routerweb_client import Client
+
+KEYS = ("billing", "shipping", "legal")
+ABSENT = 77
+asked: list[dict[str, Any]] = []
+
+
+def answer(request: httpx.Request) -> httpx.Response:
+    body = json.loads(request.content)
+    asked.append(body)
+    text = body.get("query") or body["messages"][-1]["content"]
+    agents = [number for number, key in enumerate(KEYS) if key in text and key in body["only"]]
+    told = {
+        "agents": agents, "agent_names": [KEYS[n].title() for n in agents], "agent_keys": [KEYS[n] for n in agents],
+        "abstained": False, "confidence": 0.9, "scores": {str(n): 0.9 for n in agents}, "stop_reason": "stop" if agents else "none",
+        "model": "support-1", "decision_id": "d", "not_covered": [],
+    }  # fmt: skip
+    return httpx.Response(200, json=told)
+
+
+CLIENT = Client("http://x", "k", pool="support", transport=httpx.MockTransport(answer))
+
+
+def raises(call: Any, *words: Any, **named: Any) -> bool:
+    try:
+        call(*words, **named)
+    except ValueError:
+        return True
+    return False
+
+
+def langgraph() -> None:
+    """A graph: the router, then every agent that is needed side by side, then the end."""
+    from typing import Annotated, TypedDict
+
+    from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+    from langgraph.graph import END, START, StateGraph
+    from langgraph.graph.message import add_messages
+
+    from routerweb_client.adapters.langgraph import RouterNode
+
+    class State(TypedDict):
+        messages: Annotated[list[AnyMessage], add_messages]
+        agents: list[str]
+
+    router = RouterNode(CLIENT, {key: f"{key}_node" for key in KEYS}, otherwise="talk")
+    graph = StateGraph(State)
+    graph.add_node("router", router)
+    for node in ("billing_node", "shipping_node", "legal_node", "talk"):
+        graph.add_node(node, lambda _state, node=node: {"messages": [AIMessage(f"{node} is done")]})
+        graph.add_edge(node, END)
+    graph.add_edge(START, "router")
+    graph.add_conditional_edges("router", router.edge)
+    compiled = graph.compile()
+
+    def nodes(*said: Any) -> list[str]:
+        found = compiled.invoke({"messages": list(said), "agents": []})
+        return sorted(message.content.split()[0] for message in found["messages"] if "is done" in message.content)
+
+    assert nodes(HumanMessage("billing and shipping")) == ["billing_node", "shipping_node"]
+    assert nodes(HumanMessage("good morning")) == ["talk"]
+    parts = HumanMessage([{"type": "text", "text": "legal"}, {"type": "image_url", "image_url": {"url": "x"}}])
+    assert nodes(HumanMessage("hello"), AIMessage("Yes?"), parts) == ["legal_node"]
+    assert [message["role"] for message in asked[-1]["messages"]] == ["user", "assistant", "user"]
+    assert asked[-1]["only"] == list(KEYS)
+    assert asyncio.run(compiled.ainvoke({"messages": [HumanMessage("billing")], "agents": []}))["agents"] == ["billing"]
+
+
+def openai_agents() -> None:
+    """A run: the model of the first agent asks for the hand-off, and whoever the router names answers."""
+    from agents import Agent, ModelResponse, Runner, Usage, set_tracing_disabled
+    from agents.models.interface import Model
+    from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
+
+    from routerweb_client.adapters.openai_agents import first_agent, handoff_by_router
+
+    set_tracing_disabled(True)
+
+    class Scripted(Model):
+        def __init__(self, item: Any) -> None:
+            self.item = item
+
+        async def get_response(self, *_words: Any, **_named: Any) -> ModelResponse:
+            return ModelResponse(output=[self.item], usage=Usage(), response_id=None)
+
+        def stream_response(self, *_words: Any, **_named: Any) -> Any:
+            raise NotImplementedError
+
+    def saying(text: str) -> Scripted:
+        part = ResponseOutputText(text=text, type="output_text", annotations=[])
+        return Scripted(
+            ResponseOutputMessage(id="m", type="message", role="assistant", content=[part], status="completed")
+        )
+
+    def triage(query: str, **more: Any) -> Agent[Any]:
+        call = ResponseFunctionToolCall(
+            id="f", call_id="c", type="function_call", name="transfer_to_the_agent_in_charge", arguments=json.dumps({"query": query})
+        )  # fmt: skip
+        return Agent(name="Triage", model=Scripted(call), handoffs=[handoff_by_router(CLIENT, experts, **more)])
+
+    experts = {key: Agent(name=key, model=saying(f"{key} here")) for key in KEYS}
+    rest = Agent(name="rest", model=saying("anything else?"))
+    ended = asyncio.run(Runner.run(triage("a shipping matter"), "where is it?"))
+    assert (ended.last_agent.name, ended.final_output) == ("shipping", "shipping here")
+    assert asyncio.run(Runner.run(triage("hello", otherwise=rest), "hello")).last_agent.name == "rest"
+    assert first_agent(CLIENT, experts, "legal and billing") is experts["billing"]
+    talk = [{"role": "user", "content": [{"type": "input_text", "text": "legal"}]}]
+    assert first_agent(CLIENT, experts, talk) is experts["legal"]
+    assert raises(first_agent, CLIENT, experts, "hello")
+
+
+def llama_index() -> None:
+    """A router query engine whose engines are the choices."""
+    from llama_index.core.base.base_query_engine import BaseQueryEngine
+    from llama_index.core.base.response.schema import Response
+    from llama_index.core.callbacks import CallbackManager
+    from llama_index.core.llms import MockLLM
+    from llama_index.core.query_engine import RouterQueryEngine
+    from llama_index.core.response_synthesizers import TreeSummarize
+    from llama_index.core.tools import QueryEngineTool
+    from llama_index.core.tools.types import ToolMetadata
+
+    from routerweb_client.adapters.llama_index import RouterSelector
+
+    class Engine(BaseQueryEngine):
+        def __init__(self, name: str) -> None:
+            super().__init__(CallbackManager([]))
+            self.name = name
+
+        def _get_prompt_modules(self) -> Any:
+            return {}
+
+        def _query(self, _bundle: Any) -> Response:
+            return Response(f"{self.name} here")
+
+        async def _aquery(self, bundle: Any) -> Response:
+            return self._query(bundle)
+
+    tools = [
+        QueryEngineTool.from_defaults(query_engine=Engine(key), name=key, description=f"All about {key}")
+        for key in KEYS
+    ]
+    engine = RouterQueryEngine(
+        selector=RouterSelector(CLIENT, otherwise="legal"),
+        query_engine_tools=tools,
+        llm=MockLLM(),
+        summarizer=TreeSummarize(llm=MockLLM()),
+    )
+    assert str(engine.query("a shipping matter")) == "shipping here"
+    assert str(asyncio.run(engine.aquery("hello"))) == "legal here"
+    both = engine.query("billing and shipping")
+    assert "billing here" in str(both)
+    assert "shipping here" in str(both)
+    choices = [ToolMetadata(name=key, description=key) for key in KEYS]
+    selected = RouterSelector(CLIENT).select(choices, "legal and billing")
+    assert [(one.index, one.reason) for one in selected.selections] == [
+        (0, "support-1 gives it 0.90."),
+        (2, "support-1 gives it 0.90."),
+    ]
+    assert raises(RouterSelector(CLIENT).select, choices, "hello")
+
+
+def ag2() -> None:
+    """A group chat in which those speak whom the router names, once each."""
+    from autogen import ConversableAgent, GroupChat, GroupChatManager
+
+    from routerweb_client.adapters.ag2 import speakers_by_router
+
+    def speaker(name: str) -> ConversableAgent:
+        made = ConversableAgent(name, llm_config=False, human_input_mode="NEVER")
+        made.register_reply([ConversableAgent, None], lambda *_words, **_named: (True, f"{name} here"), position=0)
+        return made
+
+    user = ConversableAgent("user", llm_config=False, human_input_mode="NEVER", default_auto_reply="")
+    experts = [speaker(key.title()) for key in KEYS]
+
+    def speakers(said: str) -> list[str]:
+        chat = GroupChat(
+            agents=[user, *experts], messages=[], max_round=10,
+            speaker_selection_method=speakers_by_router(CLIENT, {key: key.title() for key in KEYS}),
+        )  # fmt: skip
+        user.initiate_chat(GroupChatManager(chat, llm_config=False), message=said, silent=True)
+        return [message["name"] for message in chat.messages]
+
+    before = len(asked)
+    assert speakers("billing and shipping") == ["user", "Billing", "Shipping"]
+    assert len(asked) == before + 1  # asked once for all who speak
+    assert speakers("good morning") == ["user"]
+
+
+#: Each adapter, and the module without which there is nothing to try.
+FRAMEWORKS = {
+    "langgraph": (langgraph, "langgraph.graph"),
+    "openai_agents": (openai_agents, "agents"),
+    "llama_index": (llama_index, "llama_index.core"),
+    "ag2": (ag2, "autogen"),
+}
+
+if __name__ == "__main__":
+    at_work, needed = FRAMEWORKS[sys.argv[1]]
+    try:
+        importlib.import_module(needed)
+    except ImportError as error:
+        print(error)
+        sys.exit(ABSENT)
+    at_work()
