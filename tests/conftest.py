@@ -108,6 +108,15 @@ def django_db_keepdb() -> bool:
 
 
 @pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """What `migrate` has written is put back after each test with transactions of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        with django_db_blocker.unblock():
+            migrated.put_back_after_flush(patch)
+        yield
+
+
+@pytest.fixture(scope="session")
 def chromium() -> str:
     """The path of a Chromium; without one the test is skipped, or fails where REQUIRE_BROWSER=1 (as in CI)."""
     path = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")

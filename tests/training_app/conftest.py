@@ -36,7 +36,7 @@ def pool(db: None) -> Pool:
     """A pool "support" with the agents 0 Billing, 1 Shipping, 2 Technical, and no query."""
     made = Pool.objects.create(slug="support", name="Support", next_agent_number=len(NAMES))
     Agent.objects.bulk_create(
-        [Agent(pool=made, number=n, code=name[:2].upper(), name=name) for n, name in enumerate(NAMES)]
+        [Agent(pool=made, number=n, code=name[:2].upper(), key=name.lower(), name=name) for n, name in enumerate(NAMES)]
     )
     return made
 
