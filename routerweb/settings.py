@@ -190,6 +190,7 @@ def database(url: str) -> dict[str, Any]:
 
 DATABASE_URL = env.text("DATABASE_URL", f"sqlite:///{DATA_DIR / 'routerweb.sqlite3'}")
 DATABASES = {"default": database(DATABASE_URL)}
+TEACHERS_DIR = os.path.abspath(env.text("TEACHERS_DIR", str(DATA_DIR / "teachers")))
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # In the database, because it counts failed sign-ins: a count in each process's memory would multiply the attempts by the number of

@@ -57,12 +57,15 @@ class Config(Settings):
         group="scorer",
     )
     embedding_path: str = setting(
-        "", "Folder of a local sentence-embedding model, for encoder: embedding.", group="scorer"
+        "",
+        "Folder of a local sentence-embedding model, for encoder: embedding; on a server the name of one in TEACHERS_DIR.",
+        group="scorer",
     )
     teacher: str = setting(
         "",
         "A sentence encoder that is fine-tuned on the labels and joins encoder: auto, in pools below 20,000 training queries: the "
-        "folder of one in the format of sentence-transformers where the worker stands, or a name of the hub where there is internet. "
+        "folder of one in the format of sentence-transformers, on a server the name of one in TEACHERS_DIR, or a name of the hub "
+        "where there is internet. "
         "It takes minutes to train, some 2 to 5 ms a route where it serves, and requirements-teacher.txt.",
         group="scorer",
     )

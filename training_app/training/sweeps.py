@@ -25,6 +25,7 @@ from datasets_app.models import Snapshot
 from training_app.engine.config import Config, ConfigError
 from training_app.models import Run, Sweep
 from training_app.training import runs
+from training_app.versions.encoder_folders import router_config
 
 #: A setting's values, or the ends of the range that a random search draws from.
 Axis = Sequence[Any] | Mapping[str, float]
@@ -175,7 +176,7 @@ def _draw(name: str, axis: Axis, rng: random.Random) -> Any:
 
 def _config(values: Mapping[str, Any]) -> Config:
     try:
-        return Config.from_mapping(values)
+        return router_config(values)
     except ConfigError as error:
         raise SweepError(error.field, str(error)) from None
 

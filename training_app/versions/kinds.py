@@ -15,12 +15,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from training_app.engine.backends.chooser import BackendChooser, ChooserConfig
-from training_app.engine.config import Config
 from training_app.engine.data import artifact
 from training_app.engine.orchestrating.policy import Orchestrator
 from training_app.engine.orchestrator_config import OrchestratorConfig
 from training_app.engine.routing import router
 from training_app.models.kinds import BACKEND_CHOOSER, ORCHESTRATOR, SET_ROUTER
+from training_app.versions.encoder_folders import router_config
 
 
 class Settings(Protocol):
@@ -82,7 +82,7 @@ KINDS: dict[str, Kind] = {
         Kind(
             name=SET_ROUTER,
             label=gettext_lazy("Set router"),
-            config=Config.from_mapping,
+            config=router_config,
             train="training_app.engine.train",
             load=lambda content: router.Router.load(content),
             measure="jaccard",

@@ -13,9 +13,10 @@ from training_app.api.once import once
 from training_app.api.schema import operation
 from training_app.api.serializers import runs as shapes
 from training_app.api.views.runs import ListView, OpsView, bad_config
-from training_app.engine.config import Config, ConfigError
+from training_app.engine.config import ConfigError
 from training_app.models import LaunchRule
 from training_app.training import rules
+from training_app.versions.encoder_folders import router_config
 
 OF = "Launch rules"
 #: What a body may say of a rule beside `config` and `active`, in the model's own words.
@@ -110,7 +111,7 @@ def save(rule: LaunchRule, told: dict[str, Any], by: Actor) -> LaunchRule:
         setattr(rule, name, told[name])
     if "config" in told:
         try:
-            rule.config = Config.from_mapping(told["config"]).changed()
+            rule.config = router_config(told["config"]).changed()
         except ConfigError as error:
             raise bad_config(error) from None
     try:

@@ -1,6 +1,6 @@
 """The forms that say how to train, made from the fields of the engine's Config: of a run and of a launch rule."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, fields
 from typing import Any
 
@@ -15,6 +15,7 @@ from training_app.engine.config import Config, ConfigError
 from training_app.engine.orchestrator_config import OrchestratorConfig
 from training_app.models import ORCHESTRATOR, SET_ROUTER, LaunchRule, Sweep
 from training_app.training import presets, sweeps
+from training_app.versions.encoder_folders import router_config
 
 #: The settings that stand open on the form; the others are folded, by group.
 COMMON = ("encoder", "total_steps", "goal", "abstain_alpha", "seed", "baselines")
@@ -33,13 +34,14 @@ GROUPS = {
 
 
 class ConfigForm(forms.Form):
-    """Every setting of a run with its documentation, default and bounds; `settings_of` is the class that holds them, `open_` names
-    those that are not folded.
+    """Every setting of a run with its documentation, default and bounds; `settings_of` is the class that holds them, `read` checks
+    them, `open_` names those that are not folded.
 
     `config()` gives the settings that differ from the defaults, once the form is valid.
     """
 
     settings_of: type[Config] | type[OrchestratorConfig] = Config
+    read: Callable[[Mapping[str, Any]], Config | OrchestratorConfig] = staticmethod(router_config)
     open_: tuple[str, ...] = COMMON
 
     def __init__(self, data: Mapping[str, Any] | None = None, **options: Any) -> None:
@@ -52,7 +54,7 @@ class ConfigForm(forms.Form):
         values = {f.name: cleaned[f.name] for f in fields(self.settings_of) if cleaned.get(f.name) is not None}
         if not self.errors:
             try:
-                self._config = self.settings_of.from_mapping(values)
+                self._config = self.read(values)
             except ConfigError as error:
                 self.add_error(error.field if error.field in self.fields else None, error.reason)
         return cleaned
@@ -116,6 +118,7 @@ class OrchestratorForm(LaunchForm):
     """The same for an orchestrator."""
 
     settings_of = OrchestratorConfig
+    read = staticmethod(OrchestratorConfig.from_mapping)
     open_ = ("preset", "price", "learner", "max_steps", "seed", "baselines")
 
     def config(self) -> dict[str, Any]:

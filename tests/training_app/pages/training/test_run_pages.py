@@ -125,6 +125,9 @@ def test_the_form_launches_a_run(labeled: Pool, browser: Client, ops: User) -> N
         ("encoder", "magic", "valid choice"),
         ("max_agents", "-1", "greater than or equal to 0"),
         ("embedding_path", "", "needs the folder"),
+        ("embedding_path", "/etc", "/etc is not in"),
+        ("teacher", "/etc", "/etc is not in"),
+        ("teacher", "../installation.env", "TEACHERS_DIR"),
         ("snapshot", "999", "valid choice"),
     ],
 )

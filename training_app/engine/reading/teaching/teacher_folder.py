@@ -44,14 +44,17 @@ class TeacherFolder:
         return {"name": self.name, "sha256": self.sha256, "licence": self.licence}
 
 
+def is_hub_name(teacher: str) -> bool:
+    """Whether it is maker/encoder, which is never looked for on the disk; a folder's path there begins with / or a dot."""
+    return _NAME.fullmatch(teacher) is not None
+
+
 def teacher_folder(teacher: str) -> TeacherFolder:
     """`teacher` is the path of a folder, or a name of the hub such as `intfloat/multilingual-e5-small`, fetched where there is
     internet and `huggingface_hub` is installed. Raises ConfigError, which names the setting, the file and what to do."""
-    path = Path(teacher).expanduser()
+    path = _fetched(teacher) if is_hub_name(teacher) else Path(teacher).expanduser()
     if not path.is_dir():
-        if path.exists() or not _NAME.fullmatch(teacher):
-            raise _wrong(f"{teacher} is not a folder, nor a name of the hub such as intfloat/multilingual-e5-small")
-        path = _fetched(teacher)
+        raise _wrong(f"{teacher} is not a folder, nor a name of the hub such as intfloat/multilingual-e5-small")
     if not (path / WEIGHTS).is_file():
         pickle = next((name for name in PICKLES if (path / name).exists()), None)
         if pickle:
