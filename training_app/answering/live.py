@@ -6,6 +6,7 @@
 import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from django.db import Error as DatabaseFault
 
@@ -14,9 +15,11 @@ from agents_app.pools import engine_agent
 from training_app.answering import shadowing
 from training_app.answering.loaded import CanarySide, Live, LoadedModel, LoadedPool
 from training_app.engine.reading.cold import ColdScorer
-from training_app.models import Canary, LiveSettings, LiveTally, RouterModel
+from training_app.models import SET_ROUTER, Canary, LiveSettings, LiveTally, RouterModel
 
 logger = logging.getLogger(__name__)
+
+Loaded = TypeVar("Loaded")
 
 # --- Reading it from the database ---------------------------------------------------------------------------------
 
@@ -29,14 +32,18 @@ class Plan:
     canary: Canary | None = None
     shadows: list[RouterModel] = field(default_factory=list)
 
+    def salt(self, model: int) -> str:
+        """What decides, with a key, whether it meets that model as the canary."""
+        return f"{self.settings.salt if self.settings else ''}:{model}"
 
-def plans() -> dict[int, Plan]:
-    """What is on, by pool id; pools where nothing ever was are not in it. Three database queries."""
+
+def plans(kind: str = SET_ROUTER) -> dict[int, Plan]:
+    """What is on for models of that kind, by pool id; pools where nothing ever was are not in it. Three database queries."""
     settings = {row.pool_id: row for row in LiveSettings.objects.all()}
-    running = Canary.objects.running().select_related("model__pool")
+    running = Canary.objects.running(kind).select_related("model__pool")
     canaries = {row.pool_id: row for row in running}
     shadows: dict[int, list[RouterModel]] = {}
-    for model in RouterModel.objects.filter(state="shadow").select_related("pool").order_by("pk"):
+    for model in RouterModel.objects.filter(kind=kind, state="shadow").select_related("pool").order_by("pk"):
         shadows.setdefault(model.pool_id, []).append(model)
     return {
         pool: Plan(settings.get(pool), canaries.get(pool), shadows.get(pool, []))
@@ -60,17 +67,16 @@ def attach(
         return loaded
     canary, problem = None, loaded.problem
     if plan.canary is not None and plan.canary.model_id != loaded.model.pk:
-        model, why = _loaded(plan.canary.model, load, LiveTally.Kind.CANARY)
+        model, why = or_why(plan.canary.model, load, LiveTally.Kind.CANARY)
         if model is None:
             problem = problem or f"The canary {why}; {loaded.model.name} answers all."
         else:
             side = assemble(model)
             side = replace(side, live=_side(side, agents, plan.settings, is_canary=True))
-            salt = f"{plan.settings.salt if plan.settings else ''}:{model.pk}"
-            canary = CanarySide(side, plan.canary.share, salt)
+            canary = CanarySide(side, plan.canary.share, plan.salt(model.pk))
     shadows = []
     for row in plan.shadows:
-        model, _why = _loaded(row, load, LiveTally.Kind.SHADOW)
+        model, _why = or_why(row, load, LiveTally.Kind.SHADOW)
         if model is not None:
             shadows.append(shadowing.Shadow(model.pk, model.name, model.router, assemble(model).available))
     live = replace(_side(loaded, agents, plan.settings), canary=canary, shadows=tuple(shadows))
@@ -107,9 +113,8 @@ def cold_numbers(
     )
 
 
-def _loaded(
-    row: RouterModel, load: Callable[[RouterModel], LoadedModel], kind: LiveTally.Kind
-) -> tuple[LoadedModel | None, str]:
+def or_why(row: RouterModel, load: Callable[[RouterModel], Loaded], kind: LiveTally.Kind) -> tuple[Loaded | None, str]:
+    """What `load` makes of a canary or a shadow; or None, and why it was refused, which is counted as an error of its own."""
     try:
         return load(row), ""
     except DatabaseFault:

@@ -10,10 +10,10 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from django.conf import settings
 from django.db import Error as DatabaseFault
@@ -41,14 +41,31 @@ class Shadow:
     router: Router
     available: frozenset[int] | None
 
+    def says(self, asked: Any) -> tuple[Sequence[int], bool]:
+        """Its set for a text, and whether it abstains."""
+        route = self.router.route(asked, self.available)
+        return route.agents, route.abstained
+
+
+class Scores(Protocol):
+    """A shadow of any kind."""
+
+    @property
+    def pk(self) -> int:
+        """The model's key."""
+
+    def says(self, asked: Any) -> tuple[Sequence[int], bool]:
+        """The agents (ids) that it would have chosen, and whether it abstains."""
+
 
 class Task(NamedTuple):
-    """One text for one shadow: who answered it, with which agents, in how many microseconds; `number` is the decision's id."""
+    """One question for one shadow, as `says` takes it: who answered it, with which agents, in how many microseconds (0 where nobody
+    measured); `number` is the decision's id."""
 
-    shadow: Shadow
+    shadow: Scores
     against: int
     number: int
-    text: str
+    asked: Any
     answered: tuple[int, ...]
     microseconds: int
 
@@ -123,7 +140,7 @@ def _score(task: Task) -> ShadowScore | None:
     shadow = task.shadow
     began = time.perf_counter_ns()
     try:
-        route = shadow.router.route(task.text, shadow.available)
+        agents, abstained = shadow.says(task.asked)
     except Exception as error:  # whatever a candidate does wrong is what its shadowing is there to show
         note(shadow.pk, LiveTally.Kind.SHADOW, errors=1, error=f"{type(error).__name__}: {error}")
         return None
@@ -131,9 +148,9 @@ def _score(task: Task) -> ShadowScore | None:
         model_id=shadow.pk,
         against_id=task.against,
         decision_id=uuid.UUID(int=task.number),
-        agents=list(route.agents),
+        agents=list(agents),
         answered=list(task.answered),
-        abstained=route.abstained,
+        abstained=abstained,
         microseconds=(time.perf_counter_ns() - began) // 1000,
         answered_in=task.microseconds,
         at=datetime.fromtimestamp((task.number >> 80) / 1000, UTC),

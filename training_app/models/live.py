@@ -8,6 +8,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Pool
+from training_app.models.kinds import SET_ROUTER
 
 MOST_EXPLORED = 0.10
 MOST_CANARY = 0.50
@@ -68,13 +69,13 @@ class LiveSettings(models.Model):
 class CanaryQuerySet(models.QuerySet["Canary"]):
     """Filters of the canaries."""
 
-    def running(self) -> "CanaryQuerySet":
-        """Those that answer now: one a pool, at most."""
-        return self.filter(ended_at=None)
+    def running(self, kind: str = "") -> "CanaryQuerySet":
+        """Those that answer now, of that kind or of all: one of each kind a pool, at most."""
+        return self.filter(ended_at=None, **({"kind": kind} if kind else {}))
 
 
 class Canary(models.Model):
-    """A model that answers a share of its pool's traffic; one at a time. Rows of canaries that ended are kept."""
+    """A model that answers a share of its pool's traffic; one of each kind at a time. Rows of canaries that ended are kept."""
 
     class Ended(models.TextChoices):
         STOPPED = "stopped", _("Stopped")
@@ -83,6 +84,7 @@ class Canary(models.Model):
         ROLLBACK = "rollback", _("Rolled back")
 
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="canaries")
+    kind = models.CharField(_("kind"), max_length=30, default=SET_ROUTER)
     model = models.ForeignKey("training_app.RouterModel", on_delete=models.CASCADE, related_name="canaries")
     against = models.ForeignKey("training_app.RouterModel", on_delete=models.CASCADE, related_name="+")
     share = models.FloatField(_("share"))
@@ -104,7 +106,7 @@ class Canary(models.Model):
         verbose_name_plural = _("canaries")
         constraints = (
             models.UniqueConstraint(
-                fields=("pool",), condition=models.Q(ended_at__isnull=True), name="one_canary_per_pool"
+                fields=("pool", "kind"), condition=models.Q(ended_at__isnull=True), name="one_canary_per_pool_and_kind"
             ),
             models.CheckConstraint(
                 condition=models.Q(share__gt=0, share__lte=MOST_CANARY), name="canary_share_up_to_half"

@@ -33,7 +33,7 @@ from training_app.engine.orchestrating.turns import (
 )
 from training_app.engine.orchestrating.voting import majority
 from training_app.models import Episode, Step
-from training_app.orchestration import calling, calls
+from training_app.orchestration import calling, calls, shadows
 from training_app.orchestration.calling import Places, Purse
 from training_app.orchestration.calls import Ask, Said, Spec
 from training_app.orchestration.deciding import Deciding
@@ -41,6 +41,7 @@ from training_app.orchestration.ledger import Ended as EndedCall
 from training_app.orchestration.ledger import Entry, Ledger
 from training_app.orchestration.lines import Taking, Ways
 from training_app.orchestration.policies import Decider
+from training_app.orchestration.shadows import Moment, ShadowPolicy
 from training_app.orchestration.wire import Wire
 
 #: What the engine calls a failure of ours.
@@ -60,7 +61,7 @@ Tell = Callable[[str, dict[str, Any]], None]
 @dataclass(slots=True)
 class Course:
     """One episode under way in this process. `stored` are its steps so far, in order; `between` lets in the episodes that are between
-    two calls."""
+    two calls; `shadows` are asked about its decisions once it has ended."""
 
     episode: Episode
     decider: Decider
@@ -74,6 +75,8 @@ class Course:
     tell: Tell
     stored: Sequence[Step] = ()
     ways: Mapping[int, Ways] = field(default_factory=dict)
+    shadows: Sequence[ShadowPolicy] = ()
+    _decisions: list[tuple[int, Decision]] = field(default_factory=list)
     _sized: tuple[tuple[Call, ...], int] | None = None
     _worsts: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
     _turns_stored: set[int] = field(default_factory=set)
@@ -89,6 +92,7 @@ class Course:
             async with self.between:
                 turn = await self._written(turns, made, late=time.monotonic() >= until)
             if turn is None:
+                self._offer()
                 return
             made = await self._made(turn.requests, until)
 
@@ -167,6 +171,8 @@ class Course:
         """The new rows of a turn: one for each call, and one for each path that ends. All of a turn's are stored at once."""
         if turn.number in self._turns_stored:
             return []
+        if self.shadows:
+            self._decisions += [(turn.number, decision) for decision in turn.decisions]
         rows = rows_of(self.episode.pk, turn)
         self._rows |= {row.call: row for row in rows if row.call is not None}
         return rows
@@ -262,6 +268,19 @@ class Course:
         await self.ledger.write(Entry(self.episode.pk, self._attempt, ends, (), stored))
         for name, value in fields.items():
             setattr(self.episode, name, value)
+
+    def _offer(self) -> None:
+        """Have the shadows asked about what was decided here."""
+        plan, rows = self.episode.plan, sorted(self._rows.values(), key=lambda row: (row.turn, row.place))
+        limits = Limits(
+            max_steps=self.episode.max_steps, budget=self.episode.budget, together=plan.get("together", 1),
+            available=frozenset(plan["agents"]),
+        )  # fmt: skip
+        for turn, decision in self._decisions:
+            assert self.decider.model is not None
+            before = calls_of([row for row in rows if row.turn < turn], decision.path)
+            asked = Moment(self.episode.messages, tuple(before), limits)
+            shadows.offer(self.shadows, self.decider.model, self.episode.pk, turn, decision, asked)
 
     def _sums(self) -> dict[str, Any]:
         """Steps, cost, tokens and seconds of all calls, those included that an earlier process made."""

@@ -15,18 +15,19 @@ from django.conf import settings
 
 from agents_app import sealing
 from agents_app.models import Executor
-from training_app.answering import serving
-from training_app.answering.loaded import LoadedPool
+from training_app.answering import live, serving
+from training_app.answering.loaded import LoadedPool, lot
 from training_app.engine.data.examples import Agent
 from training_app.engine.llm import Client
 from training_app.engine.orchestrating.language_model import LanguageModelPolicy
 from training_app.engine.orchestrating.loop import Policy
 from training_app.engine.orchestrating.one_shot import NAME as ONE_SHOT
 from training_app.engine.orchestrating.one_shot import OneShot
-from training_app.models import ORCHESTRATOR, RouterModel
+from training_app.models import ORCHESTRATOR, LiveTally, RouterModel
 from training_app.orchestration import lines
 from training_app.orchestration.calls import Spec, spec_of
 from training_app.orchestration.lines import Ways
+from training_app.orchestration.shadows import ShadowPolicy
 from training_app.versions import registry
 
 log = logging.getLogger(__name__)
@@ -53,10 +54,20 @@ class Decider:
 
 
 @dataclass(frozen=True, slots=True)
+class CanaryDecider:
+    """The canary, and which share of the tasks meets it."""
+
+    decider: Decider
+    share: float
+    salt: str
+
+
+@dataclass(frozen=True, slots=True)
 class Orchestra:
     """A pool as its episodes see it: who decides, and how each agent is called. `decider` is its active orchestrator; without one, or
     with one that cannot be loaded, `llm` decides where LLM_ORCHESTRATES names the pool, and else `one_shot`: the active set router's
-    set, each agent once, cheapest first. `ways` are the backends of agents that have any."""
+    set, each agent once, cheapest first. `ways` are the backends of agents that have any. Beside an active orchestrator,
+    `canary` decides for a share of the tasks, and `shadows` are asked what they would have done."""
 
     pool: LoadedPool
     decider: Decider | None
@@ -65,6 +76,12 @@ class Orchestra:
     one_shot: Decider | None = None
     ways: Mapping[int, Ways] = field(default_factory=dict)
     llm: Decider | None = None
+    canary: CanaryDecider | None = None
+    shadows: tuple[ShadowPolicy, ...] = ()
+
+    def is_active(self, decider: Decider) -> bool:
+        """Whether that is the active version, beside which others are tried."""
+        return self.decider is not None and self.decider.model == decider.model
 
     @property
     def callable(self) -> frozenset[int]:
@@ -72,8 +89,10 @@ class Orchestra:
         routable = {agent.id for agent in self.pool.roster if agent.state == "active" and agent.available}
         return frozenset(routable & self.specs.keys())
 
-    def deciding(self, *, at_once: bool = False) -> Decider:
-        """Who decides; `at_once`, for who cannot wait for a language model. Raises NoPolicy."""
+    def deciding(self, task: str = "", *, at_once: bool = False) -> Decider:
+        """Who decides: the same for the same task. `at_once`, for who cannot wait for a language model. Raises NoPolicy."""
+        if self.canary is not None and task and lot(self.canary.salt, task) < self.canary.share:
+            return self.canary.decider
         decider = self.decider or (None if at_once else self.llm) or self.one_shot
         if decider is None:
             raise NoPolicy(
@@ -125,7 +144,24 @@ def _load(pool: LoadedPool) -> Orchestra:
     except registry.RegistryError as error:
         log.error("Pool %s: %s", pool.slug, error)
         return Orchestra(pool, None, specs, f"{row.name} cannot be used: {error}", one_shot, ways, llm)
-    return Orchestra(pool, decider, specs, one_shot=one_shot, ways=ways, llm=llm)
+    canary, shadows = _tried(pool, row.pk)
+    return Orchestra(pool, decider, specs, one_shot=one_shot, ways=ways, llm=llm, canary=canary, shadows=shadows)
+
+
+def _tried(pool: LoadedPool, active: int) -> tuple[CanaryDecider | None, tuple[ShadowPolicy, ...]]:
+    """What is tried beside the active version; what cannot be loaded is left out, and counted as an error of its own."""
+    plan = live.plans(ORCHESTRATOR).get(pool.pk, live.Plan())
+
+    def load(row: RouterModel) -> Decider:
+        return Decider(version(row.pk, row.artifact_digest), row.name, row.pk)
+
+    canary = None
+    if plan.canary is not None and plan.canary.model_id != active:
+        decider, _why = live.or_why(plan.canary.model, load, LiveTally.Kind.CANARY)
+        if decider is not None:
+            canary = CanaryDecider(decider, plan.canary.share, plan.salt(plan.canary.model_id))
+    found = [live.or_why(row, load, LiveTally.Kind.SHADOW)[0] for row in plan.shadows]
+    return canary, tuple(ShadowPolicy(one.model, one.policy) for one in found if one is not None and one.model)
 
 
 def _language_model(pool: LoadedPool, one_shot: Decider | None) -> Decider | None:

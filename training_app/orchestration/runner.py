@@ -23,8 +23,9 @@ from django.db import connections
 from agents_app import jobs
 from agents_app.jobs import AttemptLost
 from agents_app.outbound.event_loop import Client
-from training_app.answering import serving
-from training_app.models import Episode, Step
+from training_app.answering import serving, shadowing
+from training_app.engine.orchestrating.state import task_of
+from training_app.models import Episode, LiveTally, Step
 from training_app.orchestration import episodes, policies
 from training_app.orchestration.calling import Places
 from training_app.orchestration.course import Course, as_json
@@ -213,6 +214,7 @@ class Runner:
         live.task = self._loop.create_task(self._run(episode, orchestra, live))
 
     async def _run(self, episode: Episode, orchestra: Orchestra | None, live: _Live) -> None:
+        canary = None if orchestra is None else orchestra.canary
         try:
             course = await self._course(episode, orchestra)
             for row in course.stored:
@@ -226,6 +228,9 @@ class Runner:
             self._tell(live, ("gone", {}))
         except Exception as error:  # an episode that fails for any reason is marked so
             log.exception("episode %s failed", episode.pk)
+            tried = None if canary is None else canary.decider.model
+            if tried is not None and tried == episode.model_id:
+                shadowing.note(tried, LiveTally.Kind.CANARY, errors=1, error=f"{type(error).__name__}: {error}")
             await self._fail(episode, live, f"{type(error).__name__}: {error}".rstrip(": "))
         finally:
             self._ended(episode.pk, live)
@@ -235,7 +240,7 @@ class Runner:
         if orchestra is None:
             begun = await self.ledger.run(lambda: _read(episode.pk, episode.attempt))
         else:
-            begun = _Begun(episode, orchestra, orchestra.deciding(), [])
+            begun = _Begun(episode, orchestra, orchestra.deciding(episode.task), [])
         assert self._client is not None
         assert self._places is not None
         # Who waits for a language model must hold up nobody else.
@@ -243,6 +248,7 @@ class Runner:
         return Course(
             begun.episode, begun.decider, begun.orchestra.specs, begun.orchestra.pool.names, self.ledger, Wire(self._client),
             self._places, self._deciding, between, lambda word, value: None, begun.stored, begun.orchestra.ways,
+            begun.orchestra.shadows if begun.orchestra.is_active(begun.decider) else (),
         )  # fmt: skip
 
     async def _fail(self, episode: Episode, live: _Live, why: str) -> None:
@@ -379,7 +385,9 @@ def launch(pool: int, wanted: Wanted, orchestra: Orchestra, *, wait: bool = True
     Without background threads it is run now, by this thread, where somebody waits for it.
     """
     now = here().room > 0 if settings.BACKGROUND_THREADS else wait
-    episode, new = episodes.begin(pool, wanted, orchestra.deciding(), orchestra.callable, claim=now, **who)
+    episode, new = episodes.begin(
+        pool, wanted, orchestra.deciding(task_of(wanted.messages)), orchestra.callable, claim=now, **who
+    )
     if new and now:
         if settings.BACKGROUND_THREADS:
             here().start(episode, orchestra)

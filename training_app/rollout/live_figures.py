@@ -5,21 +5,17 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
-from django.db.models import Count, Q, QuerySet
 from django.utils.translation import gettext as _
 
 from training_app.engine.data import metrics, shares
 from training_app.engine.judging import sequential
-from training_app.models import Canary, Decision, LiveTally, Outcome, RouterModel, ShadowScore
+from training_app.models import Canary, LiveTally, RouterModel, ShadowScore
+from training_app.rollout import live_traffic
 from training_app.versions import registry, scorecards
 
-#: Newest decisions that a comparison reads, and disagreements that it lists.
+#: Newest scores that an agreement reads, and disagreements that it lists.
 MOST = 5_000
 SHOWN = 20
-AT_ONCE = 500
-#: Newest outcomes that the comparison of success reads, and newest decisions that the split is counted on.
-MOST_OUTCOMES = 100_000
-MOST_SPLIT = 20_000
 #: Below so many outcomes on a side nothing is said of success.
 FEWEST = 100
 
@@ -101,7 +97,8 @@ def tally(model: RouterModel, kind: str) -> LiveTally:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One side of a canary's comparison, over its `count` newest decisions; outcomes are those of the whole time."""
+    """One side of a canary's comparison, over its `count` newest decisions or episodes; outcomes are those of the whole time. Of an
+    episode `size` is its steps, and `abstained` that it gave no answer."""
 
     model: RouterModel
     count: int
@@ -112,6 +109,11 @@ class Arm:
     outcomes: int
     successes: int
     success: dict[str, float]
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """What the microseconds are in seconds."""
+        return self.microseconds[0] / 1e6, self.microseconds[1] / 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,43 +156,29 @@ def compare(canary: Canary) -> Comparison:
     )
 
 
-def _made(canary: Canary) -> QuerySet[Decision]:
-    """The decisions of either side while the canary ran."""
-    made = Decision.objects.filter(model__in=(canary.model_id, canary.against_id), at__gte=canary.started_at)
-    return made.filter(at__lt=canary.ended_at) if canary.ended_at else made
-
-
 def _periods(canary: Canary) -> list[float]:
     """When each period of one share began, in seconds since 1970."""
     return [datetime.fromisoformat(since).timestamp() for since, _share in canary.shares]
 
 
 def _success(canary: Canary) -> sequential.Difference:
-    reported = Outcome.objects.filter(pool_id=canary.pool_id, decision_id__in=_made(canary).order_by().values("pk"))
-    success = dict(reported.order_by("-at").values_list("decision_id", "success")[:MOST_OUTCOMES])
-    rows = []
-    keys = list(success)
-    for first in range(0, len(keys), AT_ONCE):
-        made = Decision.objects.filter(pk__in=keys[first : first + AT_ONCE]).order_by()
-        rows += list(made.values_list("pk", "model_id", "detail__unit", "at"))
+    rows = live_traffic.judged(canary)
     if not rows:
         return sequential.NOTHING
-    # A decision from before units were kept stands for itself.
-    _names, units = np.unique([unit or str(key) for key, _model, unit, _at in rows], return_inverse=True)
+    _names, units = np.unique([row.unit for row in rows], return_inverse=True)
     return sequential.difference(
-        np.array([success[key] for key, _model, _unit, _at in rows]),
-        np.array([model == canary.model_id for _key, model, _unit, _at in rows]),
+        np.array([row.success for row in rows]),
+        np.array([row.model == canary.model_id for row in rows]),
         units,
-        np.searchsorted(_periods(canary), [at.timestamp() for _key, _model, _unit, at in rows], side="right"),
+        np.searchsorted(_periods(canary), [row.at.timestamp() for row in rows], side="right"),
     )
 
 
 def _mismatch(canary: Canary) -> str:
     """What is wrong with how the present period's traffic splits, counted by who asked; "" where it splits as set."""
     since = datetime.fromisoformat(canary.shares[-1][0]) if canary.shares else canary.started_at
-    newest = _made(canary).filter(at__gte=since, detail__unit__isnull=False).order_by("-at")
-    sides = dict(newest.values_list("detail__unit", "model_id")[:MOST_SPLIT])
-    met = sum(model == canary.model_id for model in sides.values())
+    sides = live_traffic.sides(canary, since)
+    met = sum(model == canary.model_id for model in sides)
     if not sides or sequential.mismatch(met, len(sides), canary.share) < sequential.MISMATCH:
         return ""
     return _(
@@ -203,25 +191,19 @@ def _mismatch(canary: Canary) -> str:
 
 
 def _arm(canary: Canary, model: RouterModel) -> Arm:
-    made = Decision.objects.filter(model=model, at__gte=canary.started_at)
-    if canary.ended_at:
-        made = made.filter(at__lt=canary.ended_at)
-    rows = list(made.order_by("-at").values_list("agents", "abstained", "microseconds")[:MOST])
-    sizes = np.array([len(agents) for agents, _abstained, _time in rows], np.float64)
-    times = [float(time) for _agents, _abstained, time in rows] or [float("nan")]
-    counted = Outcome.objects.filter(pool_id=canary.pool_id, decision_id__in=made.order_by().values("pk")).aggregate(
-        count=Count("pk"), good=Count("pk", filter=Q(success=True))
-    )
+    made = live_traffic.answers(canary, model.pk)
+    count, sizes = len(made.sizes), np.array(made.sizes, np.float64)
+    times = made.microseconds or [float("nan")]
     return Arm(
         model=model,
-        count=len(rows),
-        size=float(sizes.mean()) if rows else float("nan"),
-        size_variance=float(sizes.var(ddof=1)) if len(rows) > 1 else 0.0,
-        abstained=shares.wilson(sum(abstained for _agents, abstained, _time in rows), len(rows)),
+        count=count,
+        size=float(sizes.mean()) if count else float("nan"),
+        size_variance=float(sizes.var(ddof=1)) if count > 1 else 0.0,
+        abstained=shares.wilson(sum(made.none), count),
         microseconds=(float(np.percentile(times, 50)), float(np.percentile(times, 95))),
-        outcomes=counted["count"],
-        successes=counted["good"],
-        success=shares.wilson(counted["good"], counted["count"]),
+        outcomes=made.outcomes,
+        successes=made.successes,
+        success=shares.wilson(made.successes, made.outcomes),
     )
 
 
@@ -257,7 +239,7 @@ def _verdict(ours: Arm, theirs: Arm, success: sequential.Difference, mismatch: s
 
 def shadow_json(shadow: RouterModel) -> dict[str, Any]:
     """What the API says of a shadow."""
-    active, counted = registry.active(shadow.pool), tally(shadow, LiveTally.Kind.SHADOW)
+    active, counted = registry.active(shadow.pool, shadow.kind), tally(shadow, LiveTally.Kind.SHADOW)
     found = agreement(shadow, active) if active else None
     said: dict[str, Any] = {"scored": counted.done, "errors": counted.errors, "skipped": counted.skipped}
     said |= {"last_error": counted.last_error, "against": active.name if active else None, "queries": 0}

@@ -1,5 +1,7 @@
 """Trying a model on live traffic before it answers all of it: as a shadow that answers nothing, or as a canary that answers a share.
 
+A set router is tried on queries, an orchestrator on episodes; each kind has its own shadows and canary.
+
 Every change is one transaction under the pool's row lock, bumps the version stamp, so that every process follows within two seconds,
 and leaves an audit entry. A promotion or a roll-back ends the canary, whichever model it was: it was compared with the model before.
 """
@@ -14,7 +16,7 @@ from django.utils.translation import gettext as _
 from agents_app import audit
 from agents_app.audit import Who
 from agents_app.models import Pool, Stamp
-from training_app.models import Artifact, Canary, LiveSettings, RouterModel
+from training_app.models import SET_ROUTER, Artifact, Canary, LiveSettings, RouterModel
 from training_app.models.live import MOST_CANARY
 from training_app.versions import gate, kinds, registry
 from training_app.versions.registry import RegistryError
@@ -29,14 +31,14 @@ def settings_of(pool: Pool) -> LiveSettings:
     return LiveSettings.objects.select_related("pool").get_or_create(pool=pool)[0]
 
 
-def canary_of(pool: Pool) -> Canary | None:
-    """The pool's canary, or None."""
-    return Canary.objects.running().filter(pool=pool).select_related("pool", "model__pool", "against__pool").first()
+def canary_of(pool: Pool, kind: str = SET_ROUTER) -> Canary | None:
+    """The pool's canary of that kind, or None."""
+    return Canary.objects.running(kind).filter(pool=pool).select_related("pool", "model__pool", "against__pool").first()
 
 
-def shadows_of(pool: Pool) -> list[RouterModel]:
-    """The pool's shadows, oldest first."""
-    return list(registry.models(pool).filter(state=State.SHADOW).order_by("pk"))
+def shadows_of(pool: Pool, kind: str = SET_ROUTER) -> list[RouterModel]:
+    """The pool's shadows of that kind, oldest first."""
+    return list(registry.models(pool).filter(kind=kind, state=State.SHADOW).order_by("pk"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ def answering(pool: Pool) -> Answering:
 
 
 def start_shadow(model: RouterModel, *, actor: Who) -> None:
-    """Let the model score live texts. Raises RegistryError where its kind answers no queries, where it is active or a shadow already,
+    """Let the model score live texts. Raises RegistryError where its kind cannot be tried, where it is active or a shadow already,
     where there is no active model, where the pool has MOST_SHADOWS, or where its artifact cannot be loaded."""
     _may_answer(model)
     registry.load_model(model)
@@ -67,9 +69,9 @@ def start_shadow(model: RouterModel, *, actor: Who) -> None:
             raise RegistryError(_("%(model)s is the active model already.") % {"model": model.name})
         if now.state == State.SHADOW:
             raise RegistryError(_("%(model)s is a shadow already.") % {"model": model.name})
-        if registry.active(pool) is None:
+        if registry.active(pool, model.kind) is None:
             raise RegistryError(_("%(pool)s has no active model to compare with. Promote one.") % {"pool": pool.slug})
-        if len(shadows_of(pool)) >= MOST_SHADOWS:
+        if len(shadows_of(pool, model.kind)) >= MOST_SHADOWS:
             raise RegistryError(
                 _("%(pool)s has %(most)d shadows already. Stop one first.") % {"pool": pool.slug, "most": MOST_SHADOWS}
             )
@@ -117,11 +119,11 @@ def start_canary(model: RouterModel, share: float, *, actor: Who, reason: str = 
         raise gate.GateRefused(verdict)
     with transaction.atomic():
         pool = Pool.objects.select_for_update(no_key=True).get(pk=model.pool_id)
-        if registry.active(pool) != verdict.active:
+        if registry.active(pool, model.kind) != verdict.active:
             raise RegistryError(_("The active model of %(pool)s has just changed. Look again.") % {"pool": pool.slug})
         _still_there(model)
         settings_of(pool)  # its salt decides who meets the canary
-        canary = canary_of(pool)
+        canary = canary_of(pool, model.kind)
         if canary is not None and canary.model_id != model.pk:
             raise RegistryError(
                 _("%(other)s is the canary of %(pool)s. Stop it first.")
@@ -129,7 +131,7 @@ def start_canary(model: RouterModel, share: float, *, actor: Who, reason: str = 
             )
         before = canary.share if canary else None
         if canary is None:
-            canary = Canary(pool=pool, model=model, against=verdict.active)
+            canary = Canary(pool=pool, kind=model.kind, model=model, against=verdict.active)
         if before != share:
             canary.shares = [*canary.shares, [timezone.now().isoformat(), share]]
         canary.share, canary.reason, canary.author = share, reason[:400], audit.actor_of(actor).user
@@ -159,11 +161,11 @@ def start_canary(model: RouterModel, share: float, *, actor: Who, reason: str = 
     return canary
 
 
-def stop_canary(pool: Pool, *, actor: Who) -> Canary:
+def stop_canary(pool: Pool, kind: str = SET_ROUTER, *, actor: Who) -> Canary:
     """Let the active model answer everything again. Raises RegistryError where there is no canary."""
     with transaction.atomic():
         Pool.objects.select_for_update(no_key=True).get(pk=pool.pk)
-        canary = canary_of(pool)
+        canary = canary_of(pool, kind)
         if canary is None:
             raise RegistryError(_("%(pool)s has no canary.") % {"pool": pool.slug})
         canary.ended_at, canary.ended = timezone.now(), Canary.Ended.STOPPED
@@ -192,7 +194,7 @@ def change_settings(pool: Pool, changes: Iterable[tuple[str, object]], *, actor:
 
 def _may_answer(model: RouterModel) -> None:
     kind = kinds.of(model.kind)
-    if not kind.answers:
+    if not kind.tried:
         raise RegistryError(
             _("%(model)s answers no queries, so it cannot be tried on them: its kind is %(kind)s.")
             % {"model": model.name, "kind": kind.label}

@@ -43,8 +43,8 @@ class Kind:
 
     `config` checks a run's settings, and raises ConfigError. `train` names the module of the engine whose `train(config, agents,
     examples, *, checkpoint, llm)` is a generator of Progress and whose `TrainError` says why it cannot. `load` makes an
-    artifact's bytes a version, and raises ArtifactError. `answers` tells whether it answers the queries of /api/route/: what does
-    may be a shadow or a canary.
+    artifact's bytes a version, and raises ArtifactError. `answers` tells whether it answers the queries of /api/route/, `tried`
+    whether it may be a shadow or a canary.
 
     The gate compares `measure`, a figure of the scorecard's metrics from 0 to 1 of which more is better; `measured` is its name in
     the middle of a sentence. A version must beat `constant`, the baseline that knows nothing of the query. `baselines` has the names
@@ -66,6 +66,7 @@ class Kind:
     classifiers: tuple[str, ...] = ()
     beside: str = ""
     answers: bool = False
+    tried: bool = False
 
     def trainer(self) -> Any:
         """The module that trains, imported now."""
@@ -100,6 +101,7 @@ KINDS: dict[str, Kind] = {
             classifiers=("logreg", "svm"),
             beside="training_app.engine.judging.paired",
             answers=True,
+            tried=True,
         ),
         Kind(
             name=ORCHESTRATOR,
@@ -117,6 +119,7 @@ KINDS: dict[str, Kind] = {
                 "greedy_step": gettext_lazy("one-step greedy"),
                 "llm": gettext_lazy("a language model that orchestrates"),
             },
+            tried=True,
         ),
         Kind(
             name=BACKEND_CHOOSER,

@@ -221,7 +221,7 @@ def _activate(model: RouterModel, *, actor: Who, reason: str, back: bool = False
 
 def _end_canary(pool: Pool, model: RouterModel, back: bool) -> None:
     """A canary is compared with the model that was active: with another one active there is nothing left to compare."""
-    for canary in Canary.objects.running().filter(pool=pool, model__kind=model.kind):
+    for canary in Canary.objects.running(model.kind).filter(pool=pool):
         canary.ended_at = timezone.now()
         canary.ended = Canary.Ended.OTHER
         if back:

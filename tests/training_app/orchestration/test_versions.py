@@ -52,8 +52,3 @@ def test_every_way_goes_back_to_the_orchestrator_before(
 
 def test_an_unknown_kind_is_refused(two: tuple[Any, Any], browser: Client, ops: User) -> None:
     assert browser.post(reverse("model_rollback", args=["crew"]), {"kind": "weather"}).status_code == 400
-
-
-def test_an_orchestrator_is_offered_no_live_traffic_that_it_cannot_have(two: tuple[Any, Any], browser: Client) -> None:
-    page = browser.get(reverse("model", args=["crew", two[0].version])).content.decode()
-    assert "On live traffic" not in page

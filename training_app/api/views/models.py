@@ -215,10 +215,10 @@ class StopCanaryView(ModelView):
     def post(self, request: Request, name: str) -> Response:
         """Let the active model answer everything again. No body is needed."""
         model = self.model(name)
-        canary = trials.canary_of(model.pool)
+        canary = trials.canary_of(model.pool, model.kind)
         if canary is None or canary.model_id != model.pk:
             raise Refused(409, "cannot_canary", f"{model.name} is not the canary of {model.pool.slug}.")
-        ended = trials.stop_canary(model.pool, actor=self.access.actor)
+        ended = trials.stop_canary(model.pool, model.kind, actor=self.access.actor)
         return Response(shapes.CanarySerializer(ended).data)
 
 
@@ -232,7 +232,7 @@ class LiveView(ModelView):
     def get(self, request: Request, name: str) -> Response:
         """Counts, means and 95 % intervals as a shadow and as a canary; null where it is neither."""
         model = self.model(name)
-        canary = trials.canary_of(model.pool)
+        canary = trials.canary_of(model.pool, model.kind)
         shadow = model.state == RouterModel.State.SHADOW
         told = {
             "model": model.name,

@@ -28,11 +28,11 @@ class Command(BaseCommand):
         try:
             model = registry.find(options["model"])
             if options["stop"]:
-                now = trials.canary_of(model.pool)
+                now = trials.canary_of(model.pool, model.kind)
                 if now is None or now.model_id != model.pk:
                     raise registry.RegistryError(f"{model.name} is not the canary of {model.pool.slug}.")
-                trials.stop_canary(model.pool, actor=Actor("canary"))
-                self.stdout.write(f"{registry.active(model.pool)} answers everything again.")
+                trials.stop_canary(model.pool, model.kind, actor=Actor("canary"))
+                self.stdout.write(f"{registry.active(model.pool, model.kind)} answers everything again.")
                 return
             canary = trials.start_canary(
                 model, options["share"], actor=Actor("canary"),

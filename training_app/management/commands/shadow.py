@@ -25,5 +25,5 @@ class Command(BaseCommand):
         self.stdout.write(
             f"{model.name} is a {model.state} again."
             if options["stop"]
-            else f"{model.name} is a shadow: it scores what {registry.active(model.pool)} answers."
+            else f"{model.name} is a shadow: it scores what {registry.active(model.pool, model.kind)} answers."
         )

@@ -16,10 +16,10 @@ from agents_app.views.settings import draw
 from routerweb import parameters
 from routerweb.http import page
 from training_app.engine.data.artifact import ArtifactError
-from training_app.models import Canary, LiveTally, RouterModel
+from training_app.models import ORCHESTRATOR, SET_ROUTER, Canary, LiveTally, RouterModel
 from training_app.pages.rollout.live_forms import LiveSettingsForm
 from training_app.rollout import live_figures, off_policy_figures, outcome_figures, trials
-from training_app.versions import gate, registry
+from training_app.versions import gate, kinds, registry
 
 HISTORY = 5
 DAYS = (7, 30, 90)
@@ -28,33 +28,40 @@ DAYS = (7, 30, 90)
 @require_http_methods(["GET", "POST"])
 @require_role(Role.OPS)
 def live(request: HttpRequest, slug: str) -> HttpResponse:
-    """Shadows and the canary beside the active model. A POST's `do` starts or stops one: shadow, shadow_stop, canary, canary_stop."""
+    """Shadows and the canary beside the active model of one kind, `?kind=`. A POST's `do` starts or stops one: shadow, shadow_stop,
+    canary, canary_stop."""
     pool = get_pool(request, slug)
+    kinds_here = _kinds(pool)
+    kind = next((one for one in kinds_here if one.name == request.GET.get("kind")), kinds_here[0])
+    here = reverse("decisions_live", args=[slug]) + (f"?kind={kind.name}" if kind.name != SET_ROUTER else "")
     refused: gate.Verdict | None = None
     if request.method == "POST":
         try:
-            messages.success(request, _act(request, pool))
-            return redirect("decisions_live", slug)
+            messages.success(request, _act(request, pool, kind.name))
+            return redirect(here)
         except gate.GateRefused as error:
             refused = error.verdict
         except registry.RegistryError as error:
             messages.error(request, str(error))
-            return redirect("decisions_live", slug)
-    active, canary = registry.active(pool), trials.canary_of(pool)
-    models = registry.models(pool).exclude(state=RouterModel.State.ACTIVE)
+            return redirect(here)
+    active, canary = registry.active(pool, kind.name), trials.canary_of(pool, kind.name)
+    models = registry.models(pool).filter(kind=kind.name).exclude(state=RouterModel.State.ACTIVE)
     context: dict[str, Any] = {
         "pool": pool,
+        "kind": kind,
+        "kinds": kinds_here,
+        "episodes": kind.name == ORCHESTRATOR,
         "active": active,
         "canary": canary,
         "shadows": [
             (model, live_figures.agreement(model, active) if active else None, live_figures.tally(model, "shadow"))
-            for model in trials.shadows_of(pool)
+            for model in trials.shadows_of(pool, kind.name)
         ],
         "most_shadows": trials.MOST_SHADOWS,
         "models": list(models[:50]),
         "refused": refused,
         "asked": request.POST if refused else request.GET,
-        "history": Canary.objects.filter(pool=pool)
+        "history": Canary.objects.filter(pool=pool, kind=kind.name)
         .exclude(ended_at=None)
         .select_related("model__pool", "author")[:HISTORY],
     }
@@ -70,19 +77,28 @@ def live(request: HttpRequest, slug: str) -> HttpResponse:
     )  # fmt: skip
 
 
-def _act(request: HttpRequest, pool: Pool) -> str:
+def _kinds(pool: Pool) -> list[kinds.Kind]:
+    """The kinds that may be tried and of which the pool has a model; set routers always."""
+    have = set(registry.models(pool).order_by().values_list("kind", flat=True)) | {SET_ROUTER}
+    return [kind for kind in kinds.KINDS.values() if kind.tried and kind.name in have]
+
+
+def _act(request: HttpRequest, pool: Pool, kind: str) -> str:
     """Do what the form says; what to tell then. Raises RegistryError."""
     do, who = request.POST.get("do", ""), person(request)
     if do == "canary_stop":
-        ended = trials.stop_canary(pool, actor=who)
+        ended = trials.stop_canary(pool, kind, actor=who)
         return _("%(active)s answers everything again.") % {"active": ended.against.name}
     model = get_object_or_404(
         RouterModel.objects.select_related("pool", "run__snapshot"),
         pool=pool,
+        kind=kind,
         version=parameters.number(request.POST.get("model")) or 0,
     )
     if do == "shadow":
         trials.start_shadow(model, actor=who)
+        if kind == ORCHESTRATOR:
+            return _("%(model)s is a shadow: it is asked about live episodes and calls nobody.") % {"model": model.name}
         return _("%(model)s is a shadow: it scores live queries and answers nothing.") % {"model": model.name}
     if do == "shadow_stop":
         trials.stop_shadow(model, actor=who)
@@ -114,7 +130,7 @@ def _start_canary(request: HttpRequest, model: RouterModel) -> str:
 def off_policy(request: HttpRequest, slug: str) -> HttpResponse:
     """What a candidate, `?model=` its version, would have achieved on explored decisions; or why that cannot be told."""
     pool = get_pool(request, slug)
-    models = list(registry.models(pool).exclude(state=RouterModel.State.ACTIVE)[:50])
+    models = list(registry.models(pool).filter(kind=SET_ROUTER).exclude(state=RouterModel.State.ACTIVE)[:50])
     asked = request.GET.get("model", "")
     chosen = next((model for model in models if str(model.version) == asked), models[0] if models else None)
     context: dict[str, Any] = {"pool": pool, "models": models, "chosen": chosen, "settings": trials.settings_of(pool)}
