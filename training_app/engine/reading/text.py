@@ -12,7 +12,9 @@ reads instead of eight hundred.
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -143,7 +145,7 @@ class TfIdf:
                 self._kept[token] = piece
         return pieces
 
-    def _pieces(self, text: str) -> bytes:
+    def pieces(self, text: str) -> bytes:
         """Indices of all known n-grams of a text, with repeats, as the bytes of int32[...]."""
         lower = text.lower()
         kept, tokens = self._kept, lower.split()
@@ -154,20 +156,19 @@ class TfIdf:
             pieces = b"".join([new[token] if token in new else kept[token] for token in tokens])
         low, high = self.word_range
         if self.border and high >= 2:
-            find = self._words.get
-            words = _WORD.findall(lower)
+            find, words = self._words.get, _WORD.findall(lower)
             found = []
             if low <= 2:
-                found = [i for i in map(find, map(_joined, words, words[1:])) if i is not None]
+                found = [i for one, two in pairwise(words) if (i := find(f"{one} {two}")) is not None]
             for n in range(max(3, low), high + 1):
                 grams = (" ".join(words[k : k + n]) for k in range(len(words) - n + 1))
                 found += [i for i in map(find, grams) if i is not None]
-            pieces += np.array(found, np.int32).tobytes()
+            pieces += array("i", found).tobytes()
         return pieces
 
     def counted(self, text: str) -> tuple[IntArray, FloatArray, int]:
         """(indices int32[k] ascending and unique, their term frequencies float32[k], how many of them are words)."""
-        every = np.frombuffer(self._pieces(text), np.int32)
+        every = np.frombuffer(self.pieces(text), np.int32)
         total = every.size
         if not total:
             return _NONE, np.zeros(0, np.float32), 0
@@ -177,7 +178,7 @@ class TfIdf:
         np.not_equal(every[1:], every[:-1], out=first[1:total])
         begin = first.nonzero()[0]
         indices = every.take(begin[:-1])
-        values = self._term_frequency(begin[1:] - begin[:-1], total)
+        values = self.term_frequency(begin[1:] - begin[:-1], total)
         return indices, values, int(indices.searchsorted(self.border))
 
     def features(self, text: str) -> tuple[IntArray, FloatArray]:
@@ -190,7 +191,7 @@ class TfIdf:
                 block *= 1 / length**0.5
         return indices, values
 
-    def _term_frequency(self, counts: NDArray[np.int64], most: int) -> FloatArray:
+    def term_frequency(self, counts: NDArray[np.int64], most: int) -> FloatArray:
         """1 + ln(count) of counts, none of which is above `most`."""
         if most < _COUNTS:
             return self._sublinear.take(counts)
@@ -198,7 +199,7 @@ class TfIdf:
 
     def rows(self, texts: Sequence[str]) -> tuple[NDArray[np.int64], IntArray, FloatArray]:
         """The features of many texts as a compressed sparse matrix: (starts int64[N + 1], indices, values)."""
-        every = [self._pieces(text) for text in texts]
+        every = [self.pieces(text) for text in texts]
         sizes = np.array([len(pieces) // 4 for pieces in every], np.int64)
         total = int(sizes.sum())
         starts = np.zeros(len(texts) + 1, np.int64)
@@ -222,7 +223,7 @@ class TfIdf:
         edges[-1] = unique.size
         starts[:] = edges[::2]
         indices = unique - np.repeat(base, np.diff(starts))
-        values = self._term_frequency(np.diff(begin, append=total), int(sizes.max())) * self.idf[indices]
+        values = self.term_frequency(np.diff(begin, append=total), int(sizes.max())) * self.idf[indices]
         sizes = np.diff(edges)
         filled = np.flatnonzero(sizes)
         squares = np.add.reduceat(values * values, edges[filled])
@@ -257,10 +258,6 @@ def _tfidf_from(config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) 
     if not all(1 <= low <= high <= 10 for low, high in ranges):
         raise ValueError(f"n-gram ranges {ranges} are not within 1 to 10")
     return TfIdf(words, characters, idf, *ranges)
-
-
-def _joined(left: str, right: str) -> str:
-    return f"{left} {right}"
 
 
 class TfIdfVectors:
@@ -306,14 +303,21 @@ class LinearMargins:
             raise ValueError(f"weights are {weights.shape}, features and agents {(tfidf.size, len(bias))}")
         self.tfidf = tfidf
         # Side by side, because a text asks for them together: [features, 1 + agents], frequencies and weights.
-        self._rows = np.concatenate([tfidf.idf[:, None], weights], axis=1, dtype=np.float32)
-        self.weights = self._rows[:, 1:]
+        self.rows = np.concatenate([tfidf.idf[:, None], weights], axis=1, dtype=np.float32)
+        self.weights = self.rows[:, 1:]
         self.bias = np.ascontiguousarray(bias, np.float32)
+
+    @classmethod
+    def of_rows(cls, tfidf: TfIdf, rows: FloatArray, bias: FloatArray) -> LinearMargins:
+        """The model whose rows, float32[features, 1 + agents] of frequencies and weights, stand in a table of several."""
+        made = cls.__new__(cls)
+        made.tfidf, made.rows, made.weights, made.bias = tfidf, rows, rows[:, 1:], bias
+        return made
 
     def logits_of(self, text: str) -> FloatArray:
         """Margins of one text, float32[agents]: `logits([text])[0]` without the cost of a batch."""
         indices, values, border = self.tfidf.counted(text)
-        rows = self._rows.take(indices, axis=0)
+        rows = self.rows.take(indices, axis=0)
         values *= rows[:, 0]
         margins = self.bias
         for block, part in ((values[:border], rows[:border]), (values[border:], rows[border:])):
@@ -335,7 +339,7 @@ class LinearMargins:
             # Row by row, by the very product that one text takes: the answers of a batch are those of its texts.
             for row in range(len(part)):
                 here = slice(bounds[row], bounds[row + 1])
-                out[at + row] = (values[here] @ self._rows.take(indices[here], axis=0))[1:]
+                out[at + row] = (values[here] @ self.rows.take(indices[here], axis=0))[1:]
         out += self.bias
         return out
 
@@ -357,7 +361,7 @@ class LinearMargins:
     def explain(self, text: str, top: int = 8) -> list[list[tuple[str, float]]]:
         """Per agent, the n-grams whose value times weight is largest, either sign."""
         indices, values = self.tfidf.features(text)
-        contribution = values[:, None] * self._rows.take(indices, axis=0)[:, 1:]  # (k, agents)
+        contribution = values[:, None] * self.rows[indices, 1:]  # (k, agents)
         found = []
         for column in contribution.T:
             best = np.argsort(-np.abs(column), kind="stable")[:top]

@@ -36,7 +36,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import FloatArray
-from training_app.engine.data.conversations import USER, Message, before
+from training_app.engine.data.conversations import USER, before
+from training_app.engine.reading.abreast import Abreast
 from training_app.engine.reading.scorers import FittedScorer, Platt, load_scorer
 from training_app.engine.reading.text import LinearMargins
 
@@ -68,26 +69,41 @@ class Channels(NamedTuple):
     agents_earlier: frozenset[int]
 
 
+_NOBODY: frozenset[int] = frozenset()
+
+
 def channels_of(text: str) -> Channels:
     """A query by channels; a plain text has only "now"."""
     earlier = before(text)
     if not earlier:
-        return Channels((text, "", "", ""), frozenset(), frozenset())
-    spoken = [m for m in earlier if m.role != "system"]
-    cut = next((i for i in range(len(spoken) - 1, -1, -1) if spoken[i].role == USER), 0)
-    exchange, rest = spoken[cut:], spoken[:cut]
-    system = [m for m in earlier if m.role == "system"]
-    answer = _joined([m for m in exchange if m.role != USER])
-    question = _joined([m for m in exchange if m.role == USER])
+        return Channels((str(text), "", "", ""), _NOBODY, _NOBODY)
+    answer: list[str] = []
+    question: list[str] = []
+    system: list[str] = []
+    rest: list[str] = []
+    exchange_agents: tuple[int, ...] = ()
+    rest_agents: tuple[int, ...] = ()
+    asked = False
+    for message in reversed(earlier):
+        role, content = message.role, message.content
+        if role == "system":
+            system.append(content)
+        elif asked:
+            rest.append(content)
+            rest_agents += message.agents
+        else:
+            asked = role == USER
+            (question if asked else answer).append(content)
+            exchange_agents += message.agents
     return Channels(
-        (str(text), answer, question, _joined([*system, *rest])),
-        frozenset(a for m in exchange for a in m.agents),
-        frozenset(a for m in rest for a in m.agents),
+        (str(text), _joined(answer), _joined(question), _joined(rest + system)),
+        frozenset(exchange_agents),
+        frozenset(rest_agents),
     )
 
 
-def _joined(messages: Sequence[Message]) -> str:
-    return " ".join([m.content for m in messages])[-MOST:]
+def _joined(newest_first: Sequence[str]) -> str:
+    return " ".join(newest_first[::-1])[-MOST:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +175,9 @@ class TurnsMargins:
             raise ValueError(f"weights of agents that answered are {answered.shape} for {agents} agents")
         if (base is None) != (platt is None):
             raise ValueError("a scorer of the last turn needs its map to log-odds")
-        self.channels, self.bias, self.answered, self.numbers = tuple(channels), bias, answered, list(map(int, numbers))
+        self._abreast = Abreast(channels)
+        self.channels = self._abreast.models
+        self.bias, self.answered, self.numbers = bias, answered, list(map(int, numbers))
         self.base, self.platt, self.reader, self.opens, self.closes = base, platt, reader, opens, closes
         self.mix = np.array([1, 0, 0], np.float32) if mix is None else mix
         self._place = {number: place for place, number in enumerate(self.numbers)}
@@ -183,13 +201,14 @@ class TurnsMargins:
         told = channels_of(text)
         size = self.seen_numbers(len(self.channels), self.base is not None, self.opens, self.closes)
         found = np.zeros((len(self.bias), size), np.float32)
-        for place, (channel, said) in enumerate(zip(self.channels, told.texts, strict=False), 1):
-            if said:
-                margins = channel.logits_of(said)
-                if len(margins) > len(found):  # one column more: what it says of the conversation, not of an agent
-                    found[:, len(self.channels) + 3 + (self.opens and place == 2)] = margins[-1]
-                    margins = margins[:-1]
-                found[:, place] = margins
+        margins = self._abreast.margins(told.texts if before(text) else told.texts[:1])
+        size, read = len(self.bias), len(self.channels)
+        found[:, 1 : len(margins) + 1] = margins[:, :size].T
+        # One column more says something of the conversation, not of an agent.
+        if self.opens:
+            found[:, read + 3] = margins[0, size]
+        if self.closes and len(margins) > 1:
+            found[:, read + 3 + self.opens] = margins[1, size]
         total = self.bias + found[:, 1 : len(self.channels) + 1].sum(axis=1)
         for side, agents in enumerate((told.agents_before, told.agents_earlier)):
             places = [self._place[agent] for agent in agents if agent in self._place]
