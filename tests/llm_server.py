@@ -70,8 +70,11 @@ def random_faults(share: float, seed: int = 0) -> Any:
 
 
 def answer(body: dict[str, Any], wrong_id: bool = False) -> str:
-    """The agents whose name stands in the text, 0.9 sure."""
+    """The agents whose name stands in the text, 0.9 sure; of an answer to be marked 9 where it says that it is right, else 2."""
     system = body["messages"][0]["content"]
+    if system.startswith("You mark answers"):
+        marked = json.loads(body["messages"][1]["content"])
+        return json.dumps({"mark": 99 if wrong_id else 9 if "right" in marked["answer"] else 2})
     roster = json.loads(system[system.index("Agents:\n") + 8 :].split("\n", 1)[0])
     queries = json.loads(body["messages"][1]["content"])
     if isinstance(queries, dict) and "calls" in queries:

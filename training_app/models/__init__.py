@@ -2,7 +2,7 @@
 
 from training_app.models.backends import BackendCall, BackendLoad
 from training_app.models.decisions import Decision, Outcome
-from training_app.models.episodes import CallPlaces, Episode, Step
+from training_app.models.episodes import CallPlaces, Episode, EpisodeMark, Step
 from training_app.models.idempotency import KeptAnswer
 from training_app.models.kinds import BACKEND_CHOOSER, ORCHESTRATOR, SET_ROUTER
 from training_app.models.launching import LaunchRule, Sweep
@@ -44,6 +44,7 @@ __all__ = (
     "DriftPoint",
     "DriftReference",
     "Episode",
+    "EpisodeMark",
     "Folded",
     "Interval",
     "Judgement",

@@ -29,6 +29,7 @@ class Episode(Job):
     class Judge(models.TextChoices):
         APPLICATION = "application", _("The application")
         PERSON = "person", _("A person")
+        LANGUAGE_MODEL = "llm", _("A language model")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="episodes")
@@ -167,6 +168,29 @@ class Step(models.Model):
         answer, failed = self.metadata.get("answer", self.output), self.status == self.Status.FAILED
         said = answer if not failed and isinstance(answer, str) and answer.strip() else None
         return Call(self.agent, self.output, failed, self.cost, self.tokens, self.latency, said)
+
+
+class EpisodeMark(models.Model):
+    """What a language model said of an episode's answer by a rubric, 0 to 1. Kept beside what people say of it: what such marks are
+    worth is how far they agree. `judge` is the model's name, `rubric` the SHA-256 of the rubric, `digest` that of rubric, task and
+    answer: the same answer is asked about once."""
+
+    episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="marks")
+    judge = models.CharField(_("judge"), max_length=200)
+    rubric = models.CharField(max_length=64)
+    digest = models.CharField(max_length=64)
+    mark = models.FloatField(_("mark"))
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("-pk",)
+        constraints = (
+            models.UniqueConstraint(fields=("episode", "judge", "rubric"), name="one_mark_per_judge_and_rubric"),
+            models.CheckConstraint(condition=models.Q(mark__gte=0, mark__lte=1), name="episode_mark_is_a_share"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.judge} {self.mark:g}"
 
 
 class CallPlaces(models.Model):

@@ -204,13 +204,14 @@ def judge(
     rating: float | None = None,
     comment: str = "",
     person: User | None = None,
+    judge: str = Episode.Judge.APPLICATION,
 ) -> None:
-    """Say how well an episode did: a person on its page, or the application. A later word replaces an earlier one.
+    """Say how well an episode did: a person on its page, the application, or who `judge` says. A later word replaces an earlier one.
 
     Raises EpisodeError where it has not ended.
     """
     ended = Episode.objects.filter(pk=episode.pk).exclude(status__in=(Status.QUEUED, Status.RUNNING))
-    judge = Episode.Judge.PERSON if person else Episode.Judge.APPLICATION
+    judge = Episode.Judge.PERSON if person else judge
     if not ended.update(
         success=success, rating=rating, comment=comment, judge=judge, judged_by=person, judged_at=timezone.now()
     ):

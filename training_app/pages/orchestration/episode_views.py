@@ -25,7 +25,7 @@ from routerweb.downloads import download
 from routerweb.http import page, wants_fragment
 from training_app.answering import serving
 from training_app.models import Episode
-from training_app.orchestration import episodes, figures, policies, runner, timeline
+from training_app.orchestration import episodes, figures, marks, policies, runner, timeline
 from training_app.orchestration.episodes import EpisodeError, Wanted
 from training_app.orchestration.policies import NoPolicy
 from training_app.pages.orchestration import episode_graph as drawing
@@ -98,6 +98,8 @@ def episode_graph(request: HttpRequest, slug: str) -> HttpResponse:
         ],
         "hubs": [(agents[number], count) for number, count in graph.hubs if number in agents],
         "by_policy": figures.by_policy(found),
+        "judges": marks.agreement(found),
+        "judged_by_people": found.filter(judge=Episode.Judge.PERSON).count(),
         "over_time": len(by_day) > 1,
         **drawing.charts(by_day, pool.currency),
     }
@@ -117,6 +119,7 @@ def episode_detail(request: HttpRequest, slug: str, episode_id: UUID) -> HttpRes
         "episode": episode,
         "reason": REASONS.get(episode.stop_reason, episode.stop_reason),
         "lanes": timeline.read(episode, agents),
+        "marks": list(episode.marks.all()) if episode.ended else [],
         "worth": episode.trajectory.filter(path=0, turn=0).values_list("reward", flat=True).first(),
         "spent": sum(row.cost for row in episode.trajectory.all()),
     }
