@@ -1,8 +1,9 @@
 """What another conversation's first exchange, put in front of every query, costs a router of conversations.
 
-    .venv/bin/python -m benchmarks.strange_turns DIR MODEL.zip [--split val]
+    .venv/bin/python -m benchmarks.strange_turns DIR MODEL.zip [--split val] [--draws 5]
 
-DIR is a folder as `benchmark` reads it, MODEL.zip an artifact trained on it. First turns and later ones stand apart.
+DIR is a folder as `benchmark` reads it, MODEL.zip an artifact trained on it. First turns and later ones stand apart, each with the
+interval of what it loses: over queries, of the mean over draws of the other conversation.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import numpy as np
 
 from training_app.engine.data.conversations import before
 from training_app.engine.data.folders import read_folder
+from training_app.engine.data.intervals import spread
 from training_app.engine.data.metrics import jaccard
 from training_app.engine.data.rows import rows_of
 from training_app.engine.judging.scorecard import with_strange_turns
@@ -24,16 +26,24 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("model", type=Path)
     parser.add_argument("--split", default="test")
+    parser.add_argument("--draws", type=int, default=1)
     options = parser.parse_args()
     found = read_folder(options.folder)
     rows = rows_of([example for example in found.examples if example.split == options.split], found.agents)
     router = Router.load(options.model)
     first = np.array([not before(text) for text in rows.texts])
     plain = jaccard(router.selections(rows.texts), rows.required)
-    strange = jaccard(router.selections(with_strange_turns(rows.texts, 0)), rows.required)
+    drawn = [
+        jaccard(router.selections(with_strange_turns(rows.texts, draw)), rows.required) for draw in range(options.draws)
+    ]
+    strange = np.mean(drawn, axis=0)
     print(f"all {len(first)} turns: Jaccard {plain.mean():.4f}")
     for name, some in (("first", first), ("later", ~first)):
-        print(f"{name} turns ({some.sum()}): {plain[some].mean():.4f}, behind strange turns {strange[some].mean():.4f}")
+        lost = spread(strange[some] - plain[some]).plain()
+        interval = f"{lost['mean']:+.4f} ({lost['low']:+.4f} to {lost['high']:+.4f})"
+        print(
+            f"{name} turns ({some.sum()}): {plain[some].mean():.4f}, behind strange turns {strange[some].mean():.4f}, {interval}"
+        )
 
 
 if __name__ == "__main__":

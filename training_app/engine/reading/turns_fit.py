@@ -45,8 +45,8 @@ MANY = 1_000
 WIDTH, BATCH, RATE = 48, 128, 5e-3
 PASSES, LEAST_UPDATES = 12, 300
 #: How often the reader sees a turn with another conversation in front as well: one that has something before it, and at most a first
-#: one; those of first turns are half as many as the rows at most.
-STRANGE, STRANGE_FIRST, STRANGE_ROWS = 0.25, 3.0, 0.5
+#: one; those of first turns are as many as the rows at most.
+STRANGE, STRANGE_FIRST, STRANGE_ROWS = 0.25, 8.0, 1.0
 
 #: Fewer turns that need somebody else than the turn before do not tell what such turns come after.
 LEAST_HANDED = 5
