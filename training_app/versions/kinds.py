@@ -47,11 +47,11 @@ class Kind:
     whether it may be a shadow or a canary.
 
     The gate compares `measure`, a figure of the scorecard's metrics from 0 to 1 of which more is better; `measured` is its name in
-    the middle of a sentence. A version must beat `constant`, the baseline that knows nothing of the query. `baselines` has the names
-    that baselines have on a page, and `classifiers` those that are told of where they win. `beside` names the module of the engine
-    whose `beside(ours, theirs, agents, examples)` measures two loaded versions on the same test queries: (queries, figures by
-    measure, each {"ours", "theirs", "difference"}). Without one, two versions are compared by their scorecards, as if each had
-    been measured on queries of its own.
+    the middle of a sentence. `listed` are the figures, with their names, that lists show where their columns are of another kind. A
+    version must beat `constant`, the baseline that knows nothing of the query. `baselines` has the names that baselines have on a
+    page, and `classifiers` those that are told of where they win. `beside` names the module of the engine whose `beside(ours, theirs,
+    agents, examples)` measures two loaded versions on the same test queries: (queries, figures by measure, each {"ours", "theirs",
+    "difference"}). Without one, two versions are compared by their scorecards, as if each had been measured on queries of its own.
     """
 
     name: str
@@ -61,6 +61,7 @@ class Kind:
     load: Callable[[bytes], Any]
     measure: str
     measured: Promise
+    listed: Mapping[str, Promise] = field(default_factory=dict)
     constant: str = "constant"
     baselines: Mapping[str, Promise] = field(default_factory=dict)
     classifiers: tuple[str, ...] = ()
@@ -111,6 +112,12 @@ KINDS: dict[str, Kind] = {
             load=lambda content: Orchestrator.load(content),
             measure="reward",
             measured=gettext_lazy("reward"),
+            listed={
+                "reward": gettext_lazy("reward"),
+                "success": gettext_lazy("success"),
+                "cost": gettext_lazy("cost"),
+                "steps": gettext_lazy("steps"),
+            },
             constant="fixed_order",
             baselines={
                 "random": gettext_lazy("anybody at random"),
@@ -129,6 +136,7 @@ KINDS: dict[str, Kind] = {
             load=lambda content: BackendChooser.load(content),
             measure="fit",
             measured=gettext_lazy("fit (1 − Brier score)"),
+            listed={"fit": gettext_lazy("fit")},
             baselines={
                 "constant": gettext_lazy("the agent's mean success"),
                 "by_backend": gettext_lazy("each backend's mean success"),

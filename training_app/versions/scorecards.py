@@ -50,11 +50,19 @@ def headline(model: RouterModel) -> dict[str, float]:
 
 
 def with_headlines(models: Sequence[RouterModel]) -> Sequence[RouterModel]:
-    """The same models, each with its `headline` set: one query, which leaves the scorecards in the database."""
+    """The same models, each with its `headline` set, and its `listed` figures where its kind has others: one query, which leaves the
+    scorecards in the database, and one more for such kinds."""
     rows = Scorecard.objects.filter(model__in=[model.pk for model in models]).values_list("model", *HEADLINE)
     by_model = {pk: dict(zip(HEADLINE, measured, strict=True)) for pk, *measured in rows}
     for model in models:
         model.headline = by_model.get(model.pk, {})  # type: ignore[attr-defined]
+    known = {name: kind.listed for name, kind in kinds.KINDS.items() if kind.listed}
+    others = {model.pk: known[model.kind] for model in models if model.kind in known}
+    told = Scorecard.objects.filter(model__in=others).values_list("model", "content__metrics") if others else ()
+    measured = {pk: Card.of({"metrics": found}).metrics for pk, found in told}
+    for model in models:
+        figures, names = measured.get(model.pk, {}), others.get(model.pk, {})
+        model.listed = [(names[name], figures[name].mean) for name in names if name in figures]  # type: ignore[attr-defined]
     return models
 
 

@@ -11,6 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from agents_app.models import Pool
+from tests.training_app.conducted import artifact
 from tests.training_app.served import application
 from training_app.versions import registry
 
@@ -52,3 +53,15 @@ def test_every_way_goes_back_to_the_orchestrator_before(
 
 def test_an_unknown_kind_is_refused(two: tuple[Any, Any], browser: Client, ops: User) -> None:
     assert browser.post(reverse("model_rollback", args=["crew"]), {"kind": "weather"}).status_code == 400
+
+
+def test_lists_show_the_figures_that_an_orchestrator_has(crew: Pool, browser: Client) -> None:
+    card = {
+        "metrics": {name: {"mean": mean, "low": 0.0, "high": 9.0} for name, mean in (("reward", 0.596), ("steps", 3.4))}
+    }
+    model = registry.register(None, crew, artifact(crew, (0, 1)), card, kind="orchestrator")
+    page = " ".join(browser.get(reverse("models", args=["crew"])).content.decode().split())
+    assert '<span class="rw-muted">reward</span> 0.596' in page
+    assert '<span class="rw-muted">steps</span> 3.400' in page
+    call_command("list_models", pool="crew", stdout=(said := StringIO()))
+    assert f"{model.name}  candidate    reward 0.596, steps 3.400" in said.getvalue()

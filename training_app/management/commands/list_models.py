@@ -26,6 +26,8 @@ class Command(BaseCommand):
         for model in models:
             figures = [scorecards.figure_of(model, name) for name in ("jaccard", "f1", "exact")]
             shown = "  ".join(f"{figure:.3f}" if figure is not None else "    –" for figure in figures)
+            if listed := getattr(model, "listed", []):
+                shown = ", ".join(f"{name} {mean:.3f}" for name, mean in listed)
             made = timezone.localtime(model.created_at).strftime("%Y-%m-%d %H:%M")
             source = f"run {model.run_id}" if model.run_id else "import"
             self.stdout.write(f"{model.name:<{wide}}  {model.state:<9}    {shown}  {made}  {source}")
