@@ -131,8 +131,10 @@
         part.setAttribute("role", roles[part.tagName] ?? (part.closest("thead") ? "columnheader" : "rowheader"));
       }
       for (const row of table.querySelectorAll("tbody tr")) {
+        let column = 0;
         for (const cell of row.cells) {
-          const name = names[cell.cellIndex];
+          const name = names[column];
+          column += cell.colSpan;
           if (name && cell.colSpan === 1 && !cell.matches('th[scope="row"], .qs-text')) cell.dataset.column = name;
         }
       }

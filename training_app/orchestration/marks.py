@@ -96,6 +96,11 @@ class Agreement:
     only_people: int
 
     @property
+    def differ(self) -> int:
+        """On how many of them the two differ."""
+        return self.only_judge + self.only_people
+
+    @property
     def few(self) -> bool:
         """Whether too few episodes have both to rely on it."""
         return self.count < FEWEST

@@ -50,11 +50,11 @@ class Answering:
     shadows: tuple[RouterModel, ...]
 
 
-def answering(pool: Pool) -> Answering:
-    """Who answers the pool's requests now. A shadow that has become the canary is the canary."""
-    canary = canary_of(pool)
-    shadows = tuple(model for model in shadows_of(pool) if canary is None or model.pk != canary.model_id)
-    return Answering(registry.active(pool), canary, shadows)
+def answering(pool: Pool, kind: str = SET_ROUTER) -> Answering:
+    """Who answers the pool's requests now, or decides its episodes. A shadow that has become the canary is the canary."""
+    canary = canary_of(pool, kind)
+    shadows = tuple(model for model in shadows_of(pool, kind) if canary is None or model.pk != canary.model_id)
+    return Answering(registry.active(pool, kind), canary, shadows)
 
 
 def start_shadow(model: RouterModel, *, actor: Who) -> None:

@@ -127,12 +127,14 @@ def model_rollback(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _others(pool: Pool) -> list[dict[str, Any]]:
-    """The active version of each kind but the set router's, and what a roll-back of it would go back to."""
+    """The active version of each kind but the set router's, what is tried beside it, and what a roll-back would go back to."""
     found = []
     for name in kinds.KINDS:
         active = None if name == SET_ROUTER else registry.active(pool, name)
         if active is not None:
-            found.append({"kind": kinds.of(name), "active": active, "back": registry.rollback_target(pool, name)})
+            tried = trials.answering(pool, name) if kinds.of(name).tried else None
+            back = registry.rollback_target(pool, name)
+            found.append({"kind": kinds.of(name), "active": active, "back": back, "tried": tried})
     return found
 
 
