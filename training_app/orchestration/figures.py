@@ -128,6 +128,16 @@ def by_day(found: "QuerySet[Episode]") -> list[Group]:
     return _grouped(found.annotate(name=TruncDay("created_at")), "name")
 
 
+def uses_by_day(found: "QuerySet[Episode]") -> dict[Any, dict[int, int]]:
+    """How often each agent (id) was called on each day, oldest first: days of calls that began in these episodes."""
+    calls = Step.objects.filter(episode__in=found.order_by().values("pk"), call__isnull=False, agent__isnull=False)
+    rows = calls.order_by().annotate(day=TruncDay("episode__created_at")).values_list("day", "agent")
+    made: dict[Any, dict[int, int]] = {}
+    for day, agent, count in rows.annotate(count=Count("pk")).order_by("day", "agent"):
+        made.setdefault(day, {})[agent] = count
+    return made
+
+
 def by_policy(found: "QuerySet[Episode]") -> list[Group]:
     """Version by version."""
     return _grouped(found, "policy")

@@ -1,10 +1,12 @@
 """The pages: executors, an episode as a timeline, many as a graph."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from agents_app.models import Executor, Pool
 from tests.training_app.orchestration.conftest import Served
@@ -53,6 +55,17 @@ def test_many_are_a_graph_and_an_export(begun: Episode, browser: Client) -> None
     lines = b"".join(browser.get("/p/crew/episodes/?format=jsonl").streaming_content).decode()
     assert '"agent": 0' in lines
     assert "No episode matches" in browser.get("/p/crew/episodes/?q=nothing").content.decode()
+
+
+def test_utilisation_is_drawn_from_the_second_day_on(begun: Episode, browser: Client) -> None:
+    graph = "/p/crew/episodes/graph/"
+    assert "are drawn from the second day on" in browser.get(graph).content.decode()
+    browser.post("/p/crew/episodes/new/", {"task": "again", "max_steps": "1"})
+    Episode.objects.filter(pk=begun.pk).update(created_at=timezone.now() - timedelta(days=1))
+    answer = browser.get(graph)
+    assert "Utilisation over time" in answer.content.decode()
+    drawn = {line["label"]: line["data"] for line in answer.context["uses_chart"]["datasets"]}
+    assert drawn == {"Triage": [0.5, 1.0], "Billing": [0.5, 0.0]}
 
 
 def test_episodes_are_in_the_sidebar_only_where_agents_are_called(

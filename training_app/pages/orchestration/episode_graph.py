@@ -5,6 +5,7 @@ to its left, so that the two ways of a cycle lie apart.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,8 @@ SMALLEST, LARGEST = 18.0, 42.0
 THICKEST = 12.0
 #: Edges that are drawn: the most frequent ones.
 MOST_EDGES = 60
+#: Agents whose use is drawn over time.
+MOST_LINES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +145,22 @@ def table(graph: Graph, agents: Mapping[int, Agent]) -> list[tuple[str, str, int
         return agents[end].name if end in agents else str(end)
 
     return [(name(one), name(other), count) for (one, other), count in sorted(graph.edges.items(), key=lambda e: -e[1])]
+
+
+def uses_chart(days: Mapping[Any, Mapping[int, int]], agents: Mapping[int, Agent]) -> dict[str, Any]:
+    """Each agent's share of the day's calls, as `chart` draws it: a line for each of the MOST_LINES that were called most."""
+    sums: dict[int, int] = defaultdict(int)
+    for uses in days.values():
+        for agent, count in uses.items():
+            sums[agent] += count
+    most = sorted((agent for agent in sums if agent in agents), key=lambda agent: (-sums[agent], agent))[:MOST_LINES]
+    return {
+        "type": "line", "labels": [date_format(day, "SHORT_DATE_FORMAT") for day in days], "y": _("share of the calls"),
+        "datasets": [
+            {"label": agents[a].name, "data": [round(uses.get(a, 0) / sum(uses.values()), 4) for uses in days.values()]}
+            for a in most
+        ],
+    }  # fmt: skip
 
 
 def charts(days: list[Group], currency: str) -> dict[str, Any]:

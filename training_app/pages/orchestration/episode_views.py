@@ -102,6 +102,7 @@ def episode_graph(request: HttpRequest, slug: str) -> HttpResponse:
         "judged_by_people": found.filter(judge=Episode.Judge.PERSON).count(),
         "over_time": len(by_day) > 1,
         **drawing.charts(by_day, pool.currency),
+        "uses_chart": drawing.uses_chart(figures.uses_by_day(found), agents),
     }
     return page(
         request, "training_app/episode_graph.html", context, title=_("Episodes as a graph"), crumbs=_crumbs(pool, True)
