@@ -12,10 +12,9 @@ from django.conf import settings
 
 from training_app.answering import loaded
 from training_app.backends import state
-from training_app.backends.learning import Learning
-from training_app.backends.state import Known, PoolBackends
+from training_app.backends.state import Known, Plan, Plans, PoolBackends
 from training_app.backends.windows import Used
-from training_app.engine.backends.choosing import PRESETS, Candidate, Chosen, Preference, choose
+from training_app.engine.backends.choosing import PRESETS, Candidate, Preference, foremost
 from training_app.engine.backends.pair_table import PRIOR, WEIGHT
 
 
@@ -77,92 +76,97 @@ def assign(
     given = []
     now = time.monotonic()
     with found.lock:
+        plans = found.plans_of(wanted) if only is None else None
         for agent in agents:
             known = found.by_agent.get(agent)
             if known is not None and only is not None:
                 known = [one for one in known if one.pk in only]
             if known:
-                given.append(
-                    _assigned(
-                        found,
-                        agent,
-                        known,
-                        wanted,
-                        pressed,
-                        now,
-                        chooser.estimate(text, agent) if chooser else None,
-                        after,
-                    )
-                )
+                told = chooser.estimate(text, agent) if chooser else None
+                given.append(_assigned(found, agent, known, wanted, pressed, now, told, after, plans))
     return given
 
 
 def _assigned(
     pool: PoolBackends, agent: int, known: list[Known], wanted: Preference, pressed: bool, now: float,
-    told: Mapping[int, float] | None, after: Mapping[int, float] | None = None,
+    told: Mapping[int, float] | None, after: Mapping[int, float] | None = None, plans: Plans | None = None,
 ) -> Assignment:  # fmt: skip
-    free = []
+    free, which, bit = [], 0, 1  # the free ones, and which they are, a bit each
     for one in known:
         if one.limited:
             one.asked_at = now
             if one.open and _has(one):
                 free.append(one)
+                which |= bit
         elif one.open:
             free.append(one)
+            which |= bit
+        bit += bit
     if not free:
         state.settler.wake()
         return Assignment(agent, None, why=_why_none(known))
+    if plans is None or told or after:  # what holds for one query or one chain is of no use to the next request
+        plan = _planned(pool, agent, free, wanted, pressed, told, after)
+    else:
+        kept = plans.get((agent, which))
+        if kept is None:
+            kept = plans[agent, which] = _planned(pool, agent, free, wanted, pressed, None, None)
+        plan = kept
+    candidates = plan.candidates
+    if not candidates:
+        return Assignment(agent, None, why=SPENT)
+    own = plan.best[0] if len(plan.best) == 1 else min(plan.best, key=lambda place: candidates[place].rank)
+    place, likely, by = _drawn(pool.exploration, plan, own) if plan.drawn else (own, 1.0, "direct")
+    picked = candidates[place]
+    backend = pool.known[picked.key]
+    _take(pool, backend)
+    if by == "lot" and place != own:
+        why = "taken by lot, to be measured"
+    elif by == "learner" and place != own:
+        why = "the learner's choice"
+    elif pressed:
+        why = "the cheapest: the budget of the day is nearly spent"
+    elif len(candidates) < len(known):
+        why = f"the best for the preference of {len(candidates)} that may be taken now, of {len(known)}"
+    else:
+        why = "the best for the preference" if len(known) > 1 else "the agent's only backend"
+    latency = plan.latencies[place]
+    return Assignment(agent, backend, picked.success, picked.cost, latency, why, likely, by, place == own)
+
+
+def _planned(
+    pool: PoolBackends, agent: int, free: list[Known], wanted: Preference, pressed: bool, told: Mapping[int, float] | None,
+    after: Mapping[int, float] | None,
+) -> Plan:  # fmt: skip
+    """Whom the direct estimate takes of the free backends, and how likely the learner takes each."""
     if pool.budget is not None:
         left = pool.budget - pool.spent
-        paid = [one for one in free if one.candidate.cost <= left]
-        if not paid:
-            return Assignment(agent, None, why=SPENT)
-        free = paid
+        free = [one for one in free if one.candidate.cost <= left]
     candidates = [one.candidate for one in free]
     if told:
         candidates = [_retold(one, told) for one in candidates]
     if after and not pressed:
         candidates = [_following(one, after) for one in candidates]
+    if not candidates:
+        return Plan([], [], [])
     dearest, slowest = pool.scales[agent]
-    direct = taken = choose(candidates, wanted, dearest, slowest)
-    likely, by = 1.0, "direct"
-    if len(free) > 1 and (pool.exploration or (pool.learning and not pressed)):
-        learner = None if pressed or pool.learning is None else pool.learning
-        drawn, likely, by = _drawn(pool.exploration, learner, agent, candidates, direct, wanted, dearest, slowest)
-        if drawn is not direct.candidate:
-            taken = choose([drawn], wanted, dearest, slowest)
-    picked = taken.candidate
-    as_direct = picked is direct.candidate
-    backend = pool.known[picked.key]
-    _take(pool, backend)
-    if by == "lot" and not as_direct:
-        why = "taken by lot, to be measured"
-    elif by == "learner" and not as_direct:
-        why = "the learner's choice"
-    elif pressed:
-        why = "the cheapest: the budget of the day is nearly spent"
-    elif len(free) < len(known):
-        why = f"the best for the preference of {len(free)} that may be taken now, of {len(known)}"
-    else:
-        why = "the best for the preference" if len(known) > 1 else "the agent's only backend"
-    return Assignment(agent, backend, picked.success, picked.cost, taken.latency, why, likely, by, as_direct)
+    best, latencies = foremost(candidates, wanted, dearest, slowest)
+    drawn = len(candidates) > 1 and bool(pool.exploration or (pool.learning and not pressed))
+    found = Plan(candidates, latencies, best, drawn=drawn)
+    if found.drawn and pool.learning is not None and not pressed:
+        direct = candidates[found.best[0]]
+        found.chances = pool.learning.chances(agent, candidates, direct, wanted, dearest, slowest)
+        found.share = pool.learning.share if found.chances is not None else 0.0
+    return found
 
 
-def _drawn(
-    exploration: float, learner: Learning | None, agent: int, candidates: list[Candidate], direct: Chosen, wanted: Preference,
-    dearest: float, slowest: float,
-) -> tuple[Candidate, float, str]:  # fmt: skip
-    """Whom lot, learner or direct estimate take, how likely that one was by all three together, and who decided.
+def _drawn(exploration: float, plan: Plan, own: int) -> tuple[int, float, str]:
+    """The place of whom lot, learner or direct estimate take, how likely that one was by all three together, and who decided.
 
     p(b) = ε / K + (1 − ε) · (s · p_learner(b) + (1 − s) · [b is the direct estimate's])
     """
-    chances = None
-    if learner is not None:
-        chances = learner.chances(agent, candidates, direct, wanted, dearest, slowest)
-    share = learner.share if learner is not None and chances is not None else 0.0
-    chance, count = loaded.chance, len(candidates)
-    at, by = candidates.index(direct.candidate), "direct"
-    own = at
+    chances, share, chance, count = plan.chances, plan.share, loaded.chance, len(plan.candidates)
+    at, by = own, "direct"
     if exploration and chance.random() < exploration:
         at, by = chance.randrange(count), "lot"
     elif chances is not None and chance.random() < share:
@@ -174,7 +178,7 @@ def _drawn(
                 if left < 0:
                     break
     learnt = share * chances[at] if chances is not None else 0.0
-    return candidates[at], exploration / count + (1 - exploration) * (learnt + (1 - share) * (at == own)), by
+    return at, exploration / count + (1 - exploration) * (learnt + (1 - share) * (at == own)), by
 
 
 def give_back(pool: int, backend: int) -> None:

@@ -20,7 +20,7 @@ from django.utils import timezone
 from agents_app.models import BackendSettings
 from training_app.backends.measured import DAYS, Call
 from training_app.engine.backends import online
-from training_app.engine.backends.choosing import Candidate, Chosen, Preference
+from training_app.engine.backends.choosing import Candidate, Preference
 from training_app.engine.backends.online import Arm, Hopes, Past
 
 #: Judged calls of learner and direct estimate each, before they are compared; and the standard errors that count as beyond chance:
@@ -77,13 +77,13 @@ class Learning:
         self.price = 0.0 if budget is None else price(budget, log)
 
     def chances(
-        self, agent: int, candidates: Sequence[Candidate], direct: Chosen, wanted: Preference, dearest: float, slowest: float
+        self, agent: int, candidates: Sequence[Candidate], direct: Candidate, wanted: Preference, dearest: float, slowest: float
     ) -> list[float] | None:  # fmt: skip
         """How likely it takes each of the candidates, in their order; None where it leaves the choice to the direct estimate."""
         hopes = self.hopes.get(agent)
         if hopes is None or not wanted.quality:
             return None
-        floor, place, quality = direct.candidate.success - self.within, hopes.place, wanted.quality
+        floor, place, quality = direct.success - self.within, hopes.place, wanted.quality
         of_cost, of_latency = wanted.cost / dearest / quality + self.price, wanted.latency / slowest / quality
         at: list[int] = []
         free: list[int] = []

@@ -48,6 +48,8 @@ NEARLY_SPENT = 0.8
 ORDER = 1e12
 #: Calls' worth of a limit that a process keeps while it settles.
 KEPT = 16
+#: That choices are remembered for between two settlements.
+PREFERENCES = 256
 
 _name = uuid.uuid4().hex[:12]
 
@@ -75,6 +77,26 @@ class Known:
     limited: bool = False  # whether it has any limit
 
 
+@dataclass(slots=True)
+class Plan:
+    """What an agent's free backends are worth for one preference; the same until the next settlement.
+
+    `best` are the places of the direct estimate's choice and of its equals, among which the rank decides; `chances` are the
+    learner's, and `drawn` whether lot or learner have a say. Nobody can be paid where there are no candidates.
+    """
+
+    candidates: list[Candidate]
+    latencies: list[float]
+    best: list[int]
+    chances: list[float] | None = None
+    share: float = 0.0
+    drawn: bool = False
+
+
+#: By agent and which of its backends are free, a bit each in their order.
+Plans = dict[tuple[int, int], Plan]
+
+
 class PoolBackends:
     """The backends of one pool in this process. `lock` guards what assignments change."""
 
@@ -98,7 +120,17 @@ class PoolBackends:
         for one in sorted(self.known.values(), key=lambda known: (known.order, known.pk)):
             self.by_agent.setdefault(one.agent, []).append(one)
         self.scales: dict[int, tuple[float, float]] = {}
+        self.plans: dict[Preference, Plans] = {}
         self.rate({})
+
+    def plans_of(self, wanted: Preference) -> Plans:
+        """What was found for the preference since the last settlement. Call it with the lock."""
+        found = self.plans.get(wanted)
+        if found is None:
+            if len(self.plans) >= PREFERENCES:
+                self.plans.clear()
+            found = self.plans[wanted] = {}
+        return found
 
     def rate(self, figures: dict[int, Measured]) -> None:
         """Bring what each backend is expected to do up to date with what was measured."""
@@ -110,6 +142,7 @@ class PoolBackends:
             one.tokens = into + out
             one.candidate.cost = (one.price_in * into + one.price_out * out) / 1e6
         self.scales = {agent: scales([one.candidate for one in some]) for agent, some in self.by_agent.items()}
+        self.plans.clear()
 
     def weigh(self) -> None:
         """What the load of the last assignments takes from each backend's worth."""
@@ -247,6 +280,7 @@ def _settle(pool: PoolBackends, *, always: bool = False) -> None:
             one.left = [whole - used for whole, used in zip(share, meanwhile, strict=True)]
         for one in pool.known.values():
             one.candidate.busy = flying[one.pk] / one.limits[2] if one.limits[2] else 0.0
+        pool.plans.clear()
         pool.last = [key for key in row.state.get("last", []) if key in pool.known]
     _follow(pool, measure=always or now - pool.measured_at > MEASURE_SECONDS)
 
@@ -276,6 +310,7 @@ def _follow(pool: PoolBackends, *, measure: bool) -> None:
         if figures is not None:
             pool.rate(figures)
         pool.weigh()
+        pool.plans.clear()
 
 
 def _learn(pool: PoolBackends, learner: Learning, log: list[Call]) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from training_app.engine.backends import measures
-from training_app.engine.backends.choosing import PRESETS, Candidate, Preference, choose, ranked
+from training_app.engine.backends.choosing import PRESETS, Candidate, Preference, choose, foremost, ranked, scales
 
 FOUR = [
     Candidate(1, 0.95, 0.010, 2000.0),
@@ -83,3 +83,17 @@ def test_what_a_share_of_the_best_quality_costs() -> None:
     assert one.cost_at_95 == pytest.approx(2.5 / 4)
     assert one.cost_at_100 == 1.0
     assert measures.cost_at([(1.0, 0.5)], 0.6) is None
+
+
+def test_the_foremost_are_whom_choose_takes_and_its_equals() -> None:
+    rng = np.random.Generator(np.random.PCG64(4))
+    for _ in range(300):
+        some = [
+            Candidate(key, *rng.choice([0.5, 0.7, 0.9], 3).tolist(), busy=float(rng.choice([0, 0.5, 2])), rank=float(rng.random()))
+            for key in range(4)
+        ]  # fmt: skip
+        wanted = Preference.of(*rng.dirichlet(np.ones(3)).tolist())
+        places, latencies = foremost(some, wanted, *scales(some))
+        taken = choose(some, wanted)
+        assert min((some[place] for place in places), key=lambda one: one.rank) is taken.candidate
+        assert latencies[some.index(taken.candidate)] == taken.latency

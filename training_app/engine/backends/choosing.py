@@ -107,3 +107,20 @@ def choose(
     assert best is not None
     assert found is not None
     return Chosen(found[0], best[0], found[1])
+
+
+def foremost(
+    candidates: Sequence[Candidate], preference: Preference, dearest: float, slowest: float
+) -> tuple[list[int], list[float]]:
+    """The places of the best one and of its equals, which differ from it in rank alone; and each one's latency with the queue of now.
+
+    What `choose` finds but for the rank, to be kept while nothing but ranks change.
+    """
+    quality, cost, late = preference.quality, preference.cost / dearest, preference.latency / slowest
+    latencies = [one.latency for one in candidates]
+    keys = [
+        (quality * one.success - cost * one.cost - late * latency - one.less, one.success, -one.cost)
+        for one, latency in zip(candidates, latencies, strict=True)
+    ]
+    best = max(keys)
+    return [place for place, key in enumerate(keys) if key == best], latencies
