@@ -2,16 +2,18 @@
 
 import json
 from pathlib import Path
+from xml.etree.ElementTree import fromstring as parse_xml
 
 import numpy as np
 import pytest
 from django.core.management import CommandError, call_command
 
-from training_app.engine.backends import studies
+from training_app.engine.backends import studies, study_pictures
 from training_app.engine.backends.choosing import PRESETS, Preference
 from training_app.engine.backends.collaboration import SIGNAL, Collaboration, Tabular
 from training_app.engine.backends.model_pool import DEFAULT, ModelPool, Pool
 from training_app.engine.backends.policies import Estimated, constant, run
+from training_app.management.commands.simulate import STUDIES
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +85,41 @@ def test_the_command_prints_and_writes_figures(tmp_path: Path, capsys: pytest.Ca
     call_command("simulate", "--counts", json=str(tmp_path / "figures.json"))
     assert [row["backends"] for row in json.loads((tmp_path / "figures.json").read_text())] == [3, 5, 10, 20, 200]
     assert "backends 200" in capsys.readouterr().out
+
+
+def test_every_study_is_drawn(tmp_path: Path) -> None:
+    """An SVG for each measure, each a picture that can be read, with every way's value in it."""
+    call_command("simulate", "--counts", plots=str(tmp_path / "plots"))
+    assert {path.name for path in (tmp_path / "plots").iterdir()} == {"counts.svg"}
+    figures: dict[str, object] = {
+        "policies": [
+            {"way": way, "success": 0.5, "cost": 0.0021, "latency": 1.0, "p95": 2.0, "efficiency": 0.3, "imbalance": 0.0,
+             "shares": [0.25, 0.75], "by_category": [0.125, 0.9, 1], "backends": ["x", "y & z"], "categories": ["a", "b", "c"]}
+            for way in ("ours", "<other>")
+        ],
+        "noise": [{"noise": 0.1 * n, "success": 0.9, "cost": 1.0 + n, "efficiency": 0.3} for n in range(4)],
+        "load": [{"load": n, "p95": n, "p95_constant": 9.0, "taken": 0.5, "success": 1.0} for n in range(3)],
+        "gap": [{"learner": who, "by_pair": by, "share": {30: 0.5, 50: 0.75}} for who in ("a", "b") for by in (False, True)],
+        "preferences": {"cost_by_its_weight": [0.3, 0.2, 0.1]},
+        "hot": {"imbalance_off": 1.0, "imbalance_on": 0.5, "success_lost": -0.01, "within": 0.02},
+        "ppo": {"steps": 9, "ppo": 0.2, "direct estimate": 0.25, "difference": -0.05, "within": 0.01},
+        "collaboration": [{"who": "PPO", "published": False, "steps": 10, "a_round": -1.5}],
+        "estimator": {"queries": [1], "complexity_mae": 0.05},
+    }  # fmt: skip
+    assert set(figures) | {"counts"} == set(STUDIES)
+    drawn = {
+        name: svg for study, found in figures.items() for name, svg in study_pictures.pictures(study, found).items()
+    }
+    for svg in drawn.values():
+        parse_xml(svg)
+    assert {
+        f"policies-{name}"
+        for name in ("success", "cost", "latency", "efficiency", "by-category", "distribution", "imbalance")
+    } <= set(drawn)
+    assert ">2.1<" in drawn["policies-cost"]
+    assert drawn["policies-by-category"].count(">0.125<") == 2
+    assert "ours: 0.75" in drawn["policies-distribution"]
+    assert "-1.5" in drawn["collaboration"]
 
 
 # --- Collaboration ------------------------------------------------------------------------------------------------

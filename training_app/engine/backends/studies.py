@@ -60,6 +60,7 @@ def compared(pool: Pool, seeds: int = 5, load: float = 0.4, calls: int = 2_000) 
             "efficiency": efficiency(_mean(some, "success"), _mean(some, "cost"), _mean(some, "latency")),
             "imbalance": _mean(some, "imbalance"), "shares": np.mean([one.shares for one in some], axis=0).round(3).tolist(),
             "by_category": np.mean([one.by_category for one in some], axis=0).round(3).tolist(),
+            "backends": list(pool.names), "categories": list(pool.categories),
         }
         for name, some in found.items()
     ]  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from training_app.engine.backends import studies
+from training_app.engine.backends import studies, study_pictures
 from training_app.engine.backends.model_pool import Pool
 
 STUDIES = ("policies", "preferences", "hot", "load", "noise", "counts", "gap", "ppo", "collaboration", "estimator")
@@ -34,6 +34,7 @@ class Command(BaseCommand):
             "--steps", type=int, help="steps that PPO learns: 1,000,000 as published (default: a quick 60,000)"
         )
         parser.add_argument("--json", metavar="FILE", help="where to write the figures")
+        parser.add_argument("--plots", metavar="DIR", help="where to draw them, an SVG for each measure")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -42,15 +43,21 @@ class Command(BaseCommand):
             raise CommandError(f"{options['pool']}: {error.strerror}") from None
         except (ValueError, KeyError, TypeError) as error:
             raise CommandError(f"{options['pool']}: {type(error).__name__}: {error}") from None
-        found = self._found(options.get("study_flag") or options["study"], pool, options["seeds"], options["steps"])
+        study = options.get("study_flag") or options["study"]
+        found = self._found(study, pool, options["seeds"], options["steps"])
         rows = found if isinstance(found, list) else [found]
         for row in rows:
             self.stdout.write(", ".join(f"{name} {_shown(value)}" for name, value in row.items()))
-        if options["json"]:
-            try:
+        try:
+            if options["json"]:
                 Path(options["json"]).write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-            except OSError as error:
-                raise CommandError(f"{options['json']}: {error.strerror}") from None
+            if options["plots"]:
+                folder = Path(options["plots"])
+                folder.mkdir(parents=True, exist_ok=True)
+                for name, picture in study_pictures.pictures(study, found).items():
+                    (folder / f"{name}.svg").write_text(picture, encoding="utf-8")
+        except OSError as error:
+            raise CommandError(f"{error.filename or options['plots']}: {error.strerror}") from None
 
     def _found(self, study: str, pool: Pool, seeds: int | None, steps: int | None) -> Any:
         many = {} if seeds is None else {"seeds": max(seeds, 2)}
