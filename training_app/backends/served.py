@@ -30,7 +30,8 @@ class Choice(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Served:
     """One agent's part. `backend` is a row's id; `cost` None is the backend's prices times the tokens; `latency` in milliseconds;
-    `success` None where nobody judged it; `failed` where the call itself gave nothing. `choice` counts where no decision holds it."""
+    `success` None where nobody judged it; `failed` where the call itself gave nothing. `category`, `tool` and `complexity` 0..1 say
+    what the query was like, None where nobody does. `choice` counts where no decision holds it."""
 
     agent: int
     backend: int
@@ -41,6 +42,8 @@ class Served:
     success: bool | None = None
     failed: bool = False
     category: str = ""
+    tool: bool | None = None
+    complexity: float | None = None
     choice: Choice | None = None
 
 
@@ -91,6 +94,7 @@ def _values(pool: Pool, row: Backend, part: Served, assigned: dict[int, dict[str
     return {
         "pool": pool, "backend": row, "tokens_in": part.tokens_in, "tokens_out": part.tokens_out, "cost": cost,
         "latency": part.latency, "success": part.success, "failed": part.failed, "category": part.category[:80],
+        "tool": part.tool, "complexity": part.complexity,
         "assigned": chosen.backend, "propensity": chosen.propensity, "decided_by": chosen.decided_by,
         "as_direct": chosen.as_direct,
     }  # fmt: skip

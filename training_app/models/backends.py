@@ -11,7 +11,8 @@ class BackendCall(models.Model):
     """One agent's part of one decision, as it was really served. It may come before the decision's row is written, or without one.
 
     `assigned` is the backend that was named in the answer, `propensity` how likely that was, `decided_by` who chose it ("direct",
-    "learner" or "lot") and `as_direct` whether the direct estimate would have taken it too. Billed is what was served.
+    "learner" or "lot") and `as_direct` whether the direct estimate would have taken it too. `category`, `tool` and `complexity` 0..1
+    are what the application says of the query; null where it does not. Billed is what was served.
     """
 
     decision_id = models.UUIDField(_("decision"))
@@ -25,6 +26,8 @@ class BackendCall(models.Model):
     success = models.BooleanField(_("success"), null=True)
     failed = models.BooleanField(_("the call failed"), default=False)
     category = models.CharField(_("category"), max_length=80, blank=True)
+    tool = models.BooleanField(_("needed a tool"), null=True)
+    complexity = models.FloatField(_("complexity"), null=True)
     assigned = models.PositiveBigIntegerField(_("assigned"), null=True)
     propensity = models.FloatField(_("propensity"), null=True)
     decided_by = models.CharField(_("decided by"), max_length=8, blank=True)

@@ -15,7 +15,7 @@ AT_ONCE = 500
 
 def judged(pool: Pool, before: datetime) -> list[Called]:
     """Every judged call from before the run was launched whose decision, or episode, is kept with its text, the newest MOST. A call of
-    an executor tells whether it called for a tool."""
+    an executor tells whether it called for a tool, unless its report does."""
     packed.unpack_all()
     rows = list(
         BackendCall.objects.filter(pool=pool, at__lt=before)
@@ -30,6 +30,8 @@ def judged(pool: Pool, before: datetime) -> list[Called]:
             "backend__provider__name",
             "backend__model",
             "category",
+            "tool",
+            "complexity",
         )[:MOST]
     )
     texts: dict[UUID, str] = {}
@@ -44,7 +46,17 @@ def judged(pool: Pool, before: datetime) -> list[Called]:
     if not any(tools.values()):
         tools = {}  # nobody has tools to call for
     return [
-        Called(texts[key], agent, backend, bool(success), cost, f"{provider}/{model}", category, tools.get(key))
-        for key, agent, backend, success, cost, provider, model, category in rows
+        Called(
+            texts[key],
+            agent,
+            backend,
+            bool(success),
+            cost,
+            f"{provider}/{model}",
+            category,
+            tools.get(key) if tool is None else tool,
+            complexity,
+        )
+        for key, agent, backend, success, cost, provider, model, category, tool, complexity in rows
         if texts.get(key)
     ]

@@ -1,6 +1,7 @@
 """POST /api/route/ says who is to run each agent, and POST /api/outcomes/ who did."""
 
 import json
+import uuid
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,8 @@ from agents_app import backends, health
 from agents_app.models import Backend, Pool
 from tests.training_app.served import Application
 from training_app.answering import answer, decisions, serving
-from training_app.backends import measured, state
+from training_app.backends import choosing, measured, state
+from training_app.engine.backends.choosing import PRESETS
 from training_app.models import BackendCall, Decision, Outcome
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -113,14 +115,16 @@ def test_what_was_served_is_billed(app: Application, rows: SimpleNamespace) -> N
     decision = routed(app, preference="best")["decision_id"]
     decisions.buffer.write()
     part = {"agent": 0, "backend": rows.small.pk, "tokens_in": 1_000_000, "tokens_out": 500_000, "latency_ms": 640}
-    assert told(app, decision, part).status_code == 201
+    assert told(app, decision, part | {"tool": False, "complexity": 0.25}).status_code == 201
     call = BackendCall.objects.get()
+    assert (call.tool, call.complexity) == (False, 0.25)
     assert call.cost == pytest.approx(0.2 + 0.3)
     assert call.assigned == rows.large.pk
     assert call.propensity == 1.0
     assert call.success is True
     assert told(app, decision, part | {"cost": 0.25, "success": False}).status_code == 200
-    assert BackendCall.objects.get().cost == 0.25
+    call.refresh_from_db()
+    assert (call.cost, call.tool, call.complexity) == (0.25, None, None), "the last report counts, whole"
     assert measured.of_pool(call.pool_id)[rows.small.pk].success == 0.0
 
 
@@ -129,6 +133,9 @@ def test_what_was_served_is_billed(app: Application, rows: SimpleNamespace) -> N
     [
         ({"agent": 0}, "served[0].backend"),
         ({"agent": 0, "backend": 1, "cost": -1}, "served[0].cost"),
+        ({"agent": 0, "backend": 1, "complexity": 1.1}, "served[0].complexity"),
+        ({"agent": 0, "backend": 1, "complexity": "hard"}, "served[0].complexity"),
+        ({"agent": 0, "backend": 1, "tool": "yes"}, "served[0].tool"),
         ({"agent": 0, "backend": 10**6}, "served"),
         ("x", "served"),
     ],
@@ -263,3 +270,36 @@ def test_a_health_check_takes_a_backend_out_and_brings_it_back(
     said["ok"] = True
     assert health.check_all() == 1
     assert taken(app, preference="best") == "large"
+
+
+def test_what_is_kept_between_settlements_follows_rank_limits_and_settlements(
+    pool: Pool, rows: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    twin = backends.save(
+        rows.large.agent, rows.provider,
+        {"model": "twin", "quality": 0.95, "price_in": 10.0, "price_out": 30.0, "latency": 2000.0}, actor=None,
+    )  # fmt: skip
+    serving.served()
+    found = state.of(pool.pk)
+    assert found is not None
+    settle = state.settle_now
+    monkeypatch.setattr(state, "settle_now", lambda _pool: None)  # nobody settles but this test
+
+    def one(**more: Any) -> int:
+        (given,) = choosing.assign(pool.pk, "", [0], PRESETS["best"], **more) or []
+        assert given.backend is not None
+        return given.backend.pk
+
+    assert {one(), one()} == {rows.large.pk, twin.pk}, "equals take turns"
+    found.known[rows.large.pk].open = False
+    assert [one(), one()] == [twin.pk] * 2
+    assert one(only={rows.small.pk, rows.quick.pk}) == rows.small.pk
+    assert one() == twin.pk
+    found.known[twin.pk].candidate.success = 0.1
+    assert one() == twin.pk, "figures are read once between two settlements"
+    settle(found)
+    assert one() == rows.large.pk, "a settlement measures anew and looks who is healthy; it had less work than its twin"
+    for _ in range(5):
+        BackendCall.objects.create(decision_id=uuid.uuid4(), pool=pool, agent=0, backend=rows.large, success=False)
+    settle(found)
+    assert [one(), one()] == [twin.pk] * 2, "what was measured since counts"

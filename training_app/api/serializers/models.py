@@ -149,6 +149,11 @@ class ServedRequest(Body):
         required=False, default=False, help_text="The call gave nothing: a few in a row, and the backend cools down."
     )
     category = Text(80, required=False, default="", help_text="A word of your own for the kind of task.")
+    tool = Flag(required=False, allow_null=True, default=None, help_text="Whether the query needed a tool.")
+    complexity = Number(
+        "be a number from 0 to 1", min_value=0, max_value=1, required=False, allow_null=True, default=None,
+        help_text="How hard the query was, 0 (any model can do it) to 1 (hard for the best).",
+    )  # fmt: skip
 
     def run_validation(self, data: Any = serializers.empty) -> Any:
         """The part; costs and latencies are not negative."""

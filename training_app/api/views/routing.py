@@ -140,4 +140,5 @@ def _part(one: dict[str, Any], success: bool) -> served.Served:
     return served.Served(
         agent=one["agent"], backend=one["backend"], tokens_in=one["tokens_in"], tokens_out=one["tokens_out"], cost=one["cost"],
         latency=one["latency_ms"], success=judged and not one["failed"], failed=one["failed"], category=one["category"],
+        tool=one["tool"], complexity=one["complexity"],
     )  # fmt: skip
