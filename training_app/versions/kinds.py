@@ -140,6 +140,8 @@ KINDS: dict[str, Kind] = {
             baselines={
                 "constant": gettext_lazy("the agent's mean success"),
                 "by_backend": gettext_lazy("each backend's mean success"),
+                "linear": gettext_lazy("the linear model alone"),
+                "neighbours": gettext_lazy("nearest neighbours, as many as validation likes best"),
             },
         ),
     )

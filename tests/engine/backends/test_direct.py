@@ -87,6 +87,43 @@ def test_a_neighbour_may_mean_the_opposite() -> None:
     assert found.categories["twins"].neighbour[0, 0] < -0.5
 
 
+def test_from_which_likeness_a_neighbour_counts_is_learnt() -> None:
+    """Texts that share half of their words say nothing of one another here; twins say all."""
+    rng = np.random.Generator(np.random.PCG64(1))
+    stems = [" ".join(f"w{n}" for n in rng.integers(400, size=12)) for _ in range(150)]
+    rows = []
+    for stem in stems:
+        half = " ".join([*stem.split()[:6], *(f"v{n}" for n in rng.integers(400, size=6))])
+        first = float(rng.random() < 0.5)
+        rows += [(stem, first), (stem + " too", first), (half, float(rng.random() < 0.5))]
+    texts, success = zip(*rows, strict=True)
+    some = Outcomes(texts, ["x"] * len(rows), np.array(success)[:, None], np.ones((len(rows), 1)), ("one",))
+    start, width = direct.fit(some, meaning=False).categories["x"].alike
+    assert 0.5 <= start <= 0.7, "twins are more alike than 0.7"
+    assert width == direct.WIDTH
+
+
+def test_it_learns_validation_too_and_keeps_what_that_said(fitted: direct.DirectEstimate) -> None:
+    train, validation = outcomes(300, 1), outcomes(100, 2)
+    found = direct.again(fitted, train.and_then(validation))
+    assert found.slope == fitted.slope
+    assert sum(len(part.members) for part in found.categories.values()) == 400
+    rows = outcomes(400, 9)
+    ours, before = (
+        ((one.estimate(rows.texts, rows.categories)[0] - rows.success) ** 2).mean() for one in (found, fitted)
+    )
+    assert ours < before
+
+
+def test_an_artifact_that_does_not_say_from_where_neighbours_count_is_read_as_before(
+    fitted: direct.DirectEstimate,
+) -> None:
+    config = fitted.config()
+    del config["alike"]
+    again = direct.DirectEstimate.from_parts(config, fitted.tensors())
+    assert {part.alike for part in again.categories.values()} == {direct.BEFORE}
+
+
 def write(folder: Path, name: str, rows: Outcomes) -> None:
     lines = [
         json.dumps({

@@ -4,6 +4,7 @@ import random
 import uuid
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from django.core.management import call_command
 
@@ -11,7 +12,7 @@ from agents_app.models import Pool
 from tests.training_app.labeled import label
 from tests.training_app.served import Application
 from training_app.backends import state
-from training_app.engine.backends import chooser
+from training_app.engine.backends import chooser, direct
 from training_app.engine.backends.chooser import BackendChooser, Called, ChooserConfig
 from training_app.engine.data.artifact import ArtifactError
 from training_app.engine.data.examples import Agent
@@ -50,6 +51,8 @@ def test_it_learns_who_does_what_and_beats_the_means() -> None:
     assert ended.result is not None
     card = ended.result.scorecard
     assert card["baselines"]["constant"]["difference"]["fit"]["low"] > 0
+    assert set(card["baselines"]) == set(chooser.BASELINES) == set(kinds.of(BACKEND_CHOOSER).baselines)
+    assert card["neighbours"] in direct.NEIGHBOURS
     assert card["measured_on"] == "test"
 
 
@@ -140,3 +143,19 @@ def test_judged_calls_come_with_their_texts(pool: Pool, model: RouterModel, rows
             decision_id=decision, pool=pool, agent=0 if success else 1, backend=rows.large, success=success, cost=0.5
         )
     assert served_calls.judged(pool, timezone.now()) == [Called("billing", 0, rows.large.pk, True, 0.5, "acme/large")]
+    BackendCall.objects.update(tool=False, complexity=0.3)
+    (call,) = served_calls.judged(pool, timezone.now())
+    assert (call.tool, call.complexity) == (False, 0.3)
+
+
+def test_the_estimator_learns_what_applications_say_of_a_query() -> None:
+    said = [
+        Called("easy one", 0, 7, False, 0.1, complexity=0.2, tool=True), Called("easy one", 0, 8, True, 0.1, complexity=0.4),
+        Called("odd one", 0, 7, True, 0.1),
+    ]  # fmt: skip
+    keys = ("0/7", "0/8")
+    found = chooser.labels_of(said, keys, direct.fit(chooser._outcomes(said, keys), meaning=False, terms=()), (), {})
+    assert found.complexity[0] == pytest.approx(0.3)
+    assert 0 <= found.complexity[1] < 0.5, "of this one nobody said so: it went better than usual"
+    assert found.tool[0] == 1
+    assert np.isnan(found.tool[1])

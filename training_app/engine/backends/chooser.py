@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 KIND = "backend_chooser"
 LEAST = 50  # calls of each split but test
+BASELINES = ("constant", "by_backend", "linear", "neighbours")
 LEAST_OF_A_CATEGORY = 5  # calls in train that name one
 SPLITS = (("train", 70), ("val", 85), ("test", 100))
 
@@ -62,7 +63,8 @@ class ChooserConfig(Settings):
 class Called(NamedTuple):
     """One call that was served and judged; `cost` in the pool's currency. `model` names what ran, the same on other agents.
 
-    `category` is what the application called it, "" where it did not; `tool` whether it called for a tool, None where nobody knows.
+    `category` is what the application called it, "" where it did not; `tool` whether it called for a tool and `complexity` 0..1 how
+    hard it was, None where nobody knows.
     """
 
     text: str
@@ -73,6 +75,7 @@ class Called(NamedTuple):
     model: str = ""
     category: str = ""
     tool: bool | None = None
+    complexity: float | None = None
 
 
 @dataclass(frozen=True)
@@ -173,7 +176,13 @@ def train(
         estimated = heads.fit(found, rows["train"], labels["train"], rows["val"], labels["val"], names, config.seed)
     yield Progress("measure", 2, 3)
     on = "test" if len(parts["test"]) >= LEAST else "val"
-    card = scorecard(found, parts[on], keys, means, estimated) | {"measured_on": on}
+    neighbours = direct.tuned_neighbours(found, rows["val"])
+    if on == "test":  # nobody needs the rows of val any more
+        found = direct.again(found, rows["train"].and_then(rows["val"]))
+    card = scorecard(found, parts[on], keys, means, estimated, neighbours) | {
+        "measured_on": on,
+        "neighbours": neighbours,
+    }
     if estimated is not None:
         card["estimator"] = heads.figures(estimated, labels[on]) | {"labeled_by_llm": len(said)}
     written: dict[str, Any] = {
@@ -218,8 +227,8 @@ def categories_of(calls: Sequence[Called], said: Mapping[str, Told]) -> tuple[st
 def labels_of(
     calls: Sequence[Called], keys: Sequence[str], found: DirectEstimate, names: Sequence[str], said: Mapping[str, Told]
 ) -> Labels:
-    """What is known of the rows that `_outcomes` makes of the calls. How hard a query is, where the LLM did not say: how much oftener
-    it failed than its backends do, beside how often calls fail."""
+    """What is known of the rows that `_outcomes` makes of the calls: as applications say, or else the LLM. How hard a query is, where
+    neither does: how much oftener it failed than its backends do, beside how often calls fail."""
     place = {key: at for at, key in enumerate(keys)}
     rows = _rows(calls, place)
     mean = 1 - float(np.mean([call.success for call in calls])) if calls else 0.5
@@ -228,7 +237,12 @@ def labels_of(
     for row, ((text, agent), some) in enumerate(rows.items()):
         usual = found.categories[str(agent)].mean if str(agent) in found.categories else np.full(len(keys), 1 - mean)
         beyond = [float(call.success) - usual[place[f"{call.agent}/{call.backend}"]] for call in some]
-        complexity[row] = said[text].complexity if text in said else min(max(mean - float(np.mean(beyond)), 0.0), 1.0)
+        hard = [call.complexity for call in some if call.complexity is not None]
+        if hard:
+            complexity[row] = float(np.mean(hard))
+        else:
+            seen = min(max(mean - float(np.mean(beyond)), 0.0), 1.0)
+            complexity[row] = said[text].complexity if text in said else seen
         wanted = [call.tool for call in some if call.tool is not None]
         if wanted or text in said:
             tool[row] = float(any(wanted) if wanted else said[text].tool)
@@ -244,9 +258,10 @@ def _category(call: Called, said: Mapping[str, Told]) -> str:
 
 def scorecard(
     found: DirectEstimate, calls: Sequence[Called], keys: Sequence[str], means: Mapping[int, Mapping[int, float]] | None = None,
-    more: Heads | None = None,
+    more: Heads | None = None, neighbours: int = direct.NEIGHBOURS[0],
 ) -> dict[str, Any]:  # fmt: skip
-    """1 − Brier score of p(success) of what served, beside each backend's mean and the agent's ("constant"), with paired intervals."""
+    """1 − Brier score of p(success) of what served, beside each backend's mean and the agent's ("constant"), the linear model alone
+    and so many nearest neighbours, with paired intervals."""
     some = [call for call in calls if f"{call.agent}/{call.backend}" in keys]
     place = {key: at for at, key in enumerate(keys)}
     served = [place[f"{call.agent}/{call.backend}"] for call in some]
@@ -257,9 +272,12 @@ def scorecard(
     else:
         ours = np.array([means[call.agent][call.backend] for call in some])
     mean = np.array([found.categories[name].mean[at] for name, at in zip(names, served, strict=True)])
+    linear = replace(found, terms=("kernel",)).estimate(texts, names)[0][rows, served] if found.terms else mean
+    near = found.nearest(texts, names, neighbours)[rows, served]
     own = {name: [at for key, at in place.items() if str(_agent(key)) == name] for name in set(names)}
     constant = np.array([found.categories[name].mean[own[name]].mean() for name in names])
-    fit = {who: 1 - (p - truth) ** 2 for who, p in (("ours", ours), ("constant", constant), ("by_backend", mean))}
+    said = {"ours": ours, "constant": constant, "by_backend": mean, "linear": linear, "neighbours": near}
+    fit = {who: 1 - (p - truth) ** 2 for who, p in said.items()}
 
     def figures(values: Any) -> dict[str, Any]:
         return {"fit": intervals.bounded(values).plain()}
@@ -267,13 +285,13 @@ def scorecard(
     return {
         "queries": len(some),
         "metrics": figures(fit["ours"]),
-        "best_baseline": max(("constant", "by_backend"), key=lambda name: float(fit[name].mean())),
+        "best_baseline": max(BASELINES, key=lambda name: float(fit[name].mean())),
         "baselines": {
             name: {
                 "metrics": figures(fit[name]),
                 "difference": {"fit": intervals.spread(fit["ours"] - fit[name]).plain()},
             }
-            for name in ("constant", "by_backend")
+            for name in BASELINES
         },
     }
 

@@ -10,7 +10,10 @@ of λ rows (the posterior mean of a Gaussian process). How hard a query is for a
 better at it, which is drawn harder. The third reads the one most like query j: r_j [B] is its row of R, w rises
 from 0 to 1 with the likeness, and M [B, B] says what it means, by ridge regression over the training rows' own neighbours. M may be
 negative: where two texts differ in the one word that turns the answer, a backend that overlooks the word fails on exactly one of
-them. Text that many queries share word for word (examples in a prompt) is left out of both likenesses.
+them. From which likeness on a neighbour tells anything differs from category to category: it is the one whose M has the least
+squared error on rows left out one by one, (R − seen M)_i / (1 − h_i) with h the diagonal of seen (seenᵀ seen + λI)⁻¹ seenᵀ (PRESS,
+Allen 1974).
+Text that many queries share word for word (examples in a prompt) is left out of both likenesses.
 """
 
 from __future__ import annotations
@@ -33,7 +36,10 @@ Ints = NDArray[np.int64]
 
 PLACES = 1 << 17  # that n-grams are hashed to
 RIDGE, APART_RIDGE, NEIGHBOUR_RIDGE = 10.0, 10.0, 5.0  # rows
-ALIKE, WIDTH = 0.65, 0.3  # likeness of n-grams from which a neighbour counts, and over which it comes to count whole
+#: Likeness of n-grams from which a neighbour counts, one of these, and over which it comes to count whole.
+ALIKE, WIDTH = (0.5, 0.6, 0.7, 0.8, 0.9), 0.1
+NEIGHBOURS = (5, 10, 20, 40, 80)  # that the baseline may read
+BEFORE = (0.65, 0.3)  # the same in artifacts that do not say
 SHARED, LEAST_SHARED = 0.01, 5  # a paragraph in this share of the texts, and in so many, says nothing of one of them
 SETTLED = 200.0  # rows that calibration must outweigh
 _PARAGRAPH = re.compile(r"\n\s*\n")
@@ -51,6 +57,13 @@ class Outcomes:
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    def and_then(self, more: Outcomes) -> Outcomes:
+        """These rows and others of the same backends."""
+        return Outcomes(
+            [*self.texts, *more.texts], [*self.categories, *more.categories], np.concatenate([self.success, more.success]),
+            np.concatenate([self.cost, more.cost]), self.backends,
+        )  # fmt: skip
 
     def take(self, rows: Ints) -> Outcomes:
         """Some of the rows."""
@@ -134,6 +147,7 @@ class Category:
     centre: Floats  # mean of K's columns before centring, [N]
     middle: float
     neighbour: Floats  # M, [B, B]
+    alike: tuple[float, float]  # likeness from which a neighbour counts, and over which it comes to count whole
     dollars: Floats  # cost = dollars[0] + dollars[1] · characters, [2, B]
 
 
@@ -169,6 +183,18 @@ class DirectEstimate:
             dollars[row] = part.dollars[0] + part.dollars[1] * len(texts[row])
         return np.clip(success, 0.01, 0.99), np.maximum(dollars, 1e-9)
 
+    def nearest(self, texts: Sequence[str], categories: Sequence[str], k: int) -> Floats:
+        """The baseline: what the k most alike training queries of the category add to its mean, drawn to it by ten; float64[N, B]."""
+        own = [self.gist(text) for text in texts]
+        likeness = self.grams.likeness(Grams.of(own, self.idf)[0])
+        both = likeness if self.vectors is None else (likeness + _embedded(own) @ self.vectors.T) / 2
+        found = np.zeros((len(texts), len(self.backends)))
+        for row, name in enumerate(categories):
+            part = self.categories.get(name) or self._nearest(both[row])
+            near = np.argsort(-both[row, part.members], kind="stable")[:k]
+            found[row] = part.mean + part.beyond[near].sum(axis=0) / (len(near) + 10)
+        return found
+
     def _nearest(self, both: Floats) -> Category:
         return max(self.categories.values(), key=lambda part: float(both[part.members].max()))
 
@@ -179,7 +205,7 @@ class DirectEstimate:
             added += centred @ part.dual
         if "neighbour" in self.terms:
             nearest = int(np.argmax(likeness))
-            added += _counts(likeness[nearest]) * part.beyond[nearest] @ part.neighbour
+            added += _counts(likeness[nearest], part.alike) * part.beyond[nearest] @ part.neighbour
         return added
 
     # --- In an artifact -----------------------------------------------------------------------------------------------
@@ -203,6 +229,7 @@ class DirectEstimate:
             "backends": list(self.backends), "categories": list(self.categories), "slope": self.slope,
             "middle": [part.middle for part in self.categories.values()], "terms": list(self.terms), "texts": self.grams.count,
             "encoder": None if self.vectors is None else sentences.NAME,
+            "alike": [list(part.alike) for part in self.categories.values()],
         }  # fmt: skip
 
     @classmethod
@@ -211,10 +238,12 @@ class DirectEstimate:
         if config["encoder"] is not None:
             sentences.check(config["encoder"])
         names = ("members", "mean", "beyond", "dual", "centre", "neighbour", "dollars")
-        parts = {
-            category: Category(middle=middle, **{name: tensors[f"{place}.{name}"] for name in names})
-            for place, (category, middle) in enumerate(zip(config["categories"], config["middle"], strict=True))
-        }
+        alike = config.get("alike") or [BEFORE] * len(config["categories"])
+        parts = {}
+        for place, (category, middle) in enumerate(zip(config["categories"], config["middle"], strict=True)):
+            start, width = (float(value) for value in alike[place])
+            own = {name: tensors[f"{place}.{name}"] for name in names}
+            parts[category] = Category(middle=middle, alike=(start, width), **own)
         grams = Grams(tensors["grams.rows"], tensors["grams.at"], tensors["grams.weight"], int(config["texts"]))
         return cls(
             tuple(config["backends"]), Gist(frozenset(tensors["shared"].tolist())), grams, tensors["idf"],
@@ -233,10 +262,37 @@ def fit(
 
     `meaning` says whether sentence embeddings are read too: where they are installed, unless it says otherwise.
     """
+    meaning = sentences.installed() if meaning is None else meaning
+    found = _fitted(train, meaning, terms)
+    if validation is not None and len(validation) and terms:
+        found.slope = _slope(found, validation)
+    return found
+
+
+def tuned_neighbours(found: DirectEstimate, rows: Outcomes) -> int:
+    """As many nearest neighbours as have the least squared error on rows that were not trained on; the fewest of equals."""
+    asked = ~np.isnan(rows.success)
+
+    def error(k: int) -> float:
+        return float(((found.nearest(rows.texts, rows.categories, k) - rows.success)[asked] ** 2).mean())
+
+    return min(NEIGHBOURS, key=error)
+
+
+def again(found: DirectEstimate, rows: Outcomes) -> DirectEstimate:
+    """The same from more rows: validation's too, once they have said how much of what a query adds holds.
+
+    That is the only thing they choose. Rows that are learnt measure nothing any more.
+    """
+    fresh = _fitted(rows, found.vectors is not None, found.terms)
+    fresh.slope = found.slope
+    return fresh
+
+
+def _fitted(train: Outcomes, meaning: bool, terms: tuple[str, ...]) -> DirectEstimate:
     gist = Gist.of(train.texts)
     own = [gist(text) for text in train.texts]
     grams, idf = Grams.of(own)
-    meaning = sentences.installed() if meaning is None else meaning
     vectors = _embedded(own) if meaning else None
     names = np.array(train.categories)
     parts = {}
@@ -245,10 +301,7 @@ def fit(
         likeness = grams.likeness(_rows_of(grams, members))[:, members]
         both = likeness if vectors is None else (likeness + vectors[members] @ vectors[members].T) / 2
         parts[name] = _category(train.take(members), members, likeness, both)
-    found = DirectEstimate(train.backends, gist, grams, idf, vectors, parts, terms=terms)
-    if validation is not None and len(validation) and terms:
-        found.slope = _slope(found, validation)
-    return found
+    return DirectEstimate(train.backends, gist, grams, idf, vectors, parts, terms=terms)
 
 
 def _category(rows: Outcomes, members: Ints, likeness: Floats, both: Floats) -> Category:
@@ -262,11 +315,24 @@ def _category(rows: Outcomes, members: Ints, likeness: Floats, both: Floats) -> 
     dual = np.linalg.solve(kernel + RIDGE * own, together) + np.linalg.solve(
         kernel + APART_RIDGE * own, beyond - together
     )
-    others = likeness - 2 * np.eye(len(members))  # nobody is its own neighbour
-    nearest = np.argmax(others, axis=1)
-    seen = _counts(others.max(axis=1))[:, None] * beyond[nearest]  # [N, B]
-    neighbour = np.linalg.solve(seen.T @ seen + NEIGHBOUR_RIDGE * np.eye(len(mean)), seen.T @ beyond)
-    return Category(members, mean, beyond, dual, centre, middle, neighbour, _dollars(rows))
+    neighbour, alike = _neighbour(likeness, beyond, asked)
+    return Category(members, mean, beyond, dual, centre, middle, neighbour, alike, _dollars(rows))
+
+
+def _neighbour(likeness: Floats, beyond: Floats, asked: NDArray[np.bool_]) -> tuple[Floats, tuple[float, float]]:
+    """M, and from which likeness on a neighbour counts: those of the least error on rows that are left out one by one."""
+    others = likeness - 2 * np.eye(len(likeness))  # nobody is its own neighbour
+    nearest, highest = np.argmax(others, axis=1), others.max(axis=1)
+    found: list[tuple[float, Floats, tuple[float, float]]] = []
+    for start in ALIKE:
+        seen = _counts(highest, (start, WIDTH))[:, None] * beyond[nearest]  # [N, B]
+        inverse = np.linalg.inv(seen.T @ seen + NEIGHBOUR_RIDGE * np.eye(beyond.shape[1]))
+        meaning = inverse @ (seen.T @ beyond)
+        leverage = ((seen @ inverse) * seen).sum(axis=1)  # h, [N], below 1 by the ridge
+        left_out = (beyond - seen @ meaning) / (1 - leverage)[:, None]
+        found.append((float((left_out[asked] ** 2).mean()), meaning, (start, WIDTH)))
+    _error, best, alike = min(found, key=lambda one: one[0])
+    return best, alike
 
 
 def _dollars(rows: Outcomes) -> Floats:
@@ -294,8 +360,8 @@ def _slope(found: DirectEstimate, rows: Outcomes) -> float:
     return float(np.clip((added @ truth + weight) / max(added @ added + weight, 1e-12), 0.0, 1.0))
 
 
-def _counts(likeness: Any) -> Any:
-    return np.clip((likeness - ALIKE) / WIDTH, 0.0, 1.0)
+def _counts(likeness: Any, alike: tuple[float, float]) -> Any:
+    return np.clip((likeness - alike[0]) / alike[1], 0.0, 1.0)
 
 
 def _embedded(texts: Sequence[str]) -> NDArray[np.float32]:
