@@ -345,3 +345,12 @@ def _new_row(pool: Pool, agent: data.Agent, present: Iterable[Agent]) -> Agent:
     checks.check_cost(row.cost)
     checks.checked(row)
     return row
+
+
+def set_four_eyes(pool: Pool, on: bool, *, actor: Who) -> Pool:
+    """Let promotions in the pool need a second person, or no longer. Who may turn it off is the page's to say."""
+    with transaction.atomic():
+        if Pool.objects.filter(pk=pool.pk, four_eyes=not on).update(four_eyes=on):
+            audit.record("pool.four_eyes", actor=actor, target=pool.slug, pool=pool, detail={"on": on})
+    pool.four_eyes = on
+    return pool

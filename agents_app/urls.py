@@ -2,12 +2,13 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from agents_app.views import agents, glossary, live, passwords, people, pools, settings, signin, sources
+from agents_app.views import agents, glossary, live, passwords, people, pools, privacy, settings, signin, sources
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("pools/new/", agents.pool_new, name="pool_new"),
     path("glossary/", glossary.glossary, name="glossary"),
     path("pools/", pools.pools, name="pools"),
+    path("p/<slug:slug>/settings/pool/four-eyes/", pools.pool_four_eyes, name="pool_four_eyes"),
     path("p/<slug:slug>/settings/pool/archive/", pools.pool_archive, name="pool_archive"),
     path("p/<slug:slug>/settings/pool/delete/", pools.pool_delete, name="pool_delete"),
     path("p/<slug:slug>/settings/pool/restore/", pools.pool_restore, name="pool_restore"),
@@ -25,6 +26,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("p/<slug:slug>/agents/<int:number>/merge/", agents.agent_merge, name="agent_merge"),
     path("p/<slug:slug>/settings/", settings.guidelines, name="settings"),
     path("p/<slug:slug>/settings/pool/", settings.pool_details, name="settings_pool"),
+    path("p/<slug:slug>/settings/privacy/", privacy.pool_privacy, name="settings_privacy"),
     path("p/<slug:slug>/settings/keys/", settings.api_keys, name="settings_keys"),
     path("p/<slug:slug>/settings/keys/<int:key_id>/revoke/", settings.key_revoke, name="key_revoke"),
     path("people/", people.people, name="people"),

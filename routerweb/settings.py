@@ -360,6 +360,7 @@ ROUTE_CHARACTERS_PER_MINUTE = env.integer("ROUTE_CHARACTERS_PER_MINUTE", 0, low=
 SWEEP_RUNS = env.integer("SWEEP_RUNS", 30, low=1)
 KEEP_MODELS = env.integer("KEEP_MODELS", 10, low=1)
 PROMOTION_MARGIN = env.number("PROMOTION_MARGIN", 0.02, low=0.0, high=1.0)
+FOUR_EYES = env.boolean("FOUR_EYES", False)
 UNSURE_PER_DAY = env.integer("UNSURE_PER_DAY", 50, low=0)
 UNSURE_CONFIDENCE = env.number("UNSURE_CONFIDENCE", 0.5, low=0.0, high=1.0)
 HEALTH_TIMEOUT = env.number("HEALTH_TIMEOUT", 5.0, low=0.1, high=30.0)

@@ -17,8 +17,8 @@ class TrainingAppConfig(AppConfig):
         from training_app.answering import leases, serving
         from training_app.backends import state
         from training_app.training import reaper, runs
-        from training_app.versions import erasing, registry  # noqa: F401  (erasing listens from here on, in every process)
-        from training_app.watching import deliveries
+        from training_app.versions import approvals, erasing, registry  # noqa: F401  (erasing listens from here on, in every process)
+        from training_app.watching import deliveries, watch
 
         archive.on_put_away.append(ending.of_putting_away)
         archive.HOLDS.append(ending.holds)
@@ -29,6 +29,8 @@ class TrainingAppConfig(AppConfig):
             runs.on_end.append(deliveries.run_ended)
         if deliveries.promoted not in registry.on_activate:
             registry.on_activate.append(deliveries.promoted)
+        if watch.waiting_promotions not in approvals.on_change:
+            approvals.on_change.append(watch.waiting_promotions)
 
         # Sent in each worker process of a cluster, after the fork; nowhere else.
         post_spawn.connect(_start_reaper, dispatch_uid="training_app.training.reaper")

@@ -15,6 +15,7 @@ SCHEDULES = {
     "training_app.rollout.outcomes.offer_unsure": ("Send unsure decisions to labeling", "H", None),
     "training_app.answering.suggesting.suggest_all": ("Suggestions of the active models", "I", 1),
     "training_app.orchestration.episodes.prune": ("Delete old episodes", "D", None),
+    "training_app.orchestration.episodes.redact_ended": ("Redact the texts of ended episodes", "I", 1),
     "training_app.watching.drift.look_all": ("Look for drift", "H", None),
     "training_app.versions.keeping.look": ("Prune the artifacts of old models", "D", None),
     "datasets_app.files.imports.forget_unchosen": ("Drop files that nobody went on with", "D", None),

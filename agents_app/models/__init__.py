@@ -3,6 +3,7 @@
 from agents_app.models.access import ApiKey, AuditEntry, PoolRole
 from agents_app.models.backends import Backend, BackendSettings, Provider
 from agents_app.models.pools import Agent, Executor, HealthCheck, Pool, Stamp
+from agents_app.models.privacy import Privacy
 from agents_app.models.sources import AgentSource
 
 __all__ = (
@@ -16,6 +17,7 @@ __all__ = (
     "HealthCheck",
     "Pool",
     "PoolRole",
+    "Privacy",
     "Provider",
     "Stamp",
 )

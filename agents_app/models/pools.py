@@ -39,6 +39,11 @@ class Pool(models.Model):
         validators=[RegexValidator(r"^[A-Z]{3}$", _("Three capital letters, such as USD."))],
         help_text=_("Of every cost in this pool, by its three-letter code."),
     )
+    four_eyes = models.BooleanField(
+        _("promotions need a second person"),
+        default=False,
+        help_text=_("What one person asks to promote answers once another one has approved it."),
+    )
     next_agent_number = models.PositiveIntegerField(default=0, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
     archived_at = models.DateTimeField(_("archived"), null=True, blank=True, editable=False)

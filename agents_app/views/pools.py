@@ -1,6 +1,7 @@
 """Pages: every pool with its state; one is archived, deleted by its typed name, and brought back."""
 
 from django.contrib import messages
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -12,6 +13,7 @@ from agents_app import archive
 from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.checks import PoolError
 from agents_app.models import Pool
+from agents_app.pools import set_four_eyes
 from agents_app.views.forms import PoolDeletionForm
 from agents_app.views.settings import draw
 from routerweb.http import page
@@ -30,6 +32,20 @@ def pools(request: HttpRequest) -> HttpResponse:
         {"rows": rows, "may_make": Role.OPS in roles_of(request.user)},
         title=_("Pools"),
     )
+
+
+@require_role(Role.OPS)
+@require_POST
+def pool_four_eyes(request: HttpRequest, slug: str) -> HttpResponse:
+    """Promotions need a second person with `on=1`. Only an admin turns it off: ops would promote alone after one click."""
+    pool, on = get_pool(request, slug), request.POST.get("on") == "1"
+    if not on and Role.ADMIN not in roles_of(request.user):
+        raise PermissionDenied(_("Only an admin lets people promote alone again."))
+    had_four = pool.four_eyes
+    set_four_eyes(pool, on, actor=person(request))
+    if on != had_four:
+        messages.success(request, _("Promotions need a second person.") if on else _("One person promotes alone."))
+    return redirect("settings_pool", slug)
 
 
 @require_role(Role.OPS)

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+from django.conf import settings as conf
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
@@ -35,6 +36,7 @@ def sections(request: HttpRequest, here: str, pool: Pool | None = None) -> list[
         ("settings_backends", _("Backends"), {Role.OPS}),
         ("settings_keys", _("API keys"), {Role.OPS}),
         ("settings_alarms", _("Alarms"), {Role.OPS}),
+        ("settings_privacy", _("Privacy"), {Role.OPS}),
         ("people", _("People"), {Role.ADMIN}),
         ("settings_pool", _("Pool"), {Role.OPS}),
         ("audit", _("Audit trail"), {Role.OPS}),
@@ -106,7 +108,12 @@ def pool_details(request: HttpRequest, slug: str) -> HttpResponse:
         else:
             messages.success(request, _("The pool was saved."))
             return redirect("settings_pool", slug)
-    return draw(request, "agents_app/pool_details.html", "settings_pool", {"form": form}, title=_("Pool"), pool=pool)
+    context = {
+        "form": form,
+        "four_eyes_everywhere": conf.FOUR_EYES,
+        "may_turn_off": Role.ADMIN in roles_of(request.user),
+    }
+    return draw(request, "agents_app/pool_details.html", "settings_pool", context, title=_("Pool"), pool=pool)
 
 
 @require_role(Role.OPS)

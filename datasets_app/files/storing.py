@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
-from agents_app import jobs, pools
+from agents_app import jobs, pools, privacy
 from datasets_app.files import tables
 from datasets_app.files.tables import Reading
 from datasets_app.labels import disagreement, labels
@@ -125,6 +125,7 @@ class Reader:
         self.roster = pools.roster(pool, retired=True)
         self.names = {agent.id: agent.name for agent in self.roster}
         self.active = frozenset(agent.id for agent in pools.roster(pool))
+        self.redactor = privacy.redactor_of(pool.pk)
         self._in_order: dict[frozenset[int], list[int]] = {}
 
     def store(self, batch: Sequence[Row | RowError], bytes_read: int) -> None:
@@ -150,7 +151,8 @@ class Reader:
             setattr(upload, name, value)
 
     def _problem(self, row: Row | RowError, reason: str, field: str = "", rejected: bool = True) -> ImportProblem:
-        shown = row.excerpt if isinstance(row, RowError) else " ".join(row.text[:200].split())
+        shown = row.excerpt if isinstance(row, RowError) else row.text
+        shown = " ".join((self.redactor.text(str(shown)) if self.redactor else str(shown))[:200].split())
         return ImportProblem(
             upload=self.upload,
             line=row.line,

@@ -6,6 +6,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils.translation import gettext as _
 
+from agents_app import privacy
 from agents_app.models import Pool
 from datasets_app.labels import disagreement, labeling, labels
 from datasets_app.models import Label, Query
@@ -15,7 +16,8 @@ from training_app.engine.data.file_rows import BadRow, text_of
 
 def find(pool: Pool, text: str) -> Query | None:
     """The pool's query of that text, where it has one."""
-    return Query.objects.filter(dataset__pool=pool, deleted_at__isnull=True, text=text).order_by("pk").first()
+    stored = privacy.redacted(pool.pk, [text])[0]
+    return Query.objects.filter(dataset__pool=pool, deleted_at__isnull=True, text=stored).order_by("pk").first()
 
 
 def correct(pool: Pool, text: str, required: Collection[int], person: User, *, seen_at: str) -> Query:

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.db import transaction
 
-from agents_app import audit
+from agents_app import audit, privacy
 from agents_app.audit import Who, actor_of
 from agents_app.models import Pool
 from datasets_app.models import Dataset, Query, hashes_of, inserting
@@ -55,8 +55,19 @@ def find_or_add(dataset: Dataset, texts: Sequence[NewQuery], origin: str) -> tup
     """The dataset's query for each text, in order, and the keys of those that were not there before.
 
     Texts that are the same once normalised are one query, which keeps the first one's text, id and other keys. In one
-    transaction and a constant number of database queries, for at most a few thousand texts.
+    transaction and a constant number of database queries, for at most a few thousand texts. What the pool redacts is taken out first.
     """
+    redactor = privacy.redactor_of(dataset.pool_id)
+    if redactor is not None:
+        texts = [
+            replace(
+                new,
+                text=redactor.said(new.text),
+                external_id=redactor.text(new.external_id),
+                extra=redactor.value(new.extra),
+            )
+            for new in texts
+        ]
     hashes = [hashes_of(new.text, new.conversation) for new in texts]
     first: dict[str, int] = {}  # of each text's hash the place of its first row
     for place, (key, _group) in enumerate(hashes):

@@ -75,9 +75,11 @@ PAGES: dict[str, Row] = {
     P + "agents/<int:number>/merge/": Row(OPS, "GET POST"),
     P + "settings/": Row(STAFF, "GET POST"),
     P + "settings/pool/": Row(OPS, "GET POST"),
+    P + "settings/pool/four-eyes/": Row(OPS, "POST", {"on": "1"}),
     P + "settings/pool/archive/": Row(OPS, "POST"),
     P + "settings/pool/delete/": Row(OPS, "GET POST"),
     P + "settings/pool/restore/": Row(OPS, "POST"),
+    P + "settings/privacy/": Row(OPS, "GET POST"),
     P + "settings/keys/": Row(OPS, "GET POST"),
     P + "settings/keys/<int:key_id>/revoke/": Row(OPS, "GET POST"),
     P + "settings/queue/": Row(STAFF, "GET POST"),
@@ -172,6 +174,7 @@ PAGES: dict[str, Row] = {
     P + "models/<int:version>/": Row(OPS),
     P + "models/<int:version>/pin/": Row(OPS, "POST"),
     P + "models/<int:version>/promote/": Row(OPS, "POST"),
+    P + "models/<int:version>/approval/": Row(OPS, "POST", {"do": "withdraw"}),
     P + "models/<int:version>/label/": Row(OPS, "POST", {"error": "0"}),
     P + "playground/": Row(OPS, "GET POST"),
     P + "decisions/": Row(OPS),
@@ -248,7 +251,17 @@ API: dict[str, ApiRow] = {
     "models/": ApiRow("ops"),
     **{
         f"models/<name:name>/{what}/": ApiRow("ops", "POST")
-        for what in ("promote", "pin", "unpin", "shadow", "shadow/stop", "canary/stop")
+        for what in (
+            "promote",
+            "approve",
+            "decline",
+            "withdraw",
+            "pin",
+            "unpin",
+            "shadow",
+            "shadow/stop",
+            "canary/stop",
+        )
     },
     "models/<name:name>/canary/": ApiRow("ops", "POST", {"share": 0.1}),
     "models/<name:name>/live/": ApiRow("ops"),

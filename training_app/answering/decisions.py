@@ -21,12 +21,14 @@ from django.db import DataError, IntegrityError, transaction
 from django.db import Error as DatabaseFault
 from django.utils import timezone
 
+from agents_app import privacy
+from agents_app.models import Pool
 from routerweb.background import Background
 from training_app.answering import metrics, tally
 from training_app.answering.serving import drop_connection
 from training_app.engine.data.conversations import earlier_as_json
 from training_app.engine.routing.router import Route
-from training_app.models import Decision, packed
+from training_app.models import Decision, Outcome, packed
 
 logger = logging.getLogger(__name__)
 
@@ -170,6 +172,7 @@ class Buffer:
 
     def _insert(self, taken: Sequence[Pending]) -> int:
         try:
+            taken = redacted(taken)
             if len(taken) >= PACK_FROM:
                 packed.pack([_row(one) for one in taken])
             else:
@@ -198,6 +201,14 @@ def insert(rows: Sequence[Pending]) -> None:
     with transaction.atomic():
         for first in range(0, len(rows), ROWS_AT_ONCE):
             packed.insert([_row(row) for row in rows[first : first + ROWS_AT_ONCE]])
+
+
+def redacted(taken: Sequence[Pending]) -> Sequence[Pending]:
+    """The same answers, without what their pools take out of texts; requests were answered by the real ones. One database query."""
+    redactors = privacy.redactors()
+    if not redactors:
+        return taken
+    return [one._replace(text=redactors[one.pool].said(one.text)) if one.pool in redactors else one for one in taken]
 
 
 def _row(kept: Pending) -> packed.Row:
@@ -313,11 +324,13 @@ def identical(kept: Decision, route: Route) -> bool:
 
 
 def prune(days: int | None = None, *, rows_at_once: int = 2_000) -> int:
-    """Delete decisions older than `days` (DECISION_DAYS), in small transactions; returns how many. Run once a day."""
-    before = timezone.now() - timedelta(days=settings.DECISION_DAYS if days is None else days)
-    deleted = 0
-    while ids := list(
-        Decision.objects.filter(at__lt=before).order_by("at").values_list("pk", flat=True)[:rows_at_once]
-    ):
-        deleted += Decision.objects.filter(pk__in=ids).delete()[0]
+    """Delete decisions older than their pool's days, else `days` (DECISION_DAYS), in small transactions, and what was reported of
+    them; returns how many decisions. Run once a day."""
+    own, deleted = privacy.days("decision_days"), 0
+    for pool in Pool.objects.values_list("pk", flat=True):
+        kept_for = own.get(pool, settings.DECISION_DAYS if days is None else days)
+        old = Decision.objects.filter(pool=pool, at__lt=timezone.now() - timedelta(days=kept_for)).order_by("at")
+        while ids := list(old.values_list("pk", flat=True)[:rows_at_once]):
+            deleted += Decision.objects.filter(pk__in=ids).delete()[0]
+            Outcome.objects.filter(decision_id__in=ids).delete()
     return deleted

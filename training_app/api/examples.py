@@ -111,6 +111,10 @@ PROMOTION = {
     "reason": "better on sets of two",
     "at": AT,
 }
+ASKED = {
+    "model": "support-3", "against": "support-2", "state": "waiting", "asked_by": "ana", "reason": "better on sets of two",
+    "override": "", "asked_at": AT,
+}  # fmt: skip
 MODEL_STATE = {"model": "support-4", "state": "shadow"}
 CANARY = {
     "model": "support-4", "against": "support-3", "share": 0.1, "passed": True, "override": "", "started_at": AT, "ended_at": None,

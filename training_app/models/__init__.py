@@ -1,5 +1,6 @@
 """Everything that training, answering and watching keep, by subject."""
 
+from training_app.models.approvals import PromotionRequest
 from training_app.models.backends import BackendCall, BackendLoad
 from training_app.models.decisions import Decision, Outcome
 from training_app.models.episodes import CallPlaces, Episode, EpisodeMark, Step
@@ -58,6 +59,7 @@ __all__ = (
     "PackedDecisions",
     "ProcessSign",
     "Promotion",
+    "PromotionRequest",
     "RouterModel",
     "Run",
     "RunEvent",

@@ -66,6 +66,7 @@ class Episode(Job):
     )
     judged_at = models.DateTimeField(null=True, blank=True, editable=False)
     comment = models.TextField(_("comment"), blank=True)
+    redacted = models.BooleanField(default=False, editable=False, help_text=_("What its pool redacts was taken out."))
 
     class Meta:
         ordering = ("-created_at",)

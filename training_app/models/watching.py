@@ -66,6 +66,7 @@ class Alarm(models.Model):
         WORKERS = "workers", _("Workers are missing")
         REFUSED = "refused", _("A model cannot be loaded")
         LABELING = "labeling", _("Labeling queue")
+        APPROVAL = "approval", _("A promotion waits for approval")
 
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, null=True, blank=True, related_name="alarms")
     kind = models.CharField(_("kind"), max_length=8, choices=Kind.choices)

@@ -5,7 +5,7 @@ import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from agents_app import audit, jobs
+from agents_app import audit, jobs, privacy
 from agents_app.models import Pool
 from training_app.answering.decisions import new_id
 from training_app.backends import served
@@ -31,6 +31,8 @@ from training_app.orchestration.policies import Decider
 MOST_LOSSES = 5
 #: A worker takes an episode that waits for so long: a web process, which has it in memory, comes first.
 OTHERS_FIRST_SECONDS = 3
+#: Whoever waits for an episode's answer has read it by then.
+ANSWER_READ = timedelta(minutes=1)
 Status = Episode.Status
 
 
@@ -212,6 +214,7 @@ def judge(
     """
     ended = Episode.objects.filter(pk=episode.pk).exclude(status__in=(Status.QUEUED, Status.RUNNING))
     judge = Episode.Judge.PERSON if person else judge
+    comment = privacy.redacted(episode.pool_id, [comment])[0]
     if not ended.update(
         success=success, rating=rating, comment=comment, judge=judge, judged_by=person, judged_at=timezone.now()
     ):
@@ -250,13 +253,36 @@ def _reward(episode: Episode) -> Reward:
 
 
 def prune() -> int:
-    """Delete episodes of more than EPISODE_DAYS days; how many. A schedule calls it."""
-    old = Episode.objects.filter(created_at__lt=timezone.now() - timedelta(days=settings.EPISODE_DAYS))
-    gone = 0
-    while keys := list(old.exclude(status=Status.RUNNING).values_list("pk", flat=True)[:200]):
-        gone += len(keys)
-        Episode.objects.filter(pk__in=keys).delete()
+    """Delete episodes that are older than their pool's days, else EPISODE_DAYS; how many. A schedule calls it."""
+    own, gone = privacy.days("episode_days"), 0
+    for pool in Pool.objects.values_list("pk", flat=True):
+        before = timezone.now() - timedelta(days=own.get(pool, settings.EPISODE_DAYS))
+        old = Episode.objects.filter(pool=pool, created_at__lt=before).exclude(status=Status.RUNNING)
+        while keys := list(old.values_list("pk", flat=True)[:200]):
+            gone += len(keys)
+            Episode.objects.filter(pk__in=keys).delete()
     return gone
+
+
+def redact_ended(now: datetime | None = None) -> int:
+    """Take out of episodes what their pools redact, once they have ended for a minute: agents read the real task, and who waits for
+    the answer reads that. Returns how many. A schedule calls it each minute."""
+    done = 0
+    before = (now or timezone.now()) - ANSWER_READ
+    for pool, redactor in privacy.redactors().items():
+        ended = Episode.objects.filter(pool=pool, redacted=False, finished_at__lt=before)
+        for episode in ended.exclude(status__in=(Status.QUEUED, Status.RUNNING)).order_by("finished_at")[:500]:
+            with transaction.atomic():
+                for step in episode.trajectory.all():
+                    step.output, step.why = redactor.text(step.output), redactor.text(step.why)[:400]
+                    step.metadata = redactor.value(step.metadata)
+                    step.save(update_fields=("output", "why", "metadata"))
+                Episode.objects.filter(pk=episode.pk).update(
+                    task=redactor.text(episode.task), messages=redactor.value(episode.messages), redacted=True,
+                    answer=redactor.text(episode.answer), comment=redactor.text(episode.comment), error=redactor.text(episode.error),
+                )  # fmt: skip
+            done += 1
+    return done
 
 
 def of_pool(pool: Pool) -> "QuerySet[Episode]":

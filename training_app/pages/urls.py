@@ -31,6 +31,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("p/<slug:slug>/models/", model_views.model_list, name="models"),
     path("p/<slug:slug>/models/rollback/", model_views.model_rollback, name="model_rollback"),
     path("p/<slug:slug>/models/<int:version>/", model_views.model_detail, name="model"),
+    path("p/<slug:slug>/models/<int:version>/approval/", model_views.model_approval, name="model_approval"),
     path("p/<slug:slug>/models/<int:version>/pin/", model_views.model_pin, name="model_pin"),
     path("p/<slug:slug>/models/<int:version>/promote/", model_views.model_promote, name="model_promote"),
     path("p/<slug:slug>/playground/", route_views.playground, name="playground"),

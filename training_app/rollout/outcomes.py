@@ -14,6 +14,7 @@ from django.db.models import Count, OuterRef, Q, Subquery
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from agents_app import privacy
 from agents_app.models import Pool
 from datasets_app.labels import places, queue
 from datasets_app.models import Query, QueueItem, text_hash
@@ -50,7 +51,7 @@ def record(pool: Pool, api_key: int | None, report: Report) -> tuple[Outcome, bo
     if Decision.objects.filter(pk=report.decision).exclude(pool=pool).exists():
         raise OtherPool
     said: dict[str, Any] = {"success": report.success, "agents_used": report.agents_used, "rating": report.rating}
-    said |= {"comment": report.comment, "api_key_id": api_key}
+    said |= {"comment": privacy.redacted(pool.pk, [report.comment])[0], "api_key_id": api_key}
     outcome, new = Outcome.objects.get_or_create(decision_id=report.decision, defaults={"pool": pool, **said})
     if outcome.pool_id != pool.pk:
         raise OtherPool
@@ -81,6 +82,8 @@ def send_to_labeling(pool: Pool, text: str, origin: str) -> bool:
 
     Where the pool has a query of that text it is the one that is asked about; otherwise the text becomes one.
     """
+    redactor = privacy.redactor_of(pool.pk)
+    text = redactor.said(text) if redactor else text
     of_text = Query.objects.of(pool).filter(text_hash=text_hash(text)).order_by("pk")
     known = of_text.values_list("pk", flat=True).first()
     new = known is None

@@ -25,7 +25,7 @@ from agents_app.jobs import AttemptLost as AttemptLost
 from agents_app.models import Pool
 from datasets_app.labels import snapshots
 from datasets_app.models import Snapshot, Split
-from training_app.models import SET_ROUTER, Checkpoint, LaunchRule, RouterModel, Run, RunEvent, Sweep
+from training_app.models import SET_ROUTER, Checkpoint, LaunchRule, Promotion, RouterModel, Run, RunEvent, Sweep
 from training_app.versions import comparisons, gate, kinds, registry
 
 QUEUE = "train"
@@ -221,8 +221,10 @@ def finish(
         if run.promote:
             reason = _("%(run)s was launched to be promoted when done") % {"run": run}
             try:
-                gate.promote(model, actor=Actor(str(run), run.author), reason=reason)
-                message = _("Done: %(model)s, promoted") % {"model": model.name}
+                if isinstance(gate.promote(model, actor=Actor(str(run), run.author), reason=reason), Promotion):
+                    message = _("Done: %(model)s, promoted") % {"model": model.name}
+                else:
+                    message = _("Done: %(model)s, waits for somebody to approve its promotion") % {"model": model.name}
             except registry.RegistryError as error:
                 refused = str(error)
                 message = _("Done: %(model)s, not promoted. %(why)s") % {"model": model.name, "why": error}

@@ -21,8 +21,8 @@ from django.utils.translation import gettext as _
 from agents_app import audit
 from agents_app.audit import Who
 from training_app.engine.data.shares import Z
-from training_app.models import Card, Interval, Judgement, Promotion, RouterModel
-from training_app.versions import comparisons, kinds, plain_words, registry, scorecards
+from training_app.models import Card, Interval, Judgement, Promotion, PromotionRequest, RouterModel
+from training_app.versions import approvals, comparisons, kinds, plain_words, registry, scorecards
 
 #: Test queries up to which a page measures the active model itself; with more, the run's job or the promotion does.
 PAGE_QUERIES = 2_000
@@ -91,8 +91,10 @@ def judge(model: RouterModel, *, most: int | None = None) -> Verdict:
     return Verdict(model, active, tuple(findings), ahead=classifier_ahead(model), winner=winning_classifier(model))
 
 
-def promote(model: RouterModel, *, actor: Who, reason: str = "", override: str = "") -> Promotion:
+def promote(model: RouterModel, *, actor: Who, reason: str = "", override: str = "") -> Promotion | PromotionRequest:
     """Promote the model if it passes, or if `override` says why it answers all the same; what the gate found is kept.
+
+    Where promotions need a second person this only asks for it, and a PromotionRequest comes back: `approve` does the rest.
 
     Page, command, API, admin and runs call this. Raises GateRefused, and RegistryError as `registry.promote` does.
     """
@@ -102,6 +104,30 @@ def promote(model: RouterModel, *, actor: Who, reason: str = "", override: str =
         return registry.promote(model, actor=actor)  # refuses, and says so
     if not verdict.passed and not override:
         raise GateRefused(verdict)
+    if approvals.needed(model.pool):
+        return approvals.ask(model, actor=actor, reason=reason, override=override)
+    return _let_through(verdict, actor, reason, override)
+
+
+def approve(asked: PromotionRequest, *, actor: Who, note: str = "") -> Promotion:
+    """Promote what somebody else asked for, through the gate as it stands now.
+
+    Raises RegistryError where the same person asked, where nobody is known to approve, and where it was decided meanwhile; GateRefused
+    where the model no longer passes and the request has no override.
+    """
+    verdict = judge(asked.model)
+    if not verdict.passed and not asked.override:
+        raise GateRefused(verdict)
+    with transaction.atomic():
+        approvals.approved(asked, actor=actor, note=note)
+        promotion = _let_through(verdict, actor, asked.reason, asked.override)
+        approvals.carried_out(asked, promotion)
+    return promotion
+
+
+def _let_through(verdict: Verdict, actor: Who, reason: str, override: str) -> Promotion:
+    """The promotion itself, with what the gate found. Raises RegistryError where the active model changed since it was judged."""
+    model = verdict.model
     with transaction.atomic():
         promotion = registry.promote(model, actor=actor, reason=reason or override)
         if (promotion.previous_id or None) != (verdict.active.pk if verdict.active else None):

@@ -17,7 +17,17 @@ from agents_app import audit, checks
 from agents_app.audit import Who
 from agents_app.models import Pool, Stamp
 from training_app.engine.data.artifact import ArtifactError, read
-from training_app.models import SET_ROUTER, Artifact, Canary, LearntRoster, Promotion, RouterModel, Run, Scorecard
+from training_app.models import (
+    SET_ROUTER,
+    Artifact,
+    Canary,
+    LearntRoster,
+    Promotion,
+    PromotionRequest,
+    RouterModel,
+    Run,
+    Scorecard,
+)
 from training_app.versions import kinds
 
 #: Told of each promotion and roll-back, in its transaction.
@@ -191,6 +201,10 @@ def _activate(model: RouterModel, *, actor: Who, reason: str, back: bool = False
             RouterModel.objects.filter(pk=previous.pk).update(state=RouterModel.State.RETIRED)
         RouterModel.objects.filter(pk=model.pk).update(state=RouterModel.State.ACTIVE, prune_at=None)
         _end_canary(pool, model, back)
+        # What waits for approval was compared with the model that was active until now.
+        PromotionRequest.objects.waiting().filter(pool=pool, model__kind=model.kind).update(
+            state=PromotionRequest.State.LAPSED, decided_at=timezone.now()
+        )
         how = Promotion.Kind.PROMOTION
         if back:
             how = Promotion.Kind.ROLLBACK

@@ -27,7 +27,7 @@ from datasets_app.models import Assignment, Import, PrelabelJob
 from routerweb import memory
 from routerweb.background import Background
 from training_app.answering import decisions, serving
-from training_app.models import Alarm, ProcessSign, Run, WatchTurn
+from training_app.models import Alarm, ProcessSign, PromotionRequest, Run, WatchTurn
 from training_app.watching import alarms, deliveries
 
 log = logging.getLogger(__name__)
@@ -133,6 +133,7 @@ def look(workers: bool = True) -> None:
     for pool in Pool.objects.in_use():
         _failing_runs(pool)
         _labeling_queue(pool)
+        waiting_promotions(pool)
     _refused_models()
     _waiting_jobs()
     _dropped_decisions()
@@ -166,6 +167,22 @@ def _failing_runs(pool: Pool) -> None:
     count = ngettext("The last run of %(pool)s failed.", "The last %(count)d runs of %(pool)s failed.", len(failed))
     evidence = [[f"{_('Run')} {run.pk}", run.error[:200]] for run in failed[:3]]
     alarms.hold(Alarm.Kind.RUNS, count % {"pool": pool.name, "count": len(failed)}, evidence, pool)
+
+
+def waiting_promotions(pool: Pool) -> None:
+    """An alarm while a promotion waits for a second person; it ends with the last."""
+    waiting = list(PromotionRequest.objects.waiting().filter(pool=pool).select_related("model__pool"))
+    if not waiting:
+        alarms.resolve(Alarm.Kind.APPROVAL, pool)
+        return
+    said = ngettext(
+        "The promotion of %(models)s waits for a second person.",
+        "The promotions of %(models)s wait for a second person.",
+        len(waiting),
+    )
+    evidence = [[asked.model.name, _("asked for by %(name)s") % {"name": asked.author_name}] for asked in waiting[:5]]
+    names = ", ".join(asked.model.name for asked in waiting)
+    alarms.hold(Alarm.Kind.APPROVAL, said % {"models": names}, evidence, pool)
 
 
 def _labeling_queue(pool: Pool) -> None:

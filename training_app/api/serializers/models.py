@@ -9,7 +9,7 @@ from training_app.api import asking
 from training_app.api.errors import Refused
 from training_app.api.fields import LARGEST_NUMBER, Flag, Ids, Moment, Number, Text, Whole
 from training_app.api.serializers.base import Body, OfPool
-from training_app.models import Canary, Promotion, RouterModel
+from training_app.models import Canary, Promotion, PromotionRequest, RouterModel
 from training_app.models.kinds import SET_ROUTER
 from training_app.versions import kinds, scorecards
 
@@ -63,6 +63,28 @@ class PromoteRequest(Body):
 
     reason = Text(400, required=False, default="", help_text=WHY)
     override = Text(400, required=False, default="", help_text="Why it answers although the gate refuses; it is kept.")
+
+
+class NoteRequest(Body):
+    """What is said to a request for a promotion."""
+
+    note = Text(400, required=False, default="", help_text=WHY)
+
+
+class PromotionRequestSerializer(serializers.Serializer[PromotionRequest]):
+    """A promotion that one person asked for, and another decides."""
+
+    model = serializers.CharField(source="model.name")
+    against = serializers.SerializerMethodField()
+    state = serializers.ChoiceField(PromotionRequest.State.choices)
+    asked_by = serializers.CharField(source="author_name")
+    reason = serializers.CharField()
+    override = serializers.CharField(help_text="Why it shall answer although the gate refuses.")
+    asked_at = Moment()
+
+    def get_against(self, asked: PromotionRequest) -> str | None:
+        """The model that was active when it was asked for."""
+        return asked.against.name if asked.against else None
 
 
 class RollBackRequest(OfPool):

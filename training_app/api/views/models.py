@@ -1,8 +1,10 @@
 """Models: listed, promoted, rolled back, pinned; as shadows and canaries."""
 
+from django.contrib.auth.models import User
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from agents_app.audit import Actor
 from training_app.api import examples
 from training_app.api.errors import Refused
 from training_app.api.once import once
@@ -10,9 +12,9 @@ from training_app.api.schema import operation
 from training_app.api.serializers import models as shapes
 from training_app.api.serializers.runs import PageAsked
 from training_app.api.views.runs import ListView, OpsView
-from training_app.models import RouterModel
+from training_app.models import PromotionRequest, RouterModel
 from training_app.rollout import live_figures, trials
-from training_app.versions import gate, keeping, registry, scorecards
+from training_app.versions import approvals, gate, keeping, registry, scorecards
 
 OF = "Models"
 OF_A_MODEL = ("not_found",)
@@ -46,6 +48,18 @@ class ModelView(OpsView):
             raise Refused(404, "not_found", f"There is no model {name[:80]} in the pools that this API key opens.")
         return model
 
+    def waiting(self, name: str) -> PromotionRequest:
+        """The request for the promotion of the model of that name; refused where there is none."""
+        asked = approvals.waiting_for(self.model(name))
+        if asked is None:
+            raise Refused(409, "cannot_promote", f"The promotion of {name[:80]} does not wait for anybody.")
+        return asked
+
+    def by(self) -> Actor:
+        """The key, for the person who made it: with four eyes it matters who that is."""
+        maker = self.access.caller.maker
+        return Actor(self.access.actor.name, User.objects.filter(username=maker).first() if maker else None)
+
 
 class PromoteView(ModelView):
     """Promoting."""
@@ -54,21 +68,91 @@ class PromoteView(ModelView):
         "promote", "Make a model answer, if it passes the gate", of=OF, keyed=True,
         body=shapes.PromoteRequest, parts=("name",), any_pool=False,
         example={"reason": "better on sets of two"},
-        answers={200: (shapes.PromotionSerializer, "It answers within two seconds", examples.PROMOTION)},
+        answers={
+            200: (shapes.PromotionSerializer, "It answers within two seconds", examples.PROMOTION),
+            202: (shapes.PromotionRequestSerializer, "It waits for a second person", examples.ASKED),
+        },
         errors=(*OF_A_MODEL, "too_long", "gate_refused", "cannot_promote"),
     )  # fmt: skip
     @once
     def post(self, request: Request, name: str) -> Response:
-        """Make the model answer, if it passes the gate or `override` says why it does all the same. A refusal lists the findings."""
+        """Make the model answer, if it passes the gate or `override` says why it does all the same. A refusal lists the findings.
+
+        Where promotions need a second person, it is asked for and waits: `approve` is that person's.
+        """
         told = self.body(shapes.PromoteRequest)
         model = self.model(name)
         try:
-            promotion = gate.promote(model, actor=self.access.actor, reason=told["reason"], override=told["override"])
+            promotion = gate.promote(model, actor=self.by(), reason=told["reason"], override=told["override"])
         except gate.GateRefused as refused:
             raise _refused(refused, "promote it") from None
         except registry.RegistryError as error:
             raise Refused(409, "cannot_promote", str(error)) from None
+        if isinstance(promotion, PromotionRequest):
+            return Response(shapes.PromotionRequestSerializer(promotion).data, status=202)
         return Response(shapes.PromotionSerializer(promotion).data)
+
+
+class ApproveView(ModelView):
+    """The second person's yes."""
+
+    @operation(
+        "approve", "Approve a promotion that somebody else asked for", of=OF, body=shapes.NoteRequest, parts=("name",), any_pool=False,
+        example={"note": "looked at the errors"},
+        answers={200: (shapes.PromotionSerializer, "It answers within two seconds", examples.PROMOTION)},
+        errors=(*OF_A_MODEL, "too_long", "gate_refused", "cannot_promote"),
+    )  # fmt: skip
+    def post(self, request: Request, name: str) -> Response:
+        """Let the model answer, as the person who made the key: a key of whoever asked is refused."""
+        told = self.body(shapes.NoteRequest)
+        try:
+            promotion = gate.approve(self.waiting(name), actor=self.by(), note=told["note"])
+        except gate.GateRefused as refused:
+            raise _refused(refused, "ask for it again") from None
+        except registry.RegistryError as error:
+            raise Refused(409, "cannot_promote", str(error)) from None
+        return Response(shapes.PromotionSerializer(promotion).data)
+
+
+class DeclineView(ModelView):
+    """The second person's no."""
+
+    settle = staticmethod(approvals.decline)
+
+    @operation(
+        "decline", "Decline a promotion that somebody else asked for", of=OF, body=shapes.NoteRequest, parts=("name",), any_pool=False,
+        example={"note": "not before the holidays"},
+        answers={200: (shapes.PromotionRequestSerializer, "The request as it is now", examples.ASKED | {"state": "declined"})},
+        errors=(*OF_A_MODEL, "too_long", "cannot_promote"),
+    )  # fmt: skip
+    def post(self, request: Request, name: str) -> Response:
+        """Say no to it; the model stays a candidate and can be asked for again."""
+        return self._settle(name)
+
+    def _settle(self, name: str) -> Response:
+        told = self.body(shapes.NoteRequest)
+        asked = self.waiting(name)
+        try:
+            self.settle(asked, actor=self.by(), note=told["note"])
+        except registry.RegistryError as error:
+            raise Refused(409, "cannot_promote", str(error)) from None
+        return Response(shapes.PromotionRequestSerializer(asked).data)
+
+
+class WithdrawView(DeclineView):
+    """The first person's second thought."""
+
+    settle = staticmethod(approvals.withdraw)
+
+    @operation(
+        "withdraw", "Withdraw a promotion that the key's maker asked for", of=OF, body=shapes.NoteRequest, parts=("name",),
+        any_pool=False, example={"note": "a better one is training"},
+        answers={200: (shapes.PromotionRequestSerializer, "The request as it is now", examples.ASKED | {"state": "withdrawn"})},
+        errors=(*OF_A_MODEL, "too_long", "cannot_promote"),
+    )  # fmt: skip
+    def post(self, request: Request, name: str) -> Response:
+        """Take the request back; the model stays a candidate. A key of somebody else cannot: it declines."""
+        return self._settle(name)
 
 
 class PinView(ModelView):

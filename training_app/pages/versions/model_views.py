@@ -9,20 +9,26 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 from django.views.decorators.http import require_GET, require_POST
 
 from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Pool
 from routerweb.http import page
-from training_app.models import Promotion, RouterModel
+from training_app.models import Promotion, PromotionRequest, RouterModel
 from training_app.models.kinds import SET_ROUTER
 from training_app.pages import sorting
 from training_app.pages.versions import scorecard_tables
 from training_app.rollout import trials
-from training_app.versions import gate, keeping, kinds, plain_words, registry, scorecards
+from training_app.versions import approvals, gate, keeping, kinds, plain_words, registry, scorecards
 
 ROWS = 25
 FIGURES = ("jaccard", "f1", "exact")
+#: The measures that stand beside each other where somebody approves a promotion, by kind whichever there are.
+BESIDE = (
+    ("jaccard", _lazy("Jaccard")), ("f1", _lazy("F1")), ("exact", _lazy("Exact")), ("success", _lazy("Success")),
+    ("reward", _lazy("Reward")), ("cost", _lazy("Cost")),
+)  # fmt: skip
 #: What the list sorts by, `?sort=` to the database's column.
 SORTS = {"model": "version", "state": "state", "size": "artifact_bytes", "made": "created_at"} | {
     name: name for name in FIGURES
@@ -59,8 +65,9 @@ def model_list(request: HttpRequest, slug: str) -> HttpResponse:
         "answering": trials.answering(pool),
         "back": registry.rollback_target(pool),
         "announced": keeping.announced(pool),
+        "requests": PromotionRequest.objects.waiting().filter(pool=pool).select_related("model__pool", "against__pool"),
         "promotions": Promotion.objects.filter(pool=pool).select_related(
-            "model__pool", "previous__pool", "author", "judgement"
+            "model__pool", "previous__pool", "author", "judgement", "request"
         )[:10],
     }
     return page(request, "training_app/models.html", context, title=_("Models"), crumbs=[(pool.name, reverse("home"))])
@@ -77,7 +84,9 @@ def model_detail(request: HttpRequest, slug: str, version: int) -> HttpResponse:
         "active": registry.active(model.pool, model.kind),
         "may_try": kinds.of(model.kind).tried,
         "answers_queries": kinds.of(model.kind).answers,
-        "promotions": model.promotions.select_related("previous__pool", "model__pool", "author", "judgement"),
+        "promotions": model.promotions.select_related(
+            "previous__pool", "model__pool", "author", "judgement", "request"
+        ),
         "roster": scorecards.agents(model).values(),
         "plain": plain_words.of(model),
         "may_label": Role.LABELER in roles_of(request.user, slug),
@@ -95,16 +104,42 @@ def model_promote(request: HttpRequest, slug: str, version: int) -> HttpResponse
     """Make the model the active one, through the gate; `override` says why where it does not pass."""
     model = _model(request, slug, version)
     try:
-        gate.promote(
+        made = gate.promote(
             model,
             actor=person(request),
             reason=request.POST.get("reason", "").strip(),
             override=request.POST.get("override", ""),
         )
-        messages.success(
-            request,
-            _("%(model)s answers the requests of %(pool)s now.") % {"model": model.name, "pool": model.pool},
-        )
+        said = _("%(model)s answers the requests of %(pool)s now.")
+        if isinstance(made, PromotionRequest):
+            said = _("The promotion of %(model)s waits for another person's approval.")
+        messages.success(request, said % {"model": model.name, "pool": model.pool})
+    except registry.RegistryError as error:
+        messages.error(request, str(error))
+    return redirect("model", slug, version)
+
+
+@require_POST
+@require_role(Role.OPS)
+def model_approval(request: HttpRequest, slug: str, version: int) -> HttpResponse:
+    """Approve, decline or withdraw the promotion that waits, as `do` says; `note` says why."""
+    model = _model(request, slug, version)
+    asked, note, do = approvals.waiting_for(model), request.POST.get("note", ""), request.POST.get("do")
+    try:
+        if asked is None:
+            raise registry.RegistryError(_("This request has been decided already."))
+        if do == "approve":
+            gate.approve(asked, actor=person(request), note=note)
+            said = _("%(model)s answers the requests of %(pool)s now.")
+        elif do == "decline":
+            approvals.decline(asked, actor=person(request), note=note)
+            said = _("The promotion of %(model)s is declined.")
+        elif do == "withdraw":
+            approvals.withdraw(asked, actor=person(request), note=note)
+            said = _("The request for %(model)s is withdrawn.")
+        else:
+            return HttpResponseBadRequest()
+        messages.success(request, said % {"model": model.name, "pool": model.pool})
     except registry.RegistryError as error:
         messages.error(request, str(error))
     return redirect("model", slug, version)
@@ -156,10 +191,31 @@ def gate_context(model: RouterModel) -> dict[str, Any]:
     """What the gate says, for the page of a model that is not active; `gate_error` where it cannot tell."""
     if model.state == RouterModel.State.ACTIVE:
         return {}
+    four_eyes = {"four_eyes": approvals.needed(model.pool), **waiting_context(model)}
     try:
-        return {"gate": gate.judge(model, most=gate.PAGE_QUERIES)}
+        return four_eyes | {"gate": gate.judge(model, most=gate.PAGE_QUERIES)}
     except registry.RegistryError as error:
-        return {"gate_error": str(error)}
+        return four_eyes | {"gate_error": str(error)}
+
+
+def waiting_context(model: RouterModel) -> dict[str, Any]:
+    """What whoever approves the model's promotion looks at: who asked, the figures of both, and which agents come and go.
+
+    Nothing where no request waits.
+    """
+    asked = approvals.waiting_for(model)
+    if asked is None:
+        return {}
+    ours, theirs = model.card.metrics, asked.against.card.metrics if asked.against else {}
+    figures = [(label, ours.get(name), theirs.get(name)) for name, label in BESIDE if name in ours or name in theirs]
+    known = {agent["id"]: agent["name"] for agent in model.roster}
+    before = {agent["id"]: agent["name"] for agent in asked.against.roster} if asked.against else {}
+    return {
+        "asked": asked,
+        "beside": figures,
+        "joins": [name for number, name in known.items() if number not in before],
+        "leaves": [name for number, name in before.items() if number not in known],
+    }
 
 
 def _model(request: HttpRequest, slug: str, version: int) -> RouterModel:

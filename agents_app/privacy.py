@@ -1,0 +1,82 @@
+"""A pool's privacy: what is taken out of texts before they are stored, and how long decisions and episodes are kept."""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from agents_app import audit, redaction
+from agents_app.audit import Who
+from agents_app.models import Pool, Privacy
+from agents_app.redaction import BadPattern, Redactor
+
+
+def of(pool: Pool) -> Privacy:
+    """The pool's privacy; an unsaved row of the defaults where nobody has changed it."""
+    return Privacy.objects.filter(pool=pool).first() or Privacy(pool=pool)
+
+
+def change(
+    pool: Pool,
+    *,
+    kinds: Sequence[str],
+    patterns: Sequence[tuple[str, str]],
+    decision_days: int | None,
+    episode_days: int | None,
+    actor: Who,
+) -> Privacy:
+    """Say anew what is redacted and kept; what is stored already stays as it is. Raises BadPattern."""
+    check_patterns(patterns)
+    values: dict[str, Any] = {
+        "kinds": [kind for kind in redaction.KINDS if kind in kinds],
+        "patterns": [{"name": name, "pattern": pattern} for name, pattern in patterns],
+        "decision_days": decision_days,
+        "episode_days": episode_days,
+    }
+    with transaction.atomic():
+        Privacy.objects.update_or_create(pool=pool, defaults=values)
+        audit.record("pool.privacy", actor=actor, target=pool.slug, pool=pool, detail=values)
+    return of(pool)
+
+
+def check_patterns(patterns: Sequence[tuple[str, str]]) -> None:
+    """Raise BadPattern unless each (name, pattern) can be used, and none fits what it or another is replaced by."""
+    if len(patterns) > redaction.MOST_PATTERNS:
+        raise BadPattern(_("At most %(most)d patterns are taken.") % {"most": redaction.MOST_PATTERNS})
+    signs = [f"[{name}]" for name in (*redaction.KINDS, *(name for name, _pattern in patterns))]
+    for name, pattern in patterns:
+        if not name or len(name) > redaction.LONGEST_NAME or set(name) & set("[]"):
+            raise BadPattern(_("“%(name)s” is no name: 1 to 30 characters, without brackets.") % {"name": name})
+        found = redaction.compiled(pattern)
+        if any(found.search(sign) is not None for sign in signs):
+            raise BadPattern(_("“%(pattern)s” fits what others are replaced by.") % {"pattern": pattern})
+
+
+def redactors(pools: Collection[int] | None = None) -> dict[int, Redactor]:
+    """The redactor of each pool that has one, of these keys or of all. One database query."""
+    rows = Privacy.objects.exclude(kinds=[], patterns=[])
+    if pools is not None:
+        rows = rows.filter(pool__in=pools)
+    return {row.pool_id: _redactor(row) for row in rows}
+
+
+def redactor_of(pool_id: int) -> Redactor | None:
+    """The pool's redactor, None where it has none."""
+    return redactors((pool_id,)).get(pool_id)
+
+
+def redacted(pool_id: int, texts: Iterable[str]) -> list[str]:
+    """Plain texts as the pool stores them."""
+    found = redactor_of(pool_id)
+    return [found.text(text) for text in texts] if found else list(texts)
+
+
+def _redactor(row: Privacy) -> Redactor:
+    own = tuple((pattern["name"], pattern["pattern"]) for pattern in row.patterns)
+    return redaction.redactor(tuple(row.kinds), own)
+
+
+def days(field: str) -> dict[int, int]:
+    """Pool → its own number of days, where it has one; `field` is decision_days or episode_days."""
+    return dict(Privacy.objects.exclude(**{field: None}).values_list("pool_id", field))

@@ -1,0 +1,111 @@
+"""Four eyes: where a pool or the site says so, a promotion that one person asks for is approved by another.
+
+`gate.promote` asks here, and `gate.approve` lets a request through; nobody else promotes. Roll-back needs no second person: it goes
+back to what was approved before, and whoever sees harm on live traffic must not wait for somebody.
+"""
+
+from collections.abc import Callable
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from agents_app import audit
+from agents_app.audit import Who
+from agents_app.models import Pool
+from training_app.models import Promotion, PromotionRequest, RouterModel
+from training_app.versions import registry
+
+State = PromotionRequest.State
+#: Told of a pool, in the change's transaction, when a request of it is made or decided.
+on_change: list[Callable[[Pool], None]] = []
+
+
+def needed(pool: Pool) -> bool:
+    """Whether promotions of the pool need a second person; read from the database, not from `pool`, which may be old."""
+    return bool(settings.FOUR_EYES) or Pool.objects.filter(pk=pool.pk, four_eyes=True).exists()
+
+
+def waiting_for(model: RouterModel) -> PromotionRequest | None:
+    """The request for the model's promotion that nobody has decided yet."""
+    return PromotionRequest.objects.waiting().filter(model=model).select_related("author", "against__pool").first()
+
+
+def ask(model: RouterModel, *, actor: Who, reason: str = "", override: str = "") -> PromotionRequest:
+    """Ask for the model's promotion. Raises RegistryError where it has been asked for already, or its artifact is gone."""
+    by = audit.actor_of(actor)
+    if model.pruned_at is not None:
+        registry.artifact_bytes(model)  # refuses, and says why
+    try:
+        with transaction.atomic():
+            asked = PromotionRequest.objects.create(
+                pool=model.pool,
+                model=model,
+                against=registry.active(model.pool, model.kind),
+                author=by.user,
+                author_name=by.name[:150],
+                reason=reason.strip()[:400],
+                override=override.strip()[:400],
+            )
+            _tell("asked", asked, actor, {"reason": asked.reason, "override": asked.override})
+    except IntegrityError:
+        raise registry.RegistryError(
+            _("The promotion of %(model)s has been asked for already, and waits for approval.") % {"model": model.name}
+        ) from None
+    return asked
+
+
+def approved(asked: PromotionRequest, *, actor: Who, note: str = "") -> None:
+    """Note that a second person approves; the first may not, nor a command, which does not know who types it. Raises RegistryError."""
+    user = audit.actor_of(actor).user
+    if user is None:
+        raise registry.RegistryError(_("An approval needs a person: approve on the model's page, or with an API key."))
+    if user.pk == asked.author_id:
+        raise registry.RegistryError(_("You asked for this promotion yourself: another person approves it."))
+    _settle(asked, State.APPROVED, actor, note)
+
+
+def decline(asked: PromotionRequest, *, actor: Who, note: str = "") -> None:
+    """Refuse a promotion that somebody else asked for; `note` says why. Raises RegistryError."""
+    user = audit.actor_of(actor).user
+    if user is not None and user.pk == asked.author_id:
+        raise registry.RegistryError(_("You asked for this promotion yourself: withdraw it."))
+    _settle(asked, State.DECLINED, actor, note)
+
+
+def withdraw(asked: PromotionRequest, *, actor: Who, note: str = "") -> None:
+    """Take one's own request back; one that a command made, by a command. Raises RegistryError."""
+    user = audit.actor_of(actor).user
+    if asked.author_id != (user.pk if user else None):
+        raise registry.RegistryError(
+            _("%(name)s asked for this promotion, and alone can withdraw it. You can decline it.")
+            % {"name": asked.author_name}
+        )
+    _settle(asked, State.WITHDRAWN, actor, note)
+
+
+def carried_out(asked: PromotionRequest, promotion: Promotion) -> None:
+    """Note which promotion came of it."""
+    PromotionRequest.objects.filter(pk=asked.pk).update(promotion=promotion)
+
+
+def _settle(asked: PromotionRequest, state: str, actor: Who, note: str) -> None:
+    by = audit.actor_of(actor)
+    said = {
+        "decided_by": by.user,
+        "decided_by_name": by.name[:150],
+        "decided_at": timezone.now(),
+        "note": note.strip()[:400],
+    }
+    with transaction.atomic():
+        if not PromotionRequest.objects.waiting().filter(pk=asked.pk).update(state=state, **said):
+            raise registry.RegistryError(_("This request has just been decided. Look again."))
+        _tell(state, asked, actor, {"asked_by": asked.author_name, "note": said["note"]})
+    asked.state = state
+
+
+def _tell(what: str, asked: PromotionRequest, actor: Who, detail: dict[str, str]) -> None:
+    audit.record(f"promotion.{what}", actor=actor, target=asked.model.name, pool=asked.pool, detail=detail)
+    for told in on_change:
+        told(asked.pool)
