@@ -23,7 +23,7 @@ from training_app.engine.orchestrating import baselines
 from training_app.engine.orchestrating.environment import Environment, SimulatedWorld, by_network, read_tasks, walk
 from training_app.engine.orchestrating.optimum import Optimum
 from training_app.engine.orchestrating.policy import Orchestrator
-from training_app.engine.orchestrating.scorecard import values
+from training_app.engine.orchestrating.scorecard import convergence, values
 from training_app.engine.orchestrating.support import DESK_SETTINGS, playbook, support_examples, support_pool
 from training_app.engine.orchestrating.training import reward_of, train_policy
 from training_app.engine.orchestrator_config import OrchestratorConfig
@@ -74,6 +74,7 @@ def one(seed: int, prices: Sequence[float]) -> dict[str, Any]:
             environment, walk(environment, by_network(orchestrator.network, None), range(len(test)), keep=False)
         )
         row: dict[str, Any] = {"ours": _means(mine), "kept": orchestrator.version_info["kept"], "baselines": {}}
+        row["log"] = result.scorecard["log"]
         row["cpu"] = result.scorecard["timing"]["reading"] + result.scorecard["timing"]["policy"]
         optimum = optimum_at(price, own)
         row["optimum"] = optimum.value().plain()
@@ -119,6 +120,7 @@ def summary(seeds: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "share_of_optimum": [row["ours"]["reward"] / row["optimum"]["reward"] for row in at],
         "cpu_seconds": float(np.mean([seed["router_cpu"] + row["cpu"] for seed, row in zip(seeds, at, strict=True)])),
         "curve": curve,
+        "convergence": convergence([row["log"] for row in at]),
     }
 
 

@@ -34,6 +34,7 @@ from training_app.engine.orchestrating.environment import (
     walk,
 )
 from training_app.engine.orchestrating.policy import Orchestrator
+from training_app.engine.orchestrating.scorecard import convergence
 from training_app.engine.orchestrating.training import reward_of, train_policy
 from training_app.engine.orchestrator_config import OrchestratorConfig
 from training_app.engine.progress import Result
@@ -75,9 +76,11 @@ def benchmark(
     """Measure on the folder `path`: {"data": …, "routers": {name: {"f1", "jaccard", "success", "steps", "cost", …}}}, each a mean
     over test tasks and seeds. Success means that every needed agent was called; `steps` counts calls, `extra` those of agents that
     were not needed, `intervals` has the 95% interval of each figure, and of the orchestrator `lead` the paired one over
-    `one_shot`. With `llm` there is a row of that name: of its tasks alone, with the first seed's orchestrator on the same ones as
-    `orchestrator` and the paired difference as `orchestrator_lead`; where its server is of no use the row is missing and `warnings`
-    says why. Raises DataError, ConfigError or BenchmarkError."""
+    `one_shot`. `convergence` is the mean reward on validation as the policy learns, with its interval over seeds.
+
+    With `llm` there is a row of that name: of its tasks alone, with the first seed's orchestrator on the same ones as `orchestrator`
+    and the paired difference as `orchestrator_lead`; where its server is of no use the row is missing and `warnings` says why.
+    Raises DataError, ConfigError or BenchmarkError."""
     folder = read_folder(path)
     if not folder.test or not folder.val:
         raise BenchmarkError(f"{path} needs val.jsonl and test.jsonl beside train.jsonl")
@@ -90,6 +93,7 @@ def benchmark(
     required = np.array([[a.id in e.required for a in folder.agents] for e in folder.test], np.bool_)
     runs: dict[str, list[Measured]] = {}
     kept: list[dict[str, Any]] = []
+    logs: list[list[dict[str, float]]] = []
     warnings: list[str] = []
     conducted: dict[str, Any] = {}
     for seed in range(seeds):
@@ -98,6 +102,7 @@ def benchmark(
         )
         found, card, environment = _run(config, folder.agents, folder.train + folder.val, folder.test, paths, report)
         kept.append(card["kept"])
+        logs.append(card["log"])
         if llm is not None and seed == 0:  # its answers cost money and do not hang on the seed
             report("asking the language model")
             try:
@@ -114,7 +119,10 @@ def benchmark(
     if conducted:
         routers["llm"] = conducted
     data = {s: len(getattr(folder, s)) for s in ("agents", "train", "val", "test")}
-    return {"data": data, "seeds": seeds, "kept": kept, "routers": routers, "warnings": warnings}
+    learnt = convergence(logs)
+    return {
+        "data": data, "seeds": seeds, "kept": kept, "convergence": learnt, "routers": routers, "warnings": warnings,
+    }  # fmt: skip
 
 
 def _conducted(llm: Conductor, environment: Environment, ours: Measured, required: BoolArray) -> dict[str, Any]:
@@ -220,4 +228,8 @@ def table(found: dict[str, Any]) -> list[str]:
             f"llm is {llm['model']} on {llm['tasks']} of the test tasks; orchestrator over llm there, F1: {lead['mean']:+.4f} "
             f"({lead['low']:+.4f} to {lead['high']:+.4f})"
         )
+    for at in found["convergence"]:
+        worth = at["val_reward"]
+        between = f" ({worth['low']:+.4f} to {worth['high']:+.4f})" if worth["low"] is not None else ""
+        lines.append(f"after {at['step']} updates: reward on validation {worth['mean']:+.4f}{between}")
     return [*lines, *found["warnings"]]

@@ -15,6 +15,7 @@ from training_app.engine.judging.llm_baseline import LanguageModel
 from training_app.engine.orchestrating.environment import RecordedWorld, read_paths
 from training_app.engine.orchestrating.loop import drive, episode
 from training_app.engine.orchestrating.policy import Orchestrator
+from training_app.engine.orchestrating.scorecard import convergence
 from training_app.engine.orchestrating.support import AGENTS, support_examples, support_pool, write_support
 from training_app.engine.orchestrating.turns import Limits, Result
 from training_app.engine.orchestrator_benchmark import Conductor, benchmark, table
@@ -54,6 +55,8 @@ def test_the_benchmark_has_the_figures_of_every_router(tmp_path: Path) -> None:
     call_command("benchmark_orchestrator", str(folder(tmp_path)), seeds=1, json=str(out), set=settings, verbosity=0)
     found = json.loads(out.read_text())
     assert set(found["routers"]) == {"orchestrator", "one_shot", "greedy_step", "fixed_order", "random"}
+    assert [at["step"] for at in found["convergence"]] == [2, 4]
+    assert found["convergence"][0]["val_reward"]["low"] is None  # one seed has no interval
     for row in found["routers"].values():
         assert all(isinstance(row[name], float) for name in ("f1", "jaccard", "success", "steps", "cost"))
     ours, theirs = found["routers"]["orchestrator"], found["routers"]["one_shot"]
@@ -61,6 +64,19 @@ def test_the_benchmark_has_the_figures_of_every_router(tmp_path: Path) -> None:
     assert ours["f1"] >= theirs["f1"] - 0.02
     assert found["routers"]["fixed_order"]["success"] == 1.0
     assert found["routers"]["random"]["f1"] < ours["f1"] - 0.2
+
+
+def test_convergence_has_an_interval_over_seeds() -> None:
+    logs = [[{"step": 2, "val_reward": worth}, {"step": 4, "val_reward": 0.9}] for worth in (0.1, 0.3, 0.2)]
+    first, second = convergence(
+        [*logs, [{"step": 2, "val_reward": 0.2}, {"step": 4, "val_reward": 0.9}, {"step": 6, "val_reward": 1}]]
+    )
+    assert (first["step"], second["step"]) == (2, 4)
+    assert first["val_reward"]["mean"] == pytest.approx(0.2)
+    # Student's t of three degrees of freedom: 0.2 plus and minus 3.182 x 0.0816 / 2.
+    assert first["val_reward"]["low"] == pytest.approx(0.2 - 3.182 * np.std([0.1, 0.3, 0.2, 0.2], ddof=1) / 2, abs=1e-3)
+    assert second["val_reward"]["mean"] == pytest.approx(0.9)
+    assert convergence([]) == []
 
 
 def test_a_language_model_orchestrates_some_of_the_test_tasks(

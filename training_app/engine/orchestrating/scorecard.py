@@ -128,3 +128,16 @@ def transitions(walks: Sequence[Walk], agents: Sequence[int]) -> list[list[int]]
             found[before, after] += 1
     counted: list[list[int]] = found.tolist()
     return counted
+
+
+def convergence(logs: Sequence[Sequence[Mapping[str, float]]]) -> list[dict[str, Any]]:
+    """How learning goes, from the `log` of each seed's scorecard: {"step", "val_reward": {"mean", "low", "high"}} for each update at
+    which all seeds were measured on validation, with the 95 % interval over seeds; of one seed low and high are None."""
+    by_step = [{int(entry["step"]): float(entry["val_reward"]) for entry in log} for log in logs]
+    steps = sorted(set.intersection(*(set(found) for found in by_step))) if by_step else []
+    found = []
+    for step in steps:
+        worths = np.array([one[step] for one in by_step])
+        told: dict[str, Any] = {"mean": float(worths[0]), "low": None, "high": None}
+        found.append({"step": step, "val_reward": intervals.spread(worths).plain() if len(worths) > 1 else told})
+    return found
