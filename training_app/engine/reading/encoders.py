@@ -262,6 +262,7 @@ def _fit(
         if config.encoder == "stack":
             report["encoder"] = "stack"
             return fits["stack"], report
+    share = 0.0
     if meaning and taught is not None:
         own = fitted(FusedScorer(taught), "sentence encoder")
         fits["sentence"] = settled([own], rows, validation, alone)
@@ -269,11 +270,12 @@ def _fit(
         report["sentence_weights"] = fits["all"].fitted.weights.tolist()  # type: ignore[attr-defined]
         parts.append(own)
         if len(rows) >= PRECEDENT_ROWS:
-            precedents = fitted(PrecedentScorer(), "precedents")
             # What a stranger is like is learnt from the few rows that need nobody: they count as the policy will draw them.
-            fits["precedents"] = settled([*parts, precedents], rows, validation, alone, config.none_share)
+            share = config.none_share
+            parts.append(fitted(PrecedentScorer(), "precedents"))
+            fits["precedents"] = settled(parts, rows, validation, alone, share)
     if coach is not None:
-        fits[TEACHER] = settled([*parts, coach.fit], rows, validation, alone)
+        fits[TEACHER] = settled([*parts, coach.fit], rows, validation, alone, share)
     choice, report["comparison"] = _chosen(fits, rows, validation, alone, config.none_share)
     if coach is not None:
         if choice == TEACHER and not config.teacher_serves:

@@ -8,6 +8,7 @@ import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,8 @@ from training_app.engine.data.rows import rows_of
 from training_app.engine.reading import encoders
 from training_app.engine.reading.encoders import fit_encoder
 from training_app.engine.reading.fused_fit import described
-from training_app.engine.reading.scorers import cross_fit, load_scorer
+from training_app.engine.reading.scorers import CrossFit, cross_fit, load_scorer
+from training_app.engine.reading.stacking import settled
 from training_app.engine.reading.teaching import coaching, teacher_fit
 from training_app.engine.reading.teaching.teacher import ELSEWHERE, TeacherError, TeacherMargins
 from training_app.engine.reading.teaching.teacher_fit import TeacherScorer
@@ -302,6 +304,24 @@ def test_a_teacher_joins_the_stack_that_auto_makes(tiny: Path, monkeypatch: pyte
     assert [fit.fitted.kind, fit.fitted.child.kind] == ["tidied", "stack"]  # type: ignore[attr-defined]
     again = load_scorer("tidied", fit.fitted.config(), tensors_from(tensor_bytes(fit.fitted.tensors())))
     assert np.array_equal(again.logits(val.texts), fit.fitted.logits(val.texts))
+
+
+@pytest.mark.at_length
+def test_precedents_join_the_teachers_stack(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoders, "SEQUENCE_ROWS", 1_000)
+    monkeypatch.setattr(encoders, "PRECEDENT_ROWS", 1)
+    stacks: list[list[str]] = []
+
+    def told(fits: list[CrossFit], *rest: Any) -> CrossFit:
+        stacks.append([fit.fitted.kind for fit in fits])
+        return settled(fits, *rest)
+
+    monkeypatch.setattr(encoders, "settled", told)
+    rows, val = (rows_of([e for e in examples(80) if e.split == s], AGENTS) for s in ("train", "val"))
+    groups = [group_key(text) for text in rows.texts]
+    config = Config.from_mapping({"folds": 3, "svm_c": 1.0, "teacher": str(tiny)})
+    fit_encoder(config, rows, groups, val, agents=AGENTS, progress=lambda *_: None)
+    assert stacks[-1][-2:] == ["precedents", "teacher"]
 
 
 def test_an_architecture_without_layers_learns_all_but_its_words(tiny: Path) -> None:
