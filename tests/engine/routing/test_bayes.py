@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from training_app.engine.routing.bayes import BayesPolicy, utilities
+from training_app.engine.routing.bayes import FEW_AGENTS, BayesPolicy, utilities
 from training_app.engine.routing.goals import LEARNT, Goal
 from training_app.engine.routing.policy import greedy, load_policy
 
@@ -41,11 +41,15 @@ def test_no_set_at_all_is_worth_more_where_agents_are_independent() -> None:
 
 @pytest.mark.parametrize("goal", LEARNT)
 @pytest.mark.parametrize("limits", [(0, 0), (2, 0), (0, 2), (1, 3)])
-def test_one_query_is_answered_as_in_a_batch_and_within_the_limits(goal: str, limits: tuple[int, int]) -> None:
+@pytest.mark.parametrize("agents", [7, FEW_AGENTS, FEW_AGENTS + 1])
+def test_one_query_is_answered_as_in_a_batch_and_within_the_limits(
+    goal: str, limits: tuple[int, int], agents: int
+) -> None:
     rng = np.random.default_rng(1)
-    costs = (0.2 * rng.random(7)).astype(np.float32) if goal == "value" else None
+    costs = (0.2 * rng.random(agents)).astype(np.float32) if goal == "value" else None
     policy = load_policy(*(lambda one: (one.config(), one.tensors()))(BayesPolicy(1.2, -0.1, goal, costs)))
-    x = rng.normal(scale=3, size=(900, 7)).astype(np.float32)
+    x = rng.normal(scale=3, size=(900, agents)).astype(np.float32)
+    x[::3] = np.round(x[::3])  # agents that are alike stand in the same order
     available = rng.random(x.shape) < 0.8
     low, high = limits
     chosen, order, steps = greedy(policy, x, x[:, :0], available, min_agents=low, max_agents=high, margin=0.01)
