@@ -1,0 +1,284 @@
+"""`python -m benchmarks.soak [--seconds 600] [--database sqlite|postgresql]`: mixed traffic with training runs beside it.
+
+Two web servers and a worker as real processes answer routes, batches, outcomes and pages, while one run after another is trained;
+on PostgreSQL the database is restarted half-way. Printed are errors, the 99th percentile of a route, the memory of the web servers
+against what they had after warming up, and whether each answer is a decision in the database or was counted as dropped. Exit status 1
+where one of them does not hold. A plain machine of two cores is enough; figures mean something on an idle one alone.
+"""
+
+import argparse
+import contextlib
+import http.client
+import itertools
+import json
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machines.site import Machine, Site, wait_for
+from tests import on_postgresql
+from tests.test_end_to_end import NEEDS, OPENINGS, write_folder
+
+TEXTS = [f"{opening}, {phrase}" for opening in OPENINGS for need in NEEDS.values() for phrase in need]
+RUN = {
+    "encoder": "linear",
+    "folds": 3,
+    "max_features": 2000,
+    "total_steps": 3000,
+    "val_eval_freq": 500,
+    "baselines": False,
+}
+PAGES = ("/", "/p/shop/models/", "/p/shop/decisions/", "/p/shop/queries/", "/p/shop/runs/", "/p/shop/alarms/")
+BATCH = 20
+#: What must hold: milliseconds of a route at the 99th percentile, and how much memory may grow after warming up.
+MOST_MS, MOST_GROWTH = 100.0, 0.05
+WARM_SHARE, AWAY_SECONDS = 0.15, 3.0
+#: A person's session, and what stands in the database at the end.
+SESSION = """
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.auth.models import User
+from django.contrib.sessions.backends.db import SessionStore
+user = User.objects.create_superuser("soak", "soak@localhost")
+store = SessionStore()
+store[SESSION_KEY], store[HASH_SESSION_KEY] = str(user.pk), user.get_session_auth_hash()
+store[BACKEND_SESSION_KEY] = "agents_app.signin.PasswordBackend"
+store.create()
+print("session", store.session_key)
+"""
+COUNT = """
+from django.db.models import Sum
+from training_app.models import Decision, PackedDecisions, Run
+packed = PackedDecisions.objects.aggregate(n=Sum("count"))["n"] or 0
+print("counted", Decision.objects.count() + packed, *(Run.objects.filter(status=s).count() for s in ("done", "failed")))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request: what it was, when it began and ended (monotonic seconds), and its status; 0 is a broken connection."""
+
+    what: str
+    began: float
+    ended: float
+    status: int
+    said: str = ""
+
+
+@dataclass
+class Traffic:
+    """Everybody who asks, each in a thread with a connection of its own, until `end` is set."""
+
+    machines: list[Machine]
+    key: str
+    session: str
+    asked: list[Asked] = field(default_factory=list)
+    decided: Counter[str] = field(default_factory=Counter)
+    last: str = ""
+
+    def __post_init__(self) -> None:
+        self.end = threading.Event()
+        turns: list[tuple[Callable[[int], tuple[str, str, str, Any]], float]] = [
+            *[(self._route, 0.02)] * 4, (self._batch, 0.25), (self._outcome, 0.1), (self._page, 0.4),
+        ]  # fmt: skip
+        self._threads = [
+            threading.Thread(target=self._go, args=(place, act, pause), daemon=True)
+            for place, (act, pause) in enumerate(turns)
+        ]
+
+    def _route(self, turn: int) -> tuple[str, str, str, Any]:
+        return "route", "POST", "/api/route/", {"query": TEXTS[turn % len(TEXTS)]}
+
+    def _batch(self, turn: int) -> tuple[str, str, str, Any]:
+        return "batch", "POST", "/api/route/batch/", {"queries": [TEXTS[(turn + i) % len(TEXTS)] for i in range(BATCH)]}
+
+    def _outcome(self, turn: int) -> tuple[str, str, str, Any]:
+        said = {"decision_id": self.last, "success": turn % 3 != 0, "comment": "as it was"}
+        return ("outcome", "POST", "/api/outcomes/", said) if self.last else self._route(turn)
+
+    def _page(self, turn: int) -> tuple[str, str, str, Any]:
+        return "page", "GET", PAGES[turn % len(PAGES)], None
+
+    def _go(self, place: int, act: Callable[[int], tuple[str, str, str, Any]], pause: float) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", self.machines[place % len(self.machines)].port, timeout=60)
+        for turn in itertools.count(place):
+            if self.end.wait(pause):
+                return
+            what, method, path, body = act(turn)
+            headers = {"Cookie": f"sessionid={self.session}"}
+            if what != "page":
+                headers = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}
+            began = time.monotonic()
+            try:
+                connection.request(method, path, None if body is None else json.dumps(body), headers)
+                answer = connection.getresponse()
+                content, status = answer.read(), answer.status
+            except (OSError, http.client.HTTPException) as error:
+                content, status = f"{type(error).__name__}: {error}".encode(), 0
+                connection.close()
+            ended = time.monotonic()
+            good = status in (200, 201)
+            self.asked.append(Asked(what, began, ended, status, "" if good else content.decode(errors="replace")[:200]))
+            if good and what == "route":
+                self.last = json.loads(content)["decision_id"]
+            if good and what in ("route", "batch"):
+                self.decided[what] += 1 if what == "route" else BATCH
+
+    def __enter__(self) -> "Traffic":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.end.set()
+        for thread in self._threads:
+            thread.join(timeout=90)
+
+
+def memory(machine: Machine) -> float:
+    """Megabytes that the machine's processes hold, pages that they share counted once between them (PSS)."""
+    total = 0
+    for pid in machine.processes():
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+                total += int(line.split()[1]) if line.startswith("Pss:") else 0
+    return total / 1024
+
+
+def launch(machine: Machine, key: str) -> int:
+    """A run of its own, queued; its id."""
+    status, run = machine.post("/api/runs/", key, {"pool": "shop", "config": RUN})
+    assert status == 201, run
+    return int(run["id"])
+
+
+def first_model(machine: Machine, key: str) -> None:
+    """Train one and make it answer."""
+    run = launch(machine, key)
+    ended = lambda: (found := machine.get(f"/api/runs/{run}/", key)[1])["status"] in ("done", "failed") and found  # noqa: E731
+    found = wait_for(ended, "the first model", 300, 0.5)
+    assert found["status"] == "done", found
+    status, said = machine.post("/api/models/shop-1/promote/", key, {"override": "to answer"})
+    assert status == 200, said
+    time.sleep(2.5)
+
+
+def soak(seconds: float, database: str) -> int:
+    """All of it, in a folder of its own that goes afterwards; the exit status."""
+    with tempfile.TemporaryDirectory(prefix="routerweb-soak-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        server = on_postgresql.Server(folder) if database == "postgresql" else None
+        if server:
+            server.start()
+        site = Site(folder, server.url if server else f"sqlite:///{folder / 'soak.sqlite3'}", ROUTE_RATE_PER_MINUTE="0")
+        try:
+            site.manage("migrate", "--verbosity", "0")
+            (folder / "pool").mkdir()
+            write_folder(folder / "pool")
+            site.manage("load_pool", str(folder / "pool"), "--slug", "shop")
+            key = site.key("shop", "route", "ops")
+            session = site.manage("shell", "-v", "0", "-c", SESSION).stdout.split("session ")[1].strip()
+            web = [site.start("web"), site.start("web")]
+            site.start("worker")
+            first_model(web[0], key)
+            return _measured(site, web, key, session, seconds, server)
+        finally:
+            site.close()
+            if server:
+                server.stop()
+
+
+def _measured(
+    site: Site, web: list[Machine], key: str, session: str, seconds: float, server: on_postgresql.Server | None
+) -> int:
+    began, restarted, away = time.monotonic(), server is None, (0.0, 0.0)
+    sizes: list[tuple[float, list[float]]] = []
+    run, runs = 0, 0
+    with Traffic(web, key, session) as traffic:
+        while (gone := time.monotonic() - began) < seconds:
+            sizes.append((gone, [memory(machine) for machine in web]))
+            if not restarted and server and gone > seconds / 2:
+                left = time.monotonic()
+                server.stop()
+                time.sleep(AWAY_SECONDS)
+                server.start()
+                wait_for(
+                    lambda: all(m.get("/api/health/", key)[1]["database"] == "ok" for m in web), "recovery", 60, 0.1
+                )
+                away, restarted = (left, time.monotonic()), True
+            with contextlib.suppress(OSError, AssertionError):
+                if not run or web[0].get(f"/api/runs/{run}/", key)[1]["status"] in ("done", "failed"):
+                    run, runs = launch(web[0], key), runs + 1
+            time.sleep(1)
+    wait_for(
+        lambda: all(m.get("/api/health/", key)[1]["decisions"]["waiting"] == 0 for m in web), "an empty buffer", 120
+    )
+    dropped = sum(machine.get("/api/health/", key)[1]["decisions"]["dropped"] for machine in web)
+    counted = site.manage("shell", "-v", "0", "-c", COUNT).stdout.split("counted")[1].split()
+    kept, done, failed = (int(number) for number in counted[:3])
+    return _told(traffic, began, seconds, away, sizes, (kept, dropped), (runs, done, failed), server is not None)
+
+
+def _told(
+    traffic: Traffic,
+    began: float,
+    seconds: float,
+    away: tuple[float, float],
+    sizes: list[tuple[float, list[float]]],
+    decisions: tuple[int, int],
+    runs: tuple[int, int, int],
+    restarted: bool,
+) -> int:
+    """Print what was seen; 1 where something does not hold."""
+    # A route never needs the database; everything else may say that it is away, while it is.
+    errors = [
+        one
+        for one in traffic.asked
+        if one.status not in (200, 201)
+        and (one.what in ("route", "batch") or not (one.ended >= away[0] and one.began <= away[1]))
+    ]
+    excused = sum(one.status not in (200, 201) for one in traffic.asked) - len(errors)
+    times = sorted(1000 * (one.ended - one.began) for one in traffic.asked if one.what == "route")
+    p99 = times[len(times) * 99 // 100]
+    warm = [sum(size) for at, size in sizes if WARM_SHARE <= at / seconds < 2 * WARM_SHARE]
+    late = [sum(size) for at, size in sizes if at / seconds >= 1 - WARM_SHARE]
+    growth = statistics.median(late) / statistics.median(warm) - 1
+    answered, (kept, dropped) = traffic.decided.total(), decisions
+    counts = Counter(one.what for one in traffic.asked)
+    print(f"{seconds:.0f} s on {'PostgreSQL, restarted half-way' if restarted else 'SQLite'}: {dict(counts)}")
+    print(f"runs beside it: {runs[0]} launched, {runs[1]} done and {runs[2]} failed in all")
+    if restarted:
+        print(
+            f"the database was away for {away[1] - away[0]:.1f} s; pages and outcomes that failed meanwhile: {excused}"
+        )
+    print(
+        f"errors: {len(errors)} {Counter((one.what, one.status) for one in errors) or ''} {[one.said for one in errors[:3]] or ''}"
+    )
+    print(f"a route: p50 {times[len(times) // 2]:.1f} ms, p99 {p99:.1f} ms (at most {MOST_MS:.0f})")
+    print(
+        f"memory of the web servers: {statistics.median(warm):.0f} MB after warming up, {statistics.median(late):.0f} MB at the end, "
+        f"{growth:+.1%} (at most {MOST_GROWTH:+.0%})"
+    )
+    print(f"decisions: {answered:,} answered, {kept:,} kept + {dropped:,} dropped and counted")
+    held = not errors and p99 <= MOST_MS and growth <= MOST_GROWTH and answered == kept + dropped and not runs[2]
+    print("holds" if held else "does not hold")
+    return 0 if held else 1
+
+
+def main() -> int:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--database", choices=("sqlite", "postgresql"), default="sqlite")
+    options = parser.parse_args()
+    return soak(options.seconds, options.database)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
