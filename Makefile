@@ -19,7 +19,7 @@ MANAGE := $(BIN)/python manage.py
 # One line that moves on while pip works, instead of hundreds.
 PROGRESS := awk '/^Collecting/ { n++; name = $$2; sub(/[<>=!~;\[].*/, "", name); printf "\r\033[K  %d packages looked up, now %s", n, name; fflush() } /^Installing collected/ { printf "\r\033[K  installing %d packages …", NF - 3; fflush() } /^(ERROR|error)/ { print } END { printf "\r\033[K" }'
 
-.PHONY: help run setup web worker test test-everything lint litellm adapters bench bench-peer bench-growth
+.PHONY: help run setup web worker test test-everything lint litellm audit sbom adapters bench bench-peer bench-growth
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -60,6 +60,12 @@ litellm: .venv-litellm/.installed ## LiteLLM's proxy in an environment of its ow
 
 adapters: .venv-adapters/.installed ## The frameworks of the client's adapters in an environment of their own: then the tests run in them
 
+audit: .venv-audit/.installed $(VENV)/.installed ## Known weaknesses of the installed packages, by the advisories of PyPI; needs the network
+	@.venv-audit/bin/pip-audit --strict --path "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+
+sbom: .venv-audit/.installed $(VENV)/.installed ## What an installation is made of, as CycloneDX JSON, in var/sbom.json
+	@mkdir -p var && .venv-audit/bin/cyclonedx-py environment $(BIN)/python --output-reproducible --output-file var/sbom.json && echo "var/sbom.json"
+
 bench: setup ## Every router on the demo pool: quality, training time, speed
 	@rm -rf var/bench && $(BIN)/python -m datasets_app.demo.generate var/bench
 	@$(MANAGE) benchmark var/bench --seeds 3
@@ -81,6 +87,11 @@ $(VENV)/.installed: requirements.txt
 $(VENV)/.installed-dev: requirements-dev.txt requirements-teacher.txt $(VENV)/.installed
 	@echo "Installing the packages of requirements-dev.txt"
 	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --progress-bar off -r requirements-dev.txt | $(PROGRESS)
+	@touch $@
+
+.venv-audit/.installed: requirements-audit.txt
+	@$(PYTHON) -m venv .venv-audit
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 .venv-audit/bin/python -m pip install --progress-bar off -r requirements-audit.txt | $(PROGRESS)
 	@touch $@
 
 .venv-litellm/.installed: tests/llm/requirements.txt

@@ -91,17 +91,12 @@ def carried_out(asked: PromotionRequest, promotion: Promotion) -> None:
 
 
 def _settle(asked: PromotionRequest, state: str, actor: Who, note: str) -> None:
-    by = audit.actor_of(actor)
-    said = {
-        "decided_by": by.user,
-        "decided_by_name": by.name[:150],
-        "decided_at": timezone.now(),
-        "note": note.strip()[:400],
-    }
+    by, note = audit.actor_of(actor), note.strip()[:400]
+    said = {"decided_by": by.user, "decided_by_name": by.name[:150], "decided_at": timezone.now(), "note": note}
     with transaction.atomic():
         if not PromotionRequest.objects.waiting().filter(pk=asked.pk).update(state=state, **said):
             raise registry.RegistryError(_("This request has just been decided. Look again."))
-        _tell(state, asked, actor, {"asked_by": asked.author_name, "note": said["note"]})
+        _tell(state, asked, actor, {"asked_by": asked.author_name, "note": note})
     asked.state = state
 
 
