@@ -19,7 +19,7 @@ MANAGE := $(BIN)/python manage.py
 # One line that moves on while pip works, instead of hundreds.
 PROGRESS := awk '/^Collecting/ { n++; name = $$2; sub(/[<>=!~;\[].*/, "", name); printf "\r\033[K  %d packages looked up, now %s", n, name; fflush() } /^Installing collected/ { printf "\r\033[K  installing %d packages …", NF - 3; fflush() } /^(ERROR|error)/ { print } END { printf "\r\033[K" }'
 
-.PHONY: help run setup web worker test test-everything lint litellm audit sbom adapters bench bench-peer bench-growth
+.PHONY: help run setup web worker test test-everything lint docs litellm audit sbom adapters bench bench-peer bench-growth
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -55,6 +55,10 @@ lint: $(VENV)/.installed-dev ## Formatting, lint, types, and the one-way imports
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy .
 	@SECRET_KEY=lint PLAIN_HTTP=1 $(BIN)/lint-imports --no-cache
+
+docs: setup .venv-docs/.installed ## The site of the documentation in build/site; fails on a link that leads nowhere
+	@mkdir -p build/docs && $(BIN)/python -m training_app.api.reference > build/docs/api-reference.md
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 
 litellm: .venv-litellm/.installed ## LiteLLM's proxy in an environment of its own: then the tests pre-label through it too
 
@@ -104,4 +108,10 @@ $(VENV)/.installed-dev: requirements-dev.txt requirements-teacher.txt $(VENV)/.i
 	@$(PYTHON) -m venv .venv-adapters
 	@echo "Installing LangGraph, OpenAI's Agents SDK, LlamaIndex and AG2"
 	@PIP_DISABLE_PIP_VERSION_CHECK=1 .venv-adapters/bin/python -m pip install --progress-bar off -r tests/client/adapters/requirements.txt | $(PROGRESS)
+	@touch $@
+
+.venv-docs/.installed: requirements-docs.txt
+	@$(PYTHON) -m venv .venv-docs
+	@echo "Installing MkDocs Material"
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 .venv-docs/bin/python -m pip install --progress-bar off -r requirements-docs.txt | $(PROGRESS)
 	@touch $@

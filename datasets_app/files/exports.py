@@ -2,11 +2,13 @@
 
 import io
 import json
+import tempfile
 import zipfile
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -120,8 +122,9 @@ def agents_jsonl(agents: Iterable[Agent]) -> bytes:
     """The content of `agents.jsonl`."""
     lines = []
     for agent in agents:
-        values: dict[str, Any] = {"id": agent.id, "name": agent.name, "description": agent.description}
-        values |= {"keywords": list(agent.keywords), "code": agent.code, "cost": agent.cost}
+        values: dict[str, Any] = {"id": agent.id} | ({"key": agent.key} if agent.key else {})
+        values |= {"name": agent.name, "description": agent.description, "keywords": list(agent.keywords)}
+        values |= {"code": agent.code, "cost": agent.cost}
         lines.append(json.dumps(values, ensure_ascii=False) + "\n")
     return "".join(lines).encode()
 
@@ -150,6 +153,16 @@ class _Pipe(io.RawIOBase):
         content = b"".join(self._pieces)
         self._pieces.clear()
         return content
+
+
+def unpack(pool: Pool, place: Path) -> None:
+    """Write the files of `folder` into that folder, which is made where it is missing. Raises OSError."""
+    place.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile() as packed:
+        for piece in folder(pool):
+            packed.write(piece)
+        with zipfile.ZipFile(packed) as archive:
+            archive.extractall(place)  # our own names
 
 
 def folder(pool: Pool, dataset: Dataset | None = None, include_unlabeled: bool = False) -> Iterator[bytes]:

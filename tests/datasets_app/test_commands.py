@@ -13,6 +13,7 @@ from django.core.management import CommandError, call_command, get_commands, loa
 from agents_app.models import Agent, Pool
 from datasets_app.labels import labels, snapshots
 from datasets_app.models import Dataset, Import, Label, Query, QueueItem
+from training_app.engine.data.folders import read_folder
 
 ALL = [0, 1, 2, 3]
 COMMANDS = ("load_pool", "import_queries", "export_labels", "dataset_stats", "dataset_split")
@@ -247,6 +248,20 @@ def test_dataset_split(pool: Pool, add_query: Callable[..., Query]) -> None:
         "groups that got a split: train 4, val 2, test 2\n"
         "2 queries without gold wait for their first label before they get a split\n"
     )
+
+
+def test_dataset_split_writes_the_folder(pool: Pool, add_query: Callable[..., Query], tmp_path: Path) -> None:
+    made = [add_query(f"query number {n}") for n in range(8)]
+    labels.record_many([labels.NewLabel(query.pk, "import", [0], ALL) for query in made])
+    place = tmp_path / "made" / "folder"
+    out, _err = run("dataset_split", pool="support", ratios="50/25/25", output=str(place))
+    assert f"written to {place}" in out
+    found = read_folder(place)
+    assert [len(split) for split in (found.train, found.val, found.test)] == [4, 2, 2]
+    assert [agent.key for agent in found.agents] == ["billing", "account", "technical", "shipping"]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CommandError, match="choose another --output"):
+        run("dataset_split", pool="support", output=str(tmp_path / "file"))
 
 
 @pytest.mark.parametrize("ratios", ["1/2", "a/b/c", "0/0/0", "-1/1/1", "nan/1/1", "inf/1/1", ""])

@@ -1,9 +1,11 @@
 """Give queries a split where they have none."""
 
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from datasets_app.files import exports
 from datasets_app.management.console import pool_of
 from datasets_app.models import Query
 from datasets_app.queries import splits
@@ -32,6 +34,9 @@ class Command(BaseCommand):
             action="store_true",
             help="split anew what came as training queries, in a pool without validation queries that no run has used",
         )
+        parser.add_argument(
+            "--output", metavar="DIR", help="also write the folder: agents.jsonl, train.jsonl, val.jsonl, test.jsonl"
+        )
         parser.add_argument("--seed", type=int, default=0, help="another seed, another draw (default: 0)")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -53,3 +58,10 @@ class Command(BaseCommand):
         left = waiting.count()
         if left:
             self.stdout.write(f"{left:,} queries without gold wait for their first label before they get a split")
+        if options["output"]:
+            folder = Path(options["output"])
+            try:
+                exports.unpack(pool, folder)
+            except OSError as error:
+                raise CommandError(f"{error.filename or folder}: {error.strerror}; choose another --output") from None
+            self.stdout.write(f"written to {folder}")

@@ -7,13 +7,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError, call_command, execute_from_command_line
 from django_q.models import OrmQ
 
 from agents_app import pools
 from agents_app.models import Agent, Pool
 from tests.training_app.told import TrainError, progress
 from training_app.models import RouterModel, Run
+from training_app.training import runs, tasks
 from training_app.versions import registry
 
 Make = Callable[..., RouterModel]
@@ -46,6 +47,14 @@ def test_train_evaluate_export_import_and_route_with_the_real_engine(labeled: Po
     lines = [json.loads(line) for line in answers.read_text().splitlines()]
     assert len(lines) == 18
     assert set(lines[0]) >= {"text", "agents", "agent_names", "scores", "stop_reason", "required_agents"}
+
+    figures = tmp_path / "metrics.json"
+    told = said("evaluate", "--pool", "support", "--output", str(figures))
+    measured = json.loads(figures.read_text())
+    assert (measured["model"], measured["queries"]) == ("support-1", 18)
+    assert set(measured["metrics"]["jaccard"]) == {"mean", "low", "high"}
+    assert sum(size["queries"] for size in measured["by_size"].values()) == 18
+    assert "By how many agents are needed:" in told
 
     unlabeled = tmp_path / "queries.txt"
     unlabeled.write_text("where is my parcel\n\nthe app crashes\n")
@@ -207,3 +216,45 @@ def test_benchmark_refuses_in_one_line(tmp_path: Path, options: list[str], line:
         said("benchmark", str(tmp_path), *options)
     with pytest.raises(CommandError, match="does not exist"):
         said("benchmark", str(tmp_path / "nowhere"))
+
+
+def test_a_run_that_waits_goes_on_here(labeled: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, other = (runs.launch(labeled, config={"total_steps": 70}, include_llm=True, queue=False) for _ in range(2))
+    worked: list[int] = []
+    monkeypatch.setattr(tasks, "work", lambda run, _attempt, tell: worked.append(run) or "stopped")
+    with pytest.raises(CommandError, match="running"):  # nobody trained
+        said("train", "--pool", "support", "--resume", str(run.pk))
+    assert worked == [run.pk]
+    with pytest.raises(CommandError, match="is running; only one that waits can go on"):
+        said("train", "--pool", "support", "--resume", str(run.pk))
+    with pytest.raises(CommandError, match="leave out --set, --include-llm"):
+        said("train", "--pool", "support", "--resume", str(other.pk), "--set", "seed=1", "--include-llm")
+    with pytest.raises(CommandError, match="has no run 999"):
+        said("train", "--pool", "support", "--resume", "999")
+
+
+def test_train_takes_llm_labels_only_where_asked(labeled: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+
+    def launch(*_words: object, include_llm: bool, **_more: object) -> None:
+        asked.append(include_llm)
+        raise runs.RunError("enough")
+
+    monkeypatch.setattr(runs, "launch", launch)
+    for words in ((), ("--include-llm",)):
+        with pytest.raises(CommandError, match="enough"):
+            said("train", "--pool", "support", *words)
+    assert asked == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(("train", "--help"), 0), (("train", "--pool", "nobody"), 1), (("train",), 2), (("trian",), 1)]
+)
+def test_exit_codes(
+    words: tuple[str, ...], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr("sys.argv", ["manage.py", *words])
+    with pytest.raises(SystemExit) as ended:
+        execute_from_command_line()
+    assert ended.value.code == code
+    capsys.readouterr()

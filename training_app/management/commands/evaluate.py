@@ -13,9 +13,10 @@ from agents_app.models import Pool
 from datasets_app.files import imports
 from datasets_app.labels import snapshots
 from datasets_app.management.console import bar, existing_file, pool_of
+from training_app.engine.data.arrays import BoolArray
 from training_app.engine.data.examples import Row, RowError
 from training_app.engine.data.files import read_rows
-from training_app.engine.data.metrics import summary
+from training_app.engine.data.metrics import by_size, summary
 from training_app.engine.routing.router import Route, Router
 from training_app.versions import registry
 
@@ -25,7 +26,8 @@ SHOWN = ("jaccard", "precision", "recall", "f1", "exact", "success", "set_size")
 
 class Command(BaseCommand):
     help = (
-        "Measure a model on the pool's labeled test queries, or on a file of labeled ones; with --output, write its answers. "
+        "Measure a model on the pool's labeled test queries, or on a file of labeled ones; with --output, write its answers, or "
+        "its figures. "
         "Example: python manage.py evaluate --pool support --input tickets.jsonl --output routed.jsonl"
     )
 
@@ -33,7 +35,11 @@ class Command(BaseCommand):
         parser.add_argument("--pool", required=True, help="the pool's slug")
         parser.add_argument("--model", metavar="NAME", help="the model's name (default: the active one)")
         parser.add_argument("--input", metavar="FILE", help="JSONL, CSV or TXT (default: the pool's test split)")
-        parser.add_argument("--output", metavar="FILE", help="where to write the answers, as JSON lines")
+        parser.add_argument(
+            "--output",
+            metavar="FILE",
+            help="where to write the answers, as JSON lines; the figures, where it ends in .json",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         pool = pool_of(options["pool"])
@@ -46,19 +52,19 @@ class Command(BaseCommand):
         tally = Tally()
         try:
             with contextlib.ExitStack() as stack:
-                output = (
-                    stack.enter_context(open(options["output"], "w", encoding="utf-8"))
-                    if options.get("output")
-                    else None
-                )
+                named = options.get("output")
+                output = stack.enter_context(open(named, "w", encoding="utf-8")) if named else None
+                figures = named is not None and named.lower().endswith(".json")
                 progress = stack.enter_context(contextlib.closing(bar(0, " queries")))
                 for batch in _batches(rows):
                     routes = router.route_batch([row.text for row in batch])
                     for row, route in zip(batch, routes, strict=True):
                         tally.add(row, route, router)
-                        if output:
+                        if output and not figures:
                             _write(output, row, route, router)
                     progress.update(len(batch))
+                if output and figures:
+                    output.write(json.dumps(tally.figures(model.name), indent=1) + "\n")
         except OSError as error:
             raise CommandError(f"{error.filename or options['output']}: {error.strerror}") from None
         self._tell(model.name, tally, options.get("output"))
@@ -89,6 +95,9 @@ class Command(BaseCommand):
             if measure in SHOWN:
                 label = measure.replace("_", " ")
                 self.stdout.write(f"  {label:<10} {found['mean']:.3f}  ({found['low']:.3f} to {found['high']:.3f})")
+        self.stdout.write("By how many agents are needed:")
+        for size, measured in tally.by_size().items():
+            self.stdout.write(f"  {size:<10} {measured['jaccard']['mean']:.3f}  {measured['queries']:,} queries")
 
 
 class Tally:
@@ -109,12 +118,24 @@ class Tally:
 
     def summary(self) -> dict[str, dict[str, float]]:
         """Every measure with its interval. Agents that the model does not know count where a label requires them."""
+        return summary(*self._arrays())
+
+    def by_size(self) -> dict[str, dict[str, Any]]:
+        """The measures and the number of queries for each number of agents that is needed: 0, 1, 2–3, 4–6, 7+."""
+        return by_size(*self._arrays())
+
+    def figures(self, model: str) -> dict[str, Any]:
+        """All that was measured, for a file."""
+        told: dict[str, Any] = {"model": model, "routed": self.routed, "queries": len(self.required)}
+        return told | ({"metrics": self.summary(), "by_size": self.by_size()} if self.required else {})
+
+    def _arrays(self) -> tuple[BoolArray, BoolArray]:
         ids = sorted(frozenset().union(*self.selected, *self.required))
         selected, required = (
             np.array([[number in chosen for number in ids] for chosen in sets], np.bool_).reshape(len(sets), len(ids))
             for sets in (self.selected, self.required)
         )
-        return summary(selected, required)
+        return selected, required
 
 
 def _test_rows(pool: Pool) -> Iterator[Row]:

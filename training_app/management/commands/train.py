@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from tqdm import tqdm
 
 from agents_app.audit import Actor
+from agents_app.models import Pool
 from datasets_app.files import ddqn_router
 from datasets_app.management.console import pool_of
 from training_app.engine.config import ConfigError
@@ -39,12 +40,24 @@ class Command(BaseCommand):
         )
         parser.add_argument("--kind", default=SET_ROUTER, choices=sorted(kinds.KINDS), help="kind of version to train")
         parser.add_argument("--promote", action="store_true", help="make the model the active one when it is there")
+        parser.add_argument(
+            "--include-llm", action="store_true", help="train also on LLM labels that nobody has reviewed"
+        )
+        parser.add_argument(
+            "--resume",
+            metavar="RUN",
+            type=int,
+            help="go on here with a run that waits, from its checkpoint where it has one",
+        )
         parser.add_argument("--queue", action="store_true", help="hand the run to a worker and return at once")
 
     def handle(self, *args: Any, **options: Any) -> None:
         pool = pool_of(options["pool"])
         config = {**read_config(options.get("config")), **read_pairs(options.get("set") or [])}
         queue = bool(options.get("queue"))
+        if options.get("resume") is not None:
+            self._resume(pool, options)
+            return
         try:
             run = runs.launch(
                 pool,
@@ -53,6 +66,7 @@ class Command(BaseCommand):
                 promote=bool(options.get("promote")),
                 author=Actor("train"),
                 queue=queue,
+                include_llm=bool(options.get("include_llm")),
             )
         except (ConfigError, runs.RunError) as error:
             raise CommandError(str(error)) from None
@@ -60,6 +74,19 @@ class Command(BaseCommand):
             self.stdout.write(f"Run {run.pk} is queued: snapshot {run.snapshot}, {run.snapshot.rows:,} queries.")
             return
         self.stdout.write(f"Run {run.pk}: snapshot {run.snapshot}, {run.snapshot.rows:,} queries.")
+        self._train(run)
+
+    def _resume(self, pool: Pool, options: dict[str, Any]) -> None:
+        """Go on with a run that waits. Its settings stand since it was launched."""
+        if given := [f"--{name}" for name in ("config", "set", "promote", "queue", "include_llm") if options.get(name)]:
+            said = ", ".join(given).replace("_", "-")
+            raise CommandError(f"--resume goes on with a run as it was launched; leave out {said}")
+        run = Run.objects.filter(pool=pool, pk=options["resume"]).select_related("pool", "snapshot__pool").first()
+        if run is None:
+            raise CommandError(f"{pool.slug} has no run {options['resume']}")
+        if run.status != Run.Status.QUEUED:
+            raise CommandError(f"run {run.pk} is {run.get_status_display().lower()}; only one that waits can go on")
+        self.stdout.write(f"Run {run.pk} goes on: snapshot {run.snapshot}, {run.snapshot.rows:,} queries.")
         self._train(run)
 
     def _train(self, run: Run) -> None:

@@ -1,0 +1,61 @@
+"""What MkDocs is told beyond mkdocs.yml: pages of the site whose files stand elsewhere in the repository, and links to them.
+
+Files link to one another as they lie in the repository, so that they can be read there; on the site the same links lead to its pages.
+"""
+
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).parent.parent
+#: Files outside of docs → their pages.
+PAGES = {
+    "README.md": "index.md",
+    "client/README.md": "client.md",
+    "SECURITY.md": "reporting.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "datasets_app/demo/README.md": "demo.md",
+    "build/docs/api-reference.md": "api-reference.md",
+}
+EXAMPLES = ("examples/orchestrate_plain.py", "examples/orchestrate_graph.py")
+LINK = re.compile(r"\]\(([^)#:]+)(#[^)]*)?\)")
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages whose files stand elsewhere."""
+    for place, name in PAGES.items():
+        text = (ROOT / place).read_text("utf-8")
+        if not place.startswith("build/"):
+            text = _linked(text, posixpath.dirname(place))
+        files.append(File.generated(config, name, content=text))
+    shown = [
+        "# Examples",
+        *(f"## {Path(one).stem}\n\n```python\n{(ROOT / one).read_text('utf-8')}```" for one in EXAMPLES),
+    ]
+    files.append(File.generated(config, "examples.md", content="\n\n".join(shown)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_more: Any) -> str:
+    """A page of docs with its links to files outside of docs as links to pages."""
+    return markdown if page.file.generated_by else _linked(markdown, "docs")
+
+
+def _linked(text: str, folder: str) -> str:
+    """The text of a file in that folder of the repository, its links leading to pages; what has none is told without a link."""
+
+    def link(found: re.Match[str]) -> str:
+        target, anchor = posixpath.normpath(posixpath.join(folder, found[1])), found[2] or ""
+        if target in PAGES:
+            return f"]({PAGES[target]}{anchor})"
+        if target in EXAMPLES:
+            return f"](examples.md#{Path(target).stem})"
+        if target.startswith("docs/"):
+            return f"]({target.removeprefix('docs/')}{anchor})"
+        return "](index.md)"
+
+    return LINK.sub(link, text)
