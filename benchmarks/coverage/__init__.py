@@ -1,7 +1,7 @@
-"""How often figures hold: `python -m benchmarks.coverage [--draws N] [--write]`.
+"""How often figures hold: `python -m benchmarks.coverage [--draws N] [--only TABLE …] [--write]`.
 
 `figures`: each figure that is shown with an interval, made again and again from a known truth by the function that the product calls;
-what is counted is how often its interval holds the truth. `verdicts`: how often the gate, a canary and drift say what is not so.
-`vouched`: which row stands for which figure of the product. With --write the tables of docs/certainty.md are made anew: three to four
-minutes of one core.
+what is counted is how often its interval holds the truth. `laws`: the same over many laws, exactly, and what learning curves promise.
+`verdicts`: how often the gate, a canary and drift say what is not so. `vouched`: which row stands for which figure of the product.
+With --write the tables of docs/certainty.md are made anew: six minutes of one core.
 """

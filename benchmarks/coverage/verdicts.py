@@ -66,7 +66,7 @@ def passing_by_folds(rng: Rng, n: int, draws: int) -> float | None:
     if not folds.LEAST <= n <= folds.MOST:
         return None
     truth = expected(n, FEATURES) - expected(n, 18)
-    return float(np.mean([lead_in_folds(rng, n)["low"] > truth for _ in range(draws)]))
+    return float(np.mean([lead_in_folds(rng, n)["bound"] > truth for _ in range(draws)]))
 
 
 def canary(rng: Rng, alike: float = 0.1) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.coverage import __main__ as command
-from benchmarks.coverage import figures, verdicts, vouched
+from benchmarks.coverage import figures, laws, verdicts, vouched
 from tests.engine.synthetic import AGENTS, examples
 from training_app.engine.config import Config
 from training_app.engine.train import train
@@ -29,7 +29,7 @@ def intervals_in(value: Any, path: str = "") -> set[str]:
 
 
 def test_no_interval_of_a_scorecard_is_without_its_row(card: dict[str, Any]) -> None:
-    names = " ".join(row.name for row in figures.ROWS)
+    names = " ".join(row.name for row in figures.ROWS) + laws.NEXT_LABELS
     paths = intervals_in(card)
     assert len(paths) > 20
     for path in paths:
@@ -48,7 +48,7 @@ def test_every_row_stands_in_the_docs_with_its_figures() -> None:
 def test_whatever_makes_an_interval_has_its_row() -> None:
     """Wherever the product calls a maker of intervals: on pages, in commands, in alarms. A new maker needs a row of its own."""
     modules = {maker.partition(".")[0] for maker in vouched.MAKERS} - {"agreement", "calibration"}
-    names = " ".join(row.name for row in figures.ROWS) + " canaries drift"
+    names = " ".join(row.name for row in figures.ROWS) + f" canaries drift gate {laws.NEXT_LABELS}"
     root = Path(figures.__file__).parents[2]
     called = set()
     for path in [*root.glob("*_app/**/*.py")]:
@@ -78,7 +78,7 @@ def test_whatever_makes_an_interval_has_its_row() -> None:
 
 def test_the_tables_are_whole_and_dated() -> None:
     text = command.DOCS.read_text("utf-8")
-    for name in ("made", "coverage", "best", "gate", "canary", "sample", "drift"):
+    for name in ("made", "coverage", "best", "laws", "labels", "gate", "canary", "sample", "drift"):
         made = text.partition(f"<!-- {name} -->\n")[2].partition("<!-- end -->")[0]
         assert made.strip(), name
     assert re.search(r"\d\d \w+ 20\d\d, seed \d+: [\d,]+ draws", text)

@@ -13,19 +13,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean with its 95 % interval."""
+    """A mean with its 95 % interval. `bound` is the lower end that the gate goes by, which for a difference of two may lie
+    below `low`."""
 
     mean: float
     low: float
     high: float
+    bound: float
 
     @classmethod
     def of(cls, figure: Mapping[str, Any]) -> "Interval":
-        """From {"mean", "low", "high"}, as the engine gives it."""
-        return cls(figure["mean"], figure["low"], figure["high"])
+        """From {"mean", "low", "high"}, as the engine gives it, with or without "bound"."""
+        return cls(figure["mean"], figure["low"], figure["high"], figure.get("bound", figure["low"]))
 
     def words(self) -> dict[str, float]:
-        """For a sentence with %(mean), %(low) and %(high)."""
+        """For a sentence with %(mean), %(low), %(high) and %(bound)."""
         return asdict(self)
 
 

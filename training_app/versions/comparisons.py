@@ -2,12 +2,12 @@
 is paired; or, for a kind that has no such way, by their scorecards."""
 
 from importlib import import_module
-from math import hypot
 from typing import Any, NamedTuple
 
 from datasets_app.labels import snapshots
 from datasets_app.models import Snapshot
-from training_app.models import Comparison, Interval, RouterModel
+from training_app.engine.data import shares
+from training_app.models import Comparison, RouterModel
 from training_app.versions import kinds, registry
 
 
@@ -43,27 +43,16 @@ def between(model: RouterModel, against: RouterModel, *, most: int | None = None
 def by_scorecards(model: RouterModel, against: RouterModel) -> Comparison | None:
     """The two scorecards' difference in every measure that both have, as a row that is not kept; None without the kind's own.
 
-    The interval takes them as measured on queries of their own, which on shared ones is wider than it needs to be:
-    low = d - sqrt((ours - ours.low)² + (theirs.high - theirs)²), and high likewise (Zou and Donner 2008).
+    The interval takes them as measured on queries of their own, which on shared ones is wider than it needs to be.
     """
     ours, theirs = model.card, against.card
     shared = [name for name in ours.metrics if name in theirs.metrics]
     if kinds.of(model.kind).measure not in shared:
         return None
-
-    def difference(one: Interval, other: Interval) -> dict[str, float]:
-        mean = one.mean - other.mean
-        low = mean - hypot(one.mean - one.low, other.high - other.mean)
-        high = mean + hypot(one.high - one.mean, other.mean - other.low)
-        return {"mean": mean, "low": low, "high": high}
-
+    both = {name: (ours.metrics[name].words(), theirs.metrics[name].words()) for name in shared}
     figures = {
-        name: {
-            "ours": ours.metrics[name].words(),
-            "theirs": theirs.metrics[name].words(),
-            "difference": difference(ours.metrics[name], theirs.metrics[name]),
-        }
-        for name in shared
+        name: {"ours": one, "theirs": other, "difference": shares.apart(one, other)}
+        for name, (one, other) in both.items()
     }
     return Comparison(model=model, against=against, queries=min(ours.queries, theirs.queries), figures=figures)
 

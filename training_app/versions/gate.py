@@ -1,10 +1,11 @@
 """The gate: what a model must show before it answers requests, and the one way to promote it.
 
 A candidate must be measured on test queries, beat the best constant set, and be no worse than the strongest baseline and
-than the active model. Beating means that the paired 95 % interval of the difference lies above 0; no worse means that it
-lies above -PROMOTION_MARGIN. What is compared is the measure of the model's kind: Jaccard, for a set router. The lower
-end counts what the unseen may still cost, so that on few queries a model which is truly worse by the margin passes in at
-most 25 of 1,000 (docs/certainty.md). Where the test split is small, constant set and baseline are judged by
+than the active model. Beating means that the lower bound of the paired difference lies above 0; no worse means that it
+lies above -PROMOTION_MARGIN. What is compared is the measure of the model's kind: Jaccard, for a set router. The bound
+counts what the unseen may still cost, so that on few queries a model which is truly worse by the margin passes in at
+most 25 of 1,000 (docs/certainty.md). It is `Interval.bound`, which may lie below the 95 % interval that is shown: where
+it does, a finding names it. Where the test split is small, constant set and baseline are judged by
 cross-validation over all labeled queries; the active model, which has learnt from some of them, on test queries only. Of
 several models measured on the same test queries the best looks better than it is: "better" is said at the level that
 their number leaves. The first model of a kind passes, recorded as the first. Whoever promotes another one that fails says
@@ -202,10 +203,10 @@ def _beats_constant(model: RouterModel) -> Finding:
         )
     shown = {**difference.words(), "whom": whom, "measured": kind.measured}
     text = _("Better than %(whom)s by %(mean).3f (%(low).3f to %(high).3f) %(measured)s.") % shown
-    if difference.low <= 0:
+    if difference.bound <= 0:
         text = _("Not shown to beat %(whom)s: %(mean)+.3f (%(low).3f to %(high).3f) %(measured)s.") % shown
-        text += scorecards.would_tell(difference, 0.0, queries)
-    return Finding("constant", difference.low > 0, scorecards.minus(text) + scorecards.by_folds(card))
+        text += scorecards.by_bound(difference) + scorecards.would_tell(difference, 0.0, queries)
+    return Finding("constant", difference.bound > 0, scorecards.minus(text) + scorecards.by_folds(card))
 
 
 def _holds_baseline(model: RouterModel) -> Finding:
@@ -263,13 +264,13 @@ def tried(model: RouterModel) -> int:
 
 def _no_worse(check: str, whom: str, kind: kinds.Kind, difference: Interval, queries: int, models: int) -> Finding:
     margin = settings.PROMOTION_MARGIN
-    passed = difference.low > -margin
+    passed = difference.bound > -margin
     shown = {**difference.words(), "whom": whom, "margin": margin, "models": models, "measured": kind.measured}
     if _chosen_among(difference, models) > 0:
         text = _("Better than %(whom)s, by %(mean).3f (%(low).3f to %(high).3f) %(measured)s.") % shown
     elif difference.high < 0:
         text = _("Worse than %(whom)s: %(mean)+.3f (%(low).3f to %(high).3f) %(measured)s.") % shown
-    elif difference.low > 0:
+    elif difference.bound > 0:
         text = (
             _(
                 "No worse than %(whom)s: %(mean)+.3f (%(low).3f to %(high).3f) %(measured)s. Alone that would count as better, but "
@@ -289,12 +290,15 @@ def _no_worse(check: str, whom: str, kind: kinds.Kind, difference: Interval, que
             )
             % shown
         )
-        text += scorecards.would_tell(difference, -margin, queries)
+    if difference.high >= 0:
+        text += scorecards.by_bound(difference)
+        if not passed:
+            text += scorecards.would_tell(difference, -margin, queries)
     return Finding(check, passed, scorecards.minus(text))
 
 
 def _chosen_among(difference: Interval, models: int) -> float:
-    """The lower end at the level that holds for the best of so many models (Šidák 1967), from the 95 % one by the
+    """The lower bound at the level that holds for the best of so many models (Šidák 1967), from the 95 % one by the
     normal quantiles."""
     quantile = NormalDist().inv_cdf((1 + 0.95 ** (1 / models)) / 2)
-    return difference.mean - (difference.mean - difference.low) * quantile / Z
+    return difference.mean - (difference.mean - difference.bound) * quantile / Z

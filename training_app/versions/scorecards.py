@@ -35,9 +35,9 @@ RULES = {
 }
 WHY = {
     "asked": gettext_lazy("the settings name it"),
-    "ahead": gettext_lazy("it is surely ahead on %(rows)d validation queries"),
-    "level": gettext_lazy("on %(rows)d validation queries it is not behind"),
-    "behind": gettext_lazy("the network is surely behind on %(rows)d validation queries"),
+    "ahead": gettext_lazy("it is ahead beyond chance on %(rows)d validation queries"),
+    "level": gettext_lazy("on %(rows)d validation queries it is no more than 0.005 behind"),
+    "behind": gettext_lazy("the network is behind beyond chance on %(rows)d validation queries"),
     "unsure": gettext_lazy("%(rows)d validation queries do not show that the network is as good"),
     "few": gettext_lazy("%(rows)d validation queries are too few to tell"),
 }
@@ -100,7 +100,7 @@ def verdict(model: RouterModel) -> str:
     places |= {"name": kind.baseline(name), "by": abs(difference.mean)}
     places |= {"low": difference.low, "high": difference.high, "more": difference.mean}
     places["margin"] = settings.PROMOTION_MARGIN
-    if difference.low > 0:
+    if difference.bound > 0:
         text = _(
             "Better than the best baseline, %(name)s, by %(by).3f (%(low).3f to %(high).3f) %(measured)s on %(where)s."
         )
@@ -109,7 +109,7 @@ def verdict(model: RouterModel) -> str:
             "Worse than the best baseline: %(name)s alone is better by %(by).3f %(measured)s (difference %(low).3f to "
             "%(high).3f) on %(where)s."
         )
-    elif difference.low > -settings.PROMOTION_MARGIN:
+    elif difference.bound > -settings.PROMOTION_MARGIN:
         text = _(
             "No worse than the best baseline, %(name)s, by more than %(margin).3f: the difference is %(more)+.3f (%(low).3f to "
             "%(high).3f) %(measured)s on %(where)s."
@@ -119,8 +119,12 @@ def verdict(model: RouterModel) -> str:
             "May be worse than the best baseline, %(name)s, by more than %(margin).3f: the difference is %(more)+.3f (%(low).3f to "
             "%(high).3f) %(measured)s on %(where)s."
         )
-        return minus(text % places + would_tell(difference, -settings.PROMOTION_MARGIN, card.queries))
-    return minus(text % places)
+    text %= places
+    if difference.high >= 0:
+        text += by_bound(difference)
+        if difference.bound <= -settings.PROMOTION_MARGIN:
+            text += would_tell(difference, -settings.PROMOTION_MARGIN, card.queries)
+    return minus(text)
 
 
 def by_folds(card: Card) -> str:
@@ -137,15 +141,24 @@ def by_folds(card: Card) -> str:
     )
 
 
+def by_bound(difference: Interval) -> str:
+    """Where the gate goes by a lower end than the interval's, which one, as a sentence after it; else ""."""
+    if f"{difference.bound:.3f}" == f"{difference.low:.3f}":
+        return ""
+    return " " + _("The gate goes by %(bound)+.3f at worst, as it counts what these queries have not shown.") % {
+        "bound": difference.bound
+    }
+
+
 def would_tell(difference: Interval, least: float, queries: int) -> str:
     """How many test queries would tell, by the figures so far; "" where they point the other way."""
     ahead = difference.mean - least
     if ahead <= 0 or not queries:
         return ""
-    if difference.mean == 0 and difference.low == -difference.high:  # no query differs: only the unseen may cost
+    if difference.mean == 0 and difference.bound == -difference.high:  # no query differs: only the unseen may cost
         needed = ceil(intervals.rare(0) / -log1p(-ahead))
     else:
-        needed = ceil(queries * ((difference.mean - difference.low) / ahead) ** 2)
+        needed = ceil(queries * ((difference.mean - difference.bound) / ahead) ** 2)
     if needed <= queries:
         return ""
     return " " + _("About %(needed)d test queries would tell, %(more)d more.") % {
@@ -257,7 +270,8 @@ def next_labels(model: RouterModel) -> str:
     places = {"more": found["more"], "labels": found["labels"], **found["gain"]}
     return (
         _(
-            "Beside %(labels)d labels, %(more)d more to learn from should bring about %(mean).3f Jaccard (%(low).3f to %(high).3f)."
+            "Beside %(labels)d labels, %(more)d more to learn from should bring about %(mean).3f Jaccard; two laws of learning curves "
+            "span %(low).3f to %(high).3f."
         )
         % places
     )

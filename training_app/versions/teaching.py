@@ -7,7 +7,7 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-#: Jaccard by which a student may fall behind what taught it and still be as good: what a costlier scorer must bring to be chosen.
+#: Jaccard by which a student may fall behind what taught it without a word of warning: what a costlier scorer must bring to be chosen.
 AS_GOOD = 0.01
 #: What a report calls those that have taught; a teacher has the name of its folder.
 TAUGHT_BY = {
@@ -52,7 +52,7 @@ def _student(student: Mapping[str, Any] | None) -> str:
     if not beside:
         return text
     if beside["low"] > -AS_GOOD:
-        verdict = _("it is as good")
+        verdict = _("it is no more than %(margin).2f behind") % {"margin": AS_GOOD}
     elif beside["high"] < 0:
         verdict = _("it is behind")
     else:

@@ -24,6 +24,7 @@ from datasets_app.models import (
     group_hash,
     text_hash,
 )
+from datasets_app.models.labeling import LOTS
 from tests.thorough import EVERYTHING
 
 
@@ -124,6 +125,14 @@ def test_the_shares_hold_over_many_queries_and_are_independent():
         assert 0.22 < sum(lot[position] < 2_500 for lot in drawn) / 4_000 < 0.28
     both = sum(lot[1] < 2_500 and lot[2] < 2_500 for lot in drawn) / 4_000
     assert 0.045 < both < 0.08
+
+
+def test_lots_are_uniform():
+    """χ² over twenty equal parts of overlap, blind and evaluation lots and of the random order: 43.8 is passed by 1 in 1,000."""
+    drawn = [queue.lots(7, f"query {n}") for n in range(20_000)]
+    for position, whole in ((0, 1), (1, LOTS), (2, LOTS), (3, LOTS)):
+        parts = Counter(int(20 * lot[position] / whole) for lot in drawn)
+        assert sum((parts[part] - 1_000) ** 2 / 1_000 for part in range(20)) < 43.8, position
 
 
 def test_another_seed_is_another_order_and_the_same_lots():

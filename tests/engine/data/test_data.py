@@ -34,6 +34,14 @@ class TestSplits:
         splits = assign_splits(self.groups[:40], list(range(40)), [""] * 40)
         assert [splits.count(s) for s in ("train", "val", "test")] == [28, 6, 6]
 
+    def test_every_split_is_within_a_group_of_its_share(self) -> None:
+        """Whatever the sizes: of the pool's groups, each split gets its share to within three quarters of a group."""
+        for seed in range(60):
+            sizes = [(i * (seed + 3)) % (1 + seed) for i in range(20 + 5 * seed)]
+            splits = assign_splits([f"g{i}" for i in range(len(sizes))], sizes, [""] * len(sizes), seed=seed)
+            for split, share in (("train", 0.7), ("val", 0.15), ("test", 0.15)):
+                assert abs(splits.count(split) - share * len(sizes)) <= 0.75, (seed, split)
+
     def test_which_split_a_stratum_of_one_falls_into_is_drawn(self) -> None:
         """Not by its place among the strata: over many seeds each goes everywhere, about as often as the ratios say."""
         drawn = [assign_splits(self.groups[:10], list(range(10)), [""] * 10, seed=seed) for seed in range(200)]

@@ -3,7 +3,7 @@ from math import comb, log
 import numpy as np
 import pytest
 
-from training_app.engine.data import intervals
+from training_app.engine.data import intervals, shares
 from training_app.engine.data.intervals import Sample
 
 
@@ -37,10 +37,47 @@ def test_an_end_is_where_the_statistic_meets_the_threshold() -> None:
 def test_where_all_observations_are_alike_there_is_still_a_width() -> None:
     all_right = intervals.bounded(np.ones(20))
     assert (all_right.mean, all_right.high) == (1, 1)
-    assert 0.85 < all_right.low < 0.95
+    assert 0.8 < all_right.low < 0.9
     same = intervals.careful(np.zeros(50))
     assert same.low == pytest.approx(-(1 - 0.025 ** (1 / 50)), abs=1e-6)  # Clopper and Pearson's for 0 of 50
     assert same.high == -same.low
+
+
+@pytest.mark.parametrize("right", [0, 1, 5, 19, 20])
+def test_what_is_shown_of_zeros_and_ones_is_wilsons_interval(right: int) -> None:
+    found, wilson = intervals.bounded(np.r_[np.ones(right), np.zeros(20 - right)]), shares.wilson(right, 20)
+    assert (found.low, found.high) == pytest.approx((wilson["low"], wilson["high"]), abs=1e-6)
+
+
+def test_an_end_that_is_shown_is_where_the_score_test_rejects() -> None:
+    """By brute force: of all laws on the range with that mean the likeliest one's variance, from its weights."""
+    values = np.array([0.25, 0.5, 0.5, 2 / 3, 1, 1, 1])
+    found = intervals.bounded(values)
+    for end in (found.low, found.high):
+        rates = np.linspace(-1 / (1 - end), 1 / end, 400_001)[1:-1]
+        rate = rates[np.log1p(rates[:, None] * (values - end)[None, :]).sum(axis=1).argmax()]
+        weights = 1 / (len(values) * (1 + rate * (values - end)))
+        left = 1 - weights.sum()  # on the end of the range that no observation stands on
+        variance = weights @ (values - end) ** 2 + left * end**2
+        assert (found.mean - end) ** 2 == pytest.approx(intervals.SQUARE * variance / len(values), rel=2e-3)
+
+
+def test_a_difference_that_is_shown_reaches_as_far_as_any_that_was_seen() -> None:
+    small, large = np.r_[np.full(4, 0.25), np.zeros(46)], np.r_[np.full(4, 1.0), np.zeros(46)]
+    near, far = (intervals.difference(values, intervals.careful(values)) for values in (small, large))
+    assert (near.low, near.high) == pytest.approx((far.low / 4, far.high / 4), abs=1e-6)
+    # The gate takes an unseen loss to be a whole one.
+    assert intervals.careful(small).low < near.low - 0.03
+
+
+def test_what_is_shown_never_goes_beyond_what_the_gate_goes_by() -> None:
+    rng = np.random.default_rng(3)
+    for count in (3, 20, 183, 400):
+        for differ in (0.0, 0.02, 0.3):
+            values = rng.choice([-1, -0.5, 0.5, 1], count) * (rng.random(count) < differ)
+            sure = intervals.careful(values)
+            shown = intervals.difference(values, sure)
+            assert sure.low <= shown.low <= shown.mean <= shown.high <= sure.high
 
 
 def test_the_values_order_and_repeats_play_no_part() -> None:

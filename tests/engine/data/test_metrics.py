@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score, roc_curve
 
 from training_app.engine.data import metrics
 from training_app.engine.data.examples import Agent
@@ -101,6 +102,17 @@ def test_auroc_and_false_positives() -> None:
     assert metrics.auroc(score, np.ones(4, bool)) is None
     assert metrics.fpr95(score, positive) == 0.5
     assert metrics.fpr95(score, np.zeros(4, bool)) is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_auroc_and_fpr95_are_those_of_scikit_learn(seed: int) -> None:
+    """With ties, and with numbers of positives of which 95 % are whole."""
+    rng = np.random.default_rng(seed)
+    positive = rng.permutation(np.arange(50 + seed) < 20 * (1 + seed % 2) + seed % 3)
+    score = np.round(rng.normal(size=positive.size) + positive, 1)
+    assert metrics.auroc(score, positive) == pytest.approx(roc_auc_score(positive, score), abs=1e-12)
+    passing, held, _levels = roc_curve(positive, score, drop_intermediate=False)
+    assert metrics.fpr95(score, positive) == pytest.approx(passing[np.argmax(held >= 0.95 - 1e-12)], abs=1e-12)
 
 
 def test_flips() -> None:

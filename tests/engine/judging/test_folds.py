@@ -83,8 +83,9 @@ def test_intervals_are_wider_than_those_of_independent_queries() -> None:
     plain, wide = metrics.interval(values), folds.widened(values)
     grown = (wide["high"] - wide["low"]) / (plain["high"] - plain["low"])
     assert grown == pytest.approx(folds.INFLATION**0.5, abs=0.03)
-    apart = values - values[::-1]
-    assert folds.widened(apart, paired=True)["low"] < metrics.paired(values, values[::-1])["low"]
+    lead, paired = folds.lead(values, values[::-1]), metrics.paired(values, values[::-1])
+    assert lead["bound"] < paired["bound"] <= paired["low"]
+    assert lead["bound"] <= lead["low"] < paired["low"]
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ class TestRun:
         row = artifact.read(last.result.artifact).metrics["llm"]
         assert len(server.bodies) == 10
         assert (row["model"], row["queries"], row["unanswered"]) == ("tiny", 10, 0)
-        assert set(row["difference"]["jaccard"]) == {"mean", "low", "high"}
+        assert set(row["difference"]["jaccard"]) == {"mean", "low", "high", "bound"}
         test = {e.text for e in examples() if e.split == "test"}
         assert set(server.asked) <= test
 

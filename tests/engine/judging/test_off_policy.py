@@ -1,6 +1,6 @@
 """Exploration and what can be learnt from it: propensities that are true, and estimates that find a known success rate."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from random import Random
 
 import numpy as np
@@ -83,13 +83,16 @@ def test_a_known_success_rate_is_found() -> None:
 
 def test_intervals_cover_what_they_promise() -> None:
     """Of 60 repetitions a 95 % interval misses more than 9 with a probability of about 1 in 1,000."""
-    missed = Counter()
+    missed, values = Counter(), defaultdict(list)
     for seed in range(60):
         found = off_policy.estimate(**world(seed, 1500, 0.10), rounds=200, seed=seed)
         for name in ("ips", "snips", "dr"):
             one = getattr(found, name)
             missed[name] += not one.low <= 0.8 <= one.high
+            values[name].append(one.value)
     assert max(missed.values()) <= 9, missed
+    for name, each in values.items():  # and without a bias: within four standard errors
+        assert abs(np.mean(each) - 0.8) < 4 * np.std(each) / 60**0.5, name
 
 
 def test_the_model_of_the_reward_narrows_the_interval() -> None:

@@ -18,7 +18,7 @@ from tests.training_app.told import artifact
 from tests.training_app.words import PERFECT, WEAK, card
 from training_app.models import Comparison, Judgement, Promotion, RouterModel
 from training_app.training import runs
-from training_app.versions import comparisons, gate, registry
+from training_app.versions import comparisons, gate, registry, scorecards
 
 Make = Callable[..., RouterModel]
 MODEL = "support-2"
@@ -61,6 +61,21 @@ def failed(model: RouterModel) -> list[str]:
 )
 def test_a_scorecard_must_show_it(weak_active: RouterModel, word_model: Make, scorecard: dict, checks: list) -> None:
     assert failed(word_model(PERFECT, scorecard)) == checks
+
+
+def test_the_gate_goes_by_its_bound_and_names_it(weak_active: RouterModel, word_model: Make) -> None:
+    """What is shown as a 95 % interval may lie above the margin where the bound does not."""
+    scorecard = card(baseline=-0.01)
+    scorecard["baselines"][scorecard["best_baseline"]]["difference"]["jaccard"]["bound"] = -0.021
+    model = word_model(PERFECT, scorecard)
+    assert failed(model) == ["baseline"]
+    text = next(finding.text for finding in gate.judge(model).findings if finding.check == "baseline")
+    assert text.startswith("May be worse than")
+    assert "(−0.010 to" in text
+    said = "The gate goes by −0.021 at worst, as it counts what these queries have not shown."
+    assert said in text
+    assert said in scorecards.verdict(model)
+    assert said not in " ".join(finding.text for finding in gate.judge(word_model(PERFECT, card())).findings)
 
 
 def test_the_margin_is_a_setting(weak_active: RouterModel, word_model: Make, settings) -> None:
@@ -160,7 +175,10 @@ def test_the_model_and_home_say_what_more_labels_should_bring(word_model: Make, 
     coming = {"labels": 100, "points": points, "more": 100, "gain": {"mean": 0.042, "low": 0.01, "high": 0.08}}
     model = word_model(PERFECT, card(next_labels=coming))
     registry.promote(model, actor=None)
-    said = "Beside 100 labels, 100 more to learn from should bring about 0.042 Jaccard (0.010 to 0.080)."
+    said = (
+        "Beside 100 labels, 100 more to learn from should bring about 0.042 Jaccard; two laws of learning curves span "
+        "0.010 to 0.080."
+    )
     page = browser.get(reverse("model", args=["support", model.version]))
     assert said in page.content.decode()
     assert page.context["learning"]["datasets"][0]["data"] == [0.5, 0.7]

@@ -26,7 +26,11 @@ def test_a_student_is_named_with_those_who_taught_it() -> None:
 
 @pytest.mark.parametrize(
     ("low", "high", "said"),
-    [(-0.009, 0.01, "it is as good"), (-0.03, -0.001, "it is behind"), (-0.03, 0.01, "too few labels to tell")],
+    [
+        (-0.009, 0.01, "it is no more than 0.01 behind"),
+        (-0.03, -0.001, "it is behind"),
+        (-0.03, 0.01, "too few labels to tell"),
+    ],
 )
 def test_a_student_is_judged_beside_what_taught_it(low: float, high: float, said: str) -> None:
     beside = {"scorer": "teacher", "mean": (low + high) / 2, "low": low, "high": high}

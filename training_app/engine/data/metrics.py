@@ -66,11 +66,15 @@ def interval(values: Values, measure: str = "jaccard") -> dict[str, float]:
 
 
 def paired(ours: Values, theirs: Values, measure: str = "jaccard") -> dict[str, float]:
-    """Interval of the difference of two routers on the same queries, each float64[N] or float64[seeds, N]. Where few
-    queries differ its ends are those that the unseen may still cost, so it is never without width."""
+    """Interval of the difference of two routers on the same queries, each float64[N] or float64[seeds, N]:
+    {"mean", "low", "high"}, and where values lie in 0 to 1 "bound", the lower end that the gate goes by. It is never
+    above `low`, nor is the interval ever without width."""
     # Differences of fractions that are equal may differ in the last bit.
     apart = np.round(_over_seeds(ours) - _over_seeds(theirs), 12)
-    return (intervals.spread(apart) if measure in COUNTS else intervals.careful(apart)).plain()
+    if measure in COUNTS:
+        return intervals.spread(apart).plain()
+    sure = intervals.careful(apart)
+    return {**intervals.difference(apart, sure).plain(), "bound": sure.low}
 
 
 def _over_seeds(values: Values) -> Values:
@@ -225,8 +229,13 @@ def fpr95(score: FloatArray, positive: BoolArray) -> float | None:
     """The share of negatives that still pass at the level where 95% of positives pass; None without both classes."""
     if not positive.any() or positive.all():
         return None
-    level = np.quantile(score[positive], 0.05, method="lower")
-    return float((score[~positive] >= level).mean())
+    good = np.sort(score[positive])
+    return float((score[~positive] >= good[_failing(good.size)]).mean())
+
+
+def _failing(positives: int) -> int:
+    """How many positives may fail where 95% pass."""
+    return positives // 20
 
 
 def fpr95_interval(
@@ -240,7 +249,7 @@ def fpr95_interval(
         return None
     rng = np.random.Generator(np.random.PCG64(seed))
     good, bad = np.sort(score[positive]), np.sort(score[~positive])
-    rank = int(np.floor(0.05 * (good.size - 1)))
+    rank = _failing(good.size)
     drawn = np.empty(rounds)
     for one in range(rounds):
         level = np.partition(rng.choice(good, good.size), rank)[rank]

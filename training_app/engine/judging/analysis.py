@@ -133,6 +133,8 @@ def _f1_beside(ours: BoolArray, theirs: BoolArray, required: BoolArray) -> dict[
         moved += sign * len(needed) * (2.0 * (taken & needed) - f1 * (taken * 1.0 + needed)) / max(whole, 1)
         found.append(f1)
     reach = max(1.0, float(np.abs(moved).max()))
-    around, difference = intervals.careful(np.round(moved, 12), -reach, reach), found[0] - found[1]
+    moved = np.round(moved, 12)
+    around = intervals.difference(moved, intervals.careful(moved, -reach, reach))
+    difference = found[0] - found[1]
     low, high = max(-1.0, difference + around.low), min(1.0, difference + around.high)
     return {"ours": found[0], "theirs": found[1], "difference": {"mean": difference, "low": low, "high": high}}

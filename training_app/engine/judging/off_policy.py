@@ -5,7 +5,7 @@ one. With w_i = 1[same] / π_i
 
     IPS   mean(w r)                            unbiased where every set of the candidate had a chance
     SNIPS Σ w r / Σ w                          less variance, a bias that vanishes with n; never leaves [0, 1]
-    DR    mean(m(C) + w (r - m(A)))            with a model m of the reward, right where either m or π is
+    DR    mean(m(C) + w (r - m(A)))            with a model m of the reward, consistent where either m or π is right
 
 (Horvitz and Thompson 1952; Swaminathan and Joachims 2015; Dudík, Langford and Li 2011). m is a logistic curve over the candidate's own
 confidence in a set, fitted on the other half of the decisions. Intervals are percentiles of a bootstrap over decisions. The effective

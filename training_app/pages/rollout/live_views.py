@@ -153,7 +153,11 @@ def _estimates(found: off_policy_figures.OffPolicy) -> list[tuple[str, str, dict
     return [
         (_("Self-normalised"), _("weights by how likely each answer was; the one to read"), asdict(known.snips)),
         (_("Doubly robust"), _("with a model of success fitted to the candidate's confidence"), asdict(known.dr)),
-        (_("Inverse propensity"), _("unbiased, with the widest interval; it may pass 100 %"), asdict(known.ips)),
+        (
+            _("Inverse propensity"),
+            _("right on average over these decisions, with the widest interval; it may pass 100 %"),
+            asdict(known.ips),
+        ),
         (_("As it was answered"), _("without exploration, on the same decisions"), asdict(known.answering)),
     ]
 

@@ -1,0 +1,55 @@
+"""Krippendorff's α and the MASI distance against their definitions, one pair of answers at a time."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from datasets_app.figures import agreement
+from datasets_app.labels.disagreement import masi
+
+pytestmark = pytest.mark.any_database
+Sets = list[frozenset[int]]
+
+
+def by_definition(units: list[Sets]) -> float:
+    """1 − Dₒ/Dₑ: the mean distance of two answers to one query, each query by its answers, over that of any two answers at all."""
+    pairable = [unit for unit in units if len(unit) >= 2]
+    answers = [one for unit in pairable for one in unit]
+    within = [sum(distance(a, b) for a, b in permutations(unit, 2)) / (len(unit) - 1) for unit in pairable]
+    observed = sum(within) / len(answers)
+    expected = sum(distance(a, b) for a, b in permutations(answers, 2)) / (len(answers) * (len(answers) - 1))
+    return 1 - observed / expected
+
+
+def distance(a: frozenset[int], b: frozenset[int]) -> float:
+    if a == b:
+        return 0.0
+    monotony = 0.0 if not a & b else 2 / 3 if a < b or b < a else 1 / 3
+    return 1 - len(a & b) / len(a | b) * monotony
+
+
+def drawn(rng: np.random.Generator, queries: int) -> list[Sets]:
+    units = []
+    for _query in range(queries):
+        truth = rng.random(4) < 0.4
+        said = [truth ^ (rng.random(4) < 0.15) for _person in range(rng.integers(1, 5))]
+        units.append([frozenset(np.flatnonzero(one).tolist()) for one in said])
+    return units
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_alpha_of_sets_is_its_definition(seed: int) -> None:
+    units = drawn(np.random.default_rng(seed), 5 + 10 * seed)
+    found = agreement.alpha_of_sets(units)
+    assert found.value == pytest.approx(by_definition(units), abs=1e-12)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < found.value < found.high
+
+
+def test_masi_is_its_definition() -> None:
+    sets = [frozenset(n for n in range(3) if mask >> n & 1) for mask in range(8)]
+    for a in sets:
+        for b in sets:
+            assert masi(a, b) == pytest.approx(distance(a, b), abs=2e-14)
