@@ -17,7 +17,7 @@ from training_app.engine.data.examples import Agent, Example
 from training_app.engine.data.rows import rows_of
 from training_app.engine.judging.baselines import BASELINES
 from training_app.engine.progress import Progress
-from training_app.engine.reading.sequence_fit import SequenceScorer
+from training_app.engine.reading.sequences.sequence_fit import SequenceScorer
 from training_app.engine.routing.policy import load_policy
 from training_app.engine.routing.router import Router
 from training_app.engine.train import PHASES, TrainError, train
@@ -377,7 +377,7 @@ class TestRouter:
 
 def test_serving_imports_neither_torch_nor_scikit_learn() -> None:
     modules = (
-        "data.artifact data.examples data.metrics reading.text reading.stack reading.sequence reading.embedding "
+        "data.artifact data.examples data.metrics reading.text reading.stack reading.sequences.sequence reading.embedding "
         "routing.router routing.calibration routing.policy routing.env judging.scorecard judging.analysis config llm"
     )
     code = (

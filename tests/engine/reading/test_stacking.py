@@ -10,7 +10,7 @@ from training_app.engine.data.examples import group_key
 from training_app.engine.data.rows import Rows, draw_weights, rows_of
 from training_app.engine.reading.linear import LinearScorer
 from training_app.engine.reading.scorers import CrossFit, Platt, cross_fit
-from training_app.engine.reading.sequence_fit import SequenceScorer, _lexicon
+from training_app.engine.reading.sequences.sequence_fit import SequenceScorer, _lexicon
 from training_app.engine.reading.stacking import corrected, crossed, served
 
 ROWS = {s: rows_of([e for e in examples() if e.split == s], AGENTS) for s in ("train", "val", "test")}

@@ -33,7 +33,7 @@ from training_app.engine.reading.scorers import (
     fold_of_group,
     prior_log_odds,
 )
-from training_app.engine.reading.sequence_fit import SequenceScorer
+from training_app.engine.reading.sequences.sequence_fit import SequenceScorer
 from training_app.engine.reading.stacking import (
     SENTENCES,
     TEACHER,

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import BoolArray, FloatArray
-from training_app.engine.reading.sequence import ngram_buckets, split_words
+from training_app.engine.reading.sequences.sequence import ngram_buckets, split_words
 
 KEPT = 8_000  # training queries that are compared with
 COMMON = 800  # a feature that more of them hold is in the lengths only

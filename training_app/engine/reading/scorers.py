@@ -77,7 +77,7 @@ class Scorer(Protocol):
 KINDS: dict[str, tuple[str, str]] = {
     "linear": ("training_app.engine.reading.text", "LinearMargins"),
     "tfidf": ("training_app.engine.reading.text", "TfIdfVectors"),
-    "sequence": ("training_app.engine.reading.sequence", "SequenceMargins"),
+    "sequence": ("training_app.engine.reading.sequences.sequence", "SequenceMargins"),
     "stack": ("training_app.engine.reading.stack", "StackedMargins"),
     "fused": ("training_app.engine.reading.fused", "FusedMargins"),
     "embedding": ("training_app.engine.reading.embedding", "EmbeddingMargins"),

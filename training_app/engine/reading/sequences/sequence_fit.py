@@ -38,9 +38,9 @@ from torch import Tensor, nn
 
 from training_app.engine.data.arrays import BoolArray
 from training_app.engine.progress import ScorerProgress, no_progress
-from training_app.engine.reading.recurrence_fit import Recurrence
 from training_app.engine.reading.scorers import prior_log_odds
-from training_app.engine.reading.sequence import (
+from training_app.engine.reading.sequences.recurrence_fit import Recurrence
+from training_app.engine.reading.sequences.sequence import (
     MAX_NGRAMS,
     SURE,
     Layer,

@@ -36,8 +36,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from training_app.engine.reading.recurrence import Layer as Layer
-from training_app.engine.reading.recurrence import Order, by_gate, order_of_one, recur
+from training_app.engine.reading.sequences.recurrence import Layer as Layer
+from training_app.engine.reading.sequences.recurrence import Order, by_gate, order_of_one, recur
 
 FloatArray = NDArray[np.float32]
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from training_app.engine.reading import recurrence, sequence
-from training_app.engine.reading.recurrence_fit import Recurrence
 from training_app.engine.reading.scorers import FittedScorer, Scorer, load_scorer
-from training_app.engine.reading.sequence import SequenceMargins, ngram_buckets, split_words
-from training_app.engine.reading.sequence_fit import Network, SequenceScorer
+from training_app.engine.reading.sequences import recurrence, sequence
+from training_app.engine.reading.sequences.recurrence_fit import Recurrence
+from training_app.engine.reading.sequences.sequence import SequenceMargins, ngram_buckets, split_words
+from training_app.engine.reading.sequences.sequence_fit import Network, SequenceScorer
 
 SMALL = SequenceScorer(width=16, states=24, buckets=512, min_count=1, batch_size=16)
 QUICK = SequenceScorer(width=8, states=8, buckets=64, min_count=1, batch_size=8, passes=2)
@@ -427,7 +427,10 @@ def test_no_texts_cannot_be_learnt_from():
 
 
 def test_serving_imports_neither_torch_nor_scikit_learn():
-    root = Path(sequence.__file__).parents[3]
-    code = "import sys, training_app.engine.reading.sequence; print({'torch', 'sklearn', 'django', 'scipy'} & set(sys.modules))"
+    root = Path(sequence.__file__).parents[4]
+    code = (
+        "import sys, training_app.engine.reading.sequences.sequence; "
+        "print({'torch', 'sklearn', 'django', 'scipy'} & set(sys.modules))"
+    )
     ran = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "set()"
