@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('training_app', '0021_channels_that_are_told'),
+        ('training_app', '0021_episodes_backends_conversations'),
     ]
 
     operations = [
