@@ -12,7 +12,9 @@ def seed(shift: float) -> dict[str, Any]:
     def row(price: float) -> dict[str, Any]:
         ours = {"reward": 0.6 + shift - price, "success": 0.9, "cost": 4 - 4 * price, "steps": 3.0}
         best = {"reward": 0.7 - price, "success": 0.95, "cost": 3.9 - 4 * price, "steps": 3.5}
-        return {"ours": ours, "optimum": best, "cpu": 5.0, "baselines": {"random": {**ours, "reward": -0.5}}}
+        log = [{"step": step, "val_reward": shift + step / 100} for step in (10, 20)]
+        baselines = {"random": {**ours, "reward": -0.5}}
+        return {"ours": ours, "optimum": best, "cpu": 5.0, "baselines": baselines, "log": log}
 
     return {"router_cpu": 3.0, "prices": {str(price): row(price) for price in orchestrator.PRICES}}
 
@@ -26,6 +28,10 @@ def test_leads_are_over_seeds_and_the_curve_has_every_price() -> None:
     assert [point["price"] for point in found["curve"]] == list(orchestrator.PRICES)
     assert found["share_of_optimum"] == pytest.approx([0.5 / 0.6, 1.0])
     assert "| random | -0.500 |" in orchestrator.table(found)
+    assert [(one["step"], one["val_reward"]["mean"]) for one in found["convergence"]] == [
+        (10, pytest.approx(0.15)),
+        (20, pytest.approx(0.25)),
+    ]
 
 
 def test_the_curve_is_drawn_with_a_point_for_each_price() -> None:

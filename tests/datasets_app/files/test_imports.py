@@ -295,7 +295,7 @@ def test_a_batch_takes_the_same_number_of_database_queries(
     content = jsonl(*({"text": f"row {n}", "required_agents": [1], "split": "val"} for n in range(count)))
     read(dataset, content)
     room = 6 if connection.vendor == "sqlite" else 0  # SQLite is given memory, and its own settings back
-    with django_assert_num_queries(18 + room):
+    with django_assert_num_queries(20 + room):
         read(dataset, content)
 
 

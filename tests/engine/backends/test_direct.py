@@ -103,18 +103,6 @@ def test_from_which_likeness_a_neighbour_counts_is_learnt() -> None:
     assert width == direct.WIDTH
 
 
-def test_it_learns_validation_too_and_keeps_what_that_said(fitted: direct.DirectEstimate) -> None:
-    train, validation = outcomes(300, 1), outcomes(100, 2)
-    found = direct.again(fitted, train.and_then(validation))
-    assert found.slope == fitted.slope
-    assert sum(len(part.members) for part in found.categories.values()) == 400
-    rows = outcomes(400, 9)
-    ours, before = (
-        ((one.estimate(rows.texts, rows.categories)[0] - rows.success) ** 2).mean() for one in (found, fitted)
-    )
-    assert ours < before
-
-
 def test_an_artifact_that_does_not_say_from_where_neighbours_count_is_read_as_before(
     fitted: direct.DirectEstimate,
 ) -> None:

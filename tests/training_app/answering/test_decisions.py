@@ -43,7 +43,7 @@ def test_ids_do_not_repeat_within_one_moment():
 def test_many_are_written_in_few_statements(model, django_assert_max_num_queries):
     for number in range(450):
         decisions.record(pending(model, f"query {number}"))
-    with django_assert_max_num_queries(2):
+    with django_assert_max_num_queries(4):  # two packs, and before each what its pools take out of texts
         assert decisions.buffer.write() == 450
     packed.unpack_all()
     assert Decision.objects.count() == 450

@@ -80,7 +80,7 @@ def test_agents(app, model):
         (3, "Legal", "active", False),
     ]
     assert body["agents"][3] | {"code": "LE"} == {
-        "id": 3, "code": "LE", "name": "Legal", "description": "contracts", "keywords": ["law"], "cost": 2.0,
+        "id": 3, "key": "legal", "code": "LE", "name": "Legal", "description": "contracts", "keywords": ["law"], "cost": 2.0,
         "state": "active", "available": True, "covered": False, "cold": False,
     }  # fmt: skip
 

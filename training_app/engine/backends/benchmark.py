@@ -81,11 +81,10 @@ def benchmark(folder: str | Path, tell: Callable[[str], None] = lambda _line: No
     with sentences.remembering():
         tell("fitting the direct estimate")
         began = time.process_time()
-        first = direct.fit(train, validation)
-        fitted = direct.again(first, train.and_then(validation))
+        fitted = direct.fit(train, validation)
         seconds = time.process_time() - began
         tell("estimating the test queries")
-        found = points(first, fitted, train, validation, test)
+        found = points(fitted, train, validation, test)
     routers = {name: measures.traded(some, test.success, test.cost) for name, some in found.items()}
     each = [
         {"backend": name, "quality": float(test.success[:, b].mean()), "cost": float(test.cost[:, b].mean())}
@@ -101,10 +100,8 @@ def benchmark(folder: str | Path, tell: Callable[[str], None] = lambda _line: No
     }
 
 
-def points(
-    first: DirectEstimate, fitted: DirectEstimate, train: Outcomes, validation: Outcomes, test: Outcomes
-) -> dict[str, list[Point]]:
-    """Every router's points on test; `first` was learnt from train, `fitted` from train and val."""
+def points(fitted: DirectEstimate, train: Outcomes, validation: Outcomes, test: Outcomes) -> dict[str, list[Point]]:
+    """Every router's points on test."""
     success, cost = test.success, test.cost
     worth, price = fitted.estimate(test.texts, test.categories)
     each = list(zip(cost.mean(axis=0).tolist(), success.mean(axis=0).tolist(), strict=True))
@@ -118,9 +115,7 @@ def points(
     return {
         OURS: measures.curve(worth, price, success, cost, LAMBDAS),
         "linear": measures.curve(linear, price, success, cost, LAMBDAS),
-        "nearest neighbours": measures.curve(
-            nearest(first, fitted, train, validation, test), price, success, cost, LAMBDAS
-        ),
+        "nearest neighbours": measures.curve(nearest(fitted, train, validation, test), price, success, cost, LAMBDAS),
         "by category": measures.curve(by_category, price, success, cost, LAMBDAS),
         "cheapest above a floor": floors(worth, price, success, cost),
         "complexity rule": complexity_rule(train, validation, test),
@@ -132,30 +127,27 @@ def points(
     }
 
 
-def nearest(
-    first: DirectEstimate, fitted: DirectEstimate, train: Outcomes, validation: Outcomes, test: Outcomes
-) -> Floats:
-    """Successes of the k most alike queries, drawn to the category's mean by ten; k has the best AIQ on val, asked of train alone."""
+def nearest(fitted: DirectEstimate, train: Outcomes, validation: Outcomes, test: Outcomes) -> Floats:
+    """Successes of the k most alike training queries, drawn to the category's mean by ten; k has the best AIQ on val."""
 
-    def estimated(by: DirectEstimate, known: Outcomes, rows: Outcomes, k: int) -> Floats:
-        own = [by.gist(text) for text in rows.texts]
-        alike = by.grams.likeness(direct.Grams.of(own, by.idf)[0])
-        if by.vectors is not None:
-            alike = alike + sentences.embed(own) @ by.vectors.T
+    def estimated(rows: Outcomes, k: int) -> Floats:
+        own = [fitted.gist(text) for text in rows.texts]
+        alike = fitted.grams.likeness(direct.Grams.of(own, fitted.idf)[0])
+        if fitted.vectors is not None:
+            alike = alike + sentences.embed(own) @ fitted.vectors.T
         near = np.argsort(-alike, axis=1, kind="stable")[:, :k]  # [N, k]
         prior = np.stack([
-            by.categories[name].mean if name in by.categories else known.success.mean(axis=0) for name in rows.categories
+            fitted.categories[name].mean if name in fitted.categories else train.success.mean(axis=0) for name in rows.categories
         ])  # fmt: skip
-        return (known.success[near].sum(axis=1) + 10 * prior) / (k + 10)
+        return (train.success[near].sum(axis=1) + 10 * prior) / (k + 10)
 
-    price = first.estimate(validation.texts, validation.categories)[1]
+    price = fitted.estimate(validation.texts, validation.categories)[1]
 
     def judged(k: int) -> float:
-        worth = estimated(first, train, validation, k)
-        curve = measures.curve(worth, price, validation.success, validation.cost, LAMBDAS)
+        curve = measures.curve(estimated(validation, k), price, validation.success, validation.cost, LAMBDAS)
         return measures.traded(curve, validation.success, validation.cost).aiq
 
-    return estimated(fitted, train.and_then(validation), test, max(direct.NEIGHBOURS, key=judged))
+    return estimated(test, max(direct.NEIGHBOURS, key=judged))
 
 
 def floors(worth: Floats, price: Floats, success: Floats, cost: Floats) -> list[Point]:
@@ -207,7 +199,7 @@ def classified(train: Outcomes, test: Outcomes) -> Point:
 def noise(folder: str | Path, seeds: int = 5) -> list[dict[str, float]]:
     """Success, cost and efficiency of the balanced choice on test with noise on every estimate, σ of NOISES."""
     train, validation, test = read(folder)
-    fitted = direct.again(direct.fit(train, validation), train.and_then(validation))
+    fitted = direct.fit(train, validation)
     worth, price = fitted.estimate(test.texts, test.categories)
     scale = float(train.cost.mean(axis=0).max())
     preference = choosing.PRESETS["balanced"]

@@ -177,8 +177,6 @@ def train(
     yield Progress("measure", 2, 3)
     on = "test" if len(parts["test"]) >= LEAST else "val"
     neighbours = direct.tuned_neighbours(found, rows["val"])
-    if on == "test":  # nobody needs the rows of val any more
-        found = direct.again(found, rows["train"].and_then(rows["val"]))
     card = scorecard(found, parts[on], keys, means, estimated, neighbours) | {
         "measured_on": on,
         "neighbours": neighbours,

@@ -58,13 +58,6 @@ class Outcomes:
     def __len__(self) -> int:
         return len(self.texts)
 
-    def and_then(self, more: Outcomes) -> Outcomes:
-        """These rows and others of the same backends."""
-        return Outcomes(
-            [*self.texts, *more.texts], [*self.categories, *more.categories], np.concatenate([self.success, more.success]),
-            np.concatenate([self.cost, more.cost]), self.backends,
-        )  # fmt: skip
-
     def take(self, rows: Ints) -> Outcomes:
         """Some of the rows."""
         at = rows.tolist()
@@ -277,16 +270,6 @@ def tuned_neighbours(found: DirectEstimate, rows: Outcomes) -> int:
         return float(((found.nearest(rows.texts, rows.categories, k) - rows.success)[asked] ** 2).mean())
 
     return min(NEIGHBOURS, key=error)
-
-
-def again(found: DirectEstimate, rows: Outcomes) -> DirectEstimate:
-    """The same from more rows: validation's too, once they have said how much of what a query adds holds.
-
-    That is the only thing they choose. Rows that are learnt measure nothing any more.
-    """
-    fresh = _fitted(rows, found.vectors is not None, found.terms)
-    fresh.slope = found.slope
-    return fresh
 
 
 def _fitted(train: Outcomes, meaning: bool, terms: tuple[str, ...]) -> DirectEstimate:

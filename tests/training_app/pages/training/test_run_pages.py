@@ -21,7 +21,7 @@ from training_app.versions import registry
 
 Make = Callable[..., RouterModel]
 RUNS_QUERIES = 14
-MODELS_QUERIES = 19
+MODELS_QUERIES = 20
 HOME_QUERIES = 36
 POLL_QUERIES = 6
 GET = ["runs", "run_new", "run", "models", "model"]
