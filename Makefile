@@ -41,9 +41,12 @@ worker: setup ## The two job clusters alone: training, and everything else
 # One process more than there are cores of a small machine: tests wait for browsers, servers and clocks.
 PYTEST_WORDS := -n 3 --dist loadfile --no-loadscope-reorder
 
-test: $(VENV)/.installed-dev ## The tests on SQLite, less what repeats at length, then on PostgreSQL those in which the two may differ
-	@$(BIN)/python -m pytest $(PYTEST_WORDS)
-	@$(BIN)/python -m tests.on_postgresql $(PYTEST_WORDS) -m "both_databases and not any_database"
+test: $(VENV)/.installed-dev ## The tests on SQLite, less what repeats at length, and beside them on PostgreSQL those in which the two may differ
+	@other=$$(mktemp); trap 'rm -f $$other' EXIT; passed=0; \
+	$(BIN)/python -m tests.on_postgresql -m "both_databases and not any_database" >$$other 2>&1 & beside=$$!; \
+	$(BIN)/python -m pytest $(PYTEST_WORDS) || passed=$$?; \
+	wait $$beside || passed=$$?; \
+	cat $$other; exit $$passed
 
 test-everything: export TEST_EVERYTHING := 1
 test-everything: $(VENV)/.installed-dev ## Every test on SQLite, then every one that uses a database on PostgreSQL, as CI does

@@ -76,6 +76,7 @@ def addresses(user: User) -> dict[str, str]:
 
 
 @pytest.mark.any_database
+@pytest.mark.at_length
 def test_every_list_and_form_of_the_admin_can_be_used_by_everybody(sign_in, filled):
     page = sign_in(filled).new_page()
     page.set_default_timeout(60_000)

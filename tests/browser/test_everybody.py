@@ -107,6 +107,7 @@ def everything(worked: Pool, trained_pool: Pool, person) -> tuple[User, list[str
 
 
 @pytest.mark.any_database
+@pytest.mark.at_length
 def test_every_page_with_a_name_can_be_used_by_everybody(sign_in, everything):
     admin, paths = everything
     assert len(paths) > (40 if EVERYTHING else 8)

@@ -18,7 +18,6 @@ STEPS = many(5_000, 240)
 EACH = 80
 
 
-@pytest.mark.both_databases
 @pytest.mark.django_db
 def test_what_counts_is_what_people_said() -> None:
     wanted = int(os.environ.get("STATEFUL_STEPS", STEPS))

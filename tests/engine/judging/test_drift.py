@@ -129,6 +129,7 @@ def test_a_histogram_without_a_count_says_nothing() -> None:
     assert drift.compare({"novelty": [0] * 20}, {"novelty": [0] * 20}) == []
 
 
+@pytest.mark.at_length
 def test_bursts_of_like_queries_are_no_drift() -> None:
     """Queries that come by the twenty or fifty, all of one kind: taken as independent they look like drift far more often."""
     with_order = without = 0

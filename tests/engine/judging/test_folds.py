@@ -98,6 +98,7 @@ def test_small_pools_with_few_test_queries_are_judged_so(count: int, test: int, 
     assert not folds.few(rows)
 
 
+@pytest.mark.at_length
 def test_a_run_judges_its_own_recipe_by_folds() -> None:
     settings = {"encoder": "linear", "svm_c": 1.0, "folds": 2, "total_steps": 60, "epsilon_decay_steps": 30}
     settings |= {"judging_folds": 2, "val_eval_freq": 30}

@@ -194,6 +194,7 @@ def measured(
     return last.result.scorecard
 
 
+@pytest.mark.at_length
 def test_a_language_model_walks_some_of_the_measured_tasks() -> None:
     settings = {
         "simulated": "support", "updates": 0, "explore": 0, "encoder": "linear", "baselines": False, "imitate": False,

@@ -292,6 +292,7 @@ def test_a_run_with_a_teacher_says_what_taught_it(tiny: Path, monkeypatch: pytes
     assert "teacher" not in [child.kind for child in getattr(fit.fitted, "children", (fit.fitted,))]
 
 
+@pytest.mark.at_length
 def test_a_teacher_joins_the_stack_that_auto_makes(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoders, "SEQUENCE_ROWS", 1_000)
     monkeypatch.setattr(encoders, "_chosen", lambda fits, *_: (list(fits)[-1], {name: {} for name in fits}))

@@ -261,6 +261,7 @@ def _differing(said: dict[str, list[Any]]) -> dict[str, list[Any]]:
     return {what: numbers for what, numbers in said.items() if len(set(numbers)) > 1}
 
 
+@pytest.mark.at_length
 def test_the_pages_of_a_pool_agree(site: Site) -> None:
     said = _numbers(site)
     assert _differing(said) == {}
