@@ -111,4 +111,23 @@ def test_who_keeps_answers_says_so() -> None:
         method = getattr(view, "post", None)
         if getattr(method, "keeps_answers", False):
             done.add(view.__name__)
-    assert len(done) == len(shown - {"orchestrate"}) == 19
+    assert len(done) == len(shown - {"orchestrate"}) == 22
+
+
+#: Calls that store nothing of their own, that say the same when they are said again, or, of labeling, that have a `key` or a lease.
+WITHOUT = (
+    "/api/route/", "/api/route/batch/", "/api/ddqn-router/route/", "/api/ddqn-router/route/batch/", "/api/orchestrate/next/",
+    "/api/v1/chat/completions/", "/api/episodes/{episode_id}/cancel/", "/api/episodes/{episode_id}/outcome/",
+)  # fmt: skip
+
+
+@pytest.mark.any_database
+def test_every_other_write_takes_a_key() -> None:
+    paths = json.loads(document())["paths"]
+    without = {
+        path
+        for path, methods in paths.items()
+        for method, told in methods.items()
+        if method != "get" and not any(one["name"] == once.HEADER for one in told.get("parameters", ()))
+    }
+    assert {path for path in without if not path.startswith("/api/label/")} == set(WITHOUT)

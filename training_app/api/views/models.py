@@ -97,11 +97,13 @@ class ApproveView(ModelView):
     """The second person's yes."""
 
     @operation(
-        "approve", "Approve a promotion that somebody else asked for", of=OF, body=shapes.NoteRequest, parts=("name",), any_pool=False,
+        "approve", "Approve a promotion that somebody else asked for", of=OF, keyed=True,
+        body=shapes.NoteRequest, parts=("name",), any_pool=False,
         example={"note": "looked at the errors"},
         answers={200: (shapes.PromotionSerializer, "It answers within two seconds", examples.PROMOTION)},
         errors=(*OF_A_MODEL, "too_long", "gate_refused", "cannot_promote"),
     )  # fmt: skip
+    @once
     def post(self, request: Request, name: str) -> Response:
         """Let the model answer, as the person who made the key: a key of whoever asked is refused."""
         told = self.body(shapes.NoteRequest)
@@ -120,11 +122,13 @@ class DeclineView(ModelView):
     settle = staticmethod(approvals.decline)
 
     @operation(
-        "decline", "Decline a promotion that somebody else asked for", of=OF, body=shapes.NoteRequest, parts=("name",), any_pool=False,
+        "decline", "Decline a promotion that somebody else asked for", of=OF, keyed=True,
+        body=shapes.NoteRequest, parts=("name",), any_pool=False,
         example={"note": "not before the holidays"},
         answers={200: (shapes.PromotionRequestSerializer, "The request as it is now", examples.ASKED | {"state": "declined"})},
         errors=(*OF_A_MODEL, "too_long", "cannot_promote"),
     )  # fmt: skip
+    @once
     def post(self, request: Request, name: str) -> Response:
         """Say no to it; the model stays a candidate and can be asked for again."""
         return self._settle(name)
@@ -145,11 +149,12 @@ class WithdrawView(DeclineView):
     settle = staticmethod(approvals.withdraw)
 
     @operation(
-        "withdraw", "Withdraw a promotion that the key's maker asked for", of=OF, body=shapes.NoteRequest, parts=("name",),
+        "withdraw", "Withdraw a promotion that the key's maker asked for", of=OF, keyed=True, body=shapes.NoteRequest, parts=("name",),
         any_pool=False, example={"note": "a better one is training"},
         answers={200: (shapes.PromotionRequestSerializer, "The request as it is now", examples.ASKED | {"state": "withdrawn"})},
         errors=(*OF_A_MODEL, "too_long", "cannot_promote"),
     )  # fmt: skip
+    @once
     def post(self, request: Request, name: str) -> Response:
         """Take the request back; the model stays a candidate. A key of somebody else cannot: it declines."""
         return self._settle(name)

@@ -115,7 +115,7 @@ def points(fitted: DirectEstimate, train: Outcomes, validation: Outcomes, test: 
     return {
         OURS: measures.curve(worth, price, success, cost, LAMBDAS),
         "linear": measures.curve(linear, price, success, cost, LAMBDAS),
-        "nearest neighbours": measures.curve(nearest(fitted, train, validation, test), price, success, cost, LAMBDAS),
+        "nearest neighbours": measures.curve(nearest(fitted, validation, test), price, success, cost, LAMBDAS),
         "by category": measures.curve(by_category, price, success, cost, LAMBDAS),
         "cheapest above a floor": floors(worth, price, success, cost),
         "complexity rule": complexity_rule(train, validation, test),
@@ -127,27 +127,16 @@ def points(fitted: DirectEstimate, train: Outcomes, validation: Outcomes, test: 
     }
 
 
-def nearest(fitted: DirectEstimate, train: Outcomes, validation: Outcomes, test: Outcomes) -> Floats:
-    """Successes of the k most alike training queries, drawn to the category's mean by ten; k has the best AIQ on val."""
-
-    def estimated(rows: Outcomes, k: int) -> Floats:
-        own = [fitted.gist(text) for text in rows.texts]
-        alike = fitted.grams.likeness(direct.Grams.of(own, fitted.idf)[0])
-        if fitted.vectors is not None:
-            alike = alike + sentences.embed(own) @ fitted.vectors.T
-        near = np.argsort(-alike, axis=1, kind="stable")[:, :k]  # [N, k]
-        prior = np.stack([
-            fitted.categories[name].mean if name in fitted.categories else train.success.mean(axis=0) for name in rows.categories
-        ])  # fmt: skip
-        return (train.success[near].sum(axis=1) + 10 * prior) / (k + 10)
-
+def nearest(fitted: DirectEstimate, validation: Outcomes, test: Outcomes) -> Floats:
+    """What the k most alike training queries say, k by the best AIQ on val; float64[N, B]."""
     price = fitted.estimate(validation.texts, validation.categories)[1]
 
     def judged(k: int) -> float:
-        curve = measures.curve(estimated(validation, k), price, validation.success, validation.cost, LAMBDAS)
+        worth = fitted.nearest(validation.texts, validation.categories, k)
+        curve = measures.curve(worth, price, validation.success, validation.cost, LAMBDAS)
         return measures.traded(curve, validation.success, validation.cost).aiq
 
-    return estimated(test, max(direct.NEIGHBOURS, key=judged))
+    return fitted.nearest(test.texts, test.categories, max(direct.NEIGHBOURS, key=judged))
 
 
 def floors(worth: Floats, price: Floats, success: Floats, cost: Floats) -> list[Point]:

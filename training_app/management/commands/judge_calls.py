@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from agents_app.models import Pool
 from training_app.engine.llm import LLMError
+from training_app.management import judging
 from training_app.orchestration import judge
 
 
@@ -17,17 +16,10 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--pool", required=True, metavar="SLUG", help="the pool")
-        parser.add_argument("--most", type=int, default=100, help="calls at most, the newest first (default: 100)")
+        judging.add_arguments(parser, "calls at most, the newest first")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        pool = Pool.objects.filter(slug=options["pool"]).first()
-        if pool is None:
-            raise CommandError(f"There is no pool {options['pool']}.")
-        if not settings.LLM_MODEL:
-            raise CommandError("No LLM is configured: name one in LLM_MODEL.")
-        if not 1 <= options["most"] <= 100_000:
-            raise CommandError("--most must be from 1 to 100,000.")
+        pool = judging.checked(options)
         try:
             found = judge.calls(pool, options["most"])
         except LLMError as error:

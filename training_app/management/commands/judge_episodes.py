@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from agents_app.models import Pool
 from training_app.engine.llm import LLMError
 from training_app.engine.orchestrating.judges import RUBRIC
+from training_app.management import judging
 from training_app.orchestration import marks
 
 
@@ -20,18 +19,11 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--pool", required=True, metavar="SLUG", help="the pool")
-        parser.add_argument("--most", type=int, default=100, help="episodes at most (default: 100)")
+        judging.add_arguments(parser, "episodes at most")
         parser.add_argument("--rubric", metavar="FILE", help="a text that says what deserves which mark from 0 to 10")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        pool = Pool.objects.filter(slug=options["pool"]).first()
-        if pool is None:
-            raise CommandError(f"There is no pool {options['pool']}.")
-        if not settings.LLM_MODEL:
-            raise CommandError("No LLM is configured: name one in LLM_MODEL.")
-        if not 1 <= options["most"] <= 100_000:
-            raise CommandError("--most must be from 1 to 100,000.")
+        pool = judging.checked(options)
         rubric = RUBRIC
         if options["rubric"]:
             try:

@@ -1,0 +1,27 @@
+"""What the commands share in which the LLM of the settings judges: whose work, and at most how much of it."""
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandError, CommandParser
+
+from agents_app.models import Pool
+from datasets_app.management.console import pool_of
+
+MOST = 100_000
+
+
+def add_arguments(parser: CommandParser, most: str) -> None:
+    """--pool, and --most as `most` explains it."""
+    parser.add_argument("--pool", required=True, metavar="SLUG", help="the pool")
+    parser.add_argument("--most", type=int, default=100, help=f"{most} (default: 100)")
+
+
+def checked(options: dict[str, Any]) -> Pool:
+    """The pool that the options name. Raises CommandError where there is none, where no LLM is configured, and for a wrong --most."""
+    pool = pool_of(options["pool"])
+    if not settings.LLM_MODEL:
+        raise CommandError("No LLM is configured: name one in LLM_MODEL.")
+    if not 1 <= options["most"] <= MOST:
+        raise CommandError(f"--most must be from 1 to {MOST:,}.")
+    return pool
