@@ -12,8 +12,9 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import pytest
+from django.core.management.color import no_style
 from django.core.management.commands import flush
-from django.db import models
+from django.db import connection, models
 
 from tests.made_once import ROOT, TABLES, made_once
 
@@ -41,6 +42,10 @@ def put_back_after_flush(monkeypatch: pytest.MonkeyPatch) -> None:
     def put_back(*_words: Any) -> None:
         for kind, there in rows.items():
             kind._default_manager.bulk_create(there)
+        # A `flush` by name has set the sequences back to one: the next row comes after those that are there again.
+        with connection.cursor() as cursor:
+            for line in connection.ops.sequence_reset_sql(no_style(), list(rows)):
+                cursor.execute(line)
 
     monkeypatch.setattr(flush, "sql_flush", emptied)
     monkeypatch.setattr(flush, "emit_post_migrate_signal", put_back)
