@@ -1,7 +1,9 @@
-"""API keys: made once, shown once, kept only as a digest."""
+"""API keys: made once, shown once, kept only as a digest; rotated, so that an application changes over without a gap; with quotas."""
 
+import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -11,16 +13,45 @@ from django.utils.translation import gettext as _
 from agents_app import audit
 from agents_app.access import Role, roles_of
 from agents_app.audit import Who, actor_of
-from agents_app.models import ApiKey, Pool, Stamp
+from agents_app.models import ApiKey, KeyMonth, Pool, Stamp
 
 PREFIX_LENGTH = 8  # "rw_" and five more: enough to tell keys apart, 226 of the 256 bits stay unknown
+
+#: How long the old secret of a rotated key goes on.
+GRACES: dict[str, timedelta] = {
+    "now": timedelta(0), "1h": timedelta(hours=1), "24h": timedelta(hours=24), "7d": timedelta(days=7),
+}  # fmt: skip
+#: A key that ends by itself is warned of so long before.
+EXPIRES_SOON = timedelta(days=7)
+#: The share of a quota from which it is nearly used up.
+NEARLY = 0.8
 
 #: Who can tell when keys were last used: later rooms add themselves.
 USES: list[Callable[[Collection[int]], dict[int, datetime]]] = []
 
 
 class KeyRefused(Exception):
-    """A key that cannot be made as asked; the message says why."""
+    """A key that cannot be made, or changed, as asked; the message says why."""
+
+
+class Use(NamedTuple):
+    """What a key has sent of one thing in the month that began with `begins`, and what it may; a new month begins with `ends`."""
+
+    what: str
+    used: int
+    limit: int
+    begins: datetime
+    ends: datetime
+
+    @property
+    def share(self) -> float:
+        """The part that is used, from 0; above 1 where it was more than is allowed now."""
+        return self.used / self.limit if self.limit else 1.0
+
+    @property
+    def left(self) -> int:
+        """What may still be sent."""
+        return max(self.limit - self.used, 0)
 
 
 def create_key(
@@ -104,6 +135,98 @@ def revoke(key: ApiKey, actor: Who) -> bool:
             Stamp.bump()
     key.refresh_from_db(fields=("revoked_at",))
     return bool(changed)
+
+
+def rotate(key: ApiKey, actor: Who, *, grace: str = "24h", expires_at: datetime | None = None) -> str:
+    """A new secret for a key, which exists nowhere but in this answer; the old one works on for `grace`, one of GRACES, and ends then
+    by itself. With `expires_at` the key ends then, without when it would have.
+
+    The secret before the old one, where that still worked, ends at once. Raises KeyRefused for another grace, a time that has
+    passed, a key that is revoked, expired or stopped, and one that labels as somebody else than the person who asks.
+    """
+    if grace not in GRACES:
+        said = _("The old secret cannot go on for “%(grace)s”. Choose from %(known)s.")
+        raise KeyRefused(said % {"grace": grace, "known": ", ".join(GRACES)})
+    now = timezone.now()
+    if expires_at is not None and expires_at <= now:
+        raise KeyRefused(_("The key would have expired already. Choose a later time."))
+    asks = actor_of(actor).user
+    secret = ApiKey.new_secret()
+    with transaction.atomic():
+        held = ApiKey.objects.select_for_update(of=("self",)).get(pk=key.pk)
+        if not ApiKey.objects.live().filter(pk=key.pk).exists():
+            raise KeyRefused(_("Only a key that works can be rotated. Make a new one instead."))
+        if asks is not None and held.person_id not in (None, asks.pk):
+            said = _("“%(name)s” labels as %(person)s, so only %(person)s rotates it.")
+            raise KeyRefused(said % {"name": held.name, "person": held.person})
+        until = now + GRACES[grace]
+        if held.expires_at is not None:
+            until = min(until, held.expires_at)
+        goes_on = until > now
+        held.old_prefix = held.prefix if goes_on else ""
+        held.old_digest = held.digest if goes_on else None
+        held.old_until = until if goes_on else None
+        held.prefix, held.digest, held.rotated_at = secret[:PREFIX_LENGTH], ApiKey.digest_of(secret), now
+        held.expires_at = expires_at or held.expires_at
+        held.save()
+        audit.record(
+            "key.rotated", actor=actor, target=str(held),
+            detail={"grace": grace, "old_until": until.isoformat() if goes_on else None}
+            | ({"expires_at": expires_at.isoformat()} if expires_at else {}),
+        )  # fmt: skip
+        Stamp.bump()
+    key.refresh_from_db()
+    return secret
+
+
+def end_old_secret(key: ApiKey, actor: Who) -> bool:
+    """End the secret from before the last rotation now, everywhere within two seconds. False when none works any more."""
+    with transaction.atomic():
+        found = ApiKey.objects.filter(pk=key.pk, old_until__gt=timezone.now())
+        ended = bool(found.update(old_prefix="", old_digest=None, old_until=None))
+        if ended:
+            audit.record("key.old_secret_ended", actor=actor, target=str(key))
+            Stamp.bump()
+    key.refresh_from_db()
+    return ended
+
+
+def set_quota(key: ApiKey, actor: Who, *, queries: int | None, characters: int | None) -> None:
+    """How many queries and characters a key may send in a calendar month (UTC), each None for no limit. What it sends is counted from
+    its first quota on. Raises KeyRefused below 1."""
+    for value in (queries, characters):
+        if value is not None and not 1 <= value < 10**15:
+            raise KeyRefused(_("A quota is a whole number from 1, or blank for none."))
+    with transaction.atomic():
+        before = ApiKey.objects.select_for_update().get(pk=key.pk)
+        if (before.monthly_queries, before.monthly_characters) != (queries, characters):
+            ApiKey.objects.filter(pk=key.pk).update(monthly_queries=queries, monthly_characters=characters)
+            audit.record(
+                "key.quota", actor=actor, target=str(key),
+                detail={
+                    "before": {"queries": before.monthly_queries, "characters": before.monthly_characters},
+                    "quota": {"queries": queries, "characters": characters},
+                },
+            )  # fmt: skip
+            Stamp.bump()
+    key.refresh_from_db()
+
+
+def uses(keys: Collection[ApiKey], at: float | None = None) -> dict[int, list[Use]]:
+    """What each key with a quota has sent of it in the month of `at`, in seconds since 1970, as web processes have told until a moment
+    ago. One query."""
+    begins, ends = KeyMonth.span(time.time() if at is None else at)
+    limited = [key for key in keys if key.quota is not None]
+    rows = {row.api_key_id: row for row in KeyMonth.objects.filter(api_key__in=limited, month=begins.date())}
+    found: dict[int, list[Use]] = {}
+    for key in limited:
+        row = rows.get(key.pk)
+        counted = (
+            ("queries", row.queries if row else 0, key.monthly_queries),
+            ("characters", row.characters if row else 0, key.monthly_characters),
+        )
+        found[key.pk] = [Use(what, used, limit, begins, ends) for what, used, limit in counted if limit is not None]
+    return found
 
 
 def last_used(keys: Collection[int]) -> dict[int, datetime]:

@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from agents_app.views import agents, glossary, live, passwords, people, pools, privacy, settings, signin, sources
+from agents_app.views import agents, glossary, keys, live, passwords, people, pools, privacy, settings, signin, sources
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("pools/new/", agents.pool_new, name="pool_new"),
@@ -27,8 +27,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("p/<slug:slug>/settings/", settings.guidelines, name="settings"),
     path("p/<slug:slug>/settings/pool/", settings.pool_details, name="settings_pool"),
     path("p/<slug:slug>/settings/privacy/", privacy.pool_privacy, name="settings_privacy"),
-    path("p/<slug:slug>/settings/keys/", settings.api_keys, name="settings_keys"),
-    path("p/<slug:slug>/settings/keys/<int:key_id>/revoke/", settings.key_revoke, name="key_revoke"),
+    path("p/<slug:slug>/settings/keys/", keys.api_keys, name="settings_keys"),
+    path("p/<slug:slug>/settings/keys/<int:key_id>/", keys.api_key, name="api_key"),
+    path("p/<slug:slug>/settings/keys/<int:key_id>/rotate/", keys.key_rotate, name="key_rotate"),
+    path("p/<slug:slug>/settings/keys/<int:key_id>/end-old/", keys.key_end_old, name="key_end_old"),
+    path("p/<slug:slug>/settings/keys/<int:key_id>/revoke/", keys.key_revoke, name="key_revoke"),
     path("people/", people.people, name="people"),
     path("people/<int:user_id>/role/", people.person_role, name="person_role"),
     path("people/<int:user_id>/pool-role/", people.person_pool_role, name="person_pool_role"),

@@ -14,7 +14,8 @@ from django.contrib.auth.models import Group, User
 from django.core.exceptions import ValidationError
 from django.db.models import Count, Model, QuerySet
 from django.forms import ModelForm
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -177,7 +178,8 @@ class AgentAdmin(LeadsOn, NeverDeleted, ModelAdmin):
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(LeadsOn, NeverDeleted, ModelAdmin):
-    """Keys are made on the settings page or by command, where the secret is shown once. Here they are seen and revoked."""
+    """Keys are made on the settings page or by command, where the secret is shown once. Here they are seen, revoked, and led to
+    their page to be rotated."""
 
     fields = (
         "name",
@@ -188,13 +190,14 @@ class ApiKeyAdmin(LeadsOn, NeverDeleted, ModelAdmin):
         "created_by",
         "created_at",
         "expires_at",
+        "rotated_at",
         "revoked_at",
     )
     readonly_fields = list_display = fields
     list_filter = ("pools", ("revoked_at", admin.EmptyFieldListFilter))
     list_select_related = ("created_by", "person")
     search_fields = ("name", "prefix")
-    actions = ("revoke",)
+    actions = ("rotate", "revoke")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
         return super().get_queryset(request).prefetch_related("pools")
@@ -209,6 +212,16 @@ class ApiKeyAdmin(LeadsOn, NeverDeleted, ModelAdmin):
     @admin.display(description=gettext_lazy("pools"))
     def pool_list(self, key: ApiKey) -> str:
         return ", ".join(pool.name for pool in key.pools.all())
+
+    @admin.action(description=gettext_lazy("Rotate: a new secret"), permissions=("change",))
+    def rotate(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> HttpResponse | None:
+        """To the key's page, which shows a new secret once."""
+        chosen = list(queryset[:2])
+        pool = chosen[0].pools.first() if len(chosen) == 1 else None
+        if pool is None:
+            self.message_user(request, _("Choose one key: its new secret is shown once."), messages.WARNING)
+            return None
+        return redirect(reverse("api_key", args=(pool.slug, chosen[0].pk)) + "#rotate")
 
     @admin.action(description=gettext_lazy("Revoke"), permissions=("change",))
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:

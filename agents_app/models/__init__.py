@@ -1,6 +1,6 @@
 """Pools and their agents, who runs them, API keys, the version stamp and the audit trail, by subject."""
 
-from agents_app.models.access import ApiKey, AuditEntry, PoolRole
+from agents_app.models.access import ApiKey, AuditEntry, KeyMonth, PoolRole
 from agents_app.models.backends import Backend, BackendSettings, Provider
 from agents_app.models.pools import Agent, Executor, HealthCheck, Pool, Stamp
 from agents_app.models.privacy import Privacy
@@ -15,6 +15,7 @@ __all__ = (
     "BackendSettings",
     "Executor",
     "HealthCheck",
+    "KeyMonth",
     "Pool",
     "PoolRole",
     "Privacy",

@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -47,9 +48,16 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
             .exclude(person__is_active=False)
         )
 
+    def expiring(self, within: timedelta) -> "ApiKeyQuerySet":
+        """Live keys that end by themselves within that time, the next one first."""
+        return self.live().filter(expires_at__lte=timezone.now() + within).order_by("expires_at", "pk")
+
 
 class ApiKey(models.Model):
-    """A key for the API: 256 random bits, kept only as their SHA-256, shown once when made."""
+    """A key for the API: 256 random bits, kept only as their SHA-256, shown once when made.
+
+    A rotated key has two secrets until `old_until`: they are one key in every count and every list.
+    """
 
     class Scope(models.TextChoices):
         ROUTE = "route", _("Route")
@@ -77,6 +85,13 @@ class ApiKey(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
     revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True, editable=False)
+    rotated_at = models.DateTimeField(_("rotated"), null=True, blank=True, editable=False)
+    old_prefix = models.CharField(max_length=12, blank=True, editable=False)
+    # NULL, because many have none and no two the same.
+    old_digest = models.CharField(max_length=64, null=True, unique=True, editable=False)  # noqa: DJ001
+    old_until = models.DateTimeField(_("old secret ends"), null=True, blank=True, editable=False)
+    monthly_queries = models.PositiveBigIntegerField(_("queries a month"), null=True, blank=True)
+    monthly_characters = models.PositiveBigIntegerField(_("characters a month"), null=True, blank=True)
 
     objects: ClassVar[Any] = ApiKeyQuerySet.as_manager()
 
@@ -97,6 +112,43 @@ class ApiKey(models.Model):
     def new_secret(cls) -> str:
         """A fresh key: `rw_` and 256 random bits."""
         return "rw_" + secrets.token_urlsafe(32)
+
+    @property
+    def old_works(self) -> bool:
+        """Whether the secret from before the last rotation still opens what the key opens."""
+        return self.old_until is not None and self.old_until > timezone.now()
+
+    @property
+    def quota(self) -> tuple[int | None, int | None] | None:
+        """Queries and characters that it may send in a calendar month, each None for no limit; None where neither has one."""
+        both = (self.monthly_queries, self.monthly_characters)
+        return None if both == (None, None) else both
+
+
+class KeyMonth(models.Model):
+    """What one key with a quota has sent in a calendar month (UTC), as web processes have told; `shares` are the processes that hold
+    some of what is left: by name, when each was last heard of (seconds since 1970) and what it holds."""
+
+    api_key = models.ForeignKey(ApiKey, on_delete=models.CASCADE, related_name="months")
+    month = models.DateField(_("month"), help_text=_("Its first day."))
+    queries = models.PositiveBigIntegerField(_("queries"), default=0)
+    characters = models.PositiveBigIntegerField(_("characters"), default=0)
+    shares = models.JSONField(default=dict)
+
+    class Meta:
+        ordering = ("-month",)
+        verbose_name = _("month of a key")
+        verbose_name_plural = _("months of keys")
+        constraints = (models.UniqueConstraint(fields=("api_key", "month"), name="one_row_a_key_and_month"),)
+
+    def __str__(self) -> str:
+        return f"{self.api_key}, {self.month:%Y-%m}"
+
+    @staticmethod
+    def span(at: float) -> tuple[datetime, datetime]:
+        """The beginning of the calendar month (UTC) that holds a time, in seconds since 1970, and that of the next."""
+        begins = datetime.fromtimestamp(at, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        return begins, (begins + timedelta(days=32)).replace(day=1)
 
 
 class AuditEntry(models.Model):

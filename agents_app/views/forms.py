@@ -221,6 +221,44 @@ class KeyForm(forms.Form):
         field.queryset = Pool.objects.filter(pk__in=[pool.pk for pool in pools]).only("slug", "name")
 
 
+class RotationForm(forms.Form):
+    """A new secret for a key."""
+
+    grace = forms.ChoiceField(
+        label=_("The old secret goes on for"),
+        choices=[
+            ("now", _("No time: it ends now")),
+            ("1h", _("1 hour")),
+            ("24h", _("24 hours")),
+            ("7d", _("7 days")),
+        ],
+        initial="24h",
+        help_text=_("Time to give the application its new one. Both are one key meanwhile."),
+    )
+    days = forms.IntegerField(
+        label=_("Key expires after days"),
+        required=False,
+        min_value=1,
+        max_value=3650,
+        help_text=_("Blank: as it stands."),
+    )
+
+
+class QuotaForm(forms.Form):
+    """What a key may send in a calendar month."""
+
+    queries = forms.IntegerField(
+        label=_("Queries a month"), required=False, min_value=1, max_value=10**12, help_text=_("Blank: no limit.")
+    )
+    characters = forms.IntegerField(
+        label=_("Characters a month"),
+        required=False,
+        min_value=1,
+        max_value=10**14,
+        help_text=_("As the router reads them. Blank: no limit."),
+    )
+
+
 class InviteForm(forms.Form):
     email = forms.EmailField(label=_("E-mail"), max_length=150, widget=forms.EmailInput(attrs={"autocomplete": "off"}))
     role = forms.ChoiceField(label=_("Role"), choices=ROLE_CHOICES, initial=Role.LABELER.value)

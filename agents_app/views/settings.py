@@ -1,26 +1,22 @@
-"""Pages: a pool's settings, in sections. Guidelines are the reviewers', keys and details are ops'."""
+"""Pages: a pool's settings, in sections. Guidelines are the reviewers', details are ops'."""
 
-from datetime import timedelta
 from typing import Any
 
 from django.conf import settings as conf
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.urls import NoReverseMatch, reverse
-from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from agents_app import keys, pools
-from agents_app.access import Role, get_pool, opens, person, require_role, roles_of
+from agents_app import pools
+from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.guidelines import rendered
-from agents_app.models import ApiKey, Pool
-from agents_app.navigation import current_pool, pools_of
+from agents_app.models import Pool
+from agents_app.navigation import current_pool
 from agents_app.pools import PoolError
-from agents_app.views.forms import GuidelinesForm, KeyForm, PoolDetailsForm
+from agents_app.views.forms import GuidelinesForm, PoolDetailsForm
 from routerweb.http import page, wants_fragment
 
 
@@ -114,91 +110,3 @@ def pool_details(request: HttpRequest, slug: str) -> HttpResponse:
         "may_turn_off": Role.ADMIN in roles_of(request.user),
     }
     return draw(request, "agents_app/pool_details.html", "settings_pool", context, title=_("Pool"), pool=pool)
-
-
-@require_role(Role.OPS)
-@never_cache
-@require_http_methods(["GET", "POST"])
-def api_keys(request: HttpRequest, slug: str) -> HttpResponse:
-    """The keys that open this pool; a new one's secret is in the answer to its making, and nowhere else, ever."""
-    pool = get_pool(request, slug)
-    operated = [each for each in pools_of(request) if Role.OPS in roles_of(request.user, each)]
-    form = KeyForm(request.POST or None, pools=operated, initial={"pools": [pool.pk]})
-    context: dict[str, Any] = {"pool": pool}
-    if request.method == "POST" and form.is_valid():
-        values = form.cleaned_data
-        expires = timezone.now() + timedelta(days=values["days"]) if values["days"] else None
-        try:
-            key, secret = keys.create_key(
-                values["name"],
-                values["pools"],
-                values["scopes"],
-                person(request),
-                expires,
-            )
-        except keys.KeyRefused as error:
-            form.add_error(None, str(error))
-        else:
-            # Of several pools the one that the page is about.
-            first = pool if pool in values["pools"] else values["pools"][0]
-            body = f'{{"query": "…", "pool": "{first.slug}"}}'
-            context |= {
-                "key": key,
-                "secret": secret,
-                "endpoint": request.build_absolute_uri("/api/route/"),
-                "body": body,
-            }
-            form = KeyForm(pools=operated, initial={"pools": [pool.pk]})
-    now = timezone.now()
-    rows = list(
-        ApiKey.objects.filter(pools=pool)
-        .select_related("created_by", "person")
-        .prefetch_related("pools")
-        .order_by("-created_at")
-    )
-    used = keys.last_used([row.pk for row in rows])
-    context |= {
-        "form": form,
-        "rows": [
-            (
-                row,
-                _key_state(row, now),
-                used.get(row.pk),
-                [each.name for each in row.pools.all() if opens(request.user, each)],
-                _operates_all(request, row),
-            )
-            for row in rows
-        ],
-    }
-    return draw(request, "agents_app/keys.html", "settings_keys", context, title=_("API keys"), pool=pool)
-
-
-def _key_state(key: ApiKey, now: Any) -> str:
-    if key.revoked_at is not None:
-        return "revoked"
-    if any(maker is not None and not maker.is_active for maker in (key.created_by, key.person)):
-        return "stopped"
-    return "expired" if key.expires_at is not None and key.expires_at <= now else "active"
-
-
-def _operates_all(request: HttpRequest, key: ApiKey) -> bool:
-    """Whether the person may revoke a key: it stops in all its pools."""
-    return all(Role.OPS in roles_of(request.user, each) for each in key.pools.all())
-
-
-@require_role(Role.OPS)
-@require_http_methods(["GET", "POST"])
-def key_revoke(request: HttpRequest, slug: str, key_id: int) -> HttpResponse:
-    """What revoking a key would do; then do it. It cannot be undone: nobody has the secret any more."""
-    pool = get_pool(request, slug)
-    key = get_object_or_404(ApiKey.objects.filter(pools=pool).prefetch_related("pools"), pk=key_id)
-    if not _operates_all(request, key):
-        raise PermissionDenied(_("This key opens other pools too. Only ops of all its pools may revoke it."))
-    if request.method == "POST" or key.revoked_at is not None:
-        if key.revoked_at is None and keys.revoke(key, person(request)):
-            messages.success(request, _("The key “%(name)s” is revoked.") % {"name": key.name})
-        else:
-            messages.info(request, _("The key “%(name)s” was revoked before.") % {"name": key.name})
-        return redirect("settings_keys", slug)
-    title = _("Revoke the key “%(name)s”?") % {"name": key.name}
-    return draw(request, "agents_app/key_revoke.html", "settings_keys", {"key": key}, title=title, pool=pool)

@@ -81,6 +81,9 @@ PAGES: dict[str, Row] = {
     P + "settings/pool/restore/": Row(OPS, "POST"),
     P + "settings/privacy/": Row(OPS, "GET POST"),
     P + "settings/keys/": Row(OPS, "GET POST"),
+    P + "settings/keys/<int:key_id>/": Row(OPS, "GET POST"),
+    P + "settings/keys/<int:key_id>/rotate/": Row(OPS, "POST", {"grace": "1h"}),
+    P + "settings/keys/<int:key_id>/end-old/": Row(OPS, "POST"),
     P + "settings/keys/<int:key_id>/revoke/": Row(OPS, "GET POST"),
     P + "settings/queue/": Row(STAFF, "GET POST"),
     P + "settings/queue/agent/<int:number>/": Row(STAFF, "POST"),
@@ -239,6 +242,7 @@ API: dict[str, ApiRow] = {
     "metrics/": ApiRow("ops", pool=False, always=404),  # a setting turns them on
     "schema/": ApiRow(None, pool=False),
     "docs/": ApiRow(None, pool=False),
+    "quota/": ApiRow("", pool=False),
     "agents/": ApiRow("", "GET"),
     "agents/<number:number>/pause/": ApiRow("ops", "POST"),
     "agents/<number:number>/resume/": ApiRow("ops", "POST"),

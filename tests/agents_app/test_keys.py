@@ -1,15 +1,18 @@
 """API keys: random, kept as a digest, scoped to pools, off at once when revoked."""
 
 import json
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from agents_app import keys
 from agents_app.audit import Actor
 from agents_app.models import ApiKey, AuditEntry, Pool, Stamp
+from training_app.answering import serving
 
 pytestmark = pytest.mark.django_db
 
@@ -110,3 +113,124 @@ def test_the_command_names_whose_labels_they_are(pool: Pool, person, capsys) -> 
         call_command(*words)
     with pytest.raises(CommandError, match="no user 'nobody'"):
         call_command(*words, "--labels-as", "nobody")
+
+
+def works(secret: str) -> bool:
+    return serving.caller_of(secret, serving.refresh()) is not None
+
+
+@pytest.fixture
+def loaded() -> Iterator[None]:
+    serving.forget()
+    yield
+    serving.forget()
+
+
+def test_a_rotated_key_has_two_secrets_for_a_while_and_is_one_key(
+    pool: Pool, loaded: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, first = keys.create_key("Shop", [pool], ["route"])
+    before = Stamp.current()
+    second = keys.rotate(key, Actor("test"), grace="1h")
+    assert second != first
+    assert Stamp.current() == before + 1
+    state = serving.refresh()
+    assert {serving.caller_of(secret, state).pk for secret in (first, second)} == {key.pk}  # type: ignore[union-attr]
+    assert key.old_prefix == first[:8]
+    assert key.prefix == second[:8]
+    # Nobody has to do anything: it ends by itself, in memory.
+    later = timezone.now() + timedelta(minutes=61)
+    monkeypatch.setattr(serving.time, "time", later.timestamp)
+    assert serving.caller_of(first, state) is None
+    assert serving.caller_of(second, state) is not None
+    entry = AuditEntry.objects.get(action="key.rotated")
+    assert entry.actor_name == "test"
+    assert entry.detail["grace"] == "1h"
+    kept = json.dumps(
+        [[*row] for row in (*ApiKey.objects.values_list(), *AuditEntry.objects.values_list())], default=str
+    )
+    assert first not in kept
+    assert second not in kept
+
+
+def test_without_grace_the_old_secret_ends_at_once(pool: Pool, loaded: None) -> None:
+    key, first = keys.create_key("Shop", [pool], ["route"])
+    second = keys.rotate(key, None, grace="now")
+    assert (works(first), works(second)) == (False, True)
+    assert (key.old_digest, key.old_until, key.old_prefix) == (None, None, "")
+
+
+def test_a_second_rotation_ends_the_oldest_secret(pool: Pool, loaded: None) -> None:
+    key, first = keys.create_key("Shop", [pool], ["route"])
+    second = keys.rotate(key, None, grace="7d")
+    third = keys.rotate(key, None, grace="7d")
+    assert [works(secret) for secret in (first, second, third)] == [False, True, True]
+
+
+def test_the_old_secret_is_ended_early_and_told_once(pool: Pool, loaded: None) -> None:
+    key, first = keys.create_key("Shop", [pool], ["route"])
+    keys.rotate(key, None, grace="7d")
+    assert keys.end_old_secret(key, None) is True
+    assert not works(first)
+    assert keys.end_old_secret(key, None) is False
+    assert AuditEntry.objects.filter(action="key.old_secret_ended").count() == 1
+
+
+def test_a_rotation_gives_a_new_term_and_the_old_secret_keeps_its_own(pool: Pool) -> None:
+    ends = timezone.now() + timedelta(hours=2)
+    key, _secret = keys.create_key("Shop", [pool], ["route"], expires_at=ends)
+    keys.rotate(key, None, grace="24h", expires_at=ends + timedelta(days=90))
+    assert key.old_until == ends
+    assert key.expires_at == ends + timedelta(days=90)
+
+
+def test_who_may_not_rotate_what(pool: Pool) -> None:
+    ana, ben = (User.objects.create_superuser(name, f"{name}@example.com") for name in ("ana", "ben"))
+    label, _secret = keys.create_key("Slack", [pool], ["label"], ana)
+    with pytest.raises(keys.KeyRefused, match="labels as ana"):
+        keys.rotate(label, ben)
+    keys.rotate(label, ana)
+    keys.rotate(label, Actor("rotate_api_key"))
+    with pytest.raises(keys.KeyRefused, match="cannot go on"):
+        keys.rotate(label, ana, grace="a year")
+    with pytest.raises(keys.KeyRefused, match="expired already"):
+        keys.rotate(label, ana, expires_at=timezone.now())
+    keys.revoke(label, None)
+    with pytest.raises(keys.KeyRefused, match="Only a key that works"):
+        keys.rotate(label, ana)
+
+
+def test_the_command_prints_the_new_secret_alone(pool: Pool, loaded: None, capsys: pytest.CaptureFixture[str]) -> None:
+    _key, first = keys.create_key("shop", [pool], ["route"])
+    call_command("rotate_api_key", "shop", "--grace", "1h", "--days", "30")
+    said = capsys.readouterr()
+    assert works(said.out.strip())
+    assert works(first)
+    assert "the old one ends" in said.err
+    keys.create_key("shop", [pool], ["route"])
+    with pytest.raises(CommandError, match="several keys"):
+        call_command("rotate_api_key", "shop")
+    call_command("rotate_api_key", said.out[:8], "--grace", "now")
+    assert "the old one has ended" in capsys.readouterr().err
+    with pytest.raises(CommandError, match="no key"):
+        call_command("rotate_api_key", "nothing")
+
+
+def test_a_quota_is_kept_and_told(pool: Pool) -> None:
+    key, _secret = keys.create_key("Shop", [pool], ["route"])
+    assert key.quota is None
+    keys.set_quota(key, Actor("test"), queries=100, characters=None)
+    assert key.quota == (100, None)
+    keys.set_quota(key, Actor("test"), queries=100, characters=None)
+    assert AuditEntry.objects.get(action="key.quota").detail["quota"] == {"queries": 100, "characters": None}
+    assert [(use.what, use.used, use.left) for use in keys.uses([key])[key.pk]] == [("queries", 0, 100)]
+    with pytest.raises(keys.KeyRefused, match="whole number from 1"):
+        keys.set_quota(key, None, queries=0, characters=None)
+
+
+def test_keys_that_end_soon_are_found(pool: Pool) -> None:
+    now = timezone.now()
+    for days in (3, 6, 8):
+        keys.create_key(f"{days} days", [pool], ["route"], expires_at=now + timedelta(days=days))
+    keys.create_key("never", [pool], ["route"])
+    assert [key.name for key in ApiKey.objects.expiring(keys.EXPIRES_SOON)] == ["3 days", "6 days"]

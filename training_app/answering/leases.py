@@ -8,12 +8,12 @@ that it had.
 import time
 import uuid
 from collections.abc import Collection, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import NamedTuple
 
 from django.db import connection, transaction
 
-from agents_app.models import ApiKey
+from agents_app.models import ApiKey, KeyMonth
 from training_app.models import KeyMinute
 
 #: A process that was not heard of for so long holds nothing any more; what it held counts as used.
@@ -65,6 +65,33 @@ def settle(
         minute.shares = others if leave else others | {name: {"at": at, "held": leased}}
         minute.save()
     return Share(leased, 1.0 / (len(others) + 1))
+
+
+def settle_month(
+    key: int, month: date, quota: Sequence[int | None], used: Sequence[int], *, leave: bool = False, name: str = ""
+) -> tuple[list[int], list[int]]:
+    """Tell what this process has `used` of a key's month; what all have used, and the share of the rest that this one holds now.
+
+    A month does not come back, so nothing of it is lost: what a silent process held is free again, and the last one left is given
+    whole to who asks first. Raises django.db.Error.
+    """
+    name = name or _name
+    with transaction.atomic():
+        KeyMonth.objects.get_or_create(api_key_id=key, month=month)
+        row = KeyMonth.objects.select_for_update(of=("self",)).get(api_key_id=key, month=month)
+        at = now()
+        row.queries, row.characters = row.queries + used[0], row.characters + used[1]
+        others = {
+            other: share for other, share in row.shares.items() if other != name and share["at"] > at - SILENT_SECONDS
+        }
+        held = []
+        for place, (limit, told) in enumerate(zip(quota, (row.queries, row.characters), strict=True)):
+            elsewhere = sum(share["held"][place] for share in others.values())
+            free = 0 if limit is None or leave else limit - told - elsewhere
+            held.append(max(min(free, -(-(free + elsewhere) // (len(others) + 1))), 0))
+        row.shares = others if leave else others | {name: {"at": at, "held": held}}
+        row.save()
+    return [row.queries, row.characters], held
 
 
 def now() -> float:

@@ -106,7 +106,8 @@ class Live:
 @dataclass(frozen=True, slots=True)
 class Caller:
     """What one API key may do; `pools` are slugs, `expires` is in seconds since 1970, `maker` made it, "" a command; `gone` are the
-    slugs of the pools among its own that are put away."""
+    slugs of the pools among its own that are put away; `quota` are the queries and characters that it may send in a month, None where
+    neither is limited."""
 
     pk: int
     name: str
@@ -115,6 +116,7 @@ class Caller:
     expires: float | None
     maker: str = ""
     gone: tuple[str, ...] = ()
+    quota: tuple[int | None, int | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -299,13 +299,16 @@ def _load_callers(slugs: Mapping[int, str], gone: Mapping[str, str]) -> dict[str
     for key_id, pool_id in ApiKey.pools.through.objects.values_list("apikey_id", "pool_id"):
         if pool_id in slugs:
             pools_of.setdefault(key_id, []).append(slugs[pool_id])
-    return {
-        key.digest: Caller(
+    found = {}
+    for key in ApiKey.objects.live().select_related("created_by"):
+        found[key.digest] = caller = Caller(
             key.pk, key.name, frozenset(key.scopes),
             tuple(sorted(slug for slug in pools_of.get(key.pk, ()) if slug not in gone)),
             key.expires_at.timestamp() if key.expires_at else None,
             key.created_by.get_username() if key.created_by else "",
             tuple(sorted(slug for slug in pools_of.get(key.pk, ()) if slug in gone)),
-        )
-        for key in ApiKey.objects.live().select_related("created_by")
-    }  # fmt: skip
+            key.quota,
+        )  # fmt: skip
+        if key.old_digest and key.old_until:
+            found[key.old_digest] = replace(caller, expires=key.old_until.timestamp())
+    return found

@@ -1,11 +1,10 @@
-"""How much one API key may send in a minute: requests, queries, and characters as the router will read them.
+"""How much one API key may send in a minute: requests, queries, and characters as the router will read them; and its month's quota.
 
 A setting of 0 sets no limit. A request counts against what this process holds of the key's minute, in memory; it asks the database
-nothing. A thread beside the requests settles with the other processes (`leases`).
+nothing. A thread beside the requests settles with the other processes (`leases`). What a key may send in a month is its own: `quotas`.
 """
 
 import logging
-import math
 import threading
 import time
 import unicodedata
@@ -18,7 +17,8 @@ from django.db import Error as DatabaseFault
 from django.db import IntegrityError
 
 from routerweb.background import Background
-from training_app.answering import leases
+from training_app.answering import leases, quotas
+from training_app.answering.quotas import Exceeded as Exceeded
 from training_app.answering.serving import drop_connection
 from training_app.engine.data.conversations import before
 
@@ -34,15 +34,6 @@ NOTE_SECONDS = 60.0
 QUIET_SECONDS = 5.0
 #: The part of a minute that a process may use of a key of which it has no share yet: for the milliseconds until it has.
 EARLY = 0.1
-
-
-class Exceeded(Exception):
-    """The key has used up its minute. `seconds` is when to try again."""
-
-    def __init__(self, what: str, limit: int, seconds: float) -> None:
-        super().__init__(f"This API key may send {limit:,} {what} a minute.")
-        self.seconds = max(math.ceil(seconds - 1e-6), 1)
-        self.hint = f"Try again in {self.seconds} seconds."
 
 
 class Allowance:
@@ -87,32 +78,52 @@ _noted: dict[int, float] = {}
 _lock = threading.Lock()
 
 
-def take(key: int, texts: Sequence[str]) -> None:
-    """Count one request with its texts against the key's minute. Raises Exceeded, and counts nothing, once it is used up.
+def take(key: int, texts: Sequence[str], quota: quotas.Quota | None = None) -> None:
+    """Count one request with its texts against the key's minute, and its month where it has a `quota`. Raises Exceeded, and counts
+    nothing, once either is used up.
 
     What is larger than this process's part of a minute may be sent once that part is whole, and costs up to the whole minute.
     """
     limits = _limits()
-    if not any(limits):
+    limited = any(limits)
+    if not limited:
         if key not in _used:
             settler.start()
         _used.add(key)
-        return
-    costs = (1, len(texts), sum(map(read_length, texts)) if limits[2] else 0)
-    now = time.monotonic()
+        if quota is None:
+            return
+    many = limits[2] or (quota is not None and quota[1] is not None)
+    characters = sum(map(read_length, texts)) if many else 0
+    costs = (1, len(texts), characters if limits[2] else 0)
     with _lock:
-        held = _held.get(key)
-        if held is None:
-            held = _held[key] = Allowance(limits, now, EARLY if settings.BACKGROUND_THREADS else 1.0)
-            settler.start()
-            settler.wake()
-        held.refill(limits, now)
-        held.asked = now
-        for what, limit, cost, left in zip(COUNTED, limits, costs, held.left, strict=True):
-            missing = min(cost, limit * held.part) - left
-            if limit and missing > 1e-6:
-                raise Exceeded(what, limit, missing * 60.0 / (limit * held.part))
-        held.spend([min(cost, limit) for cost, limit in zip(costs, limits, strict=True)])
+        held = _minute(key, limits, costs) if limited else None
+        if quota is not None:
+            try:
+                quotas.spend(key, quota, (len(texts), characters))
+            finally:
+                if quotas.unsettled(key):
+                    settler.start()
+                    settler.wake()
+        if held is not None:
+            held.spend([min(cost, limit) for cost, limit in zip(costs, limits, strict=True)])
+
+
+def _minute(key: int, limits: tuple[int, int, int], costs: Sequence[int]) -> Allowance:
+    """What this process holds of the key's minute. Raises Exceeded where that is less than a request costs."""
+    now = time.monotonic()
+    held = _held.get(key)
+    if held is None:
+        held = _held[key] = Allowance(limits, now, EARLY if settings.BACKGROUND_THREADS else 1.0)
+        settler.start()
+        settler.wake()
+    held.refill(limits, now)
+    held.asked = now
+    for what, limit, cost, left in zip(COUNTED, limits, costs, held.left, strict=True):
+        missing = min(cost, limit * held.part) - left
+        if limit and missing > 1e-6:
+            said = f"This API key may send {limit:,} {what} a minute."
+            raise Exceeded(said, missing * 60.0 / (limit * held.part))
+    return held
 
 
 def read_length(text: str) -> int:
@@ -124,7 +135,15 @@ def read_length(text: str) -> int:
 
 
 def forget() -> None:
-    """Give every key a fresh minute."""
+    """Give every key a fresh minute, and forget what is known of its month."""
+    quotas.forget()
+    _held.clear()
+    _used.clear()
+    _noted.clear()
+
+
+def _in_child() -> None:
+    quotas.leave_to_parent()
     _held.clear()
     _used.clear()
     _noted.clear()
@@ -150,6 +169,12 @@ def settle() -> float:
     except DatabaseFault as error:  # a key that is gone among them: who was used is told next time
         logger.warning("When keys were last used cannot be written: %s", error)
         drop_connection()
+    try:
+        quotas.settle()
+    except DatabaseFault as error:
+        logger.warning("The keys' months cannot be settled; each process keeps to its share: %s", error)
+        drop_connection()
+        return 10 * SETTLE_SECONDS
     for key, held in list(_held.items()):
         try:
             _settle(key, held, leave=time.monotonic() - held.asked > QUIET_SECONDS)
@@ -183,6 +208,10 @@ def _settle(key: int, held: Allowance, *, leave: bool) -> None:
 def _end() -> None:
     """Give back what this process holds."""
     settler.stop()
+    try:
+        quotas.settle(leave=True)
+    except DatabaseFault:
+        return
     for key, held in list(_held.items()):
         try:
             _settle(key, held, leave=True)
@@ -190,4 +219,4 @@ def _end() -> None:
             return
 
 
-settler = Background("throttle-settler", settle, at_end=_end, in_child=forget)
+settler = Background("throttle-settler", settle, at_end=_end, in_child=_in_child)

@@ -59,7 +59,7 @@ def refusal_of(error: Exception, path: str) -> Refused:
         return Refused(503, "no_orchestrator", str(error), hint=error.hint)
     if isinstance(error, Exceeded):
         again = (("Retry-After", str(error.seconds)),)
-        return Refused(429, "too_many_requests", str(error), hint=error.hint, headers=again)
+        return Refused(429, error.code, str(error), hint=error.hint, headers=again)
     if isinstance(error, DatabaseFault) and not isinstance(error, DataError | IntegrityError | ProgrammingError):
         logger.warning("%s: the database cannot be reached and nothing is loaded yet: %s", path, error)
         return Refused(

@@ -21,6 +21,13 @@ ANSWER: dict[str, Any] = {
 }
 DDQN_ANSWER = {"agents": [0, 1], "agent_names": ["Billing", "Account"], "confidence": 0.8712, "steps": 3}
 DDQN_AGENT = {"id": 0, "name": "Billing", "description": "Invoices, payments, refunds"}
+QUOTA = {
+    "key": "webshop",
+    "month": "2026-03",
+    "resets_at": "2026-04-01T00:00:00Z",
+    "queries": {"limit": 100_000, "used": 81_204, "left": 18_796},
+    "characters": None,
+}
 BATCH = {"model": "support-3", "results": [ANSWER], "not_covered": []}
 EXPLANATION = {
     "steps": [

@@ -77,7 +77,7 @@ def answer(method: bytes, path: bytes, headers: Headers, body: bytes, scheme: st
             return None
         access, sent = Access(caller, state), bodies.parsed(body)
         asked = asking.one(sent, access) if path == ROUTE else asking.many(sent, access)
-        throttle.take(caller.pk, asked.texts)
+        throttle.take(caller.pk, asked.texts, caller.quota)
         return bodies.written(asking.answer_one(asked, access) if path == ROUTE else asking.answer_many(asked, access))
     except (Refused, NoModel, throttle.Exceeded):
         return None

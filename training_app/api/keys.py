@@ -111,9 +111,10 @@ class OpensAddress(BasePermission):
 
 
 class KeyThrottle(BaseThrottle):
-    """The texts that a view was asked to route, against what the key may send a minute."""
+    """The texts that a view was asked to route, against what the key may send in a minute and in a month."""
 
     def allow_request(self, request: Request, view: Any) -> bool:
         """True, or throttle.Exceeded with when to try again."""
-        throttle.take(cast(Access, request.auth).caller.pk, view.asks.texts)
+        caller = cast(Access, request.auth).caller
+        throttle.take(caller.pk, view.asks.texts, caller.quota)
         return True

@@ -56,6 +56,7 @@ CODES: dict[str, tuple[int, str]] = {
     "not_json": (415, "The body is text/plain; it must be application/json."),
     "unprocessable": (422, "query is missing."),
     "too_many_requests": (429, "This API key may send 600 queries a minute to a process."),
+    "quota_exhausted": (429, "This API key may send 100,000 queries a month, and all of them are used."),
     "no_model": (503, "The pool support has no active model yet."),
     "database_away": (503, "The database cannot be reached, and this process has not loaded a model yet."),
     "not_ready": (503, "Nothing is loaded yet: the database cannot be reached."),
@@ -74,7 +75,7 @@ WORDS = {
     413: "The body is too large",
     415: "The body is not JSON",
     422: "What was sent does not hold; `detail` tells where",
-    429: "The key has used up its minute; Retry-After tells when to come back",
+    429: "The key has used up its minute or its month; Retry-After tells when to come back",
     503: "It cannot be answered just now",
 }
 PATHS: dict[str, tuple[Any, str, Any]] = {

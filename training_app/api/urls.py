@@ -75,6 +75,7 @@ urlpatterns = [
     *address("health/", serving.HealthView),
     *address("ready/", serving.ReadyView),
     *address("metrics/", serving.MetricsView),
+    *address("quota/", serving.QuotaView),
     *address("agents/", serving.AgentsView),
     *address("agents/<number:number>/pause/", serving.PauseView),
     *address("agents/<number:number>/resume/", serving.ResumeView),

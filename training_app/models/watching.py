@@ -67,6 +67,9 @@ class Alarm(models.Model):
         REFUSED = "refused", _("A model cannot be loaded")
         LABELING = "labeling", _("Labeling queue")
         APPROVAL = "approval", _("A promotion waits for approval")
+        KEYS = "keys", _("An API key expires")
+        QUOTA = "quota", _("A key's month is nearly used up")
+        SPENT = "spent", _("A key's month is used up")
 
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, null=True, blank=True, related_name="alarms")
     kind = models.CharField(_("kind"), max_length=8, choices=Kind.choices)

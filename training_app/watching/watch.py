@@ -21,7 +21,8 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from agents_app.models import Pool
+from agents_app import keys
+from agents_app.models import ApiKey, Pool
 from datasets_app.labels import queue
 from datasets_app.models import Assignment, Import, PrelabelJob
 from routerweb import memory
@@ -134,6 +135,7 @@ def look(workers: bool = True) -> None:
         _failing_runs(pool)
         _labeling_queue(pool)
         waiting_promotions(pool)
+        _keys(pool)
     _refused_models()
     _waiting_jobs()
     _dropped_decisions()
@@ -183,6 +185,31 @@ def waiting_promotions(pool: Pool) -> None:
     evidence = [[asked.model.name, _("asked for by %(name)s") % {"name": asked.author_name}] for asked in waiting[:5]]
     names = ", ".join(asked.model.name for asked in waiting)
     alarms.hold(Alarm.Kind.APPROVAL, said % {"models": names}, evidence, pool)
+
+
+def _keys(pool: Pool) -> None:
+    """Alarms while keys of the pool are about to expire, and while their months are nearly used up, or all."""
+    soon = ApiKey.objects.filter(pools=pool).expiring(keys.EXPIRES_SOON)[:5]
+    ending = [(one, one.expires_at) for one in soon if one.expires_at]
+    if ending:
+        key, end = ending[0]
+        said = _("The API key “%(key)s” expires %(day)s: rotate it with a new term, or its application is refused.")
+        evidence = [[one.name, at.isoformat(timespec="minutes")] for one, at in ending]
+        alarms.hold(Alarm.Kind.KEYS, said % {"key": key.name, "day": f"{end:%Y-%m-%d}"}, evidence, pool)
+    limited = ApiKey.objects.live().filter(pools=pool).exclude(monthly_queries=None, monthly_characters=None)
+    names = {key.pk: key for key in limited}
+    highest = {pk: max(found, key=lambda use: use.share) for pk, found in keys.uses(list(names.values())).items()}
+    ways = (
+        (Alarm.Kind.QUOTA, keys.NEARLY, _("The API key “%(key)s” has used %(percent)d %% of its month.")),
+        (Alarm.Kind.SPENT, 1.0, _("The API key “%(key)s” has used up its month and is refused until %(day)s.")),
+    )
+    for kind, least, said in ways:
+        reached = sorted(((use.share, pk, use) for pk, use in highest.items() if use.share >= least), reverse=True)
+        if reached:
+            share, pk, use = reached[0]
+            shown = {"key": names[pk].name, "percent": min(int(100 * share), 100), "day": f"{use.ends:%Y-%m-%d}"}
+            evidence = [[names[pk].name, f"{use.used:,} / {use.limit:,} {use.what}"] for _share, pk, use in reached[:5]]
+            alarms.hold(kind, said % shown, evidence, pool)
 
 
 def _labeling_queue(pool: Pool) -> None:

@@ -140,7 +140,7 @@ def test_the_words_for_a_key(ops: Client, pool: Pool) -> None:
     old, _secret = keys.create_key("Old", [pool], ["route"])
     ApiKey.objects.filter(pk=old.pk).update(expires_at=timezone.now() - timedelta(days=1))
     rows = ops.get("/p/support/settings/keys/").context["rows"]
-    assert {key.name: word for key, word, *_more in rows} == {"Live": "active", "Off": "revoked", "Old": "expired"}
+    assert {row["key"].name: row["state"] for row in rows} == {"Live": "active", "Off": "revoked", "Old": "expired"}
 
 
 def test_the_pools_details_change_but_not_its_slug(ops: Client, pool: Pool) -> None:

@@ -12,12 +12,13 @@ from django.db import close_old_connections
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+from agents_app import keys as api_keys
 from agents_app import pools
 from routerweb import threads
 from routerweb.bodies import Body
 from tests.thorough import many
 from tests.training_app.served import application
-from training_app.answering import decisions
+from training_app.answering import decisions, throttle
 from training_app.api import fast_lane
 
 pytestmark = pytest.mark.django_db
@@ -143,6 +144,11 @@ def ways(app, model, in_memory, settings, monkeypatch):
         "ops": application(model.pool, scopes=("ops",)).secret,
     }
     keys |= {"sales": application(sales).secret}
+    for name, quota in (("quota", 10**9), ("spent", 1)):
+        limited = application(model.pool)
+        api_keys.set_quota(limited.key, None, queries=quota, characters=None)
+        throttle.take(limited.key.pk, ["billing"], (quota, None))
+        keys[name] = limited.secret
     in_memory()
     monkeypatch.setattr(decisions, "new_id", lambda at: 7)
     request_started.disconnect(close_old_connections)
@@ -167,7 +173,7 @@ def test_the_lane_and_the_views_agree_to_the_byte(ways, path) -> None:
 
     bearer = f"Bearer {keys['good']}"
     others = [bearer.lower()[:6] + f"  {keys['good']} ", "Bearer rw_wrong", "Bearer", "Basic abc", "Bearer é"]
-    others += [f"Bearer {keys[name]}" for name in ("both", "ops", "sales")]
+    others += [f"Bearer {keys[name]}" for name in ("both", "ops", "sales", "quota")]
     authorizations = several(
         b"authorization", usually(bearer.encode(), *(word.encode("latin-1") for word in others), None)
     )
@@ -180,12 +186,14 @@ def test_the_lane_and_the_views_agree_to_the_byte(ways, path) -> None:
         (b"host", b"127.0.0.1:8000"), (b"authorization", bearer.encode()), (b"content-type", b"application/json"), (b"accept", b"*/*"),
     ]  # fmt: skip
 
+    spent = [(name, f"Bearer {keys['spent']}".encode() if name == b"authorization" else value) for name, value in plain]
+
     @settings(
         max_examples=EXAMPLES // len(bodies), deadline=None, suppress_health_check=list(HealthCheck), database=None
     )
     @given(
         good[path].map(lambda body: json.dumps(body).encode()) | raw_bodies(path),
-        st.just(plain) | st.just(plain) | st.tuples(hosts, authorizations, types, accepts).map(chain.from_iterable).map(list),
+        st.sampled_from([plain, plain, spent]) | st.tuples(hosts, authorizations, types, accepts).map(chain.from_iterable).map(list),
         st.just("POST") | st.sampled_from(["POST", "GET", "PUT", "HEAD", "OPTIONS"]), st.sampled_from(["http", "https"]),
     )  # fmt: skip
     def check(raw, sent, method, scheme) -> None:
@@ -208,7 +216,7 @@ def test_the_lane_and_the_views_agree_to_the_byte(ways, path) -> None:
 
     check()
     assert seen["lane"] > EXAMPLES // len(bodies) // 10, seen
-    assert {"200", "400", "401", "405", "413"} <= set(seen), seen
+    assert {"200", "400", "401", "405", "413", "429"} <= set(seen), seen
 
 
 def test_the_lane_counts_against_the_same_minute(app, model, settings, in_memory):
@@ -222,6 +230,25 @@ def test_the_lane_counts_against_the_same_minute(app, model, settings, in_memory
     assert app.route().status_code == 200
     assert fast_lane.answer(b"POST", fast_lane.ROUTE, headers, body, "http") is None
     assert app.route().status_code == 429
+
+
+def test_both_ways_count_against_one_quota_and_refuse_alike(app, model, in_memory, django_assert_num_queries):
+    api_keys.set_quota(app.key, None, queries=2, characters=None)
+    in_memory()
+    headers = [
+        (b"host", b"127.0.0.1"), (b"authorization", f"Bearer {app.secret}".encode()), (b"content-type", b"application/json"),
+    ]  # fmt: skip
+    body = b'{"query": "billing"}'
+    with django_assert_num_queries(0):
+        assert fast_lane.answer(b"POST", fast_lane.ROUTE, headers, body, "http") is not None
+        assert app.route().status_code == 200
+        assert fast_lane.answer(b"POST", fast_lane.ROUTE, headers, body, "http") is None
+    refused = app.route()
+    assert refused.status_code == 429
+    assert refused.json()["error"]["code"] == "quota_exhausted"
+    assert "2 queries a month" in refused.json()["error"]["message"]
+    assert "new month begins at" in refused.json()["error"]["hint"]
+    assert 0 < int(refused["Retry-After"]) <= 31 * 86_400
 
 
 def test_a_host_that_cannot_be_one_is_refused_even_where_every_host_is_taken(settings):

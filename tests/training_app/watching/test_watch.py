@@ -7,7 +7,8 @@ import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
-from agents_app import pools
+from agents_app import keys, pools
+from agents_app.models import KeyMonth
 from datasets_app.models import PrelabelJob
 from datasets_app.prelabeling.prompts import current
 from training_app.answering import serving
@@ -202,3 +203,35 @@ def test_a_process_that_ends_in_order_takes_its_sign_away(db: None) -> None:
     assert [sign.name for sign in ProcessSign.objects.all()] == [other.name]
     process.turn()
     assert ProcessSign.objects.count() == 1, "its thread has nothing more to say"
+
+
+def test_a_key_that_ends_soon_is_told(pool: Any) -> None:
+    key, _secret = keys.create_key("Shop", [pool], ["route"], expires_at=timezone.now() + timedelta(days=8))
+    watch.look()
+    assert "keys" not in kinds()
+    keys.rotate(key, None, expires_at=timezone.now() + timedelta(days=6))
+    watch.look()
+    told = Alarm.objects.get(kind="keys")
+    assert "“Shop” expires" in told.sentence
+    assert told.pool == pool
+    keys.revoke(key, None)
+    Alarm.objects.update(seen_at=timezone.now() - timedelta(minutes=3))
+    watch.look()
+    assert "keys" not in kinds()
+
+
+def test_a_month_that_is_nearly_used_up_is_told_and_one_that_is(pool: Any) -> None:
+    key, _secret = keys.create_key("Shop", [pool], ["route"])
+    begins, _ends = KeyMonth.span(timezone.now().timestamp())
+    month = KeyMonth.objects.create(api_key=key, month=begins.date(), queries=79)
+    keys.set_quota(key, None, queries=100, characters=10)
+    watch.look()
+    assert not kinds() & {"quota", "spent"}
+    KeyMonth.objects.filter(pk=month.pk).update(queries=80)
+    watch.look()
+    assert kinds() & {"quota", "spent"} == {"quota"}
+    assert "has used 80 %" in Alarm.objects.get(kind="quota").sentence
+    KeyMonth.objects.filter(pk=month.pk).update(characters=10)
+    watch.look()
+    assert kinds() & {"quota", "spent"} == {"quota", "spent"}
+    assert Alarm.objects.get(kind="spent").evidence == [["Shop", "10 / 10 characters"]]

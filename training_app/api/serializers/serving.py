@@ -43,6 +43,24 @@ class AgentsSerializer(serializers.Serializer[Any]):
     agents = AgentSerializer(many=True)
 
 
+class UseSerializer(serializers.Serializer[Any]):
+    """What a key has sent of one thing in this month."""
+
+    limit = serializers.IntegerField(help_text="What it may send in a month.")
+    used = serializers.IntegerField(help_text="What it has sent, to about a second.")
+    left = serializers.IntegerField()
+
+
+class QuotaSerializer(serializers.Serializer[Any]):
+    """A key's calendar month, in UTC."""
+
+    key = serializers.CharField(help_text="The key's name.")
+    month = serializers.CharField()
+    resets_at = serializers.DateTimeField(help_text="When a new month begins.")
+    queries = UseSerializer(allow_null=True, help_text="null where the key has no quota of them.")
+    characters = UseSerializer(allow_null=True, help_text="As the router reads them; null where the key has no quota.")
+
+
 class WaitingSerializer(serializers.Serializer[Any]):
     """Decisions on their way to the database."""
 

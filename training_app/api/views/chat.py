@@ -45,7 +45,7 @@ class ChatView(ApiView):
         "chatCompletions", "Which agents a conversation needs, as a chat completion", of=OF, body=ChatRequest,
         example={"model": "router/support", "messages": [{"role": "user", "content": "I was charged twice"}]},
         answers={200: (ChatSerializer, "The decision, as the call of a tool named route", examples.CHAT)},
-        errors=("blank", "too_long", "no_model", "too_many_requests", "not_found"),
+        errors=("blank", "too_long", "no_model", "too_many_requests", "quota_exhausted", "not_found"),
     )  # fmt: skip
     def post(self, request: Request) -> HttpResponse:
         """The last turn of the user is routed in its conversation. The message calls the tool `route` with what `/api/route/` would

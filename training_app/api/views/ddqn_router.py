@@ -24,7 +24,7 @@ from training_app.api.serializers.ddqn_router import (
 from training_app.api.views.base import ApiView
 
 OF = "As ddqn-router"
-ERRORS = ("not_found", "no_model", "too_many_requests", "unprocessable")
+ERRORS = ("not_found", "no_model", "too_many_requests", "quota_exhausted", "unprocessable")
 
 
 class _Routing(ApiView):

@@ -33,7 +33,7 @@ from training_app.orchestration.course import as_json, by_name
 from training_app.orchestration.policies import Orchestra
 
 OF = "Orchestration"
-OF_A_TASK = ("too_long", "too_many", "too_many_requests", "no_orchestrator")
+OF_A_TASK = ("too_long", "too_many", "too_many_requests", "quota_exhausted", "no_orchestrator")
 STREAM = "text/event-stream"
 
 

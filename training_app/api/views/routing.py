@@ -27,7 +27,7 @@ from training_app.models import Decision, packed
 from training_app.rollout import outcomes
 
 OF = "Routing"
-OF_A_ROUTE = ("blank", "too_long", "no_model", "too_many_requests")
+OF_A_ROUTE = ("blank", "too_long", "no_model", "too_many_requests", "quota_exhausted")
 
 
 def answered(value: dict[str, Any]) -> HttpResponse:

@@ -16,7 +16,7 @@ from rest_framework.response import Response
 
 from agents_app import pools
 from agents_app.models import Agent
-from training_app.answering import decisions, metrics, serving
+from training_app.answering import decisions, metrics, quotas, serving
 from training_app.api import examples
 from training_app.api.bodies import written
 from training_app.api.errors import Refused
@@ -30,6 +30,7 @@ from training_app.api.serializers.serving import (
     AgentStateSerializer,
     HealthSerializer,
     PauseRequest,
+    QuotaSerializer,
     ReadySerializer,
 )
 from training_app.api.views.base import ApiView
@@ -59,6 +60,23 @@ class AgentsView(ApiView):
         known = parse_etags(request.META.get("HTTP_IF_NONE_MATCH", ""))
         same = "*" in known or tag in {one.removeprefix("W/") for one in known}
         return Response(None if same else told, status=304 if same else 200, headers={"ETag": tag})
+
+
+class QuotaView(ApiView):
+    """What is left of a key's month."""
+
+    @operation(
+        "quota", "What this key has sent this month, and what it may", of="Health",
+        answers={200: (QuotaSerializer, "The month so far; null where the key has no quota", examples.QUOTA)},
+    )  # fmt: skip
+    def get(self, request: Request) -> Response:
+        """The key's quota for a calendar month (UTC), what was used of it and what is left. Asking costs none of it."""
+        caller = self.access.caller
+        begins, ends, sent = quotas.used(caller)
+        told: dict[str, Any] = {"key": caller.name, "month": f"{begins:%Y-%m}", "resets_at": ends}
+        for what, limit, used in zip(quotas.COUNTED, caller.quota or (None, None), sent, strict=True):
+            told[what] = None if limit is None else {"limit": limit, "used": used, "left": max(limit - used, 0)}
+        return Response(QuotaSerializer(told).data)
 
 
 class AgentView(ApiView):

@@ -1,0 +1,49 @@
+"""A key's page: its secret is rotated and shown once, its quota set. At a desk, on a phone and in the dark."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+from playwright.sync_api import expect
+
+from agents_app import keys, pools
+from agents_app.models import ApiKey, KeyMonth
+from tests.browser.conftest import overflow
+from tests.browser.test_four_eyes_walk import PHONE, picture
+
+DESK = {"viewport": {"width": 1280, "height": 800}}
+
+
+@pytest.fixture
+def key(transactional_db: None) -> ApiKey:
+    pool = pools.create_pool("Support", "support")
+    for name in ("analytics", "nightly batch"):
+        keys.create_key(name, [pool], ["route", "ops"], None)
+    made, _secret = keys.create_key("webshop", [pool], ["route"], expires_at=timezone.now() + timedelta(days=5))
+    return made
+
+
+@pytest.mark.parametrize("look", [DESK, {**DESK, "color_scheme": "dark"}, PHONE], ids=["desk", "dark", "phone"])
+def test_a_key_is_rotated_and_gets_a_quota(sign_in, person, key, look, request):
+    page = sign_in(person("olga", "ops"), **look).new_page()
+    page.goto("/p/support/settings/keys/")
+    page.get_by_role("link", name="webshop", exact=True).click()
+    expect(page.get_by_text("It expires soon")).to_be_visible()
+    page.get_by_label("Queries a month").fill("1000")
+    page.get_by_role("button", name="Save the quota").click()
+    expect(page.get_by_text("0 of 1,000 queries, 1,000 left")).to_be_visible()
+    begins, _ends = KeyMonth.span(timezone.now().timestamp())
+    KeyMonth.objects.create(api_key=key, month=begins.date(), queries=843)
+    page.get_by_label("The old secret goes on for").select_option("24h")
+    page.get_by_label("Key expires after days").fill("90")
+    page.get_by_role("button", name="Make a new secret").click()
+    expect(page.get_by_text("Copy it now.")).to_be_visible()
+    assert page.locator("#secret").inner_text().startswith("rw_")
+    expect(page.get_by_text("843 of 1,000 queries, 157 left")).to_be_visible()
+    expect(page.get_by_role("button", name="End it now")).to_be_visible()
+    assert overflow(page) == 0
+    name = request.node.callspec.id
+    picture(page, f"key-{name}")
+    page.goto("/p/support/settings/keys/")
+    assert overflow(page) == 0
+    picture(page, f"keys-{name}")
