@@ -1,4 +1,4 @@
-"""Two made-up pools on which the way of deciding matters, and what it brings there.
+"""Three made-up pools on which the way of deciding matters, and what it brings there.
 
     python -m benchmarks.made_up write together FOLDER [--seed S]
     python -m benchmarks.made_up compare together [--seeds 3]
@@ -10,10 +10,17 @@ Its goal is exact match.
 
 `costs`: agents cost. Two trades, each with a lead and a crew of four. A simple job needs the lead, a hard one all of the crew
 too. Some texts say how hard the job is; most say nothing, and three in ten of these are hard. A covered query is worth 1, a lead
-costs 0.05, each of a crew 0.12. Its goal is value.
+costs 0.05, each of a crew 0.12. Its goal is value. One threshold is all but the best there: the lead always, the crew where the text
+calls for it. It errs only where both jobs are hard, one query in 150.
 
-A query joins one or both kinds, or none; the texts of the splits differ. `compare` fits one scorer a seed and lets every rule
-decide on its scores: for the goal of the pool, and for Jaccard. Differences are paired over queries.
+`prices`: agents cost, some much more than others. The same two trades, one a query. A job needs the lead (0.02), each of two
+experts (0.02) in one job of four, whatever the text says, and in three of ten a crew of three (0.15 each); a fifth of the texts
+say whether. Where they do not, the best set is the lead and both experts, worth 0.64; with the crew it is worth 0.49. No one threshold
+takes agents who are needed in one job of four and leaves those needed in three of ten; and were the crew three people each
+needed for himself, as Bayes' rule has it, they would be worth their price. Its goal is value.
+
+A query joins one or both kinds, or none (of `prices` one or none); the texts of the splits differ. `compare` fits one scorer a
+seed and lets every rule decide on its scores: for the goal of the pool, and for Jaccard. Differences are paired over queries.
 """
 
 from __future__ import annotations
@@ -40,7 +47,8 @@ from training_app.engine.routing.env import RoutingEnv
 from training_app.engine.routing.goals import Goal, goal_of
 
 SIZES = {"train": 1500, "val": 500, "test": 1000}
-GOALS = {"together": "exact", "costs": "value"}
+GOALS = {"together": "exact", "costs": "value", "prices": "value"}
+JOINING = {"together": (1, 3, 3, 2), "costs": (1, 3, 3, 2), "prices": (2, 9, 9, 0)}  # of none, either kind and both
 RULES = ("ddqn", "bayes", "threshold")
 KINDS = ("refund", "travel"), ("roof", "garden")
 
@@ -98,6 +106,8 @@ UNSAID = (
 OPEN_SHARE = 0.65  # of the texts of `together` do not say which desk
 UNSAID_SHARE, HARD_SHARE = 0.65, 0.3
 LEAD_COST, CREW_COST, CREW = 0.05, 0.12, 4
+CHEAP, DEAR, EXPERTS, DEAR_CREW = 0.02, 0.15, 2, 3  # of `prices`
+EXPERT_SHARE, SILENT_SHARE = 0.25, 0.8
 
 
 def agents(pool: str) -> list[Agent]:
@@ -110,6 +120,11 @@ def agents(pool: str) -> list[Agent]:
         ]
         return [Agent(i, name) for i, name in enumerate(names)]
     found = []
+    if pool == "prices":
+        for kind in KINDS[1]:
+            found += [(f"{kind} lead", CHEAP)] + [(f"{kind} expert {i + 1}", CHEAP) for i in range(EXPERTS)]
+            found += [(f"{kind} crew {i + 1}", DEAR) for i in range(DEAR_CREW)]
+        return [Agent(i, name, cost=cost) for i, (name, cost) in enumerate(found)]
     for kind in KINDS[1]:
         found += [(f"{kind} lead", LEAD_COST)] + [(f"{kind} crew {i + 1}", CREW_COST) for i in range(CREW)]
     return [Agent(i, name, cost=cost) for i, (name, cost) in enumerate(found)]
@@ -125,20 +140,37 @@ def job_together(rng: random.Random, kind: int) -> tuple[str, set[int]]:
     return clause, needs if desk == 2 else needs | {first + 4 + desk}
 
 
+def _trade(rng: random.Random, name: str, unsaid: float) -> tuple[str, bool]:
+    """A clause of one trade, and whether its job is hard, which a share of `unsaid` does not say."""
+    clause = f"{rng.choice(LEAD[name])} {rng.choice(THINGS)} {rng.randrange(100)}, "
+    if rng.random() < unsaid:
+        hard = rng.random() < HARD_SHARE
+        return clause + rng.choice(UNSAID), hard
+    hard = rng.random() < 0.5
+    return clause + rng.choice((HARD if hard else SIMPLE)[name]), hard
+
+
 def job_costs(rng: random.Random, kind: int) -> tuple[str, set[int]]:
     """A clause of one trade and the agents that it needs."""
-    name, first = KINDS[1][kind], (1 + CREW) * kind
-    clause = f"{rng.choice(LEAD[name])} {rng.choice(THINGS)} {rng.randrange(100)}, "
-    if rng.random() < UNSAID_SHARE:
-        hard = rng.random() < HARD_SHARE
-        clause += rng.choice(UNSAID)
-    else:
-        hard = rng.random() < 0.5
-        clause += rng.choice((HARD if hard else SIMPLE)[name])
+    first = (1 + CREW) * kind
+    clause, hard = _trade(rng, KINDS[1][kind], UNSAID_SHARE)
     return clause, {first} | (set(range(first + 1, first + 1 + CREW)) if hard else set())
 
 
-JOBS: dict[str, Callable[[random.Random, int], tuple[str, set[int]]]] = {"together": job_together, "costs": job_costs}
+def job_prices(rng: random.Random, kind: int) -> tuple[str, set[int]]:
+    """The same where experts are cheap and a crew is dear."""
+    first = (1 + EXPERTS + DEAR_CREW) * kind
+    clause, hard = _trade(rng, KINDS[1][kind], SILENT_SHARE)
+    experts = {first + 1 + i for i in range(EXPERTS) if rng.random() < EXPERT_SHARE}
+    crew = range(first + 1 + EXPERTS, first + 1 + EXPERTS + DEAR_CREW)
+    return clause, {first} | experts | (set(crew) if hard else set())
+
+
+JOBS: dict[str, Callable[[random.Random, int], tuple[str, set[int]]]] = {
+    "together": job_together,
+    "costs": job_costs,
+    "prices": job_prices,
+}
 
 
 def examples(pool: str, seed: int) -> list[Example]:
@@ -149,7 +181,7 @@ def examples(pool: str, seed: int) -> list[Example]:
     for split, size in SIZES.items():
         for number in range(size):
             while True:
-                kinds = rng.choices([(), (0,), (1,), (0, 1)], (1, 3, 3, 2))[0]
+                kinds = rng.choices([(), (0,), (1,), (0, 1)], JOINING[pool])[0]
                 parts = [JOBS[pool](rng, kind) for kind in kinds]
                 body = " and ".join(part[0] for part in parts) or rng.choice(NOTHING)
                 text = " ".join(filter(None, (rng.choice(OPENERS), body, rng.choice(ENDS), str(rng.randrange(1000)))))

@@ -11,6 +11,7 @@ from training_app.engine.config import Config
 from training_app.engine.data.metrics import jaccard
 from training_app.engine.routing.ddqn import Queries, SharedNetwork, Values, _prefixes, double_dqn_targets, learn
 from training_app.engine.routing.env import RoutingEnv
+from training_app.engine.routing.goals import Goal
 from training_app.engine.routing.policy import SHORTLIST, PlainPolicy, SharedPolicy, greedy, load_policy
 
 QUICK = {"total_steps": 300, "epsilon_decay_steps": 150, "val_eval_freq": 100, "learning_rate": 0.01}
@@ -219,11 +220,19 @@ def test_a_run_ends_where_validation_has_stopped_to_rise() -> None:
     assert run(dataclasses.replace(config, patience=0, total_steps=1200), env, data, val)[-1].step == 1200
 
 
+def promising(network: SharedNetwork) -> None:
+    """A network that sees more than log-odds begins with nothing promised: give it a last layer."""
+    assert not network.q[-1].weight.any()
+    with torch.no_grad():
+        network.q[-1].weight.normal_(generator=torch.Generator().manual_seed(1))
+
+
 @pytest.mark.parametrize("margin", [-0.3, 0.0, 0.2])
 def test_pairs_move_the_log_odds_alike_in_torch_and_in_numpy(margin: float) -> None:
     rng = np.random.default_rng(0)
     pairs = rng.normal(size=(2, 6, 6)).astype(np.float32)
     network = SharedNetwork(0, (8, 8), False, torch.Generator().manual_seed(0), pairs[-1])
+    promising(network)
     data = known(40, 6, 0, noise=3.0)
     selected, available = rng.random((40, 6)) < 0.3, rng.random((40, 6)) < 0.9
     data = dataclasses.replace(data, asked=available, pairs=pairs, fold=np.ones(40, np.int64))
@@ -235,6 +244,59 @@ def test_pairs_move_the_log_odds_alike_in_torch_and_in_numpy(margin: float) -> N
     order = greedy(policy, data.x, data.extra, available, margin=margin)[1]
     walks = [policy.walk(data.x[i], available[i], margin=margin)[0] for i in range(40)]
     assert walks == [[a for a in row.tolist() if a >= 0] for row in order]
+
+
+@pytest.mark.parametrize(("agents", "paired"), [(6, True), (6, False), (SHORTLIST + 9, False)])
+def test_what_agents_cost_is_seen_alike_in_torch_and_in_numpy(agents: int, paired: bool) -> None:
+    rng = np.random.default_rng(0)
+    pairs = rng.normal(size=(2, agents, agents)).astype(np.float32) if paired else None
+    costs = rng.random(agents).astype(np.float32)
+    network = SharedNetwork(
+        0, (8, 8), False, torch.Generator().manual_seed(0), None if pairs is None else pairs[-1], costs
+    )
+    promising(network)
+    data = known(40, agents, 0, noise=3.0)
+    selected, available = rng.random((40, agents)) < 0.3, rng.random((40, agents)) < 0.9
+    data = dataclasses.replace(data, asked=available, pairs=pairs, fold=np.ones(40, np.int64))
+    with torch.no_grad():
+        q, _ = Values(network)(data, selected)
+    policy = load_policy(network.policy().config(), network.policy().tensors())
+    served, _ = policy.values(data.x, data.extra, selected, available)
+    assert served == pytest.approx(q.numpy(), abs=1e-5)
+    chosen, order, _ = greedy(policy, data.x, data.extra, available)
+    assert 0 < chosen.sum() < chosen.size
+    # Among the likeliest of a large pool each agent keeps its own cost: all of them in one list take the same.
+    walks = [policy.walk(data.x[i], available[i])[0] for i in range(40)]
+    assert walks == [[a for a in row.tolist() if a >= 0] for row in order]
+    first = np.where(available, policy.values(data.x, data.extra, np.zeros_like(available), available)[0], -np.inf)
+    took = [walk[0] for walk in walks if walk]
+    within = np.argsort(np.argsort(np.where(available, -data.x, np.inf), axis=1, kind="stable"), axis=1) < SHORTLIST
+    best = np.where(within, first, -np.inf).argmax(axis=1)
+    assert took == [a for a, walk in zip(best.tolist(), walks, strict=True) if walk]
+
+
+def test_of_two_as_likely_agents_the_cheap_one_is_taken() -> None:
+    """All are needed in two queries of five, whatever the log-odds: at 0.02 that is worth it, at 0.6 it is not."""
+    rng = np.random.default_rng(0)
+    required = rng.random((400, 4)) < 0.4
+    x = np.full((400, 4), np.log(0.4 / 0.6), np.float32)
+    data = Queries(x, np.zeros((400, 0), np.float32), required, np.ones_like(required))
+    env = RoutingEnv(4, goal=Goal("value", np.array([0.02, 0.6, 0.02, 0.6], np.float32)))
+    policy = run(Config.from_mapping(QUICK | {"goal": "value"}), env, data, data)[-1].policy
+    assert policy.walk(x[0], np.ones(4, np.bool_))[0] in ([0, 2], [2, 0])
+
+
+def test_policies_from_before_the_text_alone_was_seen_still_answer() -> None:
+    rng = np.random.default_rng(0)
+    plain = random_policy(0, 5, False)
+    old = dataclasses.replace(plain, pairs=rng.normal(size=(5, 5)).astype(np.float32))
+    config = {k: v for k, v in old.config().items() if k != "beside"}
+    x, every = rng.normal(size=(1, 5)).astype(np.float32), np.ones((1, 5), np.bool_)
+    for policy in (old, load_policy(config, old.tensors())):
+        assert np.isfinite(policy.values(x, x[:, :0], ~every, every)[0]).all()
+    # Its layers are too narrow for what it would be shown.
+    with pytest.raises(ValueError, match=r"matmul|shapes"):
+        load_policy(config | {"beside": True}, old.tensors()).values(x, x[:, :0], ~every, every)
 
 
 def random_policy(seed: int, agents: int, stop: bool, extra: int = 0, hidden: tuple[int, ...] = (8, 8)) -> SharedPolicy:
@@ -307,7 +369,7 @@ def test_policies_load_as_they_were_saved() -> None:
         assert np.array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("damage", ["missing", "shape", "kind"])
+@pytest.mark.parametrize("damage", ["missing", "shape", "kind", "costs"])
 def test_damaged_policies_are_refused(damage: str) -> None:
     policy = random_policy(0, 4, False)
     config, tensors = policy.config(), policy.tensors()
@@ -315,6 +377,8 @@ def test_damaged_policies_are_refused(damage: str) -> None:
         del tensors["q.1.bias"]
     elif damage == "shape":
         tensors["q.1.weights"] = tensors["q.1.weights"][:3]
+    elif damage == "costs":
+        tensors["costs"] = np.zeros((2, 2), np.float32)
     else:
         config["kind"] = "other"
     with pytest.raises(ValueError, match="policy"):

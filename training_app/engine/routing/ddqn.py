@@ -26,8 +26,7 @@ from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.metrics import jaccard
 from training_app.engine.routing.env import RoutingEnv
 from training_app.engine.routing.policy import (
-    CONTEXT,
-    PER_AGENT,
+    Beside,
     PlainPolicy,
     Policy,
     SharedPolicy,
@@ -35,6 +34,7 @@ from training_app.engine.routing.policy import (
     context,
     described,
     greedy,
+    inputs_of,
     likeliest_first,
     probabilities,
 )
@@ -116,7 +116,7 @@ def through(layers: nn.ModuleList, x: torch.Tensor) -> torch.Tensor:
 
 class SharedNetwork(nn.Module):
     """The network of `SharedPolicy`: own [B, A, PER_AGENT], shared [B, C] -> values [B, A], STOP [B]; `pairs` float32[A, A] are
-    served with it."""
+    served with it, and so are `costs` float32[A], which make both inputs wider."""
 
     def __init__(
         self,
@@ -125,21 +125,29 @@ class SharedNetwork(nn.Module):
         stop: bool,
         generator: torch.Generator,
         pairs: FloatArray | None = None,
+        costs: FloatArray | None = None,
     ) -> None:
         super().__init__()
-        inputs = CONTEXT + extra
-        self.pairs = pairs
-        self.q = perceptron([PER_AGENT + inputs, *hidden, 1], generator)
+        self.pairs, self.costs, self.beside = pairs, costs, pairs is not None or costs is not None
+        own, state = inputs_of(self.beside, costs is not None)
+        inputs = state + extra
+        self.q = perceptron([own + inputs, *hidden, 1], generator)
         self.stop = perceptron([inputs, *hidden, 1], generator) if stop else nn.ModuleList()
+        if self.beside:
+            # It begins with what agents cost and promises nothing: what is promised too early is handed on from state to state, and
+            # with rewards at the end of a set it takes long to be unlearnt.
+            nn.init.zeros_(self.q[-1].weight)  # type: ignore[arg-type]
 
     def forward(self, own: torch.Tensor, shared: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         wide = shared[:, None].expand(-1, own.shape[1], -1)
         q = through(self.q, torch.cat([own, wide], dim=-1))[..., 0]
+        if self.costs is not None:
+            q = q - own[..., -1]  # what the agent costs is known
         stop = through(self.stop, shared)[:, 0] if len(self.stop) else shared.new_zeros(len(shared))
         return q, stop
 
     def policy(self) -> SharedPolicy:
-        return SharedPolicy(exported(self.q), exported(self.stop), self.pairs)
+        return SharedPolicy(exported(self.q), exported(self.stop), self.pairs, self.costs, self.beside)
 
 
 class PlainNetwork(nn.Module):
@@ -184,14 +192,17 @@ class Values:
             parts = [queries.x, queries.extra, selected.astype(np.float32)]
             return (torch.from_numpy(np.concatenate(parts, axis=-1)),)
         x, p = queries.x, probabilities(queries.x, queries.asked)
-        none = np.exp(np.log1p(-p).sum(axis=-1))
+        none, by_text = np.exp(np.log1p(-p).sum(axis=-1)), p
         if queries.pairs is not None:
             x = queries.given(selected)
             p = probabilities(x, queries.asked)
-        shared = np.concatenate([context(p, none, selected), queries.extra], axis=-1)
+        costs = None if self.network.costs is None else np.broadcast_to(self.network.costs, x.shape)
+        beside = Beside(by_text, costs) if self.network.beside else None
+        shared = np.concatenate([context(p, none, selected, beside), queries.extra], axis=-1)
         if columns is not None:
             x, p = np.take_along_axis(x, columns, axis=1), np.take_along_axis(p, columns, axis=1)
-        return torch.from_numpy(described(x, p)), torch.from_numpy(shared)
+            beside = None if beside is None else beside.among(columns)
+        return torch.from_numpy(described(x, p, beside)), torch.from_numpy(shared)
 
     def __call__(self, queries: Queries, selected: BoolArray) -> tuple[torch.Tensor, torch.Tensor]:
         """(values [B, A], STOP [B]) of B states; selected bool[B, A]."""
@@ -262,7 +273,7 @@ def learn(
     if config.shared_network:
         # The last W is that of all rows: it serves, and no row is shown it while learning.
         pairs = None if train.pairs is None else train.pairs[-1]
-        online = SharedNetwork(extra, config.hidden_layers, not env.shaped, generator, pairs)
+        online = SharedNetwork(extra, config.hidden_layers, not env.shaped, generator, pairs, env.goal.costs)
     else:
         inputs = train.x.shape[1] + extra + agents
         online = PlainNetwork(inputs, agents, config.hidden_layers, not env.shaped, generator)

@@ -7,7 +7,7 @@ policy), with `extra` float32[B, E] for what concerns the query as a whole. `ddq
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import log1p
 from typing import Any, ClassVar
 
@@ -41,24 +41,56 @@ def likeliest_first(x: FloatArray, available: BoolArray) -> NDArray[np.int64]:
     return (-x if available.all() else np.where(available, -x, np.inf)).argsort(axis=-1, kind="stable")
 
 
-def described(x: FloatArray, p: FloatArray) -> FloatArray:
-    """What the network sees of each agent by itself, float32[..., A, PER_AGENT]: its log-odds and its probability."""
-    return np.stack([np.clip(x, -LIMIT, LIMIT) / LIMIT, p], axis=-1).astype(np.float32)
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What a state shows beside the log-odds given the selected: `p` float32[B, A], the probabilities by the text alone, and,
+    where agents cost, `costs` float32[B, A] in units of a covered query."""
+
+    p: FloatArray
+    costs: FloatArray | None = None
+
+    def take(self, rows: NDArray[np.int64]) -> Beside:
+        return Beside(self.p[rows], None if self.costs is None else self.costs[rows])
+
+    def among(self, columns: NDArray[np.int64]) -> Beside:
+        """Those of K agents of each row, int64[B, K]."""
+        costs = None if self.costs is None else np.take_along_axis(self.costs, columns, axis=1)
+        return Beside(np.take_along_axis(self.p, columns, axis=1), costs)
 
 
-def context(p: FloatArray, none: FloatArray, selected: BoolArray) -> FloatArray:
+def inputs_of(beside: bool, priced: bool) -> tuple[int, int]:
+    """How many numbers describe an agent and a state: see `described` and `context`."""
+    return PER_AGENT + beside + priced, CONTEXT + 2 * beside + priced
+
+
+def described(x: FloatArray, p: FloatArray, beside: Beside | None = None) -> FloatArray:
+    """What the network sees of each agent by itself, float32[..., A, PER_AGENT]: its log-odds and its probability; with `beside`, its
+    probability by the text alone and, where agents cost, its cost."""
+    own = [np.clip(x, -LIMIT, LIMIT) / LIMIT, p]
+    if beside is not None:
+        own += [beside.p] if beside.costs is None else [beside.p, beside.costs]
+    return np.stack(own, axis=-1).astype(np.float32)
+
+
+def context(p: FloatArray, none: FloatArray, selected: BoolArray, beside: Beside | None = None) -> FloatArray:
     """What all agents of a state share, float32[B, CONTEXT].
 
     p float32[B, A] probabilities, none float32[B] the probability that no agent is needed were they independent,
     selected bool[B, A]. In order: expected hits among the selected; expected needs not yet selected; number selected;
     the Jaccard that those three promise; the largest probability left; `none`; whether anything is selected.
     Counts enter as log(1 + n), so that a pool of 200 agents stays within the range of one of 10.
+
+    With `beside`, two or three more by the text alone: expected hits among the selected; the probability that nobody else is needed;
+    and, where agents cost, what those who may be are expected to cost. Given the selected, p takes them for required, and a state with
+    two of a crew would look the same whether the text calls for the crew or not.
     """
     hits = (p * selected).sum(axis=-1)
     left = p.sum(axis=-1) - hits
     count = selected.sum(axis=-1).astype(np.float32)
     best = np.where(selected, 0, p).max(axis=-1)
-    out = np.empty((*hits.shape, CONTEXT), np.float32)
+    out = np.empty(
+        (*hits.shape, inputs_of(beside is not None, beside is not None and beside.costs is not None)[1]), np.float32
+    )
     out[..., 0] = np.log1p(hits)
     out[..., 1] = np.log1p(np.maximum(left, 0))
     out[..., 2] = np.log1p(count)
@@ -66,6 +98,12 @@ def context(p: FloatArray, none: FloatArray, selected: BoolArray) -> FloatArray:
     out[..., 4] = best
     out[..., 5] = none
     out[..., 6] = count > 0
+    if beside is not None:
+        others = np.where(selected, 0, beside.p)
+        out[..., 7] = np.log1p((beside.p * selected).sum(axis=-1))
+        out[..., 8] = np.exp(np.log1p(-others).sum(axis=-1))
+        if beside.costs is not None:
+            out[..., 9] = (others * beside.costs).sum(axis=-1)
     return out
 
 
@@ -82,6 +120,8 @@ class SharedPolicy:
         Q(s, a) = f(x'_a / LIMIT, p'_a, context(s), extra)       f: a multilayer perceptron with ReLU
 
     Where the pool has `pairs` float32[A, A], x' and p' are those given the selected agents (`conditional`), else those of the text.
+    Such a policy sees what the text says alone, too (`beside`), and one that learnt value the `costs` float32[A] (float32[B, A] where
+    each query has its own order of agents); its f is what an agent brings before its cost.
 
     `layers` are (weights [in, out], bias [out]) pairs of f; `stop` the same of a second network on the context alone
     for the reward modes in which STOP has a value to learn, else empty.
@@ -90,6 +130,8 @@ class SharedPolicy:
     layers: tuple[tuple[FloatArray, FloatArray], ...]
     stop: tuple[tuple[FloatArray, FloatArray], ...] = ()
     pairs: FloatArray | None = None
+    costs: FloatArray | None = None
+    beside: bool = False
     _single: tuple[FloatArray, FloatArray, list[FloatArray]] = field(init=False, repr=False, compare=False)
     kind: ClassVar[str] = "shared"
 
@@ -125,6 +167,10 @@ class SharedPolicy:
     def stop_is_zero(self) -> bool:
         return not self.stop
 
+    @property
+    def _per_agent(self) -> int:
+        return inputs_of(self.beside, self.costs is not None)[0]
+
     def values(
         self, x: FloatArray, extra: FloatArray, selected: BoolArray, available: BoolArray
     ) -> tuple[FloatArray, FloatArray]:
@@ -136,9 +182,9 @@ class SharedPolicy:
         """The greedy walk of one query without `extra`: (agents in the order taken, steps with STOP counted, whether
         the limit ended it). x float32[A], available bool[A]. The same answer as `greedy`, without a batch's cost: the
         context is kept as seven numbers that each step updates, and all arrays are made once. With `pairs`, every step changes what
-        is known of every agent, and `greedy` walks.
+        is known of every agent, and `greedy` walks, as it does where agents cost.
         """
-        if self.pairs is not None:
+        if self.pairs is not None or self.costs is not None:
             limits: dict[str, Any] = {"min_agents": min_agents, "max_agents": max_agents, "margin": margin}
             _, orders, counts = greedy(self, x[None], x[None, :0], available[None], **limits)
             order = [a for a in orders[0].tolist() if a >= 0]
@@ -218,23 +264,27 @@ class SharedPolicy:
         p = probabilities(x, available)
         none = np.exp(np.log1p(-p).sum(axis=-1))
         # The first layer in parts: what concerns an agent alone is the same in every state, the state's share for all agents.
-        projected = described(x, p) @ self.layers[0][0][:PER_AGENT]
+        costs = None if self.costs is None else np.broadcast_to(self.costs, x.shape)
+        every = Beside(p, costs) if self.beside else None
+        projected = described(x, p, every) @ self.layers[0][0][: self._per_agent]
 
         def values(rows: NDArray[np.int64], selected: BoolArray, first: int) -> tuple[FloatArray, FloatArray]:
             by_agent, p_now = projected[rows, :first], p[rows]
+            beside = None if every is None else every.take(rows)
             if self.pairs is not None:
                 now = conditional(x[rows], self.pairs, selected)
                 p_now = probabilities(now, available[rows])
-                by_agent = described(now, p_now)[:, :first] @ self.layers[0][0][:PER_AGENT]
-            shared = np.concatenate([context(p_now, none[rows], selected), extra[rows]], axis=-1)
-            return self._rest(by_agent, shared)
+                by_agent = described(now, p_now, beside)[:, :first] @ self.layers[0][0][: self._per_agent]
+            shared = np.concatenate([context(p_now, none[rows], selected, beside), extra[rows]], axis=-1)
+            q, stop = self._rest(by_agent, shared)
+            return q if costs is None else q - costs[rows, :first], stop
 
         return values
 
     def _rest(self, projected: FloatArray, shared: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Values from the first layer's share of each agent (1 or B, A, H) and the context (B, C)."""
         (first, bias), *rest = self.layers
-        hidden = projected + (shared @ first[PER_AGENT:] + bias)[:, None]
+        hidden = projected + (shared @ first[self._per_agent :] + bias)[:, None]
         for weights, bias in rest:
             np.maximum(hidden, 0, out=hidden)
             # One product of a tall matrix: numpy would take a stack of small ones one by one.
@@ -250,10 +300,12 @@ class SharedPolicy:
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         found = _named(self.layers, "q") | _named(self.stop, "stop")
-        return found if self.pairs is None else found | {"pairs": np.ascontiguousarray(self.pairs, np.float32)}
+        more = {"pairs": self.pairs, "costs": self.costs}
+        return found | {n: np.ascontiguousarray(t, np.float32) for n, t in more.items() if t is not None}
 
     def config(self) -> dict[str, Any]:
-        return {"kind": self.kind, "layers": len(self.layers), "stop_layers": len(self.stop)}
+        counts = {"layers": len(self.layers), "stop_layers": len(self.stop)}
+        return {"kind": self.kind, **counts, "beside": self.beside}
 
 
 @dataclass(frozen=True)
@@ -313,11 +365,13 @@ def load_policy(config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) 
 
     kind = config.get("kind")
     if kind == "shared":
-        pairs = tensors.get("pairs")
+        pairs, costs = tensors.get("pairs"), tensors.get("costs")
         found, stop = layers("q", config["layers"]), layers("stop", config.get("stop_layers", 0))
         if pairs is not None and (pairs.ndim != 2 or pairs.shape[0] != pairs.shape[1]):
             raise ValueError("the policy's evidence of pairs is not square")
-        return SharedPolicy(found, stop, pairs)
+        if costs is not None and costs.ndim != 1:
+            raise ValueError("the policy's costs are no list of numbers")
+        return SharedPolicy(found, stop, pairs, costs, bool(config.get("beside", False)))
     if kind == "plain":
         return PlainPolicy(layers("q", config["layers"]), bool(config.get("stop_is_zero", False)))
     if kind == ThresholdPolicy.kind:
@@ -363,7 +417,8 @@ def greedy(
         parts = (selected[here].copy(), order[here], steps[here])
         ranked_x: FloatArray = np.take_along_axis(x[here], ranked, axis=1)
         ranked_available: BoolArray = np.take_along_axis(available[here], ranked, axis=1)
-        _walk_slice(policy, ranked_x, extra[here], ranked_available, min_agents, limit, margin, parts)
+        here_policy = policy if policy.costs is None else replace(policy, costs=policy.costs[ranked])
+        _walk_slice(here_policy, ranked_x, extra[here], ranked_available, min_agents, limit, margin, parts)
         np.put_along_axis(selected[here], ranked, parts[0], axis=1)
         order[here] = np.where(order[here] < 0, -1, np.take_along_axis(ranked, order[here].clip(0), axis=1))
     return selected, order, steps
