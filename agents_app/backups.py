@@ -41,7 +41,7 @@ from training_app.engine.data import storable
 FORMAT = 1
 LEFT_OUT = frozenset(
     {
-        "sessions.Session", "admin.LogEntry", "django_q.OrmQ", "django_q.Task", "training_app.ProcessSign",
+        "sessions.Session", "usersessions.UserSession", "admin.LogEntry", "django_q.OrmQ", "django_q.Task", "training_app.ProcessSign",
         "training_app.WatchTurn", "training_app.KeyMinute", "training_app.CallPlaces", "training_app.BackendLoad",
         "training_app.KeptAnswer",
     }

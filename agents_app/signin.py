@@ -12,7 +12,8 @@ from typing import Any
 import jwt
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.account.auth_backends import AuthenticationBackend
-from allauth.core import ratelimit
+from allauth.account.internal.flows.login import AUTHENTICATION_METHODS_SESSION_KEY
+from allauth.core import context, ratelimit
 from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from allauth.socialaccount.adapter import get_adapter as get_social_adapter
@@ -116,6 +117,17 @@ class AccountAdapter(DefaultAccountAdapter):
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         return False
+
+    def get_login_stages(self) -> list[str]:
+        stages: list[str] = super().get_login_stages()
+        if settings.SECOND_FACTOR_OIDC or not self._came_by_provider():
+            return stages
+        # The provider has asked for its own.
+        return [stage for stage in stages if not stage.startswith("allauth.mfa.")]
+
+    def _came_by_provider(self) -> bool:
+        records = context.request.session.get(AUTHENTICATION_METHODS_SESSION_KEY) or []
+        return bool(records) and records[-1].get("method") == "socialaccount"
 
     def forget_failures(self, request: HttpRequest, user: User) -> None:
         """Who has just set a new password need not wait for the old one's failures to lapse."""

@@ -2,7 +2,21 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from agents_app.views import agents, glossary, keys, live, passwords, people, pools, privacy, settings, signin, sources
+from agents_app.views import (
+    account,
+    agents,
+    glossary,
+    keys,
+    live,
+    passwords,
+    people,
+    pools,
+    privacy,
+    second_factor,
+    settings,
+    signin,
+    sources,
+)
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("pools/new/", agents.pool_new, name="pool_new"),
@@ -38,8 +52,16 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("people/<int:user_id>/link/", people.person_link, name="person_link"),
     path("people/<int:user_id>/deactivate/", people.person_deactivate, name="person_deactivate"),
     path("people/<int:user_id>/activate/", people.person_activate, name="person_activate"),
+    path("people/<int:user_id>/sessions/", people.person_sessions, name="person_sessions"),
+    path("people/<int:user_id>/second-factor/", people.person_second_factor, name="person_second_factor"),
+    path("account/", account.account, name="account"),
+    path("account/sessions/", account.sessions_end, name="sessions_end"),
+    path("account/second-factor/", second_factor.set_up, name="second_factor_set_up"),
+    path("account/second-factor/off/", second_factor.turn_off, name="second_factor_off"),
+    path("account/second-factor/codes/", second_factor.recovery_codes, name="recovery_codes"),
     path("audit/", people.audit, name="audit"),
     path("login/", signin.sign_in, name="account_login"),
+    path("login/second-factor/", second_factor.second_factor_sign_in, name="mfa_authenticate"),
     path("login/deactivated/", signin.deactivated, name="account_inactive"),
     path("login/<slug:provider_id>/", signin.oidc, name="openid_connect_login"),
     path("login/<slug:provider_id>/callback/", signin.oidc_callback, name="openid_connect_callback"),

@@ -114,6 +114,8 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.socialaccount",
+    "allauth.mfa",
+    "allauth.usersessions",
     "django_htmx",
     "rest_framework",
     "drf_spectacular",
@@ -135,10 +137,12 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "agents_app.accounts.sessions.Seen",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "agents_app.accounts.second_factor.AskedFor",
 ]
 
 ROOT_URLCONF = "routerweb.urls"
@@ -252,6 +256,16 @@ ACCOUNT_RATE_LIMITS = {
     "account_failed": "100/h/key",
     "reset_password": "20/m/ip,5/300s/key",
 }
+
+#: Whom the site asks for a second factor: nobody, who operates it (ops and admins), or everybody.
+SECOND_FACTOR = env.choice("SECOND_FACTOR", "nobody", ("nobody", "ops", "everybody"))
+SECOND_FACTOR_OIDC = env.boolean("SECOND_FACTOR_OIDC", False)
+MFA_ADAPTER = "agents_app.accounts.second_factor.Adapter"
+MFA_FORMS = {"authenticate": "agents_app.views.second_factor.CodeForm"}
+MFA_TOTP_TOLERANCE = 1  # a code of the half minute before or after counts too: clocks differ
+MFA_RECOVERY_CODE_COUNT = 10
+#: Off in the tests, where one more write at a session's first page would be counted with the page's own.
+SESSIONS_SEEN = True
 
 OIDC_ISSUER = env.text("OIDC_ISSUER").rstrip("/")
 OIDC_CLIENT_ID = env.text("OIDC_CLIENT_ID")

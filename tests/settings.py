@@ -20,6 +20,7 @@ if not OIDC_ISSUER:
     INSTALLED_APPS = [*INSTALLED_APPS, "allauth.socialaccount.providers.openid_connect"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 BACKGROUND_THREADS = False
+SESSIONS_SEEN = False
 # Each test's client would look through all of them at its first request; live servers of tests have a handler of their own.
 WHITENOISE_USE_FINDERS = False
 # Where the tests' own LLMs, agents and receivers answer.

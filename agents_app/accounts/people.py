@@ -2,20 +2,17 @@
 
 from dataclasses import dataclass
 
-from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
 from django.contrib.auth.models import Group, User
-from django.contrib.sessions.models import Session
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
 from django.db.models import Q, QuerySet
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents_app import audit
 from agents_app.access import Role
-from agents_app.accounts import mail
+from agents_app.accounts import mail, sessions
 from agents_app.audit import Who, actor_of
 from agents_app.models import ApiKey, Pool, PoolRole, Stamp
 
@@ -85,7 +82,7 @@ def new_link(user: User, actor: Who, *, base_url: str = "") -> Invitation:
     deactivated, or a superuser and the actor is none."""
     if not user.is_active:
         raise PeopleError(_("%(email)s is deactivated. Reactivate the account first.") % {"email": user.get_username()})
-    _keep_station(user, actor)
+    keep_station(user, actor)
     audit.record("person.password_link", actor=actor, target=user.get_username())
     return _delivered(user, mail.Kind.NEW_LINK, base_url)
 
@@ -99,7 +96,7 @@ def set_role(user: User, role: Role | str | None, actor: Who) -> User:
     """Give a person another role for all pools, or None: what they are in single pools stays. Raises PeopleError for an unknown one,
     when the last active admin would go, or an admin would lower a superuser."""
     role = _known_role(role) if role else None
-    _keep_station(user, actor)
+    keep_station(user, actor)
     with transaction.atomic():
         before = role_of(user)
         if role == before:
@@ -123,7 +120,7 @@ def set_pool_role(user: User, pool: Pool, role: Role | str | None, actor: Who) -
     """Make a person labeler, reviewer or ops of one pool, beside what they are in all of them; None takes it away. Raises
     PeopleError for another role, and where an admin would change a superuser."""
     wanted = _of_a_pool(_known_role(role)) if role else None
-    _keep_station(user, actor)
+    keep_station(user, actor)
     with transaction.atomic():
         before = PoolRole.objects.filter(user=user, pool=pool).values_list("role", flat=True).first()
         if before == wanted:
@@ -148,7 +145,7 @@ def deactivate(user: User, actor: Who) -> User:
     """Close an account at once: its sessions end for good, and the API keys that it made or that label as it stop working until it
     is reactivated. Its labels and entries stay. Raises PeopleError for the last active admin, and where an admin would close a
     superuser's account."""
-    _keep_station(user, actor)
+    keep_station(user, actor)
     with transaction.atomic():
         _keep_an_admin(user)
         if User.objects.filter(pk=user.pk, is_active=True).update(is_active=False):
@@ -157,7 +154,7 @@ def deactivate(user: User, actor: Who) -> User:
                 "person.deactivated", actor=actor, target=user.get_username(),
                 detail={"keys_stopped": stopped} if stopped else {},
             )  # fmt: skip
-            _end_sessions(user)
+            sessions.end_all(user)
             Stamp.bump()
     user.is_active = False
     return user
@@ -166,11 +163,11 @@ def deactivate(user: User, actor: Who) -> User:
 def reactivate(user: User, actor: Who) -> User:
     """Open a deactivated account again, in the role that it had, with its keys. Nobody is signed in by that. Raises PeopleError
     where an admin would open a superuser's."""
-    _keep_station(user, actor)
+    keep_station(user, actor)
     with transaction.atomic():
         if User.objects.filter(pk=user.pk, is_active=False).update(is_active=True):
             audit.record("person.reactivated", actor=actor, target=user.get_username())
-            _end_sessions(user)
+            sessions.end_all(user)
             Stamp.bump()
     user.is_active = True
     return user
@@ -181,14 +178,7 @@ def keys_of(user: User) -> QuerySet[ApiKey]:
     return ApiKey.objects.filter(Q(created_by=user) | Q(person=user), revoked_at__isnull=True).order_by("name")
 
 
-def _end_sessions(user: User) -> None:
-    # A session names its person only inside its signed text, so each one is opened: some twenty microseconds.
-    for session in Session.objects.filter(expire_date__gt=timezone.now()).iterator():
-        if session.get_decoded().get(SESSION_KEY) == str(user.pk):
-            session.delete()
-
-
-def _keep_station(user: User, actor: Who) -> None:
+def keep_station(user: User, actor: Who) -> None:
     """A superuser's account is a superuser's, or the command line's, to change. Raises PeopleError."""
     by = actor_of(actor).user
     if user.is_superuser and by is not None and not by.is_superuser:

@@ -6,7 +6,9 @@ What has a page of its own that guards it (a key's secret, the last admin, a per
 from typing import Any
 
 from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
+from allauth.usersessions.models import UserSession
 from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
@@ -368,8 +370,21 @@ def _is_role(group: Group | None) -> bool:
 
 # The queue's own lists: what waits there is pickled and what succeeded is of no use to anybody, so those two go; the others are
 # drawn in the same look and only looked at. A job is launched again from its own page, never by sending the queue's copy of it.
-# allauth keeps nothing of its own here: single sign-on is a setting, and people are found by their address.
-for model in (Success, OrmQ, Failure, Schedule, EmailAddress, SocialAccount, SocialApp, SocialToken):
+# allauth keeps nothing of its own here: single sign-on is a setting, and people are found by their address. Second factors and
+# sessions are each person's own, and reset under People.
+_OF_PAGES = (
+    Success,
+    OrmQ,
+    Failure,
+    Schedule,
+    EmailAddress,
+    SocialAccount,
+    SocialApp,
+    SocialToken,
+    Authenticator,
+    UserSession,
+)
+for model in _OF_PAGES:
     if admin.site.is_registered(model):
         admin.site.unregister(model)
 

@@ -15,11 +15,13 @@ from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from agents_app.access import Role, get_pool, person, require_role
 from agents_app.accounts import people as accounts
+from agents_app.accounts import second_factor, sessions
 from agents_app.accounts.people import PeopleError
 from agents_app.models import AuditEntry, PoolRole
 from agents_app.navigation import pools_of
@@ -66,11 +68,16 @@ def _draw_people(request: HttpRequest, form: InviteForm, invitation: accounts.In
     if text:
         found = found.filter(Q(username__icontains=text) | Q(first_name__icontains=text) | Q(last_name__icontains=text))
     rows = Paginator(found, PAGE).get_page(request.GET.get("page"))
+    users = list(rows)
+    signed_in, with_second = sessions.live(users), second_factor.has_them(users)
     context = {
         "form": form,
         "invitation": invitation,
         "rows": rows,
-        "people": [(user, accounts.role_of(user), _state(user)) for user in rows],
+        "people": [
+            (user, accounts.role_of(user), _state(user), user.pk in with_second, signed_in.get(user.pk, 0))
+            for user in users
+        ],
         "roles": ROLE_CHOICES,
         "pool_roles": PoolRole.Role.choices,
         "pools": pools_of(request),
@@ -168,6 +175,36 @@ def person_activate(request: HttpRequest, user_id: int) -> HttpResponse:
         messages.error(request, str(error))
         return redirect("people")
     messages.success(request, _("%(person)s can sign in again.") % {"person": user.get_username()})
+    return redirect("people")
+
+
+@require_role(Role.ADMIN)
+@require_POST
+def person_sessions(request: HttpRequest, user_id: int) -> HttpResponse:
+    """Sign a person out everywhere."""
+    user = _get_user(user_id)
+    count = sessions.end_by(user, person(request))
+    said = ngettext("%(n)d session of %(person)s was ended.", "%(n)d sessions of %(person)s were ended.", count)
+    messages.success(request, said % {"n": count, "person": user.get_username()})
+    return redirect("people")
+
+
+@require_role(Role.ADMIN)
+@require_POST
+def person_second_factor(request: HttpRequest, user_id: int) -> HttpResponse:
+    """Take away the second factor of somebody who lost it."""
+    user = _get_user(user_id)
+    try:
+        had_one = second_factor.reset(user, person(request))
+    except PeopleError as error:
+        messages.error(request, str(error))
+        return redirect("people")
+    said = (
+        _("The second factor of %(person)s is reset, and they are signed out everywhere.")
+        if had_one
+        else _("%(person)s has no second factor.")
+    )
+    messages.success(request, said % {"person": user.get_username()})
     return redirect("people")
 
 

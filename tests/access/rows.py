@@ -46,12 +46,19 @@ PAGES: dict[str, Row] = {
     "people/": Row(ADMINS, "GET POST"),
     **{
         f"people/<int:user_id>/{what}/": Row(ADMINS, "POST")
-        for what in ("role", "pool-role", "link", "deactivate", "activate")
+        for what in ("role", "pool-role", "link", "deactivate", "activate", "sessions", "second-factor")
     },
     "audit/": Row(OPS),
+    # --- One's own
+    "account/": Row(SIGNED_IN),
+    "account/sessions/": Row(SIGNED_IN, "POST"),
+    "account/second-factor/": Row(SIGNED_IN, "GET POST"),
+    "account/second-factor/off/": Row(SIGNED_IN, "GET POST"),
+    "account/second-factor/codes/": Row(SIGNED_IN, "GET POST"),
     # --- The door
     "language/": Row(OPEN, "POST"),
     "login/": Row(OPEN, "GET POST"),
+    "login/second-factor/": Row(OPEN, "GET POST"),
     "login/deactivated/": Row(OPEN, "GET", also=(403,)),  # what it says is that somebody may not come in
     "login/<slug:provider_id>/": Row(OPEN, "GET POST", also=(404,)),  # no provider is set up here
     "login/<slug:provider_id>/callback/": Row(OPEN, "GET", also=(404,)),

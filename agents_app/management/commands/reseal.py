@@ -6,13 +6,14 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
 from agents_app import audit, sealing
+from agents_app.accounts import second_factor
 from agents_app.models import AgentSource, Executor, Provider
 
 
 class Command(BaseCommand):
     help = (
-        "Seal every executor's, provider's and MCP server's secret under the present SECRET_KEY, so that an old one may leave "
-        "SECRET_KEY_FALLBACKS. "
+        "Seal every executor's, provider's and MCP server's secret, and those of people's second factors, under the present "
+        "SECRET_KEY, so that an old one may leave SECRET_KEY_FALLBACKS. "
         "Example: python manage.py reseal"
     )
 
@@ -20,6 +21,7 @@ class Command(BaseCommand):
         try:
             with transaction.atomic():
                 count = sum(sealing.reseal(kept) for kept in (Executor, Provider, AgentSource))
+                count += second_factor.reseal()
         except sealing.CannotOpen as error:
             raise CommandError(str(error)) from None
         audit.record("site.resealed", actor=audit.Actor("reseal"), detail={"secrets": count})

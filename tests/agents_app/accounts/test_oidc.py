@@ -10,12 +10,13 @@ from urllib.parse import parse_qs, urlsplit
 import jwt
 import pytest
 from allauth.account.models import EmailAddress
+from allauth.mfa.totp.internal.auth import format_hotp_value, generate_totp_secret, hotp_value
 from allauth.socialaccount.models import SocialAccount, SocialToken
 from django.contrib.auth.models import User
 from django.core import mail
 from django.test import Client
 
-from agents_app.accounts import people
+from agents_app.accounts import people, second_factor
 from agents_app.signin import verified_address
 from tests.agents_app.accounts.oidc_server import CLIENT_ID, CLIENT_SECRET, Provider
 
@@ -267,3 +268,15 @@ def test_an_address_counts_with_its_own_parts_word_for_it_alone() -> None:
     assert verified_address(mixed) == "eve@example.com"
     assert verified_address({"userinfo": {"email": "ana@example.com"}, "id_token": {"email_verified": True}}) == ""
     assert verified_address({"userinfo": {"email": ["a"], "email_verified": True}, "id_token": None}) == ""
+
+
+@pytest.mark.parametrize("setting", [False, True])
+def test_the_provider_asks_for_factors_of_its_own_unless_the_setting_says_otherwise(
+    client: Client, provider: Provider, ana: User, settings: Any, setting: bool
+) -> None:
+    settings.SECOND_FACTOR, settings.SECOND_FACTOR_OIDC = "everybody", setting
+    secret = generate_totp_secret()
+    second_factor.turn_on(ana, secret, format_hotp_value(hotp_value(secret, int(time.time()) // 30)))
+    answer = walk(client, next="/audit/")
+    assert answer["Location"] == ("/login/second-factor/" if setting else "/audit/")
+    assert signed_in(client) is not setting
