@@ -5,10 +5,12 @@ FROM python:3.11-slim-bookworm AS packages
 ARG TORCH_INDEX=""
 # 1 for an image that can fine-tune and serve a teacher (docs/routing.md).
 ARG TEACHER=""
+# 1 for an image that can send traces (docs/operations.md).
+ARG TRACES=""
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1
-COPY requirements.txt requirements-teacher.txt /tmp/
+COPY requirements.txt requirements-teacher.txt requirements-traces.txt /tmp/
 RUN python -m venv /opt/routerweb \
-    && PIP_EXTRA_INDEX_URL="${TORCH_INDEX}" /opt/routerweb/bin/pip install --no-cache-dir -r /tmp/requirements.txt ${TEACHER:+-r /tmp/requirements-teacher.txt}
+    && PIP_EXTRA_INDEX_URL="${TORCH_INDEX}" /opt/routerweb/bin/pip install --no-cache-dir -r /tmp/requirements.txt ${TEACHER:+-r /tmp/requirements-teacher.txt} ${TRACES:+-r /tmp/requirements-traces.txt}
 
 FROM python:3.11-slim-bookworm
 RUN groupadd --gid 10001 routerweb \

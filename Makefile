@@ -91,7 +91,7 @@ $(VENV)/.installed: requirements.txt
 	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --progress-bar off -r requirements.txt | $(PROGRESS)
 	@touch $@
 
-$(VENV)/.installed-dev: requirements-dev.txt requirements-teacher.txt $(VENV)/.installed
+$(VENV)/.installed-dev: requirements-dev.txt requirements-teacher.txt requirements-traces.txt $(VENV)/.installed
 	@echo "Installing the packages of requirements-dev.txt"
 	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --progress-bar off -r requirements-dev.txt | $(PROGRESS)
 	@touch $@

@@ -9,6 +9,7 @@ from agents_app.models import Pool
 from datasets_app.files import imports, storing, uploads
 from datasets_app.labels import disagreement, gold, queue
 from datasets_app.models import Gold
+from routerweb import tracing
 
 log = logging.getLogger(__name__)
 
@@ -16,6 +17,7 @@ log = logging.getLogger(__name__)
 AT_ONCE = 2_000
 
 
+@tracing.job("import")
 def read_upload(import_id: int) -> str:
     """Read an uploaded file into its dataset; returns how it ended. Does nothing where another worker has it."""
     upload = imports.claim(import_id)

@@ -5,6 +5,7 @@ local installation's own key and turns on PLAIN_HTTP, which is only accepted for
 """
 
 import os
+from importlib.util import find_spec
 from ipaddress import ip_network
 from typing import Any
 from urllib.parse import urlsplit
@@ -309,6 +310,12 @@ DEFAULT_FROM_EMAIL = env.text("DEFAULT_FROM_EMAIL", "routerweb@localhost")
 
 FAST_LANE = env.boolean("FAST_LANE", True)
 METRICS = env.boolean("METRICS", False)
+TRACES = env.boolean("TRACES", False)
+TRACE_TEXT = env.boolean("TRACE_TEXT", False)
+if TRACES and not find_spec("opentelemetry.exporter.otlp.proto.http"):
+    raise ImproperlyConfigured(
+        "TRACES: OpenTelemetry is not installed here. `pip install -r requirements-traces.txt` installs it."
+    )
 if METRICS:
     # prometheus-client reads it when it is loaded, which django-q2 does.
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(DATA_DIR / "metrics")

@@ -1,6 +1,7 @@
 from typing import Any
 
 from django.apps import AppConfig
+from django.conf import settings
 from django.db.models.signals import post_migrate
 from django.utils.translation import gettext_lazy as _
 
@@ -19,6 +20,12 @@ class TrainingAppConfig(AppConfig):
         from training_app.training import reaper, runs
         from training_app.versions import approvals, erasing, registry  # noqa: F401  (erasing listens from here on, in every process)
         from training_app.watching import deliveries, watch
+
+        if settings.TRACES:
+            from routerweb import tracing
+            from training_app.engine import llm
+
+            llm.watch = tracing.completion
 
         archive.on_put_away.append(ending.of_putting_away)
         archive.HOLDS.append(ending.holds)

@@ -27,6 +27,7 @@ from datasets_app.models import Label, LlmAnswer, PrelabelItem, PrelabelJob
 from datasets_app.prelabeling import jobs as prelabel
 from datasets_app.prelabeling import prompts
 from datasets_app.prelabeling.calls import Call, Calls, Known, Question
+from routerweb import tracing
 from training_app.engine import llm
 from training_app.engine.data.examples import Agent
 
@@ -95,7 +96,9 @@ class _Turn:
         self.labeled_at = self.beat_at = 0.0
 
     def go(self) -> PrelabelJob:
-        threads = [threading.Thread(target=self._ask, daemon=True) for _ in range(self.job.concurrency)]
+        threads = [
+            threading.Thread(target=tracing.going_on(self._ask), daemon=True) for _ in range(self.job.concurrency)
+        ]
         for thread in threads:
             thread.start()
         until = time.monotonic() + TURN_SECONDS

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from django.conf import settings
 
+from routerweb import tracing
 from training_app.answering import answer, explanations
 from training_app.answering.answer import Answer, Unroutable
 from training_app.answering.loaded import LoadedPool
@@ -78,6 +79,7 @@ def answer_one(asked: Asked, access: Access) -> dict[str, Any]:
     """The answer to what was asked of /api/route/, kept."""
     given = answer.answer(asked.pool, asked.texts[0], sticky=asked.sticky, explain=asked.explain, wishes=asked.wishes)
     shown = _kept(given, asked, access)
+    tracing.routed(asked.pool.slug, given.model.name, asked.texts, shown, given.microseconds)
     if asked.warnings:
         shown["warnings"] = list(asked.warnings)
     if given.explanation is not None:
@@ -89,6 +91,7 @@ def answer_many(asked: Asked, access: Access) -> dict[str, Any]:
     """The answers to what was asked of /api/route/batch/, kept."""
     model = answer.model_of(asked.pool)
     given = answer.answers(asked.pool, asked.texts, sticky=asked.sticky, wishes=asked.wishes)
+    tracing.routed(asked.pool.slug, model.name, asked.texts)
     warned = {"warnings": list(asked.warnings)} if asked.warnings else {}
     return warned | {
         "model": model.name,

@@ -14,6 +14,7 @@ from django.conf import settings
 from django.core.signals import setting_changed
 from django.http.request import split_domain_port, validate_host
 
+from routerweb import tracing
 from training_app.answering import serving, throttle
 from training_app.answering.answer import NoModel
 from training_app.api import asking, bodies
@@ -39,6 +40,7 @@ class _Site:
         self.paths = frozenset({ROUTE, BATCH} if settings.FAST_LANE else ())
         self.most = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         self.tls = bool(settings.SECURE_SSL_REDIRECT)
+        self.traces = bool(settings.TRACES)
         self.cors = bool(settings.CORS_ORIGINS)
         self.proxied = getattr(settings, "SECURE_PROXY_SSL_HEADER", None) is not None
 
@@ -64,8 +66,15 @@ def answer(method: bytes, path: bytes, headers: Headers, body: bytes, scheme: st
 
     `headers` have lower-case names. Nothing is raised, and nothing is kept of what is left to Django.
     """
-    if method != b"POST" or len(body) > _site().most:
+    site = _site()
+    if method != b"POST" or len(body) > site.most:
         return None
+    if site.traces:
+        return tracing.in_lane(lambda: _answer(path, headers, body, scheme), path.decode(), headers, scheme)
+    return _answer(path, headers, body, scheme)
+
+
+def _answer(path: bytes, headers: Headers, body: bytes, scheme: str) -> bytes | None:
     deciding = [header for header in headers if header[0] in DECIDING]
     given = dict(deciding)
     if len(given) != len(deciding) or not _plain(given, scheme):

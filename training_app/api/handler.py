@@ -22,6 +22,7 @@ from django.urls import ResolverMatch, set_script_prefix
 from django.urls.resolvers import RegexPattern, URLResolver
 from django.utils.module_loading import import_string
 
+from routerweb import tracing
 from training_app.api import fast_lane
 from training_app.api.bodies import EVERY_ANSWER, written
 from training_app.api.errors import Refused, unknown_host
@@ -79,7 +80,12 @@ class ApiHandler(WSGIHandler):
             set_script_prefix(get_script_name(environ))
             request_started.send(sender=type(self), environ=environ)
         request = self.request_class(environ)
-        response = cast(HttpResponse, self._middleware_chain(request))
+        with tracing.request(environ) as told:
+            response = cast(HttpResponse, self._middleware_chain(request))
+            if told.recording:
+                match = getattr(request, "resolver_match", None)
+                route = f"/api/{match.route}" if match is not None else ""
+                tracing.answered(told, str(request.method), route, response.status_code)
         start_response(f"{response.status_code} {response.reason_phrase}", list(response.items()))
         content = [] if environ["REQUEST_METHOD"] == "HEAD" else [response.content]
         if not from_memory:

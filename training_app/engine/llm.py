@@ -12,12 +12,13 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 
@@ -90,6 +91,21 @@ class Suggestions:
     text: str = ""
 
 
+class Watching(Protocol):
+    """Who is told of a call that is under way."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What goes out with it."""
+
+    def completed(self, text: str, tokens_in: int, tokens_out: int) -> None:
+        """What came back."""
+
+
+#: Stands around every call, given the server's address, the model, the messages and the temperature: for traces. None: nobody watches.
+watch: Callable[[str, str, Sequence[Mapping[str, Any]], float | None], AbstractContextManager[Watching]] | None = None
+
+
 class Client:
     """A client of one server and model. Close it, or use it in a `with` statement. One thread at a time.
 
@@ -147,6 +163,16 @@ class Client:
         """The model's answer to `messages` ({"role", "content"} each). With `schema`, a JSON schema of the answer,
         the server is asked to hold to it where it can. `key` goes out as the Idempotency-Key of every try, so that a
         server that honours it does the work, and charges, once. Raises BadKey, Stopped, NoAnswer or LLMError."""
+        if watch is None:
+            return self._complete(messages, schema, key, {})
+        with watch(str(self._http.base_url), self.model, messages, self.temperature) as told:
+            done = self._complete(messages, schema, key, told.headers)
+            told.completed(done.text, done.usage.prompt_tokens, done.usage.completion_tokens)
+            return done
+
+    def _complete(
+        self, messages: Sequence[dict[str, str]], schema: dict[str, Any] | None, key: str, headers: dict[str, str]
+    ) -> Completion:
         body: dict[str, Any] = {"model": self.model, "messages": list(messages)}
         if self.temperature is not None:
             body["temperature"] = self.temperature
@@ -166,7 +192,8 @@ class Client:
             wait: float | None = None
             answered = False
             try:
-                response = self._post(body, _named(key, schema is not None and not with_schema, spoilt))
+                named = _named(key, schema is not None and not with_schema, spoilt)
+                response = self._post(body, named | headers)
             except httpx.TimeoutException:
                 reason = "the server did not answer in time"
             except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:

@@ -23,6 +23,7 @@ from django.utils.module_loading import import_string
 from agents_app.models import Executor
 from agents_app.outbound import signing
 from datasets_app.prelabeling import templates
+from routerweb import tracing
 from training_app.engine.data import storable
 from training_app.orchestration import scripted
 from training_app.orchestration.calls import Ask, CallFailed, Reply, Spec
@@ -76,11 +77,15 @@ async def ask(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> Reply:
     """One attempt. Raises CallFailed."""
     started = time.monotonic()
     if spec.kind == Executor.Kind.CHAT:
-        content, cost, tokens, metadata = await _chat(spec, asked, prepared, wire)
+        with tracing.completion(spec.address, spec.model, prepared.messages) as told:
+            content, cost, tokens, metadata = await _chat(spec, asked, prepared, wire)
+            told.completed(content, metadata["tokens_in"], metadata["tokens_out"])
+            told.set(gen_ai__response__model=str(metadata["model"]))
     elif spec.kind == Executor.Kind.WEBHOOK:
         content, cost, tokens, metadata = await _webhook(spec, asked, wire)
     elif spec.kind == Executor.Kind.CALLABLE:
-        content, cost, tokens, metadata = await _function(spec, asked)
+        with tracing.tool(spec.function, asked.key):
+            content, cost, tokens, metadata = await _function(spec, asked)
     else:
         content, cost, tokens, metadata = await scripted.play(spec, asked)
     if len(content.encode("utf-8", "replace")) > spec.most_bytes:
@@ -211,7 +216,7 @@ async def _function(spec: Spec, asked: Ask) -> Told:
                 told = await function(given)
             else:
                 # A thread cannot be ended: one that is late holds its place until it returns.
-                told = await loop.run_in_executor(_threads, function, given)
+                told = await loop.run_in_executor(_threads, tracing.going_on(function), given)
     except TimeoutError:
         raise CallFailed("timeout", f"no answer within {spec.seconds:g} seconds") from None
     except Exception as error:  # whatever an agent's own code raises is that agent's failure

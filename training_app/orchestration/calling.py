@@ -10,6 +10,10 @@ import time
 from dataclasses import dataclass
 from typing import Protocol
 
+from django.conf import settings
+
+from agents_app.models import Executor
+from routerweb import tracing
 from training_app.orchestration import asking
 from training_app.orchestration.calls import UNDONE, UNSURE, Ask, CallFailed, Failure, Outcome, Reply, Spec
 from training_app.orchestration.lines import Taking
@@ -67,6 +71,27 @@ async def call(
 ) -> Outcome:
     """Call the agent and wait for what comes of it. Where it has `backends`, each attempt goes to the one that is chosen now; one that
     failed is left out until all have."""
+    if spec is None or not settings.TRACES:
+        return await _call(spec, asked, wire, places, purse, backends)
+    remote = spec.kind == Executor.Kind.WEBHOOK
+    with tracing.agent(
+        spec.name, spec.agent, spec.address, spec.model, remote=remote, episode=asked.episode, step=asked.step
+    ) as told:
+        outcome = await _call(spec, asked, wire, places, purse, backends)
+        told.set(routerweb__cost=outcome.cost, routerweb__attempts=outcome.attempts)
+        if isinstance(outcome, Failure):
+            told.failed(outcome.kind)
+        else:
+            tokens_in, tokens_out = (outcome.metadata.get(name) for name in ("tokens_in", "tokens_out"))
+            if isinstance(tokens_in, int) and isinstance(tokens_out, int):
+                told.usage(tokens_in, tokens_out)
+            told.said(asked.messages or [{"role": "user", "content": asked.task}], outcome.content)
+        return outcome
+
+
+async def _call(
+    spec: Spec | None, asked: Ask, wire: Wire, places: Places, purse: Purse, backends: Taking | None
+) -> Outcome:
     started = time.monotonic()
     if spec is None:
         return Failure("no_executor", "This agent has no executor that is active.")

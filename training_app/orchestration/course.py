@@ -76,6 +76,7 @@ class Course:
     stored: Sequence[Step] = ()
     ways: Mapping[int, Ways] = field(default_factory=dict)
     shadows: Sequence[ShadowPolicy] = ()
+    pool: str = ""
     _decisions: list[tuple[int, Decision]] = field(default_factory=list)
     _sized: tuple[tuple[Call, ...], int] | None = None
     _worsts: dict[int, list[tuple[float, float]]] = field(default_factory=dict)

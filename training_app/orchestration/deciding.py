@@ -7,6 +7,7 @@ does, and each of them lets other threads in.
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
+from routerweb import tracing
 from training_app.engine.orchestrating.loop import Policy, Question
 from training_app.engine.orchestrating.policy import Distribution, Orchestrator
 
@@ -33,7 +34,8 @@ class Deciding:
         """What the policy says. Raises what it raises."""
         loop = asyncio.get_running_loop()
         if waits(policy):
-            return await loop.run_in_executor(_threads, policy.distribution, question.state, question.available)
+            ask = tracing.going_on(policy.distribution)
+            return await loop.run_in_executor(_threads, ask, question.state, question.available)
         future: asyncio.Future[Distribution] = loop.create_future()
         if not self._asked:
             loop.call_soon(self._answer_all)

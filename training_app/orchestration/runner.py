@@ -23,6 +23,7 @@ from django.db import connections
 from agents_app import jobs
 from agents_app.jobs import AttemptLost
 from agents_app.outbound.event_loop import Client
+from routerweb import tracing
 from training_app.answering import serving, shadowing
 from training_app.engine.orchestrating.state import task_of
 from training_app.models import Episode, LiveTally, Step
@@ -221,7 +222,11 @@ class Runner:
                 if row.status != "running":
                     self._tell(live, ("step", as_json(row, course.names)))
             course.tell = lambda word, value: self._tell(live, (word, value))
-            await course.run()
+            with tracing.workflow(course.pool, str(episode.pk)) as told:
+                await course.run()
+                told.set(
+                    routerweb__episode__status=course.episode.status, routerweb__episode__steps=course.episode.steps
+                )
             self._tell(live, ("end", answer(course.episode)))
         except (AttemptLost, asyncio.CancelledError):
             log.info("episode %s was cancelled or is gone on with elsewhere", episode.pk)
@@ -249,6 +254,7 @@ class Runner:
             begun.episode, begun.decider, begun.orchestra.specs, begun.orchestra.pool.names, self.ledger, Wire(self._client),
             self._places, self._deciding, between, lambda word, value: None, begun.stored, begun.orchestra.ways,
             begun.orchestra.shadows if begun.orchestra.is_active(begun.decider) else (),
+            begun.orchestra.pool.slug,
         )  # fmt: skip
 
     async def _fail(self, episode: Episode, live: _Live, why: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from agents_app.outbound import guard
 from agents_app.outbound.event_loop import Answer, CallFault, Client
+from routerweb import tracing
 from training_app.orchestration.calls import CallFailed
 
 MASK = "•••"
@@ -42,7 +43,7 @@ class Wire:
     ) -> Answer:  # fmt: skip
         """Post JSON; the whole answer, whatever its status. Raises CallFailed."""
         content = written(value) if body is None else body
-        fields = {"Content-Type": "application/json", **headers}
+        fields = {"Content-Type": "application/json", **headers, **tracing.passed_on()}
         seen = None
         if self.seen is not None:
             seen = Seen(masked(url, secret), _shown(fields, secret), masked(content.decode("utf-8", "replace"), secret))

@@ -22,6 +22,7 @@ from django_q.exceptions import TimeoutException
 
 from agents_app.jobs import Heartbeat
 from datasets_app.labels import snapshots
+from routerweb import tracing
 from training_app.engine.config import ConfigError
 from training_app.models import BACKEND_CHOOSER, ORCHESTRATOR, Checkpoint, Run, RunEvent
 from training_app.training import runs, served_calls, trajectories
@@ -50,6 +51,7 @@ class Stopped(BaseException):
     """The worker is asked to stop (SIGTERM, or Ctrl-C in the foreground)."""
 
 
+@tracing.job("training run")
 def execute(run_id: int) -> str:
     """The queue's job: train the run, or another that waits where it is trained already; what became of it, in a word for the queue's
     list."""
