@@ -1,7 +1,7 @@
 """The body of a request, read on the event loop before any thread is taken for it, and never more of it than its sender may send.
 
 Who is not known may send ANONYMOUS_BODY_KB, which is enough for every form that is open to all. Only where a body is larger is it
-asked who sends it: an API key or a session's cookie, and for a file whether the page takes one.
+asked who sends it: an API key, a SCIM token or a session's cookie, and for a file whether the page takes one.
 """
 
 import asyncio
@@ -91,6 +91,8 @@ async def most(scope: Scope, threads: Executor) -> int:
     if str(scope["path"]).startswith("/api/"):
         known = fast_lane.known(header(scope, b"authorization"))
         return settings.DATA_UPLOAD_MAX_MEMORY_SIZE if known else settings.ANONYMOUS_BODY_KB * 1024
+    if str(scope["path"]).startswith("/scim/"):
+        return await asyncio.get_running_loop().run_in_executor(threads, _most_of_scim, header(scope, b"authorization"))
     cookies = header(scope, b"cookie")
     if settings.SESSION_COOKIE_NAME not in cookies:
         return settings.ANONYMOUS_BODY_KB * 1024
@@ -107,6 +109,20 @@ def _most_of_page(path: str, cookies: str) -> int:
         takes_file = False
     form = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
     return settings.MAX_UPLOAD_MB * 1024 * 1024 + form if takes_file else form
+
+
+def _most_of_scim(authorization: str) -> int:
+    """A group's members come in one body."""
+    from agents_app.scim import tokens  # with all of REST framework: loaded with the first body that needs it
+
+    close_old_connections()
+    try:
+        known = settings.SCIM and tokens.of(authorization) is not None
+    except DatabaseFault:
+        known = False
+    finally:
+        close_old_connections()
+    return settings.DATA_UPLOAD_MAX_MEMORY_SIZE if known else settings.ANONYMOUS_BODY_KB * 1024
 
 
 def _signed_in(cookies: str) -> bool:

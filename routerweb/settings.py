@@ -288,6 +288,7 @@ if OIDC_ISSUER:
     ]
     # Only then: it brings an HTTP client, which is 5 MB in every process.
     INSTALLED_APPS.append("allauth.socialaccount.providers.openid_connect")
+SCIM = env.boolean("SCIM", False)
 SOCIALACCOUNT_ADAPTER = "agents_app.signin.SocialAccountAdapter"
 PASSWORD_RESET_TIMEOUT = env.integer("INVITATION_DAYS", 7, low=1, high=365) * 86_400
 

@@ -15,6 +15,7 @@ urlpatterns = [
     path("admin/login/", signin.admin_sign_in),
     path("admin/logout/", signin.sign_out),
     path("admin/", admin.site.urls),
+    path("scim/v2/", include("agents_app.scim.urls")),
     path("language/", require_POST(set_language), name="set_language"),
     path("", include("agents_app.urls")),
     path("", include("datasets_app.pages.urls")),

@@ -4,6 +4,7 @@ from agents_app.models.access import ApiKey, AuditEntry, KeyMonth, PoolRole
 from agents_app.models.backends import Backend, BackendSettings, Provider
 from agents_app.models.pools import Agent, Executor, HealthCheck, Pool, Stamp
 from agents_app.models.privacy import Privacy
+from agents_app.models.scim import ScimGroup, ScimPerson, ScimToken
 from agents_app.models.sources import AgentSource
 
 __all__ = (
@@ -20,5 +21,8 @@ __all__ = (
     "PoolRole",
     "Privacy",
     "Provider",
+    "ScimGroup",
+    "ScimPerson",
+    "ScimToken",
     "Stamp",
 )

@@ -259,6 +259,24 @@ class QuotaForm(forms.Form):
     )
 
 
+class TokenForm(forms.Form):
+    """A token for an identity provider."""
+
+    name = forms.CharField(
+        label=_("Name"),
+        max_length=120,
+        help_text=_("After the identity provider that will send it."),
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+    )
+
+
+class GroupRoleForm(forms.Form):
+    """The role that a group of an identity provider gives; "" is none."""
+
+    role = forms.ChoiceField(choices=[("", _("None")), *ROLE_CHOICES], required=False)
+    pool = forms.ModelChoiceField(queryset=Pool.objects.in_use(), required=False, to_field_name="slug")
+
+
 class InviteForm(forms.Form):
     email = forms.EmailField(label=_("E-mail"), max_length=150, widget=forms.EmailInput(attrs={"autocomplete": "off"}))
     role = forms.ChoiceField(label=_("Role"), choices=ROLE_CHOICES, initial=Role.LABELER.value)

@@ -48,6 +48,10 @@ PAGES: dict[str, Row] = {
         f"people/<int:user_id>/{what}/": Row(ADMINS, "POST")
         for what in ("role", "pool-role", "link", "deactivate", "activate", "sessions", "second-factor")
     },
+    "people/provisioning/": Row(ADMINS, "GET POST"),
+    "people/provisioning/tokens/<int:token_id>/rotate/": Row(ADMINS, "POST", {"grace": "1h"}),
+    "people/provisioning/tokens/<int:token_id>/revoke/": Row(ADMINS, "POST"),
+    "people/provisioning/groups/<int:group_id>/role/": Row(ADMINS, "POST", {"role": "ops"}),
     "audit/": Row(OPS),
     # --- One's own
     "account/": Row(SIGNED_IN),
@@ -198,6 +202,27 @@ PAGES: dict[str, Row] = {
     P + "drift/": Row(OPS),
     P + "drift/look/": Row(OPS, "POST"),
     P + "drift/accept/": Row(OPS, "POST"),
+}
+
+
+#: Addresses below /scim/v2/, by the methods that they have, with what is sent: for a SCIM token, and for nobody else.
+_PERSON = {"schemas": ["urn:ietf:params:scim:schemas:core:2.0:User"], "userName": "new@example.com"}
+_GROUP = {"schemas": ["urn:ietf:params:scim:schemas:core:2.0:Group"], "displayName": "New"}
+_SEARCH = {"schemas": ["urn:ietf:params:scim:api:messages:2.0:SearchRequest"]}
+SCIM: dict[str, tuple[str, dict[str, Any]]] = {
+    "ServiceProviderConfig": ("GET", {}),
+    "ResourceTypes": ("GET", {}),
+    "ResourceTypes/<str:name>": ("GET", {}),
+    "Schemas": ("GET", {}),
+    "Schemas/<str:name>": ("GET", {}),
+    "Users": ("GET POST", _PERSON),
+    "Users/.search": ("POST", _SEARCH),
+    "Users/<uuid:uid>": ("GET PUT PATCH DELETE", _PERSON),
+    "Groups": ("GET POST", _GROUP),
+    "Groups/.search": ("POST", _SEARCH),
+    "Groups/<uuid:uid>": ("GET PUT PATCH DELETE", _GROUP),
+    ".search": ("POST", _SEARCH),
+    "^.*$": ("", {}),  # all that has no address of its own
 }
 
 

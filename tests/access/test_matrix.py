@@ -12,7 +12,7 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import URLPattern, get_resolver
 
-from tests.access.rows import API, IN_A_POOL, OPEN, PAGES, ApiRow, Row
+from tests.access.rows import API, IN_A_POOL, OPEN, PAGES, SCIM, ApiRow, Row
 from tests.access.world import KEYS, ROLES, World
 from tests.thorough import EVERYTHING
 
@@ -40,8 +40,9 @@ def test_every_address_has_a_row_and_every_row_an_address() -> None:
     # Those of the API are there with and without the last slash.
     api = {route.removeprefix("api/") for route in found if route.startswith("api/")}
     assert {route if route.endswith("/") or not route else f"{route}/" for route in api} == set(API)
+    assert {route.removeprefix("scim/v2/") for route in found if route.startswith("scim/v2/")} == set(SCIM)
     doors = {"admin/login/", "admin/logout/"}
-    assert {route for route in found if not route.startswith("api/")} - doors == set(PAGES)
+    assert {route for route in found if not route.startswith(("api/", "scim/v2/"))} - doors == set(PAGES)
     assert doors <= found
 
 
@@ -136,6 +137,34 @@ def test_api(world: World) -> None:
                     answer = undone(client, method, place, headers=headers, **options)
                     if problem := api_verdict(row, key, method, answer):
                         wrong[f"{key}: {method} {place}"] = problem
+    assert wrong == {}
+
+
+def test_scim(world: World, settings: Any) -> None:
+    """A SCIM token opens these addresses; no session, no API key and no revoked token does, and while SCIM is off nothing does."""
+    people, teams = world.parts["scim_person"], world.parts["scim_group"]
+    callers = {
+        "token": (Client(), world.secrets["scim"]), "revoked": (Client(), world.secrets["scim revoked"]), "none": (Client(), ""),
+        "ops key": (Client(), world.secrets["ops"]), "superuser": (world.clients["superuser"], ""),
+    }  # fmt: skip
+    wrong = {}
+    for on in (True, False):
+        settings.SCIM = on
+        for who, (client, secret) in callers.items():
+            headers = {"Authorization": f"Bearer {secret}"} if secret else {}
+            for route, (methods, sent) in SCIM.items():
+                uid = teams if route.startswith("Groups") else people
+                path = "/scim/v2/" + filled(route, {"uid": uid, "name": "User"}).replace("^.*$", "nowhere")
+                for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+                    options = (
+                        {"data": json.dumps(sent), "content_type": "application/scim+json"} if method != "GET" else {}
+                    )
+                    status = undone(client, method, path, headers=headers, **options).status_code
+                    offered = method in methods.split()
+                    allowed = ANSWERS | {404} if route == "Schemas/<str:name>" else ANSWERS
+                    expected = {404} if not on or not methods else allowed if offered else {405}
+                    if status not in (expected if not on or who == "token" else {401}):
+                        wrong[f"{who}, {'on' if on else 'off'}: {method} {path}"] = status
     assert wrong == {}
 
 

@@ -14,7 +14,8 @@ from django.utils import timezone
 from agents_app import backends, executors, keys, pools
 from agents_app.accounts import people
 from agents_app.accounts.mail import set_password_link
-from agents_app.models import ApiKey, Pool, PoolRole
+from agents_app.models import ApiKey, Pool, PoolRole, ScimGroup, ScimPerson
+from agents_app.scim import tokens
 from agents_app.sources import catalog
 from datasets_app.files import imports
 from datasets_app.labels import adjudication, bulk, labels, queue, reask, snapshots
@@ -62,6 +63,7 @@ def build() -> World:
     users = _people(world)
     _in_one_pool(world, pool, other)
     _keys(world, pool, other, users)
+    _provisioning(world)
     query = _labels(world, pool, users)
     _training(world, pool, query)
     queue.take(pool, users["superuser"], beside=(), agent=None)
@@ -117,6 +119,16 @@ def _keys(world: World, pool: Pool, other: Pool, users: dict[str, User]) -> None
     people.deactivate(leaver, None)
     world.secrets["unknown"] = ApiKey.new_secret()
     world.parts["key_id"] = made("to revoke", ["route"]).pk
+
+
+def _provisioning(world: World) -> None:
+    token, world.secrets["scim"] = tokens.create("Okta", None)
+    revoked, world.secrets["scim revoked"] = tokens.create("Entra", None)
+    tokens.revoke(revoked, None)
+    somebody = User.objects.create_user("by-scim@example.com", "by-scim@example.com")
+    found = ScimPerson.objects.create(user=somebody, linked_at=timezone.now())
+    group = ScimGroup.objects.create(name="Routers")
+    world.parts |= {"token_id": token.pk, "group_id": group.pk, "scim_person": found.uid, "scim_group": group.uid}
 
 
 def _labels(world: World, pool: Pool, users: dict[str, User]) -> Query:

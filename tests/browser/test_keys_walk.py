@@ -7,7 +7,7 @@ from django.utils import timezone
 from playwright.sync_api import expect
 
 from agents_app import keys, pools
-from agents_app.models import ApiKey, KeyMonth
+from agents_app.models import ApiKey, KeyMonth, ScimGroup
 from tests.browser.conftest import overflow
 from tests.browser.test_four_eyes_walk import PHONE, picture
 
@@ -47,3 +47,22 @@ def test_a_key_is_rotated_and_gets_a_quota(sign_in, person, key, look, request):
     page.goto("/p/support/settings/keys/")
     assert overflow(page) == 0
     picture(page, f"keys-{name}")
+
+
+@pytest.mark.parametrize("look", [DESK, {**DESK, "color_scheme": "dark"}, PHONE], ids=["desk", "dark", "phone"])
+def test_a_provider_gets_a_token_and_a_group_a_role(sign_in, person, key, look, request, settings):
+    settings.SCIM = True
+    ScimGroup.objects.create(name="Routing people")
+    ScimGroup.objects.create(name="routerweb-support-labeler", role="labeler", pool=key.pools.get())
+    page = sign_in(person("ada", "admin"), **look).new_page()
+    page.goto("/people/")
+    page.get_by_role("link", name="Provisioning").click()
+    page.get_by_label("Name", exact=True).fill("Okta")
+    page.get_by_role("button", name="Make a token").click()
+    assert page.locator("#secret").inner_text().startswith("rwscim_")
+    assert overflow(page) == 0
+    picture(page, f"provisioning-{request.node.callspec.id}")
+    page.get_by_label("Role of Routing people", exact=True).select_option("ops")
+    page.get_by_role("button", name="Change the role of Routing people").click()
+    expect(page.get_by_text("have their role")).to_be_visible()
+    assert ScimGroup.objects.get(name="Routing people").role == "ops"

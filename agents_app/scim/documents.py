@@ -1,0 +1,108 @@
+"""What SCIM sends, checked: a person, a group, a patch. Attributes that are not kept are left out before (`patching.canonical`)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rest_framework import serializers
+
+from agents_app.scim.errors import invalid
+from training_app.engine.data import storable
+
+#: Attributes that are kept, by their names in small letters.
+PERSON = {name.lower(): name for name in ("userName", "externalId", "name", "displayName", "emails", "active")}
+TEAM = {name.lower(): name for name in ("displayName", "externalId", "members")}
+MOST_MEMBERS = 20_000
+
+
+class Text(serializers.CharField):
+    """A text; null is the same as none."""
+
+    def __init__(self, most: int = 150, **options: Any) -> None:
+        super().__init__(max_length=most, **{"required": False, "allow_null": True, "allow_blank": True, **options})
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str):
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
+class Flag(serializers.BooleanField):
+    """True or false, also as the texts that Microsoft Entra ID sends."""
+
+    TRUE_VALUES = {True, "true", "True"}
+    FALSE_VALUES = {False, "false", "False"}
+    NULL_VALUES = {None}
+
+
+class NameDocument(serializers.Serializer[Any]):
+    givenName = Text(150)
+    familyName = Text(150)
+
+
+class EmailDocument(serializers.Serializer[Any]):
+    value = serializers.EmailField(max_length=150)
+    type = Text(40)
+    primary = Flag(required=False)
+
+
+class PersonDocument(serializers.Serializer[Any]):
+    """A person. `userName` is any text of up to 150 characters; an e-mail address where the person is to sign in by it."""
+
+    userName = serializers.CharField(max_length=150)
+    externalId = Text(255)
+    name = NameDocument(required=False, allow_null=True)
+    displayName = Text(200)
+    emails = EmailDocument(many=True, required=False, allow_null=True, max_length=20)  # type: ignore[call-arg]
+    active = Flag(required=False, allow_null=True)
+
+
+class MemberDocument(serializers.Serializer[Any]):
+    value = serializers.UUIDField()
+
+
+class TeamDocument(serializers.Serializer[Any]):
+    """A group."""
+
+    displayName = serializers.CharField(max_length=200)
+    externalId = Text(255)
+    members = MemberDocument(many=True, required=False, allow_null=True, max_length=MOST_MEMBERS)  # type: ignore[call-arg]
+
+
+def person(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A person's document, checked. Raises ScimError."""
+    return _checked(PersonDocument, document)
+
+
+def group(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A group's document, checked. Raises ScimError."""
+    return _checked(TeamDocument, document)
+
+
+def check_schema(body: Any, urn: str) -> dict[str, Any]:
+    """A body that says it is of that schema. Raises ScimError."""
+    if not isinstance(body, dict):
+        raise invalid("The body must be a JSON object.", "invalidSyntax")
+    if found := storable.fault(body):
+        raise invalid(f"{found}.", "invalidSyntax")
+    told = next((value for key, value in body.items() if str(key).lower() == "schemas"), None)
+    if not isinstance(told, list) or urn.lower() not in {str(one).lower() for one in told}:
+        raise invalid(f"schemas must name {urn}.", "invalidSyntax")
+    return body
+
+
+def _checked(serializer: type[serializers.Serializer[Any]], document: Mapping[str, Any]) -> dict[str, Any]:
+    found = serializer(data=document)
+    if found.is_valid():
+        return dict(found.validated_data)
+    where, why = _first(found.errors)
+    raise invalid(f"{where}: {why}")
+
+
+def _first(errors: Any, path: str = "") -> tuple[str, str]:
+    """The first thing that a serializer found wrong, and where."""
+    if isinstance(errors, Mapping):
+        name, inner = next(iter(errors.items()))
+        return _first(inner, f"{path}.{name}" if path else str(name))
+    if isinstance(errors, list):
+        return _first(next((one for one in errors if one), ""), path)
+    return path, str(errors)

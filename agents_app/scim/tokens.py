@@ -1,0 +1,85 @@
+"""Tokens of identity providers: made once, shown once, kept as a digest; rotated as API keys are."""
+
+from datetime import timedelta
+
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from agents_app import audit
+from agents_app.audit import Actor, Who, actor_of
+from agents_app.keys import GRACES
+from agents_app.models import ScimToken
+
+PREFIX_LENGTH = 12  # "rwscim_" and five more
+#: A token's last use is written down so often.
+NOTED = timedelta(minutes=1)
+
+
+class TokenRefused(Exception):
+    """A token that cannot be made or changed as asked; the message says why."""
+
+
+def create(name: str, actor: Who) -> tuple[ScimToken, str]:
+    """A new token and its secret, which exists nowhere but in this answer. Raises TokenRefused without a name."""
+    name = name.strip()
+    if not 0 < len(name) <= 120:
+        raise TokenRefused(
+            _("Name the token after the identity provider that will send it, in at most 120 characters.")
+        )
+    secret = ScimToken.new_secret()
+    with transaction.atomic():
+        token = ScimToken.objects.create(
+            name=name,
+            prefix=secret[:PREFIX_LENGTH],
+            digest=ScimToken.digest_of(secret),
+            created_by=actor_of(actor).user,
+        )
+        audit.record("scim_token.created", actor=actor, target=str(token))
+    return token, secret
+
+
+def rotate(token: ScimToken, actor: Who, *, grace: str = "24h") -> str:
+    """A new secret for a token; the old one works on for `grace`, one of `keys.GRACES`. Raises TokenRefused."""
+    if grace not in GRACES:
+        raise TokenRefused(_("Choose how long the old secret goes on from: %(known)s.") % {"known": ", ".join(GRACES)})
+    secret, now = ScimToken.new_secret(), timezone.now()
+    with transaction.atomic():
+        held = ScimToken.objects.select_for_update(of=("self",)).live().filter(pk=token.pk).first()
+        if held is None:
+            raise TokenRefused(_("The token was revoked. Make a new one."))
+        goes_on = bool(GRACES[grace])
+        held.old_digest, held.old_until = (held.digest, now + GRACES[grace]) if goes_on else (None, None)
+        held.prefix, held.digest = secret[:PREFIX_LENGTH], ScimToken.digest_of(secret)
+        held.save()
+        audit.record("scim_token.rotated", actor=actor, target=str(held), detail={"grace": grace})
+    token.refresh_from_db()
+    return secret
+
+
+def revoke(token: ScimToken, actor: Who) -> bool:
+    """Turn a token off at once, with its old secret. False when it was revoked before."""
+    with transaction.atomic():
+        changed = (
+            ScimToken.objects.live()
+            .filter(pk=token.pk)
+            .update(revoked_at=timezone.now(), old_digest=None, old_until=None)
+        )
+        if changed:
+            audit.record("scim_token.revoked", actor=actor, target=str(token))
+    token.refresh_from_db()
+    return bool(changed)
+
+
+def of(authorization: str) -> ScimToken | None:
+    """The live token of an Authorization header, with its use written down; None where it holds none."""
+    word, _space, secret = authorization.partition(" ")
+    token = ScimToken.objects.of(secret.strip()) if word.lower() == "bearer" and secret.strip() else None
+    if token is not None and (token.used_at is None or token.used_at < timezone.now() - NOTED):
+        ScimToken.objects.filter(pk=token.pk).update(used_at=timezone.now())
+    return token
+
+
+def actor(token: ScimToken) -> Actor:
+    """As whom the audit trail records what this token changes."""
+    return Actor(f"SCIM {token.name}")
