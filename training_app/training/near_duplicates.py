@@ -2,6 +2,9 @@
 
 Two texts are near when the Jaccard of their sets of words is at least NEAR. All pairs of a sample are found, by the prefix filter of
 Chaudhuri, Ganti and Kaushik (2006): sets that are so near share one of their rarest words, |A| - ceil(t |A|) + 1 of them.
+
+Words decide, and not the sentence encoder: to it texts that differ in the one thing that counts ("turn on the light", "turn off
+the light") are nearer than most that say the same in other words.
 """
 
 import math
