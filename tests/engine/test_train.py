@@ -416,6 +416,21 @@ def test_a_classifier_routes_explains_and_keeps_its_limits() -> None:
     assert router.route(text, available=[4, 7]).agents != route.agents
 
 
+def test_a_router_that_learnt_value_answers_from_its_file_one_by_one_as_in_a_batch() -> None:
+    priced = [dataclasses.replace(agent, cost=0.05 if agent.id < 4 else 0.6) for agent in AGENTS]
+    config = quick(goal="value", decision="ddqn", total_steps=400, epsilon_decay_steps=200)
+    result = run(config, agents=priced, rows=examples(300))[-1].result
+    router = Router.load(result.artifact)
+    assert router.policy.costs.tolist() == pytest.approx([0.05, 0.05, 0.6, 0.6])
+    texts = [example.text for example in examples(60, seed=5)]
+    batch = router.route_batch(texts)
+    assert [router.route(text).agents for text in texts] == [route.agents for route in batch]
+    assert sum(len(route.agents) for route in batch) > 30
+    explained = router.explain(texts[0]).steps
+    assert len(explained) == batch[0].steps
+    assert all(np.isfinite(list(step["q"].values())).all() for step in explained)
+
+
 def test_thresholds_that_are_none_are_refused() -> None:
     with pytest.raises(ValueError, match="no list of thresholds"):
         load_policy({"kind": "threshold"}, {})
