@@ -16,7 +16,7 @@ from routerweb import bodies, threads, wsgi
 from routerweb.bodies import Receive, Scope
 from routerweb.later import Later
 from routerweb.threads import Send, Threads
-from training_app.api import ddqn_router, fast_lane
+from training_app.api import ard, ddqn_router, fast_lane
 
 BATCH_THREADS = 2
 
@@ -94,7 +94,7 @@ def _door(path: str) -> str:
         slug, _slash, rest = path.removeprefix("/a2a/").partition("/")
         found = {"": f"/api/a2a/{slug}/", CARD: f"/api/a2a/{slug}/card/"}
         return found.get(rest, f"/api{path}")
-    return OTHER_DOORS.get(path) or ddqn_router.address(path)
+    return OTHER_DOORS.get(path) or ard.address(ddqn_router.address(path))
 
 
 def _turn_of(key: str) -> asyncio.Lock:

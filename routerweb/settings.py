@@ -321,6 +321,8 @@ if METRICS:
     # prometheus-client reads it when it is loaded, which django-q2 does.
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(DATA_DIR / "metrics")
 DDQN_ROUTER_POOLS = env.words("DDQN_ROUTER_POOLS")
+ARD_POOLS = env.words("ARD_POOLS")
+ARD_PUBLISHER = env.text("ARD_PUBLISHER")
 CORS_ORIGINS = env.words("CORS_ORIGINS")
 API_THREADS = env.integer("API_THREADS", 4, low=1)
 WEB_THREADS = env.integer("WEB_THREADS", 4, low=1)

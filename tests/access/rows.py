@@ -269,6 +269,8 @@ API: dict[str, ApiRow] = {
     "ddqn-router/route/batch/": ApiRow("route", "POST", {"queries": ["billing"]}, always=404),
     "ddqn-router/agents/": ApiRow("route", always=404),
     "ddqn-router/health/": ApiRow(None, pool=False),
+    "ard/search/": ApiRow("route", "POST", {"query": {"text": "billing"}}, pool=False, always=404),
+    "ard/catalog/": ApiRow(None, pool=False, always=404),
     "health/": ApiRow(None, pool=False),
     "ready/": ApiRow(None, pool=False),
     "metrics/": ApiRow("ops", pool=False, always=404),  # a setting turns them on

@@ -20,6 +20,34 @@ ANSWER: dict[str, Any] = {
     "not_covered": [],
 }
 DDQN_ANSWER = {"agents": [0, 1], "agent_names": ["Billing", "Account"], "confidence": 0.8712, "steps": 3}
+ARD_ENTRY = {
+    "identifier": "urn:air:routes.example.com:support:billing",
+    "displayName": "Billing",
+    "type": "application/vnd.routerweb.agent+json",
+    "data": {
+        "id": 0, "key": "billing", "code": "BI", "name": "Billing", "description": "Invoices, payments, refunds",
+        "keywords": ["invoice"], "cost": 0.0, "pool": "support",
+    },
+    "metadata": {"pool": "support", "agentId": 0, "cost": 0.0},
+    "description": "Invoices, payments, refunds",
+    "tags": ["invoice"],
+    "score": 97,
+    "source": "https://routes.example.com/",
+}  # fmt: skip
+ARD_FOUND = {"results": [ARD_ENTRY], "pageToken": "NQ=="}
+ARD_CATALOG = {
+    "specVersion": "1.0",
+    "host": {"displayName": "Routerweb"},
+    "entries": [
+        {
+            "identifier": "urn:air:routes.example.com:registry:routerweb",
+            "displayName": "Routerweb",
+            "type": "application/ai-registry+json",
+            "url": "https://routes.example.com/",
+            "description": "Searches the agents of this site's pools. Needs an API key with the scope route.",
+        }
+    ],
+}
 DDQN_AGENT = {"id": 0, "name": "Billing", "description": "Invoices, payments, refunds"}
 QUOTA = {
     "key": "webshop",

@@ -8,6 +8,7 @@ from django.urls import URLPattern, path, re_path, register_converter
 
 from training_app.api.views import (
     a2a,
+    ard,
     chat,
     ddqn_router,
     decisions,
@@ -72,6 +73,8 @@ urlpatterns = [
     *address("episodes/<id:episode_id>/", episodes.EpisodeView, "api_episode"),
     *address("episodes/<id:episode_id>/cancel/", episodes.CancelEpisodeView),
     *address("episodes/<id:episode_id>/outcome/", episodes.JudgeView),
+    *address("ard/search/", ard.SearchView),
+    *address("ard/catalog/", ard.CatalogView),
     *address("health/", serving.HealthView),
     *address("ready/", serving.ReadyView),
     *address("metrics/", serving.MetricsView),
