@@ -8,11 +8,12 @@ import os
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.conf import settings
 
-from training_app.answering import serving
+from training_app.answering import meters, serving
+from training_app.answering.meters import Meter
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -46,13 +47,13 @@ def _counts() -> _Counts:
             path.unlink(missing_ok=True)
     from prometheus_client import Counter, Histogram
 
+    def made(kind: Any, meter: Meter, **options: Any) -> Any:
+        return kind(meter.name, meter.says.rstrip("."), meter.labels, **options)
+
     return _Counts(
-        Counter("routerweb_decisions", "Answers, by pool, model and stop reason", ("pool", "model", "stop_reason")),
-        Counter("routerweb_agent_decisions", "Answers that named an agent", ("pool", "agent")),
-        Counter("routerweb_abstentions", "Answers that were abstained from", ("pool", "model")),
-        Counter("routerweb_decisions_dropped", "Answers that were not kept"),
-        Histogram("routerweb_route_seconds", "Time of a route in the router, without HTTP", ("pool",), buckets=BUCKETS),
-    )
+        made(Counter, meters.DECISIONS), made(Counter, meters.AGENT_DECISIONS), made(Counter, meters.ABSTENTIONS),
+        made(Counter, meters.DROPPED), made(Histogram, meters.SECONDS, buckets=BUCKETS),
+    )  # fmt: skip
 
 
 def count(decisions: "Sequence[Pending]") -> None:

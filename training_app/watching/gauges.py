@@ -4,38 +4,43 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.db.models import Count, Sum
+from django_q.brokers import get_broker
 
 from agents_app.models import Pool
 from datasets_app.models import Query
-from training_app.answering import decisions
+from training_app.answering import decisions, meters
+from training_app.answering.meters import Meter
 from training_app.models import Episode, Run
+
+#: The queues of the two kinds of worker.
+CLUSTERS = ("train", "default")
 
 
 class Gauges:
-    """A collector of prometheus-client: one reading of all of them, in five database queries."""
+    """A collector of prometheus-client: one reading of all of them, in five database queries and one for each queue."""
 
     def collect(self) -> Iterator[Any]:
         """Each gauge with its values now."""
-        from prometheus_client.core import GaugeMetricFamily
-
         pools = dict(Pool.objects.values_list("pk", "slug"))
-        waiting = GaugeMetricFamily("routerweb_decisions_waiting", "Answers that this process has not written yet")
-        waiting.add_metric([], len(decisions.buffer))
-        yield waiting
-        states = GaugeMetricFamily("routerweb_queries", "Queries by state", labels=["pool", "state"])
-        kept = Query.objects.alive()
-        for pool, state, number in kept.values_list("dataset__pool", "state").annotate(n=Count("pk")).order_by():
-            states.add_metric([pools.get(pool, str(pool)), state], number)
-        yield states
-        for name, words, model in (("runs", "Runs by status", Run), ("episodes", "Episodes by status", Episode)):
-            family = GaugeMetricFamily(f"routerweb_{name}", words, labels=["pool", "status"])
+        yield _family(meters.WAITING, [((), len(decisions.buffer))])
+        yield _family(meters.JOBS, [((one,), get_broker(one).queue_size()) for one in CLUSTERS])
+        queries = Query.objects.alive().values_list("dataset__pool", "state").annotate(n=Count("pk")).order_by()
+        yield _family(meters.QUERIES, [((_slug(pools, pool), state), n) for pool, state, n in queries])
+        for meter, model in ((meters.RUNS, Run), (meters.EPISODES, Episode)):
             rows = model.objects.values_list("pool", "status").annotate(n=Count("pk")).order_by()
-            for pool, status, number in rows:
-                family.add_metric([pools.get(pool, str(pool)), status], number)
-            yield family
-        spend = GaugeMetricFamily(
-            "routerweb_spend", "What episodes cost so far, in the pool's currency", labels=["pool"]
-        )
-        for pool, cost in Episode.objects.values_list("pool").annotate(total=Sum("cost")).order_by():
-            spend.add_metric([pools.get(pool, str(pool))], float(cost or 0))
-        yield spend
+            yield _family(meter, [((_slug(pools, pool), status), n) for pool, status, n in rows])
+        costs = Episode.objects.values_list("pool").annotate(total=Sum("cost")).order_by()
+        yield _family(meters.SPEND, [((_slug(pools, pool),), float(cost or 0)) for pool, cost in costs])
+
+
+def _family(meter: Meter, values: list[tuple[tuple[str, ...], float]]) -> Any:
+    from prometheus_client.core import GaugeMetricFamily
+
+    family = GaugeMetricFamily(meter.name, meter.says.rstrip("."), labels=meter.labels)
+    for labels, value in values:
+        family.add_metric(labels, value)
+    return family
+
+
+def _slug(pools: dict[int, str], pool: int) -> str:
+    return pools.get(pool, str(pool))

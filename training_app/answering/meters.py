@@ -1,0 +1,113 @@
+"""What Prometheus is told of, one meter each: name, kind, labels, unit and meaning. Counted in `metrics`, read off the database in
+`watching/gauges`; `python -m training_app.answering.meters > docs/metrics.md` makes the page of reference.
+"""
+
+from dataclasses import dataclass
+
+COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """One meter. `name` is as prometheus-client is given it; in Prometheus counters end on `_total`. `unit` is of its value."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    unit: str
+    says: str
+
+    @property
+    def shown(self) -> str:
+        """Its name in Prometheus."""
+        return f"{self.name}_total" if self.kind == COUNTER else self.name
+
+
+#: What labels hold.
+LABELS = {
+    "pool": "the pool's slug",
+    "model": "the version that answered, `support-3`",
+    "stop_reason": "`stop`, `none`, `max_agents` or `abstained`",
+    "agent": "the agent's name",
+    "state": "of a query: `unlabeled`, `draft`, `labeled`, `disagreement`, `gold`",
+    "status": "of a run or an episode: `queued`, `running`, `done`, `failed`, `cancelled`",
+    "cluster": "`train` or `default`, the queue of one kind of worker",
+}
+
+DECISIONS = Meter(
+    "routerweb_decisions", COUNTER, ("pool", "model", "stop_reason"), "answers", "Answers that were written."
+)
+AGENT_DECISIONS = Meter(
+    "routerweb_agent_decisions", COUNTER, ("pool", "agent"), "answers", "Answers that named an agent."
+)
+ABSTENTIONS = Meter("routerweb_abstentions", COUNTER, ("pool", "model"), "answers", "Answers that were abstained from.")
+DROPPED = Meter(
+    "routerweb_decisions_dropped",
+    COUNTER,
+    (),
+    "answers",
+    "Answers that were not kept: a full buffer, a killed process.",
+)
+SECONDS = Meter(
+    "routerweb_route_seconds", HISTOGRAM, ("pool",), "seconds", "Time of a route in the router, without HTTP."
+)
+
+WAITING = Meter(
+    "routerweb_decisions_waiting", GAUGE, (), "answers", "Answers that the process which is asked has not written yet."
+)
+JOBS = Meter("routerweb_jobs_waiting", GAUGE, ("cluster",), "jobs", "Jobs in a queue that no worker has taken.")
+QUERIES = Meter("routerweb_queries", GAUGE, ("pool", "state"), "queries", "Queries by state.")
+RUNS = Meter("routerweb_runs", GAUGE, ("pool", "status"), "runs", "Training runs by status.")
+EPISODES = Meter("routerweb_episodes", GAUGE, ("pool", "status"), "episodes", "Episodes by status.")
+SPEND = Meter("routerweb_spend", GAUGE, ("pool",), "the pool's currency", "What the episodes that are kept have cost.")
+
+#: Counted by each web process; whichever is asked adds up those of its machine.
+COUNTED = (DECISIONS, AGENT_DECISIONS, ABSTENTIONS, DROPPED, SECONDS)
+#: Read when they are asked for: the first of the process that is asked, the others of the database, so the same whoever is asked.
+READ = (WAITING, JOBS, QUERIES, RUNS, EPISODES, SPEND)
+
+
+def reference() -> str:
+    """The page of the documentation that lists every meter, in Markdown."""
+    return "\n".join(
+        [
+            "# Metrics",
+            "",
+            "What `/metrics` tells Prometheus where `METRICS=1`; [operations](operations.md#metrics) says how it is set up.",
+            "",
+            "This page is made from the code: `python -m training_app.answering.meters > docs/metrics.md`.",
+            "",
+            "## Counted by the processes of a machine",
+            "",
+            "Whichever process is asked adds up those of its machine. With several machines, scrape one address of each, and sum.",
+            "",
+            *_table(COUNTED),
+            "",
+            "A histogram is told as `_bucket` (by `le`, seconds), `_sum` and `_count`.",
+            "",
+            "## Read when they are asked for",
+            "",
+            f"`{WAITING.shown}` is of the process that is asked; the others stand in the database, so take one machine's, not a sum.",
+            "",
+            *_table(READ),
+            "",
+            "## Labels",
+            "",
+            "| label | holds |",
+            "| --- | --- |",
+            *(f"| `{name}` | {held} |" for name, held in LABELS.items()),
+            "",
+        ]
+    )
+
+
+def _table(meters: tuple[Meter, ...]) -> list[str]:
+    rows = ["| metric | kind | unit | says |", "| --- | --- | --- | --- |"]
+    for one in meters:
+        labels = f"{{{', '.join(one.labels)}}}" if one.labels else ""
+        rows.append(f"| `{one.shown}{labels}` | {one.kind} | {one.unit} | {one.says} |")
+    return rows
+
+
+if __name__ == "__main__":
+    print(reference(), end="")
