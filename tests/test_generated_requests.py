@@ -66,11 +66,11 @@ ADMIN = (
 
 
 def patterns(resolver: URLResolver, before: str = "") -> Iterator[tuple[str, tuple[str, ...]]]:
-    """(route, its parts as `<kind:name>`; the names of the fields that its view reads) of every page. The API is tested elsewhere."""
+    """(route, its parts as `<kind:name>`; the names of the fields that its view reads) of every page; API and SCIM: elsewhere."""
     for one in resolver.url_patterns:
         route = before + str(one.pattern)
         if isinstance(one, URLResolver):
-            if not route.startswith("api/"):
+            if not route.startswith(("api/", "scim/")):
                 yield from patterns(one, route)
         elif "(" not in route:
             yield route, ADMIN if route.startswith("admin/") else fields_read(one.callback)

@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 
 from agents_app import keys, pools
 from agents_app.models import ApiKey, KeyMonth, ScimGroup
+from tests.browser.axe import findings
 from tests.browser.conftest import overflow
 from tests.browser.test_four_eyes_walk import PHONE, picture
 
@@ -42,6 +43,7 @@ def test_a_key_is_rotated_and_gets_a_quota(sign_in, person, key, look, request):
     expect(page.get_by_text("843 of 1,000 queries, 157 left")).to_be_visible()
     expect(page.get_by_role("button", name="End it now")).to_be_visible()
     assert overflow(page) == 0
+    assert findings(page) == []
     name = request.node.callspec.id
     picture(page, f"key-{name}")
     page.goto("/p/support/settings/keys/")
@@ -61,6 +63,7 @@ def test_a_provider_gets_a_token_and_a_group_a_role(sign_in, person, key, look, 
     page.get_by_role("button", name="Make a token").click()
     assert page.locator("#secret").inner_text().startswith("rwscim_")
     assert overflow(page) == 0
+    assert findings(page) == []
     picture(page, f"provisioning-{request.node.callspec.id}")
     page.get_by_label("Role of Routing people", exact=True).select_option("ops")
     page.get_by_role("button", name="Change the role of Routing people").click()
