@@ -90,6 +90,15 @@ def test_who_stays_away_is_unreachable(called, waits) -> None:
 
 
 @pytest.mark.any_database
+def test_a_month_that_is_used_up_is_not_waited_for(called, waits) -> None:
+    error = {"error": {"code": "quota_exhausted", "message": "1,000 queries a month, and all of them are used."}}
+    with pytest.raises(Refused, match="all of them are used") as refused:
+        called([(429, error, {"Retry-After": "1036800"})], "route", "hello")
+    assert refused.value.code == "quota_exhausted"
+    assert not waits
+
+
+@pytest.mark.any_database
 def test_what_is_refused_is_not_asked_again(called) -> None:
     with pytest.raises(Refused) as refused:
         called([(400, {"error": {"code": "blank", "message": "query is blank.", "field": "query"}}, {})], "route", " ")

@@ -16,6 +16,7 @@ from routerweb_client.local import LocalRouter
 #: Answers of a server that may be well again in a moment.
 BUSY = frozenset((429, 502, 503, 504))
 LONGEST_WAIT = 10.0  # seconds
+WORTH_WAITING = 600.0  # seconds: who is told to come back later than that is told so at once
 Query = str | Sequence[Mapping[str, Any]]
 
 
@@ -52,6 +53,14 @@ def _told(response: httpx.Response) -> Any:
     except (ValueError, KeyError, TypeError):
         said = "unknown", f"The server answered with HTTP {response.status_code}.", "", ""
     raise Refused(response.status_code, *said)
+
+
+def _is_final(response: httpx.Response, *, last: bool) -> bool:
+    """Whether a call is over: it was answered or refused, also for as long as a month's quota is used up."""
+    if response.status_code != 429:
+        return response.status_code not in BUSY
+    again = response.headers.get("Retry-After", "")
+    return last or (again.isdecimal() and float(again) > WORTH_WAITING)
 
 
 def _wait(attempt: int, response: httpx.Response | None) -> float:
@@ -167,7 +176,7 @@ class Client(_Shared[httpx.Client, httpx.BaseTransport]):
             except httpx.TransportError as error:
                 problem = f"{type(error).__name__}: {error}"
             else:
-                if response.status_code not in BUSY or (response.status_code == 429 and attempt == self._retries):
+                if _is_final(response, last=attempt == self._retries):
                     return _told(response)
                 problem = f"HTTP {response.status_code}: {response.text[:200]}"
             if attempt < self._retries:
@@ -234,7 +243,7 @@ class AsyncClient(_Shared[httpx.AsyncClient, httpx.AsyncBaseTransport]):
             except httpx.TransportError as error:
                 problem = f"{type(error).__name__}: {error}"
             else:
-                if response.status_code not in BUSY or (response.status_code == 429 and attempt == self._retries):
+                if _is_final(response, last=attempt == self._retries):
                     return _told(response)
                 problem = f"HTTP {response.status_code}: {response.text[:200]}"
             if attempt < self._retries:
