@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents_app import audit
 from agents_app.access import Role, roles_of
 from agents_app.audit import Who, actor_of
-from agents_app.models import ApiKey, KeyMonth, Pool, Stamp
+from agents_app.models import ApiKey, AuditEntry, KeyMonth, Pool, Stamp
 
 PREFIX_LENGTH = 8  # "rw_" and five more: enough to tell keys apart, 226 of the 256 bits stay unknown
 
@@ -107,7 +108,7 @@ def create_key(
             actor=created_by,
             target=str(key),
             pool=pools[0] if len(pools) == 1 else None,
-            detail={"scopes": key.scopes, "pools": [pool.slug for pool in pools]}
+            detail={"key": key.pk, "scopes": key.scopes, "pools": [pool.slug for pool in pools]}
             | ({"labels_as": labels_as.get_username()} if labels_as else {}),
         )
         Stamp.bump()
@@ -131,7 +132,7 @@ def revoke(key: ApiKey, actor: Who) -> bool:
     with transaction.atomic():
         changed = ApiKey.objects.filter(pk=key.pk, revoked_at__isnull=True).update(revoked_at=timezone.now())
         if changed:
-            audit.record("key.revoked", actor=actor, target=str(key))
+            audit.record("key.revoked", actor=actor, target=str(key), detail={"key": key.pk})
             Stamp.bump()
     key.refresh_from_db(fields=("revoked_at",))
     return bool(changed)
@@ -171,7 +172,7 @@ def rotate(key: ApiKey, actor: Who, *, grace: str = "24h", expires_at: datetime 
         held.save()
         audit.record(
             "key.rotated", actor=actor, target=str(held),
-            detail={"grace": grace, "old_until": until.isoformat() if goes_on else None}
+            detail={"key": key.pk, "grace": grace, "old_until": until.isoformat() if goes_on else None}
             | ({"expires_at": expires_at.isoformat()} if expires_at else {}),
         )  # fmt: skip
         Stamp.bump()
@@ -185,7 +186,7 @@ def end_old_secret(key: ApiKey, actor: Who) -> bool:
         found = ApiKey.objects.filter(pk=key.pk, old_until__gt=timezone.now())
         ended = bool(found.update(old_prefix="", old_digest=None, old_until=None))
         if ended:
-            audit.record("key.old_secret_ended", actor=actor, target=str(key))
+            audit.record("key.old_secret_ended", actor=actor, target=str(key), detail={"key": key.pk})
             Stamp.bump()
     key.refresh_from_db()
     return ended
@@ -204,6 +205,7 @@ def set_quota(key: ApiKey, actor: Who, *, queries: int | None, characters: int |
             audit.record(
                 "key.quota", actor=actor, target=str(key),
                 detail={
+                    "key": key.pk,
                     "before": {"queries": before.monthly_queries, "characters": before.monthly_characters},
                     "quota": {"queries": queries, "characters": characters},
                 },
@@ -227,6 +229,13 @@ def uses(keys: Collection[ApiKey], at: float | None = None) -> dict[int, list[Us
         )
         found[key.pk] = [Use(what, used, limit, begins, ends) for what, used, limit in counted if limit is not None]
     return found
+
+
+def history(key: ApiKey) -> QuerySet[AuditEntry]:
+    """What was done to a key, newest first, whatever its secrets began with."""
+    # Entries from before keys were rotated have no number of the key, and the name that it still had.
+    names = {f"{key.name} ({prefix}…)" for prefix in (key.prefix, key.old_prefix) if prefix}
+    return AuditEntry.objects.filter(Q(detail__key=key.pk) | Q(target__in=names), action__startswith="key.")
 
 
 def last_used(keys: Collection[int]) -> dict[int, datetime]:

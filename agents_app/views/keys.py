@@ -20,6 +20,9 @@ from agents_app.navigation import pools_of
 from agents_app.views.forms import KeyForm, QuotaForm, RotationForm
 from agents_app.views.settings import draw
 
+#: So many of a key's last changes stand on its page.
+HISTORY = 20
+
 
 @require_role(Role.OPS)
 @never_cache
@@ -148,13 +151,15 @@ def _draw_key(request: HttpRequest, pool: Pool, key: ApiKey, **more: Any) -> Htt
     now = timezone.now()
     term = key.expires_at - (key.rotated_at or key.created_at) if key.expires_at else None
     quota = {"queries": key.monthly_queries, "characters": key.monthly_characters}
+    operated = _operates_all(request, key)
     context = {
         "key": key,
         "state": _state(key, now),
         "soon": _ends_soon(key, now),
         "used": keys.last_used([key.pk]).get(key.pk),
         "pools": _opened(request, key),
-        "operated": _operates_all(request, key),
+        "operated": operated,
+        "history": keys.history(key)[:HISTORY] if operated else (),
         "uses": keys.uses([key]).get(key.pk, []),
         "quota_form": QuotaForm(initial=quota),
         "rotation_form": RotationForm(

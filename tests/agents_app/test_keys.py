@@ -234,3 +234,14 @@ def test_keys_that_end_soon_are_found(pool: Pool) -> None:
         keys.create_key(f"{days} days", [pool], ["route"], expires_at=now + timedelta(days=days))
     keys.create_key("never", [pool], ["route"])
     assert [key.name for key in ApiKey.objects.expiring(keys.EXPIRES_SOON)] == ["3 days", "6 days"]
+
+
+def test_a_keys_history_outlives_its_secrets(pool: Pool) -> None:
+    key, _secret = keys.create_key("Shop", [pool], ["route"])
+    keys.create_key("Shop", [pool], ["route"])
+    keys.rotate(key, None, grace="1h")
+    keys.set_quota(key, None, queries=10, characters=None)
+    keys.rotate(key, None, grace="now")
+    keys.revoke(key, None)
+    done = ["key.revoked", "key.rotated", "key.quota", "key.rotated", "key.created"]
+    assert [entry.action for entry in keys.history(key)] == done

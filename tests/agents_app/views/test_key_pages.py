@@ -34,6 +34,7 @@ def test_a_new_secret_is_shown_once_and_the_old_one_goes_on(ops: Client, key: Ap
     assert (key.old_prefix, key.expires_at) == (before, None)
     again = ops.get(path(key)).text
     assert secret not in again
+    assert "the old secret: 24h" in again
     assert f"{before}…" in again
     assert "End it now" in again
     assert ops.post(path(key, "end-old/"), follow=True).status_code == 200
@@ -85,6 +86,7 @@ def test_a_key_of_other_pools_too_is_read_and_not_changed(pool: Pool, client_of:
     assert page.status_code == 200
     assert "Make a new secret" not in page.text
     assert "Other" not in page.text
+    assert "key.created" not in page.text
     for what, sent in (("", {"queries": "5"}), ("rotate/", {"grace": "now"}), ("end-old/", {})):
         assert client.post(path(key, what), sent).status_code == 403
     key.refresh_from_db()
