@@ -128,7 +128,7 @@ def _fitting(field: "models.Field[Any, Any]", value: Any) -> Any:
         least, most = connection.ops.integer_field_range(field.get_internal_type())
         fits = min(max(value, value if least is None else least), value if most is None else most)
     if fits != value:
-        log.warning("%s.%s: %.60r does not fit its column and was cut", field.model._meta.db_table, field.column, value)
+        log.warning("%s.%s: a value does not fit its column and was cut", field.model._meta.db_table, field.column)
     return fits
 
 

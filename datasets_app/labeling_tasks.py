@@ -4,7 +4,7 @@ from agents_app.models import Agent
 from datasets_app.labels import bulk, reask
 from datasets_app.models import BulkChange
 from datasets_app.prelabeling import run as prelabel_run
-from routerweb import tracing
+from routerweb.observing import tracing
 
 
 @tracing.job("bulk change")

@@ -9,7 +9,7 @@ from agents_app.models import Pool
 from datasets_app.files import imports, storing, uploads
 from datasets_app.labels import disagreement, gold, queue
 from datasets_app.models import Gold
-from routerweb import tracing
+from routerweb.observing import tracing
 
 log = logging.getLogger(__name__)
 

@@ -463,6 +463,7 @@ LLM_PRICE_OUT = env.number("LLM_PRICE_OUT", 0.0, low=0)
 # --- Logs ---------------------------------------------------------------------------------------------------------
 
 LOG_LEVEL = env.choice("LOG_LEVEL", "info", ("debug", "info", "warning", "error")).upper()
+LOG_TEXT = env.boolean("LOG_TEXT", False)
 LOG_FORMAT = env.choice("LOG_FORMAT", "line", ("line", "json"))
 LOGGING: dict[str, Any] = {
     "version": 1,
@@ -477,7 +478,9 @@ LOGGING: dict[str, Any] = {
             "json_ensure_ascii": False,
         },
     },
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
+    "handlers": {"console": {"class": "routerweb.observing.logs.Console", "texts": LOG_TEXT, "formatter": LOG_FORMAT}},
     "root": {"handlers": ["console"], "level": LOG_LEVEL},
-    "loggers": {"httpx": {"level": "WARNING"}, "django-q": {"level": "WARNING"}},
+    # What these say at lower levels are statements with their values, and headers.
+    "loggers": {name: {"level": "WARNING"} for name in ("httpx", "httpcore", "urllib3", "django-q")}
+    | ({} if LOG_TEXT else {name: {"level": "INFO"} for name in ("django.db.backends", "django.template")}),
 }

@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider, sampling
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from routerweb import tracing
+from routerweb.observing import tracing
 from training_app.engine import llm
 
 #: A caller's trace, sampled and not.

@@ -22,7 +22,7 @@ class TrainingAppConfig(AppConfig):
         from training_app.watching import deliveries, watch
 
         if settings.TRACES:
-            from routerweb import tracing
+            from routerweb.observing import tracing
             from training_app.engine import llm
 
             llm.watch = tracing.completion

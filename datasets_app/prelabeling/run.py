@@ -27,7 +27,7 @@ from datasets_app.models import Label, LlmAnswer, PrelabelItem, PrelabelJob
 from datasets_app.prelabeling import jobs as prelabel
 from datasets_app.prelabeling import prompts
 from datasets_app.prelabeling.calls import Call, Calls, Known, Question
-from routerweb import tracing
+from routerweb.observing import tracing
 from training_app.engine import llm
 from training_app.engine.data.examples import Agent
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from django.conf import settings
 
-from routerweb import tracing
+from routerweb.observing import tracing
 from training_app.answering import answer, explanations
 from training_app.answering.answer import Answer, Unroutable
 from training_app.answering.loaded import LoadedPool

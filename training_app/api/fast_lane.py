@@ -14,7 +14,7 @@ from django.conf import settings
 from django.core.signals import setting_changed
 from django.http.request import split_domain_port, validate_host
 
-from routerweb import tracing
+from routerweb.observing import tracing
 from training_app.answering import serving, throttle
 from training_app.answering.answer import NoModel
 from training_app.api import asking, bodies

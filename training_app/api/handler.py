@@ -22,7 +22,7 @@ from django.urls import ResolverMatch, set_script_prefix
 from django.urls.resolvers import RegexPattern, URLResolver
 from django.utils.module_loading import import_string
 
-from routerweb import tracing
+from routerweb.observing import tracing
 from training_app.api import fast_lane
 from training_app.api.bodies import EVERY_ANSWER, written
 from training_app.api.errors import Refused, unknown_host

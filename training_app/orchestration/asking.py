@@ -23,7 +23,7 @@ from django.utils.module_loading import import_string
 from agents_app.models import Executor
 from agents_app.outbound import signing
 from datasets_app.prelabeling import templates
-from routerweb import tracing
+from routerweb.observing import tracing
 from training_app.engine.data import storable
 from training_app.orchestration import scripted
 from training_app.orchestration.calls import Ask, CallFailed, Reply, Spec

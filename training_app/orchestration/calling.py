@@ -13,7 +13,7 @@ from typing import Protocol
 from django.conf import settings
 
 from agents_app.models import Executor
-from routerweb import tracing
+from routerweb.observing import tracing
 from training_app.orchestration import asking
 from training_app.orchestration.calls import UNDONE, UNSURE, Ask, CallFailed, Failure, Outcome, Reply, Spec
 from training_app.orchestration.lines import Taking

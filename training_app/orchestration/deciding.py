@@ -7,7 +7,7 @@ does, and each of them lets other threads in.
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
-from routerweb import tracing
+from routerweb.observing import tracing
 from training_app.engine.orchestrating.loop import Policy, Question
 from training_app.engine.orchestrating.policy import Distribution, Orchestrator
 

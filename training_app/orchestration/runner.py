@@ -23,7 +23,7 @@ from django.db import connections
 from agents_app import jobs
 from agents_app.jobs import AttemptLost
 from agents_app.outbound.event_loop import Client
-from routerweb import tracing
+from routerweb.observing import tracing
 from training_app.answering import serving, shadowing
 from training_app.engine.orchestrating.state import task_of
 from training_app.models import Episode, LiveTally, Step

@@ -7,7 +7,7 @@ from typing import Any
 
 from agents_app.outbound import guard
 from agents_app.outbound.event_loop import Answer, CallFault, Client
-from routerweb import tracing
+from routerweb.observing import tracing
 from training_app.orchestration.calls import CallFailed
 
 MASK = "•••"

@@ -22,7 +22,7 @@ from django_q.exceptions import TimeoutException
 
 from agents_app.jobs import Heartbeat
 from datasets_app.labels import snapshots
-from routerweb import tracing
+from routerweb.observing import tracing
 from training_app.engine.config import ConfigError
 from training_app.models import BACKEND_CHOOSER, ORCHESTRATOR, Checkpoint, Run, RunEvent
 from training_app.training import runs, served_calls, trajectories

@@ -34,14 +34,16 @@ class ArdResultSerializer(serializers.Serializer[Any]):
     identifier = serializers.CharField(help_text="`urn:air:PUBLISHER:POOL:KEY`.")
     displayName = serializers.CharField(help_text="Its name.")
     type = serializers.CharField(help_text="The media type of `data`.")
-    data = serializers.DictField(help_text="The agent: id, key, code, name, description, keywords, cost, pool.")
+    data = serializers.DictField(  # type: ignore[assignment]
+        help_text="The agent: id, key, code, name, description, keywords, cost, pool."
+    )
     description = serializers.CharField(required=False, help_text="What it does.")
     tags = serializers.ListField(child=serializers.CharField(), required=False, help_text="Its keywords.")
     metadata = serializers.DictField(help_text="Pool, the agent's id there, and cost.")
     score = serializers.IntegerField(
         help_text="How well it fits the text, 0 to 100: the probability that the text needs it."
     )
-    source = serializers.CharField(help_text="The address of this registry.")
+    source = serializers.CharField(help_text="The address of this registry.")  # type: ignore[assignment]
 
 
 class ArdSearchSerializer(serializers.Serializer[Any]):

@@ -1,7 +1,7 @@
 """Pools as catalogs that can be searched, by the draft of Agentic Resource Discovery; for the pools that ARD_POOLS names."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from django.conf import settings
 from rest_framework.request import Request
@@ -51,9 +51,9 @@ class SearchView(_ArdView):
         """The agents of the key's pools among ARD_POOLS as entries, each with how well it fits. It counts as one query for each of
         these pools, and is kept as no decision. `/search` at the root of the site answers the same."""
         pools = ard.pools_of(self.access)
-        body = request.data
+        body = cast(dict[str, Any], request.data)
         ard.known_only(body, ("query", "federation", "pageSize", "pageToken"), "The body")
-        query = body.get("query")
+        query: Any = body.get("query")
         ard.known_only(query, ("text", "filter"), "query")
         text = asking.check_text(query.get("text"), "query.text")
         wanted = ard.filters(query.get("filter"))
