@@ -16,6 +16,9 @@ from agents_app.accounts import mail, sessions
 from agents_app.audit import Who, actor_of
 from agents_app.models import ApiKey, Pool, PoolRole, Stamp
 
+#: What an account is called of which nothing but labels and entries is left; its number follows.
+FORMER = "former member #"
+
 
 class PeopleError(Exception):
     """A change of an account that cannot be made; the message says why."""
@@ -102,7 +105,7 @@ def set_role(user: User, role: Role | str | None, actor: Who) -> User:
         if role == before:
             return user
         if role != Role.ADMIN:
-            _keep_an_admin(user)
+            keep_an_admin(user)
             User.objects.filter(pk=user.pk).update(is_superuser=False)
         user.groups.remove(*Group.objects.filter(name__in=list(Role)))
         if role:
@@ -147,7 +150,7 @@ def deactivate(user: User, actor: Who) -> User:
     superuser's account."""
     keep_station(user, actor)
     with transaction.atomic():
-        _keep_an_admin(user)
+        keep_an_admin(user)
         if User.objects.filter(pk=user.pk, is_active=True).update(is_active=False):
             stopped = [str(key) for key in keys_of(user)]
             audit.record(
@@ -162,8 +165,10 @@ def deactivate(user: User, actor: Who) -> User:
 
 def reactivate(user: User, actor: Who) -> User:
     """Open a deactivated account again, in the role that it had, with its keys. Nobody is signed in by that. Raises PeopleError
-    where an admin would open a superuser's."""
+    where an admin would open a superuser's, and where nothing but labels is left of the account."""
     keep_station(user, actor)
+    if is_former(user):
+        raise PeopleError(_("%(name)s has been erased. Invite the person anew.") % {"name": user.get_username()})
     with transaction.atomic():
         if User.objects.filter(pk=user.pk, is_active=False).update(is_active=True):
             audit.record("person.reactivated", actor=actor, target=user.get_username())
@@ -171,6 +176,11 @@ def reactivate(user: User, actor: Who) -> User:
             Stamp.bump()
     user.is_active = True
     return user
+
+
+def is_former(user: User) -> bool:
+    """Whether nothing but the labels and entries of this account is left."""
+    return user.username.startswith(FORMER) and not user.is_active
 
 
 def keys_of(user: User) -> QuerySet[ApiKey]:
@@ -197,7 +207,8 @@ def admins() -> QuerySet[User]:
     )
 
 
-def _keep_an_admin(user: User) -> None:
+def keep_an_admin(user: User) -> None:
+    """To be called in a transaction. Raises PeopleError where no active admin but this one is left."""
     # The lock on the group's row makes two admins who take each other's role away at once do it one after the other.
     Group.objects.select_for_update().get_or_create(name=Role.ADMIN.value)
     current = admins()

@@ -52,6 +52,7 @@ STATES = {
     "expired": gettext_lazy("Expired"),
     "invited": gettext_lazy("Invited"),
     "deactivated": gettext_lazy("Deactivated"),
+    "erased": gettext_lazy("Erased"),
     "waiting": gettext_lazy("Waiting"),
     "delivered": gettext_lazy("Delivered"),
     "muted": gettext_lazy("Muted"),

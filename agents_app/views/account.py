@@ -1,9 +1,9 @@
-"""Page: a person's own account: their second factor, where they are signed in."""
+"""Page: a person's own account: their second factor, where they are signed in, what is stored on them."""
 
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import FileResponse, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -11,8 +11,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from agents_app.access import person
-from agents_app.accounts import second_factor, sessions
+from agents_app.accounts import personal, second_factor, sessions
 from routerweb import parameters
+from routerweb.downloads import download
 from routerweb.http import page
 
 
@@ -31,6 +32,14 @@ def account(request: HttpRequest) -> HttpResponse:
         "sessions": sessions.of(user, request.session.session_key),
     }
     return page(request, "agents_app/account.html", context, title=_("Your account"))
+
+
+@login_required
+@require_POST
+def account_data(request: HttpRequest) -> FileResponse:
+    """All that is stored on the person who asks, as a file."""
+    user = person(request)
+    return download([personal.export(user, user)], "application/zip", "my-data.zip")
 
 
 @login_required

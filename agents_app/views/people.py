@@ -21,7 +21,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from agents_app.access import Role, get_pool, person, require_role
 from agents_app.accounts import people as accounts
-from agents_app.accounts import second_factor, sessions
+from agents_app.accounts import personal, second_factor, sessions
 from agents_app.accounts.people import PeopleError
 from agents_app.models import AuditEntry, PoolRole
 from agents_app.navigation import pools_of
@@ -87,6 +87,8 @@ def _draw_people(request: HttpRequest, form: InviteForm, invitation: accounts.In
 
 
 def _state(user: User) -> str:
+    if accounts.is_former(user):
+        return "erased"
     if not user.is_active:
         return "deactivated"
     return "active" if user.has_usable_password() or user.last_login else "invited"
@@ -206,6 +208,34 @@ def person_second_factor(request: HttpRequest, user_id: int) -> HttpResponse:
     )
     messages.success(request, said % {"person": user.get_username()})
     return redirect("people")
+
+
+@require_role(Role.ADMIN)
+@never_cache
+@require_http_methods(["GET", "POST"])
+def person_data(request: HttpRequest, user_id: int) -> HttpResponse:
+    """What is stored on a person, counted; a post with `sure` erases who they are. Their labels stay."""
+    user = _get_user(user_id)
+    if request.method == "POST" and request.POST.get("sure") == "1":
+        try:
+            former = personal.erase(user, person(request))
+        except PeopleError as error:
+            messages.error(request, str(error))
+            return redirect("person_data", user_id)
+        said = _("Erased. What they labeled and did is that of “%(former)s” now.")
+        messages.success(request, said % {"former": former})
+        return redirect("people")
+    context = {"subject": user, "counts": personal.counts(user), "former": accounts.is_former(user)}
+    title = _("Data of %(name)s") % {"name": user.get_username()}
+    return draw(request, "agents_app/person_data.html", "people", context, title=title, pool=None)
+
+
+@require_role(Role.ADMIN)
+@require_POST
+def person_data_file(request: HttpRequest, user_id: int) -> HttpResponseBase:
+    """All that is stored on a person, as a file."""
+    user = _get_user(user_id)
+    return download([personal.export(user, person(request))], "application/zip", f"person-{user.pk}.zip")
 
 
 @require_role(Role.OPS)

@@ -52,9 +52,12 @@ PAGES: dict[str, Row] = {
     "people/provisioning/tokens/<int:token_id>/rotate/": Row(ADMINS, "POST", {"grace": "1h"}),
     "people/provisioning/tokens/<int:token_id>/revoke/": Row(ADMINS, "POST"),
     "people/provisioning/groups/<int:group_id>/role/": Row(ADMINS, "POST", {"role": "ops"}),
+    "people/<int:user_id>/data/": Row(ADMINS, "GET POST"),
+    "people/<int:user_id>/data/file/": Row(ADMINS, "POST"),
     "audit/": Row(OPS),
     # --- One's own
     "account/": Row(SIGNED_IN),
+    "account/data/": Row(SIGNED_IN, "POST"),
     "account/sessions/": Row(SIGNED_IN, "POST"),
     "account/second-factor/": Row(SIGNED_IN, "GET POST"),
     "account/second-factor/off/": Row(SIGNED_IN, "GET POST"),

@@ -1,0 +1,148 @@
+"""What is stored on a person who uses the product: given out as a file, and taken away while what they labeled stays.
+
+Both walk the columns that refer to an account, in every table that there is: a new one is part of it from its first day.
+"""
+
+import io
+import json
+import re
+import zipfile
+from collections.abc import Iterator
+from typing import Any
+
+from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount
+from django.apps import apps
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.contrib.contenttypes.models import ContentType
+from django.core.serializers.json import DjangoJSONEncoder
+from django.db import models, transaction
+from django.db.models.functions import Cast
+from django.utils.translation import gettext as _
+
+from agents_app import audit, keys
+from agents_app.accounts import sessions
+from agents_app.accounts.people import FORMER, PeopleError, is_former, keep_an_admin, keep_station, keys_of
+from agents_app.audit import Who
+from agents_app.models import AuditEntry, PoolRole, Stamp
+
+#: Never given out: they would open what they guard.
+SECRETS = frozenset({"password", "digest", "old_digest", "secret", "session_key", "data"})
+#: Where an account's name is kept as text, beside a reference to it or without one.
+NAMED: dict[str, tuple[str, ...]] = {
+    "admin.LogEntry": ("object_repr", "change_message"),
+    "agents_app.AuditEntry": ("actor_name", "target", "detail"),
+    "datasets_app.Label": ("provenance",),
+    "datasets_app.Query": ("origin",),
+    "training_app.PromotionRequest": ("author_name", "decided_by_name"),
+    "training_app.Run": ("error",),
+    "training_app.RunEvent": ("message",),
+}
+
+
+def tables(user: User) -> Iterator[tuple[str, "models.QuerySet[Any]"]]:
+    """(name, rows) of every table that refers to a person, by each column that does: "datasets_app.label.author"."""
+    yield "account", User.objects.filter(pk=user.pk)
+    for model in apps.get_models(include_auto_created=True):
+        for field in model._meta.concrete_fields:
+            if isinstance(field, models.ForeignKey) and field.related_model is User:
+                name = f"{model._meta.label_lower}.{field.name}"
+                yield name, model._base_manager.filter(**{field.name: user}).order_by("pk")
+    named = AuditEntry.objects.filter(target=user.get_username()).exclude(actor=user).order_by("pk")
+    yield "agents_app.auditentry.target", named
+
+
+def counts(user: User) -> list[tuple[str, int]]:
+    """(table, rows) of what is stored on a person, without what is empty."""
+    return [(name, count) for name, rows in tables(user) if (count := rows.count())]
+
+
+def export(user: User, actor: Who) -> bytes:
+    """A ZIP file of all that is stored on a person, a file of JSON lines for each table and column, and one that says what is what."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        told = {}
+        for name, rows in tables(user):
+            columns = [
+                field.attname
+                for field in rows.model._meta.concrete_fields
+                if field.name not in SECRETS and not isinstance(field, models.BinaryField)
+            ]
+            with archive.open(f"{name}.jsonl", "w", force_zip64=True) as file:
+                count = 0
+                for row in rows.values(*columns).iterator(chunk_size=500):
+                    file.write(json.dumps(row, cls=DjangoJSONEncoder, ensure_ascii=False).encode() + b"\n")
+                    count += 1
+            told[f"{name}.jsonl"] = count
+        read_me = {
+            "account": user.get_username(),
+            "rows": {name: count for name, count in told.items() if count},
+            "left_out": "passwords, keys and other secrets, and the queries that labels are about: those are the site's",
+        }
+        archive.writestr("README.json", json.dumps(read_me, indent=2, ensure_ascii=False))
+    audit.record("person.exported", actor=actor, target=user.get_username())
+    return content.getvalue()
+
+
+def erase(user: User, actor: Who) -> str:
+    """Take away who somebody is: name, address, password, roles, sessions, second factor, keys; for ever. Their labels, reviews and
+    entries stay, as those of "former member #n", which is returned. Raises PeopleError for the last active admin, for a superuser
+    where an admin asks, and for an account of which this was done."""
+    keep_station(user, actor)
+    if is_former(user):
+        raise PeopleError(_("%(name)s has been erased already.") % {"name": user.username})
+    former, names = f"{FORMER}{user.pk}", {user.username, user.email} - {""}
+    with transaction.atomic():
+        keep_an_admin(user)
+        for key in keys_of(user):
+            keys.revoke(key, actor)
+        sessions.end_all(user)
+        for kept in (Authenticator, EmailAddress, SocialAccount, PoolRole):
+            kept._default_manager.filter(user=user).delete()
+        user.groups.clear()
+        user.user_permissions.clear()
+        user.username, user.email, user.first_name, user.last_name = former, "", "", ""
+        user.is_active = user.is_staff = user.is_superuser = False
+        user.last_login = None
+        user.set_unusable_password()
+        user.save()
+        _rename(names, former)
+        of_the_account = LogEntry.objects.filter(content_type=ContentType.objects.get_for_model(User))
+        of_the_account.filter(object_id=str(user.pk)).update(object_repr=former, change_message="")
+        # Nobody who reads the trail learns from the entry of the erasing whose it was.
+        by = audit.Actor(former) if audit.actor_of(actor).user == user else actor
+        audit.record("person.erased", actor=by, target=former)
+        Stamp.bump()
+    return former
+
+
+def _rename(names: set[str], former: str) -> None:
+    """Write the former member's name wherever an account's name or address is kept as text."""
+    said = re.compile("|".join(rf"(?<![\w@.+-]){re.escape(name)}(?![\w@+-])" for name in names), re.IGNORECASE)
+    for label, columns in NAMED.items():
+        model = apps.get_model(label)
+        for column in columns:
+            field = model._meta.get_field(column)
+            spelt = {written for name in names for written in (name, json.dumps(name)[1:-1])}
+            holds = models.Q()
+            for each in spelt:
+                holds |= models.Q(as_text__icontains=each)
+            rows = model._base_manager.annotate(as_text=Cast(column, models.TextField())).filter(holds)
+            for pk, value in list(rows.values_list("pk", column)):
+                changed = _without(value, said, former)
+                if isinstance(changed, str) and field.max_length:
+                    changed = changed[: field.max_length]
+                if changed != value:
+                    model._base_manager.filter(pk=pk).update(**{column: changed})
+
+
+def _without(value: Any, said: re.Pattern[str], former: str) -> Any:
+    if isinstance(value, str):
+        return said.sub(former, value)
+    if isinstance(value, dict):
+        return {key: _without(item, said, former) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without(item, said, former) for item in value]
+    return value
