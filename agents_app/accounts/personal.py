@@ -26,7 +26,7 @@ from agents_app import audit, keys
 from agents_app.accounts import sessions
 from agents_app.accounts.people import FORMER, PeopleError, is_former, keep_an_admin, keep_station, keys_of
 from agents_app.audit import Who
-from agents_app.models import AuditEntry, PoolRole, Stamp
+from agents_app.models import AuditEntry, PoolRole, ScimPerson, Stamp
 
 #: Never given out: they would open what they guard.
 SECRETS = frozenset({"password", "digest", "old_digest", "secret", "session_key", "data"})
@@ -99,7 +99,7 @@ def erase(user: User, actor: Who) -> str:
         for key in keys_of(user):
             keys.revoke(key, actor)
         sessions.end_all(user)
-        for kept in (Authenticator, EmailAddress, SocialAccount, PoolRole):
+        for kept in (Authenticator, EmailAddress, SocialAccount, PoolRole, ScimPerson):
             kept._default_manager.filter(user=user).delete()
         user.groups.clear()
         user.user_permissions.clear()

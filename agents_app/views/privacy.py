@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 
 from agents_app import privacy, redaction
-from agents_app.access import Role, get_pool, person, require_role
+from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.views.forms import Monospace
 from agents_app.views.settings import draw
 
@@ -103,5 +103,6 @@ def pool_privacy(request: HttpRequest, slug: str) -> HttpResponse:
         "tried": tried,
         "decision_days": settings.DECISION_DAYS,
         "episode_days": settings.EPISODE_DAYS,
+        "for_all": Role.OPS in roles_of(request.user),
     }
     return draw(request, "agents_app/privacy.html", "settings_privacy", context, title=_("Privacy"), pool=pool)

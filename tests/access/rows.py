@@ -55,6 +55,7 @@ PAGES: dict[str, Row] = {
     "people/<int:user_id>/data/": Row(ADMINS, "GET POST"),
     "people/<int:user_id>/data/file/": Row(ADMINS, "POST"),
     "audit/": Row(OPS),
+    "personal-data/": Row(OPS, "GET POST", {"do": "find", "terms": "parcel"}),
     # --- One's own
     "account/": Row(SIGNED_IN),
     "account/data/": Row(SIGNED_IN, "POST"),

@@ -2,12 +2,14 @@ from django.urls import URLPattern, URLResolver, include, path
 
 from training_app.pages.answering import route_views
 from training_app.pages.home import home_views
+from training_app.pages.personal import personal_views
 from training_app.pages.rollout import outcome_views
 from training_app.pages.training import compare_views, rule_views, run_views, sweep_views
 from training_app.pages.versions import model_views
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", home_views.home, name="home"),
+    path("personal-data/", personal_views.personal_data, name="personal_data"),
     path("", include("training_app.pages.rollout.live_urls")),
     path("", include("training_app.pages.watching.alarm_urls")),
     path("", include("training_app.pages.orchestration.episode_urls")),

@@ -13,7 +13,7 @@ from django.test import Client
 
 from agents_app import audit, keys
 from agents_app.accounts import people, personal, second_factor
-from agents_app.models import AuditEntry, Pool, PoolRole
+from agents_app.models import AuditEntry, Pool, PoolRole, ScimPerson
 from datasets_app.labels import labels
 from datasets_app.models import Label
 from datasets_app.queries.queries import NewQuery, send
@@ -36,6 +36,7 @@ def lea(pool: Pool, person: Callable[[str], User], client_of: Callable[[str], Cl
     query_id = places[0].pk
     query = Label._meta.get_field("query").related_model.objects.get(pk=query_id)
     labels.record(query, source="human", author=user, required=[1], asked=[0, 1, 2])
+    ScimPerson.objects.create(user=user, external_id="ext-7", attributes={"emails": [{"value": NAME}]})
     keys.create_key("shop", [pool], ["route", "label"], created_by=user, labels_as=user)
     audit.record("person.role", actor=None, target=NAME, detail={"who": f"{NAME} and others", "by": [NAME]})
     kind = ContentType.objects.get_for_model(User)
@@ -83,6 +84,7 @@ def test_who_they_are_goes_and_what_they_said_stays(
     assert people.keys_of(user).count() == 0
     assert Label.objects.get().author == user
     assert theirs.get("/account/").status_code == 302
+    assert not ScimPerson.objects.exists()
     left = {name: count for name, count in personal.counts(user) if not name.startswith("agents_app.")}
     assert set(left) == {"account", "datasets_app.label.author"}
     for entry in AuditEntry.objects.all():
