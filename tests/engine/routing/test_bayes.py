@@ -40,10 +40,12 @@ def test_no_set_at_all_is_worth_more_where_agents_are_independent() -> None:
 
 
 @pytest.mark.parametrize("goal", LEARNT)
-@pytest.mark.parametrize("limits", [(0, 0), (2, 0), (0, 2), (1, 3)])
+@pytest.mark.parametrize(
+    ("limits", "margin"), [((0, 0), 0.0), ((2, 0), 0.01), ((0, 2), -0.02), ((1, 3), 0.01), ((1, 3), 0.0)]
+)
 @pytest.mark.parametrize("agents", [7, FEW_AGENTS, FEW_AGENTS + 1])
 def test_one_query_is_answered_as_in_a_batch_and_within_the_limits(
-    goal: str, limits: tuple[int, int], agents: int
+    goal: str, limits: tuple[int, int], margin: float, agents: int
 ) -> None:
     rng = np.random.default_rng(1)
     costs = (0.2 * rng.random(agents)).astype(np.float32) if goal == "value" else None
@@ -52,13 +54,13 @@ def test_one_query_is_answered_as_in_a_batch_and_within_the_limits(
     x[::3] = np.round(x[::3])  # agents that are alike stand in the same order
     available = rng.random(x.shape) < 0.8
     low, high = limits
-    chosen, order, steps = greedy(policy, x, x[:, :0], available, min_agents=low, max_agents=high, margin=0.01)
+    chosen, order, steps = greedy(policy, x, x[:, :0], available, min_agents=low, max_agents=high, margin=margin)
     assert not (chosen & ~available).any()
     sizes = chosen.sum(axis=1)
     assert (sizes >= np.minimum(low, available.sum(axis=1))).all()
     assert not high or sizes.max() <= high
     for i in range(0, 900, 9):
-        walk, count, full = policy.walk(x[i], available[i], min_agents=low, max_agents=high, margin=0.01)
+        walk, count, full = policy.walk(x[i], available[i], min_agents=low, max_agents=high, margin=margin)
         assert walk == [a for a in order[i].tolist() if a >= 0]
         assert (count, full) == (steps[i], bool(high) and len(walk) == high)
 

@@ -150,7 +150,7 @@ class TfIdf:
         lower = text.lower()
         kept, tokens = self._kept, lower.split()
         try:
-            pieces = b"".join([kept[token] for token in tokens])
+            pieces = b"".join(map(kept.__getitem__, tokens))
         except KeyError:
             new = self._new([token for token in dict.fromkeys(tokens) if token not in kept])
             pieces = b"".join([new[token] if token in new else kept[token] for token in tokens])

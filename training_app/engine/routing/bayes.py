@@ -20,9 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import exp
-from operator import mul
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,7 +35,8 @@ GOALS = ("jaccard", "f1", "exact", "value")
 NODES = 24  # of the integral at most: probabilities of a large pool are small, and its polynomials flat
 LIMIT = 12.0  # log-odds beyond this say nothing more
 GRAIN = 4096.0  # utilities are compared in steps of 1/4096, so that ties fall alike in a batch and alone
-FEW_AGENTS = 12  # up to so many, one query is decided in plain numbers
+FEW_AGENTS = 20  # up to so many, one query is decided in plain numbers
+_RECIPROCALS = [1 / n for n in range(1, FEW_AGENTS + 1)]
 OUT = -1e6  # the utility of a set that the limits rule out
 
 
@@ -46,13 +46,6 @@ def _nodes(agents: int, degree: int) -> tuple[Floats, Floats, Floats]:
     t, weights = np.polynomial.legendre.leggauss(min(NODES, degree // 2 + 1))
     t, weights = (t + 1) / 2, weights / 2
     return t, weights, t ** np.arange(agents + 1)[:, None]
-
-
-@lru_cache(maxsize=64)
-def _node_lists(agents: int) -> tuple[list[float], list[list[float]]]:
-    """The nodes of Jaccard's integral as plain numbers: (t - 1 of each, and for each k < A the weights times t^k)."""
-    t, weights, powers = _nodes(agents, agents - 1)
-    return (t - 1).tolist(), (powers[:agents] * weights).tolist()
 
 
 def utilities(p: Floats, goal: str, costs: Floats | None = None) -> Floats:
@@ -82,6 +75,15 @@ def utilities(p: Floats, goal: str, costs: Floats | None = None) -> Floats:
     whole = g.prod(axis=1, keepdims=True) * powers[1:]  # (B, A, M)
     out[:, 1:] = 2 * ((whole * np.cumsum(p[:, :, None] / g, axis=1)) @ weights)
     return out
+
+
+def _best_prefix(expected: list[float], margin: float) -> int:
+    """In how many places of the order the gain, as of `BayesPolicy.gains`, is above `margin`: `expected` by steps of GRAIN."""
+    if margin == 0:
+        return expected.index(max(expected))
+    best_to = accumulate(expected, max)
+    best_from = list(accumulate(expected[:0:-1], max))[::-1]
+    return sum((after - before) / GRAIN > margin for after, before in zip(best_from, best_to, strict=False))
 
 
 def _in_order(p: Floats, order: NDArray[np.int64]) -> Floats:
@@ -145,30 +147,35 @@ class BayesPolicy:
         return selected, np.where(taken, order, -1), np.where(sizes == most, sizes, sizes + 1)
 
     def _of_few(self, x: FloatArray, available: BoolArray, least: int, most: int) -> tuple[list[int], list[float]]:
-        """`gains` of one query for Jaccard in plain numbers, (order, gains along it): of few agents arrays cost more to make than to
-        multiply. Utilities are compared in steps of GRAIN, so the last digits, which differ, decide nothing."""
-        p = []
+        """The order of one query, and the expected utility of Jaccard of every prefix of it in steps of GRAIN, in plain numbers: of
+        few agents arrays cost more to make than to multiply. With Y_k the needs beyond the first k agents,
+
+            F_k(n) = E[1 / (n + Y_k)]        F_A(n) = 1 / n        F_(k-1)(n) = F_k(n) + p_k (F_k(n + 1) - F_k(n))
+
+        and of prefix k the utility is its hits times F_k(k), the last that step k has. Last digits, which differ from those of the
+        integral, decide nothing."""
+        scale, shift, p = self.scale, self.shift, []
         for own, counts in zip(x.tolist(), available.tolist(), strict=True):
-            z = min(max(self.scale * own + self.shift, -LIMIT), LIMIT)
+            z = scale * own + shift
+            z = z if -LIMIT < z < LIMIT else LIMIT if z > 0 else -LIMIT
             p.append(1 / (1 + exp(-z)) if counts else 0.0)
         agents = len(p)
         order = sorted(range(agents), key=p.__getitem__, reverse=True)  # stable in both ways
-        hits = list(accumulate(p[a] for a in order))
-        below, weighed = _node_lists(agents)
-        beyond, nobody = [1.0] * len(below), 1.0
+        ordered = [p[a] for a in order]
+        hits = list(accumulate(ordered))
+        nobody, beyond = 1.0, _RECIPROCALS[:agents]
         expected = [0.0] * (agents + 1)
         for k in range(agents, 0, -1):
-            expected[k] = float(round(hits[k - 1] * sum(map(mul, beyond, weighed[k - 1])) * GRAIN))
-            own = p[order[k - 1]]
-            beyond = [product * (own * t + 1) for product, t in zip(beyond, below, strict=True)]
+            expected[k] = float(round(hits[k - 1] * beyond[-1] * GRAIN))
+            own = ordered[k - 1]
+            beyond = [here + own * (one_more - here) for here, one_more in pairwise(beyond)]
             nobody *= 1 - own
         expected[0] = float(round(nobody * GRAIN))
-        expected[:least] = [OUT] * least
+        if least:
+            expected[:least] = [OUT] * least
         if most:
             expected[most + 1 :] = [2 * OUT] * (agents - most)
-        best_to = list(accumulate(expected, max))[:-1]
-        best_from = list(accumulate(expected[:0:-1], max))[::-1]
-        return order, [(after - before) / GRAIN for after, before in zip(best_from, best_to, strict=True)]
+        return order, expected
 
     def walk(
         self, x: FloatArray, available: BoolArray, *, min_agents: int = 0, max_agents: int = 0, margin: float = 0.0
@@ -176,12 +183,13 @@ class BayesPolicy:
         """As `SharedPolicy.walk`: (agents in their order, steps with STOP counted, whether the limit ended it) of one query."""
         most = min(len(x), max_agents) if max_agents else len(x)
         if len(x) <= FEW_AGENTS and self.goal == "jaccard":
-            order, gains = self._of_few(x, available, min(min_agents, most), max_agents)
+            order, expected = self._of_few(x, available, min(min_agents, most), max_agents)
+            size = _best_prefix(expected, margin)
         else:
             every, places = self.gains(x[None], available[None], min(min_agents, most), max_agents)
-            order, gains = places[0].tolist(), every[0].tolist()
-        size = min(max(sum(gain > margin for gain in gains), min_agents), most)  # as in `sets`, which takes a batch
-        size = min(size, int(available.sum()))
+            order, size = places[0].tolist(), sum(gain > margin for gain in every[0].tolist())
+        size = min(max(size, min_agents), most)  # as in `sets`, which takes a batch
+        size = min(size, int(np.count_nonzero(available)))
         found = order[:size]
         return found, size if size == most else size + 1, bool(max_agents) and size == max_agents
 

@@ -80,6 +80,8 @@ class Router:
         self._place = {agent.id: i for i, agent in enumerate(self.agents)}
         self._every = np.ones(len(self.agents), np.bool_)
         self._nothing = np.zeros((1, 0), np.float32)
+        #: The policy, where it decides one query faster than a batch of one.
+        self._walks = policy if isinstance(policy, (SharedPolicy, BayesPolicy)) else None
 
     @classmethod
     def load(cls, source: str | Path | bytes) -> Router:
@@ -164,8 +166,8 @@ class Router:
         least, most = limits or (self._min, self._max)
         at = self.calibration.margin if margin is None else margin
         x = self._platt(self.scorer.logits((text,)))[0]
-        if isinstance(self.policy, SharedPolicy | BayesPolicy):
-            order, steps, full = self.policy.walk(x, mask, min_agents=least, max_agents=most, margin=at)
+        if self._walks is not None:
+            order, steps, full = self._walks.walk(x, mask, min_agents=least, max_agents=most, margin=at)
         else:
             _, orders, counts = self._greedy([text], x[None], mask[None], (least, most), at)
             steps = int(counts[0])

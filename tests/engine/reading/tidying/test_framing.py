@@ -1,8 +1,11 @@
 """The message without its frame: what goes and what stays."""
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from training_app.engine.reading.tidying.framing import unframed
+from training_app.engine.reading.tidying import framing
+from training_app.engine.reading.tidying.framing import COURTESIES, unframed
 
 
 @pytest.mark.parametrize(
@@ -40,3 +43,36 @@ def test_greeting_sign_off_quoted_mail_and_capitals_go(text: str, left: str) -> 
 )
 def test_what_is_no_frame_or_all_there_is_stays(text: str) -> None:
     assert unframed(text) == text
+
+
+class Everything(frozenset[str]):
+    """Words of which each might open a message, so that nothing is known by the first."""
+
+    def __contains__(self, word: object) -> bool:
+        return True
+
+
+@example([("İ", " "), ("hi", " "), ("team", ", "), ("book", "")], "")
+@example([("hi", " "), ("", "\n")], "")
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["hi", "Hello", "DEAR", "team", "good", "morning", "İ", "İx", "it's", "'", "book", "Где"]),
+            st.sampled_from([" ", ", ", ". ", "\n", " - ", "! ", ":", "  ", "–", "\n> ", "\nregards ", ""]),
+        ),
+        max_size=7,
+    ),
+    st.sampled_from(["", " ", "\n", "- "]),
+)
+def test_what_the_first_word_tells_is_what_all_of_the_opening_does(parts: list[tuple[str, str]], begin: str) -> None:
+    text = begin + "".join(word + sign for word, sign in parts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(framing, "COURTESIES", Everything())
+        patch.setattr(framing, "_opens", lambda words: set(words) <= COURTESIES and framing_opens(words))
+        whole = unframed(text)
+    assert unframed(text) == whole
+
+
+def framing_opens(words: list[str]) -> bool:
+    """The opening's own test, by its own words."""
+    return not words or not framing.ANCHORS.isdisjoint(words)

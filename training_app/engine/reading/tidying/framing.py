@@ -55,6 +55,19 @@ def _opens(words: list[str]) -> bool:
     return all(word in COURTESIES for word in words) and (not words or not ANCHORS.isdisjoint(words))
 
 
+def _unopened(found: str) -> str:
+    """The text without what it opens with."""
+    for _ in range(MOST_SEGMENTS):
+        end = _END.search(found, 0, LONGEST)
+        if end is None or not _opens(_WORDS.findall(found[: end.start()].lower())):
+            break
+        found = found[end.end() :].lstrip(_SIGNS)
+    first = _FIRST.match(found)
+    if first is not None and first[1].lower() in GREETINGS:
+        found = found[first.end() :]
+    return found.strip()
+
+
 def unframed(text: str) -> str:
     """The text without greeting, sign-off and quoted mail; written all in capitals, in small letters. Itself where nothing is left."""
     found = text
@@ -64,17 +77,15 @@ def unframed(text: str) -> str:
         if closing is not None and found[: closing.start()].strip():
             found = found[: closing.start()]
     found = found.lstrip()
-    for _ in range(MOST_SEGMENTS):
-        end = _END.search(found, 0, LONGEST)
-        if end is None or not _opens(_WORDS.findall(found[: end.start()].lower())):
-            break
-        found = found[end.end() :].lstrip(_SIGNS)
-    first = _FIRST.match(found)
-    if first is not None and first[1].lower() in GREETINGS:
-        found = found[first.end() :]
-    found = found.strip()
-    if not _WORDS.search(found):
-        found = text
+    word = _WORDS.match(found)
+    first = word[0].lower() if word else ""
+    # With any other first word the text opens with its matter, as most do. (One letter, "İ", is two in small letters.)
+    if word is None or first in COURTESIES or len(first) != len(word[0]):
+        found = _unopened(found)
+        if not _WORDS.search(found):
+            found = text
+    else:
+        found = found.rstrip()
     if found.isupper() and len(found) > SHORT:
         found = found.lower()
     return found if found != text else text

@@ -63,8 +63,11 @@ class Spelling:
 
     def __call__(self, text: str) -> str:
         """The text with its slips mended; itself, the same object, where there are none."""
+        tokens = text.split()
         fine, slips = self._fine, False
-        for token in text.split():
+        if fine.issuperset(tokens):
+            return text
+        for token in tokens:
             if token in fine:
                 continue
             if _LETTERS.sub(self._word, token) != token:
