@@ -159,6 +159,8 @@ def forget() -> None:
 
 def leave_to_parent() -> None:
     """After a fork: what is held and not yet told is the parent's. What months have used is known here too."""
+    global _lock
+    _lock = threading.Lock()  # the parent's may have been held by its thread
     _ended.clear()
     for month in _months.values():
         month.held, month.used, month.woken = None, [0, 0], False

@@ -143,6 +143,8 @@ def forget() -> None:
 
 
 def _in_child() -> None:
+    global _lock
+    _lock = threading.Lock()  # the parent's may have been held by its thread
     quotas.leave_to_parent()
     _held.clear()
     _used.clear()
