@@ -202,6 +202,7 @@ PAGES: dict[str, Row] = {
     P + "decisions/outcomes/": Row(OPS),
     P + "decisions/off-policy/": Row(OPS),
     P + "alarms/": Row(OPS),
+    P + "alarms/health/": Row(OPS),
     P + "alarms/<int:alarm_id>/mute/": Row(OPS, "POST"),
     P + "drift/": Row(OPS),
     P + "drift/look/": Row(OPS, "POST"),

@@ -115,6 +115,7 @@ HEALTH = {
     "models": {"support": "support-3"},
     "problems": {},
     "decisions": {"waiting": 3, "dropped": 0},
+    "process": {"name": "web-1:4711", "memory_bytes": 206_438_400, "threads": 14, "running_seconds": 86_512.4},
 }
 RUN = {
     "id": 12, "pool": "support", "status": "queued", "phase": "", "step": 0, "total": 0, "metrics": {}, "error": "", "worker": "",

@@ -1,5 +1,7 @@
 """The API's other addresses: batch, agents, health, schema."""
 
+import os
+
 import pytest
 
 from agents_app import pools
@@ -107,6 +109,9 @@ def test_health_tells_ops_the_rest_and_no_secret(client, app, model):
     assert response.status_code == 200
     body = response.json()
     assert body.pop("stamp_age_seconds") >= 0
+    process = body.pop("process")
+    assert process["memory_bytes"] > 10e6
+    assert process["name"].endswith(f":{os.getpid()}")
     assert body == {
         "status": "ok",
         "database": "ok",

@@ -68,6 +68,17 @@ class WaitingSerializer(serializers.Serializer[Any]):
     dropped = serializers.IntegerField(help_text="Answers that were lost since this process started.")
 
 
+class ProcessSerializer(serializers.Serializer[Any]):
+    """The process that answers."""
+
+    name = serializers.CharField(help_text="Its machine and its number there.")
+    memory_bytes = serializers.IntegerField(help_text="The memory that it holds.")
+    threads = serializers.IntegerField(help_text="Its threads.")
+    running_seconds = serializers.FloatField(
+        allow_null=True, help_text="How long it has run; null where nobody can tell."
+    )
+
+
 class HealthSerializer(serializers.Serializer[Any]):
     """How a process is; only `status` without a key of the scope `ops`."""
 
@@ -83,6 +94,7 @@ class HealthSerializer(serializers.Serializer[Any]):
         child=serializers.CharField(), required=False, help_text="By pool, why its newest model was refused."
     )
     decisions = WaitingSerializer(required=False)
+    process = ProcessSerializer(required=False)
 
 
 class PauseRequest(OfPool):

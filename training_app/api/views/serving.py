@@ -16,7 +16,7 @@ from rest_framework.response import Response
 
 from agents_app import pools
 from agents_app.models import Agent
-from training_app.answering import decisions, metrics, quotas, serving
+from training_app.answering import metrics, quotas, serving
 from training_app.api import examples
 from training_app.api.bodies import written
 from training_app.api.errors import Refused
@@ -34,7 +34,7 @@ from training_app.api.serializers.serving import (
     ReadySerializer,
 )
 from training_app.api.views.base import ApiView
-from training_app.watching import gauges
+from training_app.watching import gauges, health
 
 OF = "Agents"
 
@@ -137,9 +137,6 @@ class PublicView(ApiView):
     permission_classes = []
 
 
-#: What of a process's health is told by pool.
-
-
 class HealthView(PublicView):
     """How the process is."""
 
@@ -153,18 +150,24 @@ class HealthView(PublicView):
     def get(self, request: Request) -> Response:
         """How this process is, for a balancer or a supervisor, which need no key. With a key of the scope `ops`: the rest
         too, with the models of the pools that it opens."""
-        seen = serving.health()
-        loaded = seen["stamp_age_seconds"] is not None
-        fine = loaded and seen["database"] == "ok" and not seen["problems"] and not decisions.buffer.stuck
-        told: dict[str, Any] = {"status": "ok" if fine else "degraded" if loaded else "unavailable"}
-        if (opened := _pools_of_ops(request)) is not None:
-            of_these = {
-                name: {slug: seen[name][slug] for slug in seen[name] if slug in opened}
-                for name in ("models", "problems")
+        opened = _pools_of_ops(request)
+        seen = health.of_this_process(opened or ())
+        told: dict[str, Any] = {"status": seen.status}
+        if opened is not None:
+            told |= {
+                "database": seen.database,
+                "stamp_age_seconds": seen.stamp_age,
+                "models": seen.models,
+                "problems": seen.problems,
+                "decisions": {"waiting": seen.waiting, "dropped": seen.dropped},
+                "process": {
+                    "name": seen.name,
+                    "memory_bytes": seen.memory,
+                    "threads": seen.threads,
+                    "running_seconds": seen.running,
+                },
             }
-            waiting = {"waiting": len(decisions.buffer), "dropped": decisions.buffer.dropped}
-            told |= seen | of_these | {"decisions": waiting}
-        return Response(told, status=200 if loaded else 503)
+        return Response(told, status=503 if seen.status == "unavailable" else 200)
 
 
 def _pools_of_ops(request: Request) -> tuple[str, ...] | None:

@@ -6,6 +6,7 @@ from training_app.pages.watching import alarm_views
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("p/<slug:slug>/alarms/", alarm_views.alarm_list, name="alarms"),
+    path("p/<slug:slug>/alarms/health/", alarm_views.health_page, name="health_page"),
     path("p/<slug:slug>/alarms/<int:alarm_id>/mute/", alarm_views.alarm_mute, name="alarm_mute"),
     path("p/<slug:slug>/drift/", alarm_views.drift_page, name="drift"),
     path("p/<slug:slug>/drift/look/", alarm_views.drift_look, name="drift_look"),

@@ -1,7 +1,9 @@
 """Pages: what is wrong, how traffic drifts, and whom that is told to."""
 
+from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db.models import Q
@@ -23,7 +25,7 @@ from routerweb.http import page
 from training_app.models import Alarm, AlarmDelivery, AlarmReceiver, ProcessSign
 from training_app.pages.watching import drift_charts
 from training_app.versions import registry
-from training_app.watching import alarms, deliveries, drift, watch
+from training_app.watching import alarms, deliveries, drift, health, watch
 
 ROWS = 25
 
@@ -52,6 +54,28 @@ def alarm_list(request: HttpRequest, slug: str) -> HttpResponse:
         "looks": ProcessSign.objects.filter(at__gte=timezone.now() - watch.ALIVE).exists(),
     }
     return page(request, "training_app/alarms.html", context, title=_("Alarms"), crumbs=_crumbs(pool))
+
+
+@require_GET
+@never_cache
+@require_role(Role.OPS)
+def health_page(request: HttpRequest, slug: str) -> HttpResponse:
+    """How the web process is that draws this page, with the pool's model as it has it."""
+    pool = get_pool(request, slug)
+    seen = health.of_this_process((pool.slug,))
+    began = None if seen.running is None else timezone.now() - timedelta(seconds=seen.running)
+    context = {
+        "pool": pool,
+        "seen": seen,
+        "began": began,
+        "megabytes": round(seen.memory / 1e6),
+        "model": seen.models.get(pool.slug),
+        "problem": seen.problems.get(pool.slug, ""),
+        "metrics": settings.METRICS,
+        "traces": settings.TRACES,
+    }
+    crumbs = _crumbs(pool, (_("Alarms"), reverse("alarms", args=[pool.slug])))
+    return page(request, "training_app/health.html", context, title=_("Health of this process"), crumbs=crumbs)
 
 
 def _hours(hours: int) -> str:

@@ -1,6 +1,7 @@
 """The pages of alarms, drift and receivers: who may open them, what they show, what they refuse."""
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from django.utils import timezone
 
 from agents_app.models import AuditEntry
 from tests.training_app.told import artifact
+from training_app.answering import serving
 from training_app.models import (
     Alarm,
     AlarmReceiver,
@@ -22,7 +24,7 @@ from training_app.models import (
 )
 from training_app.pages.watching.alarm_urls import urlpatterns
 from training_app.versions import registry
-from training_app.watching import alarms, deliveries
+from training_app.watching import alarms, deliveries, health
 
 
 @pytest.mark.parametrize("name", [pattern.name for pattern in urlpatterns])  # type: ignore[union-attr]
@@ -50,6 +52,27 @@ def test_nothing_is_wrong(pool: Any, browser: Client) -> None:
     page = browser.get(reverse("alarms", args=["support"]))
     assert "nothing is being watched" not in page.text
     assert "here:1" in page.text
+
+
+def test_the_health_of_the_process(pool: Any, browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = reverse("health_page", args=["support"])
+    page = browser.get(path)
+    assert "models that are up to date" in page.text
+    assert f":{os.getpid()}" in page.text
+    assert "Off (TRACES)" in page.text
+    seen = health.of_this_process(("support",))
+    assert seen.memory > 10e6
+    assert seen.threads >= 1
+    assert seen.running is None or 0 < seen.running < 86_400
+    known = {"database": "away", "stamp_age_seconds": 7.25, "models": {"support": None, "other": "other-1"}}
+    problems = {"support": "support-2 was <refused>", "other": "MARKER"}
+    monkeypatch.setattr(serving, "health", lambda: {**known, "problems": problems})
+    page = browser.get(path)
+    assert "something is wrong" in page.text
+    assert "support-2 was &lt;refused&gt;" in page.text
+    assert "Away" in page.text
+    assert "other-1" not in page.text
+    assert "MARKER" not in page.text
 
 
 def test_an_alarm_shows_its_evidence_and_is_muted_and_told_again(pool: Any, browser: Client) -> None:
