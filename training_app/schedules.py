@@ -8,6 +8,7 @@ from django.db import connection
 SCHEDULES = {
     "training_app.answering.decisions.prune": ("Delete old decisions", "D", None),
     "agents_app.health.check_all": ("Health checks of agents", "I", 1),
+    "agents_app.accounts.sessions.prune": ("Forget sessions that have run out", "D", None),
     "agents_app.sources.catalog.look_all": ("Look for changed agent cards and MCP servers", "D", None),
     "agents_app.archive.purge_due": ("Delete for good the pools that were deleted 30 days ago", "D", None),
     "training_app.answering.shadowing.prune": ("Delete old shadow scores", "D", None),

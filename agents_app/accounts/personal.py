@@ -30,6 +30,8 @@ from agents_app.models import AuditEntry, PoolRole, ScimPerson, Stamp
 
 #: Never given out: they would open what they guard.
 SECRETS = frozenset({"password", "digest", "old_digest", "secret", "session_key", "data"})
+#: What goes with who they are.
+THEIRS: tuple[type[models.Model], ...] = (Authenticator, EmailAddress, SocialAccount, PoolRole, ScimPerson)
 #: Where an account's name is kept as text, beside a reference to it or without one.
 NAMED: dict[str, tuple[str, ...]] = {
     "admin.LogEntry": ("object_repr", "change_message"),
@@ -99,7 +101,7 @@ def erase(user: User, actor: Who) -> str:
         for key in keys_of(user):
             keys.revoke(key, actor)
         sessions.end_all(user)
-        for kept in (Authenticator, EmailAddress, SocialAccount, PoolRole, ScimPerson):
+        for kept in THEIRS:
             kept._default_manager.filter(user=user).delete()
         user.groups.clear()
         user.user_permissions.clear()

@@ -106,6 +106,14 @@ def end_all(user: User, *, but: str | None = None) -> int:
     return count
 
 
+def prune() -> int:
+    """Delete the sessions that have run out, and what was kept of each; how many. A schedule calls it."""
+    with transaction.atomic():
+        count = Session.objects.filter(expire_date__lt=timezone.now()).delete()[0]
+        UserSession.objects.exclude(session_key__in=Session.objects.values("session_key")).delete()
+    return count
+
+
 class Seen:
     """Middleware: keeps when and where each session was last seen."""
 

@@ -31,7 +31,7 @@ from unfold.widgets import BASE_INPUT_CLASSES
 
 from agents_app import audit, sealing
 from agents_app.access import person
-from agents_app.accounts import second_factor
+from agents_app.accounts import second_factor, sessions
 from agents_app.accounts.second_factor import SecondFactorError
 from agents_app.signin import remember_browser
 from routerweb.http import page
@@ -77,7 +77,7 @@ class CodeForm(AuthenticateForm):
 
 
 class ConfirmForm(forms.Form):
-    """Asks who is signed in for their password once more; where they have none, as they come by the provider, for nothing."""
+    """Asks who is signed in for their password once more; where they have none, as they come by the provider, for a code."""
 
     password = forms.CharField(
         label=gettext_lazy("Your password"),
@@ -90,6 +90,8 @@ class ConfirmForm(forms.Form):
         self.request, self.user = request, person(request)
         if not self.user.has_usable_password():
             del self.fields["password"]
+            if second_factor.has_one(self.user):
+                self.fields["code"] = CodeForm(user=self.user).fields["code"]
 
     def clean_password(self) -> str:
         password: str = self.cleaned_data["password"]
@@ -98,6 +100,14 @@ class ConfirmForm(forms.Form):
         if not self.user.check_password(password):
             raise forms.ValidationError(_("This is not your password."))
         return password
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        if "code" in cleaned and second_factor.has_one(self.user):
+            known = CodeForm(user=self.user, data={"code": cleaned["code"]})
+            if not known.is_valid():
+                self.add_error("code", known.errors["code"])
+        return cleaned
 
 
 class SetUpForm(ConfirmForm):
@@ -109,7 +119,7 @@ class SetUpForm(ConfirmForm):
     field_order = ("code", "password")
 
     def clean_code(self) -> str:
-        check_rate_limit(self.user)
+        self.forget_attempts = check_rate_limit(self.user)
         return str(self.cleaned_data["code"])
 
 
@@ -150,7 +160,10 @@ def set_up(request: HttpRequest) -> HttpResponse:
         except (SecondFactorError, sealing.CannotOpen) as error:
             form.add_error("code", str(error))
         else:
+            form.forget_attempts()
             del request.session[OFFERED]
+            # Whoever else is in by the password alone is out.
+            sessions.end_all(user, but=request.session.session_key)
             return _show_codes(request, codes, _("Your second factor is on"))
     if not sealed:
         sealed = request.session[OFFERED] = sealing.seal(generate_totp_secret())

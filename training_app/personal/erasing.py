@@ -74,7 +74,7 @@ def _erase_place(place: Place, terms: Terms) -> None:
             Outcome.objects.filter(decision_id__in=keys).update(comment="")
     elif place.fate == Fate.DELETED and place.model is Episode:
         for keys in _chunks(place.keys):
-            Episode.objects.filter(pk__in=keys).exclude(status__in=("queued", "running")).delete()
+            Episode.objects.filter(pk__in=keys).delete()
     elif place.model is ImportChunk:
         ImportChunk.objects.filter(upload__in=place.keys).delete()
     elif place.fate == Fate.CUT:

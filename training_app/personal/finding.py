@@ -38,11 +38,12 @@ REMARKS: dict[str, tuple[str, ...]] = {
     "datasets_app.Assignment": ("reason",),
     "datasets_app.BulkChange": ("search",),
     "datasets_app.Draft": ("note",),
-    "datasets_app.Import": ("error",),
+    "datasets_app.Import": ("error", "file_name"),
     "datasets_app.ImportProblem": ("reason", "excerpt"),
     "datasets_app.Label": ("reason", "note", "provenance"),
     "datasets_app.PrelabelItem": ("error",),
     "datasets_app.PrelabelJob": ("error",),
+    "datasets_app.Query": ("origin",),
     "datasets_app.QueueItem": ("note",),
     "datasets_app.Snapshot": ("note",),
     "training_app.Alarm": ("sentence", "evidence"),
@@ -114,7 +115,9 @@ class Terms:
     def stand_in(self, value: Any) -> bool:
         """Whether any of them stands in a text, a number, or anywhere in JSON."""
         if isinstance(value, str):
-            return bool(self.pattern.search(value) or self.pattern.search(unicodedata.normalize("NFKC", value)))
+            if self.pattern.search(value):
+                return True
+            return not value.isascii() and bool(self.pattern.search(unicodedata.normalize("NFKC", value)))
         if isinstance(value, dict):
             return any(self.stand_in(part) for pair in value.items() for part in pair)
         if isinstance(value, (list, tuple)):
@@ -166,6 +169,8 @@ class Place:
     def what_happens(self) -> str:
         if self.label == "auth.User":
             return _("stays: erase the person under People")
+        if self.fate == Fate.STAYS and self.label in ("agents_app.AuditEntry", "training_app.PromotionRequest"):
+            return _("stays: it is the name of who did it; erase the member under People")
         if self.label == "training_app.Episode" and self.fate == Fate.STAYS:
             return _("stays: under way; cancel them, or wait until they end")
         return str(FATES[self.fate])

@@ -157,6 +157,27 @@ def test_it_is_set_up_by_a_code_and_the_password(client_of: Callable[[str], Clie
     assert client.get("/account/second-factor/")["Location"] == "/account/"
 
 
+def test_turning_it_on_ends_the_other_sessions(client_of: Callable[[str], Client]) -> None:
+    client, other = client_of("labeler"), client_of("labeler")
+    now = code(1, offered(client.get("/account/second-factor/")))
+    client.post("/account/second-factor/", {"code": now, "password": PASSWORD})
+    assert (client.get("/account/").status_code, other.get("/account/").status_code) == (200, 302)
+
+
+def test_who_has_no_password_turns_it_off_by_a_code(client: Client, person: Callable[[str], User]) -> None:
+    user = person("ops")
+    with_factor(user)
+    user.set_unusable_password()
+    user.save()
+    client.force_login(user)
+    assert 'name="password"' not in client.get("/account/second-factor/off/").content.decode()
+    for sent in ({}, {"code": "000000"}):
+        assert client.post("/account/second-factor/off/", sent).status_code == 200
+        assert second_factor.has_one(user)
+    assert client.post("/account/second-factor/off/", {"code": code(1)}).status_code == 302
+    assert not second_factor.has_one(user)
+
+
 def test_new_codes_end_the_old_ones_and_off_asks_for_the_password(
     client_of: Callable[[str], Client], person: Callable[[str], User]
 ) -> None:

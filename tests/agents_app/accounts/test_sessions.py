@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from allauth.usersessions.models import UserSession
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
 from django.core.cache import caches
 from django.db import connection
 from django.test import Client
@@ -128,3 +129,13 @@ def test_admins_end_all_sessions_of_a_person_and_closing_an_account_does(
     people.deactivate(user, person("admin"))
     assert again.get("/account/").status_code == 302
     assert not UserSession.objects.filter(user=user).exists()
+
+
+def test_what_has_run_out_is_forgotten(person: Callable[[str], User]) -> None:
+    person("ops")
+    browser(DESK, "10.0.0.1"), browser(PHONE, "10.0.0.2")
+    gone = UserSession.objects.get(ip="10.0.0.1")
+    Session.objects.filter(session_key=gone.session_key).update(expire_date=timezone.now() - timedelta(days=1))
+    assert sessions.prune() == 1
+    assert UserSession.objects.get().ip == "10.0.0.2"
+    assert Session.objects.count() == 1

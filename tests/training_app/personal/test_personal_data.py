@@ -49,6 +49,8 @@ def ana(pool: Pool, model: RouterModel, app: Application) -> Terms:
         assert app.post("/api/route/", {"query": f"billing of {MAIL}"}).status_code == 200
     decisions.buffer.write()
     assert PackedDecisions.objects.exists()
+    hers = app.post("/api/route/", {"query": f"billing for {NUMBER}"}).json()["decision_id"]
+    Outcome.objects.create(decision_id=hers, pool=pool, success=True, comment="she lives in Bath")
     other = app.post("/api/route/", {"query": "billing of nobody"}).json()["decision_id"]
     decisions.buffer.write()
     Outcome.objects.create(decision_id=other, pool=pool, success=False, comment=f"{NUMBER} called again")
@@ -80,7 +82,7 @@ def all_that_is_stored() -> str:
 def test_somebody_is_found_wherever_they_stand(ana: Terms) -> None:
     assert told(finding.find(ana)) == {
         ("Query", "erased"): 3,
-        ("Decision", "blanked"): decisions.PACK_FROM,
+        ("Decision", "blanked"): decisions.PACK_FROM + 1,
         ("ImportChunk", "deleted"): 1,
         ("Episode", "deleted"): 1,
         ("Label", "cut"): 1,
@@ -106,7 +108,7 @@ def test_erased_they_are_gone_and_labels_and_counts_stay(ana: Terms) -> None:
     assert NUMBER not in stored
     assert (Query.objects.count(), Label.objects.count(), Decision.objects.count()) == before
     assert Label.objects.get(note__startswith="like").note == "like that of […]"
-    assert Outcome.objects.get().comment == "[…] called again"
+    assert set(Outcome.objects.values_list("comment", flat=True)) == {"", "[…] called again"}
     assert list(Query.objects.filter(erased_at=None).values_list("text", flat=True).order_by("pk")) == [
         f"billing for {other}" for other in OTHERS
     ]
@@ -133,7 +135,8 @@ def test_what_is_found_is_given_out_whole(ana: Terms) -> None:
     assert f"where is my parcel, says {MAIL.upper()}" in texts
     assert by_place["datasets_app.Label"][0]["required"] == [1]
     assert by_place["agents_app.AuditEntry"][0].keys() == {"target", "detail"}
-    assert len(by_place["training_app.Decision"]) == decisions.PACK_FROM
+    assert len(by_place["training_app.Decision"]) == decisions.PACK_FROM + 1
+    assert "she lives in Bath" in {row["comment"] for row in by_place["training_app.Outcome"]}
     assert {row["output"] for row in by_place["training_app.Step"]} == {f"sent to {MAIL}"}
 
 

@@ -23,7 +23,7 @@ from training_app.personal.finding import PersonalDataError, Place, Terms, find
 
 SHOWN = 20
 #: Erasing a query looks through all that is stored: more of them would keep a page waiting for minutes.
-QUERIES = 20
+QUERIES = 10
 
 
 class TermsForm(forms.Form):
