@@ -41,6 +41,9 @@ worker: setup ## The two job clusters alone: training, and everything else
 # One process more than there are cores of a small machine: tests wait for browsers, servers and clocks.
 PYTEST_WORDS := -n 3 --dist loadfile --no-loadscope-reorder
 
+# Tests start some hundred processes, each of which would compile the code anew where Python was told to keep no bytecode.
+test test-everything: export PYTHONDONTWRITEBYTECODE :=
+
 test: $(VENV)/.installed-dev ## The tests on SQLite, less what repeats at length, and beside them on PostgreSQL those in which the two may differ
 	@other=$$(mktemp); trap 'rm -f $$other' EXIT; passed=0; \
 	$(BIN)/python -m tests.on_postgresql -m "both_databases and not any_database" >$$other 2>&1 & beside=$$!; \

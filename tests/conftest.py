@@ -19,9 +19,11 @@ from tests import migrated
 from tests.thorough import EVERYTHING
 
 HERE = Path(__file__).parent
+# Collecting makes little but what stays: the collector is to look seldom, from here on.
+gc.set_threshold(50_000, 20, 100)
 # What it remembers of failures; it would stand in the checkout.
 set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "routerweb-hypothesis")
-NO_DATABASE = (HERE / "engine", HERE / "browser")
+NO_DATABASE = (HERE / "benchmarks", HERE / "browser", HERE / "engine")
 #: Where SQLite and PostgreSQL may differ beyond single tests: JSON, text search, aggregates by time, bulk writes, constraints.
 WHERE_THEY_DIFFER = (
     "agents_app/test_backups.py",
@@ -82,7 +84,6 @@ def pytest_collection_finish() -> None:
     """What has been imported stays: the collector, which would go through it again and again, leaves it alone."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import URLPattern, get_resolver
 
 from tests.access.rows import ADMINS, IN_A_POOL, OPS, STAFF
-from tests.access.test_matrix import undone
+from tests.access.test_matrix import undone, undrawn
 from tests.access.world import ROLES, World
 from tests.thorough import EVERYTHING
 
@@ -102,7 +102,8 @@ def verdict(client: Client, role: str, path: str, may_get: bool, may_post: bool)
     """What is wrong with the answers to GET and POST, each with its method."""
     wrong = []
     for method, may in (("GET", may_get), ("POST", may_post)):
-        answer = undone(client, method, path)
+        with undrawn(role):
+            answer = undone(client, method, path)
         to = answer.get("Location", "")
         if role == "anonymous":
             fine = answer.status_code == 302 and to.startswith(("/login/?next=", "/admin/login/?next="))

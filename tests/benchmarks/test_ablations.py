@@ -8,8 +8,6 @@ import pytest
 from benchmarks import ablations
 from tests.engine.synthetic import AGENTS, examples
 
-pytestmark = pytest.mark.any_database
-
 
 def test_every_part_has_a_line_and_the_whole_leads_itself_by_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -14,8 +14,6 @@ from tests.engine.synthetic import AGENTS, examples
 from training_app.engine.config import Config
 from training_app.engine.train import train
 
-pytestmark = pytest.mark.any_database
-
 
 def intervals_in(value: Any, path: str = "") -> set[str]:
     """Paths of a scorecard where an interval stands; places in lists are left out."""

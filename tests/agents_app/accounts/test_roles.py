@@ -4,6 +4,9 @@ import pytest
 from django.apps import apps
 from django.contrib.auth.models import Group, Permission
 from django.core.management import call_command
+from django.core.management.commands import flush
+from django.core.management.sql import emit_post_migrate_signal
+from django_q.models import Schedule
 
 from agents_app.access import Role
 from agents_app.accounts.roles import GRANTS, codenames
@@ -59,6 +62,12 @@ def test_the_roles_stand_in_a_migration(django_db_blocker: object) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_flush_leaves_the_four_roles() -> None:
+def test_a_flush_leaves_the_four_roles_and_the_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = set(Schedule.objects.values_list("func", flat=True))
+    assert planned
+    # Not the tests' own shortcut (see `tests.migrated`): what the product does after a flush.
+    monkeypatch.setattr(flush, "emit_post_migrate_signal", emit_post_migrate_signal)
     call_command("flush", interactive=False, verbosity=0)
-    assert set(Group.objects.values_list("name", flat=True)) >= set(Role)
+    assert set(Group.objects.values_list("name", flat=True)) == {role.value for role in Role}
+    assert {"training_app.view_run", "agents_app.change_agent"} <= _held("ops")
+    assert set(Schedule.objects.values_list("func", flat=True)) == planned
