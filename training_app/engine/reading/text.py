@@ -14,19 +14,20 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from training_app.engine.data.arrays import FloatArray
+from training_app.engine.data.arrays import BoolArray, FloatArray
 
 IntArray = NDArray[np.int32]
 
 _WORD = re.compile(r"(?u)\b\w\w+\b")  # scikit-learn's default token pattern
 _KEPT_TOKENS = 20_000  # tokens whose indices are remembered, about 5 MB
 _COUNTS = 4096
+_NO_HASH = np.uint64(2**64 - 1)  # as a signed number -1, which `hash` never gives
 _NONE = np.zeros(0, np.int32)
 
 
@@ -72,9 +73,11 @@ class Grams:
         self._first = buckets.searchsorted(np.arange(2 ** (64 - int(self._shift)))).astype(np.int32)
         longest = int(np.bincount(buckets.astype(np.intp)).max()) if len(grams) else 1
         self._within = np.arange(longest, dtype=np.int32)
-        # Past the last hash stand some that belong to no text, so that every bucket can be read to the longest one's end.
+        # Past the last hash stand some that no text has, so that every bucket can be read to the longest one's end. A text that is
+        # there twice has its first place.
         self._places = np.concatenate([places.astype(np.int32), np.full(longest, -1, np.int32)])
-        self._hashes = np.concatenate([hashes[places], np.zeros(longest, np.uint64)])
+        self._hashes = np.concatenate([hashes[places], np.full(longest, _NO_HASH, np.uint64)])
+        self._hashes[1:][self._hashes[1:] == self._hashes[:-1]] = _NO_HASH
 
     def __iter__(self) -> Iterator[str]:
         start = 0
@@ -82,13 +85,12 @@ class Grams:
             yield self._text[start:end]
             start = end
 
-    def places(self, grams: Sequence[str]) -> IntArray:
-        """The place of each, int32[len(grams)]; -1 of an unknown one."""
+    def found(self, grams: Sequence[str]) -> tuple[IntArray, BoolArray]:
+        """The places of those that are known, int32[k], and which these are: bool[len(grams), …], at most one true in a row."""
         wanted = np.fromiter(map(hash, grams), np.int64, len(grams)).view(np.uint64)
         at = self._first.take((wanted >> self._shift).view(np.intp))[:, None] + self._within
         same = self._hashes.take(at) == wanted[:, None]
-        at = at[np.arange(len(at)), same.argmax(axis=1)]
-        return np.where(same.any(axis=1), self._places.take(at), np.int32(-1))
+        return self._places.take(at[same]), same
 
 
 class TfIdf:
@@ -130,16 +132,19 @@ class TfIdf:
         """By token the feature indices of its character n-grams and single words, with repeats, as the bytes of int32[...]:
         they are joined faster than arrays, and take a third of the memory. All are looked up at once, and kept."""
         grams = [characters_of(token, *self.character_range) for token in tokens]
-        places = self._characters.places([gram for found in grams for gram in found])
-        known = places >= 0
-        indices = (places[known] + np.int32(self.border)).tobytes()
-        ends = (4 * known.cumsum())[np.cumsum([len(found) for found in grams]) - 1].tolist()
+        places, known = self._characters.found(grams[0] if len(grams) == 1 else list(chain.from_iterable(grams)))
+        indices = (places + np.int32(self.border)).tobytes()
+        if len(grams) == 1:
+            ends = [len(indices)]
+        else:
+            last = [end - 1 for end in accumulate(map(len, grams))]
+            ends = (4 * known.any(axis=1).cumsum()).take(last).tolist()
         pieces = {}
         for token, start, end in zip(tokens, [0, *ends], ends, strict=False):
             piece = indices[start:end]
             if self.word_range[0] == 1:
                 words = [i for i in map(self._words.get, _WORD.findall(token)) if i is not None]
-                piece += np.array(words, np.int32).tobytes()
+                piece += array("i", words).tobytes()
             pieces[token] = piece
             if len(self._kept) < _KEPT_TOKENS and len(token) <= 40:
                 self._kept[token] = piece
