@@ -5,6 +5,7 @@ costs no write. A session from before there were rows gets one when it is next u
 """
 
 import hashlib
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,7 +17,7 @@ from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.core.cache import caches
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils import timezone
@@ -24,6 +25,8 @@ from django.utils.translation import gettext as _
 
 from agents_app import audit
 from agents_app.audit import Who
+
+log = logging.getLogger(__name__)
 
 SEEN_SECONDS = 300
 # The first that fits counts: each browser's own name comes before those that it claims to be like.
@@ -123,7 +126,11 @@ class Seen:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         answer = self.get_response(request)
         if settings.SESSIONS_SEEN:
-            _see(request)
+            try:
+                _see(request)
+            except DatabaseError as error:
+                # Somebody else writes for long: the page is made, and is no worse for it.
+                log.warning("When a session was last seen could not be written: %s", error)
         return answer
 
 

@@ -126,6 +126,11 @@ def test_a_lost_secret_key_is_said_and_no_error(client: Client, person: Callable
     assert "cannot be read any more" in answer.content.decode()
 
 
+def test_the_picture_holds_what_an_app_reads(person: Callable[[str], User]) -> None:
+    address = second_factor.Adapter().build_totp_url(person("ops"), SECRET)
+    assert address == f"otpauth://totp/ops%40example.com?secret={SECRET}&issuer=Routerweb"
+
+
 def offered(page: Any) -> str:
     """The secret that a set-up page shows."""
     return re.search(r'<code id="key">([A-Z2-7 ]+)<', page.content.decode())[1].replace(" ", "")  # type: ignore[index]

@@ -9,7 +9,7 @@ from allauth.usersessions.models import UserSession
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.core.cache import caches
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -139,3 +139,17 @@ def test_what_has_run_out_is_forgotten(person: Callable[[str], User]) -> None:
     assert sessions.prune() == 1
     assert UserSession.objects.get().ip == "10.0.0.2"
     assert Session.objects.count() == 1
+
+
+def test_a_page_is_no_worse_where_it_cannot_be_written(person: Callable[[str], User], monkeypatch: Any) -> None:
+    person("ops")
+    desk = browser(DESK, "10.0.0.1")
+    UserSession.objects.all().delete()
+    caches["process"].clear()
+
+    def locked(**_values: Any) -> None:
+        raise OperationalError("database is locked")
+
+    monkeypatch.setattr(UserSession.objects, "update_or_create", locked)
+    assert desk.get("/glossary/").status_code == 200
+    assert not UserSession.objects.exists()
