@@ -42,7 +42,7 @@ WHERE_THEY_DIFFER = (
     "training_app/pages/home/test_dashboard.py",
 )
 
-#: Long ones beside those with browsers and processes.
+#: Those that compute longest.
 LONG = (
     "access/test_admin.py",
     "access/test_matrix.py",
@@ -53,6 +53,8 @@ LONG = (
     "test_generated_requests.py",
     "training_app/api/test_api_bad_values.py",
 )
+
+LONGEST = {HERE / name for name in LONG}
 
 assert all((HERE / name).is_file() for name in (*WHERE_THEY_DIFFER, *LONG)), "a test file that is named here was moved"
 
@@ -74,10 +76,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("at_length")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("at_length")]
-    # Files with the longest tests first: with one of them at the end, the other process would have nothing to do.
-    long = {item.path for item in items if any(item.get_closest_marker(name) for name in ("browser", "process"))}
-    long |= {HERE / name for name in LONG}
-    items.sort(key=lambda item: item.path not in long)
+    order = in_turns(
+        list(dict.fromkeys(item.path for item in items)),
+        {item.path for item in items if any(item.get_closest_marker(name) for name in ("browser", "process"))},
+    )
+    items.sort(key=lambda item: order[item.path])
+
+
+def in_turns(files: list[Path], waiting: set[Path]) -> dict[Path, float]:
+    """A place for each file. Long ones first: with one of them at the end, the other processes would have nothing to do. Those whose
+    tests wait, for a browser or a server, stand evenly among the others: all of them at once would leave the processors idle."""
+    computing = sorted((path for path in files if path not in waiting), key=lambda path: path not in LONGEST)
+    step = len(computing) * 3 / 4 / max(1, len(waiting))
+    return {path: n for n, path in enumerate(computing)} | {
+        path: n * step - 0.5 for n, path in enumerate(path for path in files if path in waiting)
+    }
 
 
 def pytest_collection_finish() -> None:

@@ -23,7 +23,6 @@ from tests.access.world import World
 from training_app.answering import serving
 from training_app.models import Decision, RouterModel, Run
 
-pytestmark = pytest.mark.both_databases
 SUPPORT = "p/<slug:slug>/"
 
 
@@ -149,6 +148,7 @@ def test_commands_say_that_it_is_put_away(world: World) -> None:
         call_command("dataset_stats", "--pool", "support")
 
 
+@pytest.mark.both_databases
 def test_a_deleted_pool_is_purged_after_thirty_days_and_nothing_else_is(world: World) -> None:
     archive.archive(Pool.objects.get(slug="other"), actor=None)
     archive.delete(support(), "support", actor=ops())

@@ -120,6 +120,6 @@ def test_the_evaluation_sample_is_as_hard_as_the_pool() -> None:
 def card() -> dict[str, Any]:
     settings = {"encoder": "linear", "svm_c": 1.0, "folds": 2, "baselines": True}
     steps = {"total_steps": 100, "epsilon_decay_steps": 50, "learning_rate": 0.01}
-    *_, last = train(Config.from_mapping({**settings, **steps}), AGENTS, examples(300))
+    *_, last = train(Config.from_mapping({**settings, **steps}), AGENTS, examples())
     assert last.result is not None
     return last.result.scorecard

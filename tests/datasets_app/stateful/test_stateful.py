@@ -14,7 +14,7 @@ from tests.datasets_app.stateful.machine import Labeling
 from tests.datasets_app.stateful.steps import World
 from tests.thorough import many
 
-STEPS = many(5_000, 240)
+STEPS = many(5_000, 160)
 EACH = 80
 
 
