@@ -17,7 +17,8 @@ from agents_app import pools
 from routerweb import catalogs
 
 LANGUAGES = ("de", "ru")
-#: What labelers and reviewers see while they work: their pages, the shell around them, and what says that there is no page.
+#: What labelers and reviewers see while they work: their pages, the shell around them, their own account, and what says that there is
+#: no page.
 TEMPLATES = (
     "datasets_app/_label*.html",
     "datasets_app/label*.html",
@@ -30,12 +31,20 @@ TEMPLATES = (
     "unfold/helpers/*.html",
     "page.html",
     "account/login.html",
+    "account/second_factor.html",
+    "agents_app/account.html",
+    "agents_app/second_factor*.html",
+    "agents_app/recovery_codes.html",
     "40[34].html",
     "410.html",
 )
 MODULES = (
     "agents_app/access.py",
+    "agents_app/accounts/second_factor.py",
+    "agents_app/accounts/sessions.py",
     "agents_app/navigation.py",
+    "agents_app/views/account.py",
+    "agents_app/views/second_factor.py",
     "datasets_app/labels/labeling.py",
     "datasets_app/labels/labels.py",
     "datasets_app/labels/adjudication.py",
