@@ -4,11 +4,15 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from benchmarks.machines.site import Answered, owner_of_port, tree
+from benchmarks.machines.bench import SMALL
+from benchmarks.machines.site import Answered, Machine, Site, owner_of_port, tree, wait_for
 from benchmarks.machines.traffic import staleness
+from tests import on_postgresql
+from tests.test_end_to_end import write_folder
 
 pytestmark = pytest.mark.any_database
 #: A was active from the beginning until between 10.0 and 10.2, B until between 20.0 and 20.1, then A again.
@@ -53,3 +57,46 @@ def test_the_process_that_holds_a_connection_is_found_among_its_parents_children
             assert owner_of_port(local, tree(os.getpid())) == child.pid
             assert owner_of_port(local, []) is None
             child.communicate("\n")
+
+
+@pytest.mark.process
+@pytest.mark.at_length
+@pytest.mark.skipif(sys.platform != "linux", reason="PostgreSQL is started as Debian has it")
+def test_two_machines_share_nothing_but_the_database(tmp_path: Path) -> None:
+    """Two web servers and two workers, each with a data folder of its own: a model that either trains is answered by both."""
+    if on_postgresql.binary("initdb") is None and os.environ.get("REQUIRE_POSTGRESQL") != "1":
+        pytest.skip("PostgreSQL is not installed")
+    with on_postgresql.server() as url:
+        site = Site(tmp_path, url, DJANGO_SETTINGS_MODULE="routerweb.settings")
+        try:
+            site.manage("migrate", "--verbosity", "0")
+            (tmp_path / "pool").mkdir()
+            write_folder(tmp_path / "pool")
+            site.manage("load_pool", str(tmp_path / "pool"), "--slug", "shop")
+            key = site.key("shop", "route", "ops")
+            webs = [site.start("web"), site.start("web")]
+            workers = [site.start("worker"), site.start("worker")]
+
+            def answered(machine: Machine) -> str:
+                status, said = machine.post("/api/route/", key, {"query": "where is my parcel"})
+                return str(said["model"]) if status == 200 else f"{status}"
+
+            runs = [web.post("/api/runs/", key, {"pool": "shop", "config": SMALL})[1]["id"] for web in webs]
+            for web, run in zip(reversed(webs), runs, strict=True):  # each is asked about the other's
+                wait_for(lambda w=web, r=run: w.get(f"/api/runs/{r}/", key)[1]["status"] == "done", f"run {run}")
+            for version, web in ((1, webs[0]), (2, webs[1]), (1, webs[0])):
+                status, said = web.post(f"/api/models/shop-{version}/promote/", key, {"override": "to see it spread"})
+                assert status == 200, said
+                for other in webs:
+                    wait_for(
+                        lambda o=other, v=version: answered(o) == f"shop-{v}", f"shop-{version} at {other.name}", 30
+                    )
+            assert all(machine.process.poll() is None for machine in (*webs, *workers))
+            for machine in site.machines:
+                files = [path.name for path in (tmp_path / machine.name).rglob("*") if path.is_file()]
+                left = [
+                    name for name in files if not name.endswith(".tally")
+                ]  # processes of one machine count together
+                assert left == [], f"{machine.name} keeps files of its own"
+        finally:
+            site.close()
