@@ -47,6 +47,7 @@ ELSEWHERE = {
     "cat > .env <<END": "needs a container engine; tests/test_deployment.py checks what compose.yaml would run",
     "kubectl create secret": "needs a cluster; tests/test_chart.py renders and checks what Helm would install",
     "make image": "needs a container engine",
+    "manage.py create_api_key prometheus": "needs Prometheus; where it is, tests/routerweb/test_prometheus.py has it read ours",
     "pip install": "installs packages; CI does by make adapters",
     "python manage.py load_pool my-data": "test_snippets walks the tutorial",
     "python manage.py dataset_split": "test_snippets walks the tutorial",
@@ -80,7 +81,7 @@ def test_every_snippet_is_of_a_kind_that_is_run() -> None:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, prepared: tuple[Path, str]) -> Iterator[Server]:  # noqa: F811
     place = Path(shutil.copytree(prepared[0], tmp_path_factory.mktemp("snippets") / "installation"))
-    started = Server(place, prepared[1])
+    started = Server(place, prepared[1], ARD_POOLS="support")
     yield started
     os.killpg(started.process.pid, signal.SIGKILL)
     started.process.wait(10)
@@ -101,7 +102,7 @@ def test_curl(page: str, text: str, server: Server) -> None:
     """It is answered, and where the page shows an answer it has the fields of ours."""
     ended = subprocess.run(
         ["bash", "-euc", here(text, server).replace("curl ", "curl --silent --show-error --fail-with-body ", 1)],
-        env={**os.environ, "ROUTERWEB_KEY": server.key}, capture_output=True, text=True, timeout=60,
+        env={**os.environ, "ROUTERWEB_KEY": server.key, "KEY": server.key}, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout + ended.stderr
     answer = json.loads(ended.stdout)
@@ -170,7 +171,16 @@ def test_commands(page: str, text: str, tmp_path: Path, prepared: tuple[Path, st
     (place / "my-router" / "config.yaml").write_text(PEER)
     (place / "my-router" / "data" / "tasks.jsonl").write_text('{"text": "a refund", "required_agents": [0]}\n')
     given = environment(place, SCIM="1", OMP_NUM_THREADS="1")
-    first = "\n".join(("manage create_api_key webshop --pool support --scope route", "manage scim_token okta")) + "\n"
+    first = (
+        "\n".join(
+            (
+                "manage create_api_key webshop --pool support --scope route",
+                "manage scim_token okta",
+                "manage invite_user ana@example.com --role labeler",
+            )
+        )
+        + "\n"
+    )
     for shown, shorter in SHORTER.items():
         text = text.replace(shown, shorter)
     text = re.sub(r"^(.*?)python manage\.py", r"\1manage", text, flags=re.MULTILINE)
