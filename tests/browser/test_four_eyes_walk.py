@@ -14,7 +14,14 @@ from training_app.answering import serving
 from training_app.orchestration import policies
 from training_app.versions import registry
 
+DESK = {"viewport": {"width": 1280, "height": 800}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"}
+#: Both widths and both schemes; a dark desk is one more of what the two others show.
+LOOKS = [
+    pytest.param(DESK, id="desk"),
+    pytest.param({**DESK, "color_scheme": "dark"}, id="dark", marks=pytest.mark.at_length),
+    pytest.param(PHONE, id="phone"),
+]
 
 
 @pytest.fixture

@@ -10,9 +10,7 @@ from agents_app import keys, pools
 from agents_app.models import ApiKey, KeyMonth, ScimGroup
 from tests.browser.axe import findings
 from tests.browser.conftest import overflow
-from tests.browser.test_four_eyes_walk import PHONE, picture
-
-DESK = {"viewport": {"width": 1280, "height": 800}}
+from tests.browser.test_four_eyes_walk import LOOKS, picture
 
 
 @pytest.fixture
@@ -24,7 +22,7 @@ def key(transactional_db: None) -> ApiKey:
     return made
 
 
-@pytest.mark.parametrize("look", [DESK, {**DESK, "color_scheme": "dark"}, PHONE], ids=["desk", "dark", "phone"])
+@pytest.mark.parametrize("look", LOOKS)
 def test_a_key_is_rotated_and_gets_a_quota(sign_in, person, key, look, request):
     page = sign_in(person("olga", "ops"), **look).new_page()
     page.goto("/p/support/settings/keys/")
@@ -51,7 +49,7 @@ def test_a_key_is_rotated_and_gets_a_quota(sign_in, person, key, look, request):
     picture(page, f"keys-{name}")
 
 
-@pytest.mark.parametrize("look", [DESK, {**DESK, "color_scheme": "dark"}, PHONE], ids=["desk", "dark", "phone"])
+@pytest.mark.parametrize("look", LOOKS)
 def test_a_provider_gets_a_token_and_a_group_a_role(sign_in, person, key, look, request, settings):
     settings.SCIM = True
     ScimGroup.objects.create(name="Routing people")

@@ -17,6 +17,7 @@ from tests.browser.test_labeling import LABEL, code_keys, make_pool, press, wait
 LONG = "hi, i was charged twice this month and since the update I can't log in on my phone. " * 6
 #: A desk, a phone, and a desk at 200 %: half as many CSS pixels.
 SCREENS = {"desk": (1280, 800), "phone": (390, 844), "at 200 %": (640, 400)}
+EACH = [one if one == "phone" else pytest.param(one, marks=pytest.mark.at_length) for one in SCREENS]
 IN_VIEW = """selector => {
     const seen = document.querySelector(selector)?.getBoundingClientRect();
     if (!seen || seen.height < 8) return false;
@@ -44,9 +45,7 @@ def whole_agents(page: Page) -> int:
     )
 
 
-@pytest.mark.parametrize(
-    "screen", [one if one == "phone" else pytest.param(one, marks=pytest.mark.at_length) for one in SCREENS]
-)
+@pytest.mark.parametrize("screen", EACH)
 def test_query_choice_and_none_are_in_view_at_all_times(sign_in, person, screen: str) -> None:
     make_pool(40, [LONG, "another"])
     page = sign_in(person("ana")).new_page()
@@ -77,7 +76,7 @@ def test_query_choice_and_none_are_in_view_at_all_times(sign_in, person, screen:
     assert findings(page) == []
 
 
-@pytest.mark.parametrize("screen", SCREENS)
+@pytest.mark.parametrize("screen", EACH)
 def test_a_turn_after_forty_is_in_view_and_what_was_said_before_scrolls(sign_in, person, screen: str) -> None:
     make_pool(12, [])
     said = [

@@ -8,8 +8,7 @@ from agents_app.models import Pool
 from datasets_app.queries.queries import NewQuery, send
 from tests.browser.axe import findings
 from tests.browser.conftest import overflow
-from tests.browser.test_four_eyes_walk import PHONE, picture
-from tests.browser.test_second_factor_walk import DESK
+from tests.browser.test_four_eyes_walk import LOOKS, picture
 
 MAIL = "ana.luz@mail.example"
 
@@ -23,7 +22,7 @@ def pool(transactional_db: None) -> Pool:
     return pool
 
 
-@pytest.mark.parametrize("look", [DESK, {**DESK, "color_scheme": "dark"}, PHONE], ids=["desk", "dark", "phone"])
+@pytest.mark.parametrize("look", LOOKS)
 def test_a_customers_and_a_members_data_are_found_and_erased(sign_in, person, pool, look, request):
     name = request.node.callspec.id
     person("lea", "labeler")

@@ -11,9 +11,7 @@ from playwright.sync_api import Page, expect
 from agents_app import pools
 from tests.browser.axe import findings
 from tests.browser.conftest import overflow
-from tests.browser.test_four_eyes_walk import PHONE, picture
-
-DESK = {"viewport": {"width": 1280, "height": 800}}
+from tests.browser.test_four_eyes_walk import LOOKS, picture
 
 
 def code_now(secret: str) -> str:
@@ -27,7 +25,7 @@ def looked_at(page: Page, name: str) -> None:
     picture(page, name)
 
 
-@pytest.mark.parametrize("look", [DESK, {**DESK, "color_scheme": "dark"}, PHONE], ids=["desk", "dark", "phone"])
+@pytest.mark.parametrize("look", LOOKS)
 def test_who_is_asked_for_one_sets_it_up_and_signs_in_by_it(sign_in, person, settings, look, request):
     settings.SECOND_FACTOR, settings.SESSIONS_SEEN = "ops", True
     pools.create_pool("Support", "support")

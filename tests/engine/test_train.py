@@ -89,7 +89,7 @@ class TestRun:
         assert one == two
         assert run(quick(total_steps=20, seed=1))[-1].result.artifact != one
 
-    @pytest.mark.parametrize("which", [0, -1])
+    @pytest.mark.parametrize("which", [pytest.param(0, marks=pytest.mark.at_length), -1])
     def test_a_resumed_run_gives_the_same_bytes(self, which: int) -> None:
         whole = run(quick(total_steps=240, baselines=False))
         saved = [p.checkpoint for p in whole if p.checkpoint]
@@ -391,7 +391,7 @@ def test_serving_imports_neither_torch_nor_scikit_learn() -> None:
 # ---------------------------------------------------------------------------------------------------- a plain classifier
 
 
-@pytest.mark.parametrize("name", ["svm", "logreg"])
+@pytest.mark.parametrize("name", ["svm", pytest.param("logreg", marks=pytest.mark.at_length)])
 def test_a_classifier_as_a_model_answers_as_the_baseline_does(name: str) -> None:
     rows = examples(300, seed=4)
     last = run(quick(recipe="classifier", classifier=name, baselines=True), rows=rows)[-1].result
