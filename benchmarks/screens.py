@@ -13,7 +13,8 @@ from playwright.sync_api import sync_playwright
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "images"
 DESK, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 #: Name → (path in the pool, window, keys to press there).
-SCREENS: dict[str, tuple[str, dict[str, int], tuple[str, ...]]] = {
+Screens = dict[str, tuple[str, dict[str, int], tuple[str, ...]]]
+SCREENS: Screens = {
     "labeler-1-home": ("/", DESK, ()),
     "labeler-2-label": ("/p/{pool}/label/", DESK, ("Digit1", "Digit2")),
     "labeler-3-phone": ("/p/{pool}/label/", PHONE, ()),
@@ -27,7 +28,7 @@ SCREENS: dict[str, tuple[str, dict[str, int], tuple[str, ...]]] = {
 }
 
 
-def take(address: str, login: str, password: str, pool: str) -> None:
+def take(address: str, login: str, password: str, pool: str, screens: Screens = SCREENS, folder: Path = FOLDER) -> None:
     """Sign in and take each screen."""
     with sync_playwright() as playwright:
         chromium = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -39,14 +40,14 @@ def take(address: str, login: str, password: str, pool: str) -> None:
         page.fill('[name="password"]', password)
         page.keyboard.press("Enter")
         page.wait_for_load_state("networkidle")
-        for name, (path, window, keys) in SCREENS.items():
+        for name, (path, window, keys) in screens.items():
             page.set_viewport_size(window)  # type: ignore[arg-type]
             page.goto(path.format(pool=pool))
             page.wait_for_load_state("networkidle")
             for key in keys:
                 page.keyboard.press(key)
             page.wait_for_timeout(1_000)
-            page.screenshot(path=FOLDER / f"{name}.png")
+            page.screenshot(path=folder / f"{name}.png")
             print(name)
         browser.close()
 

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,10 @@ from pathlib import Path
 import pytest
 from django.core.management import get_commands, load_command_class
 
+from benchmarks import screens
 from tests import migrated
 from tests.engine.test_wheel import ROOT
+from tests.routerweb.test_server import Server, python
 
 pytestmark = pytest.mark.any_database
 PAGES = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "client" / "README.md", ROOT / "CONTRIBUTING.md"]
@@ -62,10 +65,29 @@ def test_nothing_is_looked_for_in_vain() -> None:
     assert min(len(of("python")), len(of("json"))) > 5
 
 
+ADA = """
+import django
+django.setup()
+from django.contrib.auth.models import User
+User.objects.create_superuser("ada@example.com", "ada@example.com", "a-long-password-1")
+"""
+SMALL = {"width": 960, "height": 600}
+#: The pictures of the tutorial: what a reader sees who does what it says.
+TUTORIAL: screens.Screens = {
+    "tutorial-1-agents": ("/p/{pool}/agents/", SMALL, ()),
+    "tutorial-2-label": ("/p/{pool}/label/", SMALL, ("Digit1",)),
+    "tutorial-3-model": ("/p/{pool}/models/1/", SMALL, ()),
+    "tutorial-4-playground": ("/p/{pool}/playground/?query=I+was+charged+twice", SMALL, ()),
+}
+
+
 @pytest.mark.process
 @pytest.mark.at_length
-def test_the_tutorial_works(tmp_path: Path) -> None:
-    """Its agents, its commands in their order, on queries that name the agents' matters."""
+def test_the_tutorial_works(tmp_path: Path, chromium: str) -> None:
+    """Its agents, its commands in their order, on queries that name the agents' matters; then its pictures, as Chromium sees them.
+
+    WRITE_SCREENS=1 puts the pictures into docs/images.
+    """
     page = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
     agents, shown = (text for language, text in FENCE.findall(page) if language == "json")
     folder = tmp_path / "my-data"
@@ -81,6 +103,7 @@ def test_the_tutorial_works(tmp_path: Path) -> None:
     ]
     for row in rows:
         row["text"] = row["text"] if row["required_agents"] else f"thanks, that was all{row['text']}"
+    rows += [{"text": f"my invoice is wrong, case {number}"} for number in range(100, 103)]  # to label
     (folder / "train.jsonl").write_text(shown + "".join(json.dumps(row) + "\n" for row in rows))
     migrated.copy(migrated.sqlite(), tmp_path / "web.sqlite3")
     environment = {
@@ -99,3 +122,15 @@ def test_the_tutorial_works(tmp_path: Path) -> None:
     assert [name for name, _said in done] == ["load_pool", "dataset_split", "train", "route", "create_api_key"]
     assert "Billing" in dict(done)["route"]
     assert "rw_" in dict(done)["create_api_key"]
+
+    python(tmp_path, "-c", ADA)
+    pictures = ROOT / "docs" / "images" if os.environ.get("WRITE_SCREENS") == "1" else tmp_path
+    server = Server(tmp_path, "")
+    try:
+        screens.take(server.address, "ada@example.com", "a-long-password-1", "helpdesk", TUTORIAL, pictures)
+    finally:
+        os.killpg(server.process.pid, signal.SIGKILL)
+        server.process.wait(10)
+    assert set(re.findall(r"\(images/([\w-]+)\.png\)", page)) == set(TUTORIAL)
+    for name in TUTORIAL:
+        assert 5_000 < (pictures / f"{name}.png").stat().st_size < 80_000

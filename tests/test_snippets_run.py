@@ -52,6 +52,7 @@ ELSEWHERE = {
     "python manage.py load_pool my-data": "test_snippets walks the tutorial",
     "python manage.py dataset_split": "test_snippets walks the tutorial",
     "python manage.py route": "test_snippets walks the tutorial",
+    "python manage.py personal_data": "asks before it erases people; tests/training_app/personal/test_personal_data.py runs it",
     "python manage.py import_agents": "its hosts are examples; tests/agents_app/sources run the command against servers",
     "from routerweb_client.adapters.langgraph": FRAMEWORK,
     "from routerweb_client.adapters.openai_agents": FRAMEWORK,
