@@ -10,7 +10,7 @@ from tests.thorough import EVERYTHING
 from training_app.engine.benchmark import BenchmarkError, curve, main
 from training_app.engine.data.examples import Row
 from training_app.engine.data.files import write_rows
-from training_app.engine.judging.learning_curve import svg, table, write_subset
+from training_app.engine.judging.learning_curve import interval, svg, table, write_subset
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +59,13 @@ def test_a_curve_has_every_router_at_every_size(folder: Path, tmp_path: Path) ->
     drawn = svg(found)
     assert drawn.count("<polyline") == 2
     assert drawn.count("<circle") == 4
+
+
+def test_few_subsets_have_wide_intervals_and_one_has_none() -> None:
+    assert interval([0.5, 0.7]) == pytest.approx((0.6, 0.6 - 1.27062, 0.6 + 1.27062), abs=1e-5)  # 12.7062 · 0.1
+    assert interval([0.5]) == (0.5, 0.5, 0.5)
+    one = {"sizes": [20], "subsets": 1, "routers": {"svm": {"20": {"jaccard": [0.5]}}}}
+    assert list(table(one))[2].split() == ["svm", "0.500"]
 
 
 def test_what_cannot_be_drawn_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

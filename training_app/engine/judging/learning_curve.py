@@ -14,6 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from scipy.special import stdtrit
+
 LEAST_VAL = 10  # validation rows of the smallest subset
 MEASURES = ("jaccard", "f1", "exact")
 _COLOURS = ("#1f5fbf", "#c2410c", "#15803d", "#7c3aed", "#a16207", "#be185d", "#0e7490", "#4b5563")
@@ -77,23 +79,25 @@ def learning_curve(
 
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """The mean over subsets, and the ends of its 95% interval by their spread; without a spread both are the mean."""
-    mean = statistics.fmean(values)
-    wide = 1.96 * statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
+    """The mean over subsets, and the ends of its 95% interval by their spread (Student's t); of one subset both are the mean."""
+    mean, n = statistics.fmean(values), len(values)
+    wide = float(stdtrit(n - 1, 0.975)) * statistics.stdev(values) / n**0.5 if n > 1 else 0.0
     return mean, mean - wide, mean + wide
 
 
 def table(curve: Mapping[str, Any], measure: str = "jaccard") -> Iterator[str]:
     """The mean at each size, a line a router, the best at the last size first."""
     sizes = [str(size) for size in curve["sizes"]]
-    yield f"mean test {measure} of {curve['subsets']} subsets (± half of the 95% interval) by labels in all"
+    several = curve["subsets"] > 1
+    of = f"of {curve['subsets']} subsets (± half of the 95% interval)" if several else "of one subset"
+    yield f"mean test {measure} {of} by labels in all"
     yield " ".join(["router".ljust(14), *(size.rjust(15) for size in sizes)])
     routers = curve["routers"]
     for name in sorted(routers, key=lambda n: -statistics.fmean(routers[n][sizes[-1]][measure])):
         cells = []
         for size in sizes:
             mean, low, _ = interval(routers[name][size][measure])
-            cells.append(f"{mean:.3f} ± {mean - low:.3f}".rjust(15))
+            cells.append((f"{mean:.3f} ± {mean - low:.3f}" if several else f"{mean:.3f}").rjust(15))
         yield " ".join([name.ljust(14), *cells])
 
 
