@@ -52,7 +52,8 @@ class PersonDocument(serializers.Serializer[Any]):
     externalId = Text(255)
     name = NameDocument(required=False, allow_null=True)
     displayName = Text(200)
-    emails = EmailDocument(many=True, required=False, allow_null=True, max_length=20)  # type: ignore[call-arg]
+    # Not by `many`: that would allow a null in the list, too.
+    emails = serializers.ListSerializer(child=EmailDocument(), required=False, allow_null=True, max_length=20)
     active = Flag(required=False, allow_null=True)
 
 
@@ -65,7 +66,9 @@ class TeamDocument(serializers.Serializer[Any]):
 
     displayName = serializers.CharField(max_length=200)
     externalId = Text(255)
-    members = MemberDocument(many=True, required=False, allow_null=True, max_length=MOST_MEMBERS)  # type: ignore[call-arg]
+    members = serializers.ListSerializer(
+        child=MemberDocument(), required=False, allow_null=True, max_length=MOST_MEMBERS
+    )
 
 
 def person(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ OPENINGS = ("hello", "hi there", "please help", "good morning", "urgent", "quick
 
 def examples() -> list[Example]:
     """Each pair of needs behind each opening; the last two openings are val and test."""
-    found = []
+    found: list[Example] = []
     for (place, opening), (first, one), (second, two) in product(enumerate(OPENINGS), NEEDS, NEEDS):
         required = frozenset(agent for agent in (first, second) if agent is not None)
         split = {6: "val", 7: "test"}.get(place, "train")

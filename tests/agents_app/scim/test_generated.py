@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from django.db import transaction
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from agents_app.scim.schemas import GROUP, PATCH, SEARCH, USER
@@ -65,6 +65,7 @@ def test_nothing_that_is_sent_is_a_fault_of_the_server(provider: Provider, kind:
 
     @settings(max_examples=many(600, 60), deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(attributes, operations, questions, st.sampled_from(["0", "-1", "2", "x", "9" * 30]))
+    @example({"emails": [None], "members": [None]}, [{"op": "add", "path": "emails", "value": [None]}], "", "0")
     def check(sent: Any, changes: Any, question: str, number: str) -> None:
         known = {"schemas": [urn], "userName": "ben", "displayName": "Team"}
         for method, path, body, asked in (
