@@ -53,7 +53,9 @@ class PersonDocument(serializers.Serializer[Any]):
     name = NameDocument(required=False, allow_null=True)
     displayName = Text(200)
     # Not by `many`: that would allow a null in the list, too.
-    emails = serializers.ListSerializer(child=EmailDocument(), required=False, allow_null=True, max_length=20)
+    emails: serializers.ListSerializer[Any] = serializers.ListSerializer(
+        child=EmailDocument(), required=False, allow_null=True, max_length=20
+    )
     active = Flag(required=False, allow_null=True)
 
 
@@ -66,7 +68,7 @@ class TeamDocument(serializers.Serializer[Any]):
 
     displayName = serializers.CharField(max_length=200)
     externalId = Text(255)
-    members = serializers.ListSerializer(
+    members: serializers.ListSerializer[Any] = serializers.ListSerializer(
         child=MemberDocument(), required=False, allow_null=True, max_length=MOST_MEMBERS
     )
 
