@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import yaml
 from jsonschema import Draft202012Validator, FormatChecker
-from referencing import Registry, Resource
 
 from agents_app import pools
 from agents_app.models import Agent, Pool
@@ -80,12 +79,10 @@ def hold(name: str, value: Any) -> None:
     catalog = json.loads((place / "ai-catalog.schema.json").read_text())
     api = yaml.safe_load((place / "ard.openapi.yaml").read_text())
     api = json.loads(json.dumps(api).replace("./ai-catalog.schema.json", "urn:catalog"))
-    api["$schema"] = catalog["$schema"]
-    known = Registry().with_resources(
-        [("urn:api", Resource.from_contents(api)), ("urn:catalog", Resource.from_contents(catalog))]
-    )
-    reference = "urn:catalog" if name == "AICatalogManifest" else f"urn:api#/components/schemas/{name}"
-    Draft202012Validator({"$ref": reference}, registry=known, format_checker=FormatChecker()).validate(value)
+    # Both in one document, the catalog's with a name of its own, by which it is referred to.
+    reference = "urn:catalog" if name == "AICatalogManifest" else f"#/components/schemas/{name}"
+    whole = {**api, "$id": "urn:api", "$defs": {"catalog": {**catalog, "$id": "urn:catalog"}}, "$ref": reference}
+    Draft202012Validator(whole, format_checker=FormatChecker()).validate(value)
 
 
 @pytest.fixture(autouse=True)
