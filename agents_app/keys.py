@@ -16,8 +16,6 @@ from agents_app.access import Role, roles_of
 from agents_app.audit import Who, actor_of
 from agents_app.models import ApiKey, AuditEntry, KeyMonth, Pool, Stamp
 
-PREFIX_LENGTH = 8  # "rw_" and five more: enough to tell keys apart, 226 of the 256 bits stay unknown
-
 #: How long the old secret of a rotated key goes on.
 GRACES: dict[str, timedelta] = {
     "now": timedelta(0), "1h": timedelta(hours=1), "24h": timedelta(hours=24), "7d": timedelta(days=7),
@@ -91,17 +89,16 @@ def create_key(
             said = _("%(person)s does not operate %(pool)s, and makes no keys of it.")
             raise KeyRefused(said % {"person": maker.get_username(), "pool": pool.name})
     labels_as = _labels_as(maker, labels_as, pools) if ApiKey.Scope.LABEL in scopes else None
-    secret = ApiKey.new_secret()
+    key = ApiKey(
+        name=name,
+        scopes=[scope for scope in ApiKey.Scope.values if scope in scopes],
+        person=labels_as,
+        created_by=maker,
+        expires_at=expires_at,
+    )
+    secret = key.renew()
     with transaction.atomic():
-        key = ApiKey.objects.create(
-            name=name,
-            prefix=secret[:PREFIX_LENGTH],
-            digest=ApiKey.digest_of(secret),
-            scopes=[scope for scope in ApiKey.Scope.values if scope in scopes],
-            person=labels_as,
-            created_by=maker,
-            expires_at=expires_at,
-        )
+        key.save()
         key.pools.set(pools)
         audit.record(
             "key.created",
@@ -152,7 +149,6 @@ def rotate(key: ApiKey, actor: Who, *, grace: str = "24h", expires_at: datetime 
     if expires_at is not None and expires_at <= now:
         raise KeyRefused(_("The key would have expired already. Choose a later time."))
     asks = actor_of(actor).user
-    secret = ApiKey.new_secret()
     with transaction.atomic():
         held = ApiKey.objects.select_for_update(of=("self",)).get(pk=key.pk)
         if not ApiKey.objects.live().filter(pk=key.pk).exists():
@@ -164,11 +160,8 @@ def rotate(key: ApiKey, actor: Who, *, grace: str = "24h", expires_at: datetime 
         if held.expires_at is not None:
             until = min(until, held.expires_at)
         goes_on = until > now
-        held.old_prefix = held.prefix if goes_on else ""
-        held.old_digest = held.digest if goes_on else None
-        held.old_until = until if goes_on else None
-        held.prefix, held.digest, held.rotated_at = secret[:PREFIX_LENGTH], ApiKey.digest_of(secret), now
-        held.expires_at = expires_at or held.expires_at
+        secret = held.renew(until if goes_on else None)
+        held.rotated_at, held.expires_at = now, expires_at or held.expires_at
         held.save()
         audit.record(
             "key.rotated", actor=actor, target=str(held),

@@ -1,7 +1,5 @@
 """API keys, and the audit trail."""
 
-import hashlib
-import secrets
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
@@ -11,6 +9,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models.pools import Pool
+from agents_app.models.secrets import RotatingSecret
 
 
 class PoolRole(models.Model):
@@ -53,20 +52,17 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
         return self.live().filter(expires_at__lte=timezone.now() + within).order_by("expires_at", "pk")
 
 
-class ApiKey(models.Model):
-    """A key for the API: 256 random bits, kept only as their SHA-256, shown once when made.
-
-    A rotated key has two secrets until `old_until`: they are one key in every count and every list.
-    """
+class ApiKey(RotatingSecret):
+    """A key for the API. A rotated one has two secrets for a while: they are one key in every count and every list."""
 
     class Scope(models.TextChoices):
         ROUTE = "route", _("Route")
         LABEL = "label", _("Label")
         OPS = "ops", _("Operate")
 
-    name = models.CharField(_("name"), max_length=120)
-    prefix = models.CharField(max_length=12, editable=False)
-    digest = models.CharField(max_length=64, unique=True, editable=False)
+    BEGINS: ClassVar[str] = "rw_"
+    SHOWN: ClassVar[int] = 8  # "rw_" and five more: enough to tell keys apart, 226 of the 256 bits stay unknown
+
     scopes = models.JSONField(_("scopes"), default=list)
     pools = models.ManyToManyField(Pool, related_name="api_keys", verbose_name=_("pools"))
     person = models.ForeignKey(
@@ -79,44 +75,22 @@ class ApiKey(models.Model):
         verbose_name=_("labels as"),
         help_text=_("Whose labels they are that are made with this key: its maker's."),
     )
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, editable=False, related_name="+"
-    )
-    created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
-    revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True, editable=False)
     rotated_at = models.DateTimeField(_("rotated"), null=True, blank=True, editable=False)
     old_prefix = models.CharField(max_length=12, blank=True, editable=False)
-    # NULL, because many have none and no two the same.
-    old_digest = models.CharField(max_length=64, null=True, unique=True, editable=False)  # noqa: DJ001
-    old_until = models.DateTimeField(_("old secret ends"), null=True, blank=True, editable=False)
     monthly_queries = models.PositiveBigIntegerField(_("queries a month"), null=True, blank=True)
     monthly_characters = models.PositiveBigIntegerField(_("characters a month"), null=True, blank=True)
 
     objects: ClassVar[Any] = ApiKeyQuerySet.as_manager()
 
-    class Meta:
-        ordering = ("name", "pk")
+    class Meta(RotatingSecret.Meta):
         verbose_name = _("API key")
         verbose_name_plural = _("API keys")
 
-    def __str__(self) -> str:
-        return f"{self.name} ({self.prefix}…)"
-
-    @staticmethod
-    def digest_of(secret: str) -> str:
-        """SHA-256 of the key as 64 hexadecimal digits. A fast hash is enough for 256 random bits."""
-        return hashlib.sha256(secret.encode()).hexdigest()
-
-    @classmethod
-    def new_secret(cls) -> str:
-        """A fresh key: `rw_` and 256 random bits."""
-        return "rw_" + secrets.token_urlsafe(32)
-
-    @property
-    def old_works(self) -> bool:
-        """Whether the secret from before the last rotation still opens what the key opens."""
-        return self.old_until is not None and self.old_until > timezone.now()
+    def renew(self, old_until: datetime | None = None) -> str:
+        """As of any secret; what the old one begins with is kept while it works."""
+        self.old_prefix = self.prefix if old_until else ""
+        return super().renew(old_until)
 
     @property
     def quota(self) -> tuple[int | None, int | None] | None:

@@ -1,11 +1,8 @@
 """What an identity provider says by SCIM (RFC 7643): its tokens, the people and the groups that it knows here."""
 
-import hashlib
-import secrets
 import uuid
-from typing import Any
+from typing import Any, ClassVar
 
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import models
 from django.db.models.functions import Lower
@@ -14,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents_app.models.access import PoolRole
 from agents_app.models.pools import Pool
+from agents_app.models.secrets import RotatingSecret
 
 
 class ScimTokenQuerySet(models.QuerySet["ScimToken"]):
@@ -30,41 +28,20 @@ class ScimTokenQuerySet(models.QuerySet["ScimToken"]):
         return self.live().filter(models.Q(digest=digest) | old).first()
 
 
-class ScimToken(models.Model):
-    """What an identity provider sends with each request: it opens /scim/v2/ and nothing else. Kept as SHA-256, shown once."""
+class ScimToken(RotatingSecret):
+    """What an identity provider sends with each request: it opens /scim/v2/ and nothing else."""
 
-    name = models.CharField(_("name"), max_length=120)
+    BEGINS: ClassVar[str] = "rwscim_"
+    SHOWN: ClassVar[int] = 12  # "rwscim_" and five more
+
     prefix = models.CharField(max_length=16, editable=False)
-    digest = models.CharField(max_length=64, unique=True, editable=False)
-    # NULL, because many have none and no two the same.
-    old_digest = models.CharField(max_length=64, null=True, unique=True, editable=False)  # noqa: DJ001
-    old_until = models.DateTimeField(null=True, editable=False)
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, editable=False, related_name="+"
-    )
-    created_at = models.DateTimeField(auto_now_add=True)
     used_at = models.DateTimeField(_("last used"), null=True, editable=False)
-    revoked_at = models.DateTimeField(_("revoked"), null=True, editable=False)
 
     objects = ScimTokenQuerySet.as_manager()
 
-    class Meta:
-        ordering = ("name", "pk")
+    class Meta(RotatingSecret.Meta):
         verbose_name = _("SCIM token")
         verbose_name_plural = _("SCIM tokens")
-
-    def __str__(self) -> str:
-        return f"{self.name} ({self.prefix}…)"
-
-    @staticmethod
-    def digest_of(secret: str) -> str:
-        """SHA-256 as 64 hexadecimal digits."""
-        return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
-
-    @staticmethod
-    def new_secret() -> str:
-        """`rwscim_` and 256 random bits."""
-        return "rwscim_" + secrets.token_urlsafe(32)
 
 
 class ScimPersonQuerySet(models.QuerySet["ScimPerson"]):

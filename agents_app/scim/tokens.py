@@ -11,7 +11,6 @@ from agents_app.audit import Actor, Who, actor_of
 from agents_app.keys import GRACES
 from agents_app.models import ScimToken
 
-PREFIX_LENGTH = 12  # "rwscim_" and five more
 #: A token's last use is written down so often.
 NOTED = timedelta(minutes=1)
 
@@ -27,14 +26,10 @@ def create(name: str, actor: Who) -> tuple[ScimToken, str]:
         raise TokenRefused(
             _("Name the token after the identity provider that will send it, in at most 120 characters.")
         )
-    secret = ScimToken.new_secret()
+    token = ScimToken(name=name, created_by=actor_of(actor).user)
+    secret = token.renew()
     with transaction.atomic():
-        token = ScimToken.objects.create(
-            name=name,
-            prefix=secret[:PREFIX_LENGTH],
-            digest=ScimToken.digest_of(secret),
-            created_by=actor_of(actor).user,
-        )
+        token.save()
         audit.record("scim_token.created", actor=actor, target=str(token))
     return token, secret
 
@@ -43,14 +38,11 @@ def rotate(token: ScimToken, actor: Who, *, grace: str = "24h") -> str:
     """A new secret for a token; the old one works on for `grace`, one of `keys.GRACES`. Raises TokenRefused."""
     if grace not in GRACES:
         raise TokenRefused(_("Choose how long the old secret goes on from: %(known)s.") % {"known": ", ".join(GRACES)})
-    secret, now = ScimToken.new_secret(), timezone.now()
     with transaction.atomic():
         held = ScimToken.objects.select_for_update(of=("self",)).live().filter(pk=token.pk).first()
         if held is None:
             raise TokenRefused(_("The token was revoked. Make a new one."))
-        goes_on = bool(GRACES[grace])
-        held.old_digest, held.old_until = (held.digest, now + GRACES[grace]) if goes_on else (None, None)
-        held.prefix, held.digest = secret[:PREFIX_LENGTH], ScimToken.digest_of(secret)
+        secret = held.renew(timezone.now() + GRACES[grace] if GRACES[grace] else None)
         held.save()
         audit.record("scim_token.rotated", actor=actor, target=str(held), detail={"grace": grace})
     token.refresh_from_db()

@@ -5,7 +5,6 @@ process after its fork, reads the version stamp every STAMP_SECONDS and, where i
 While the database is away the last one keeps answering, and the watcher goes on by itself once it is back.
 """
 
-import hashlib
 import logging
 import threading
 import time
@@ -62,7 +61,7 @@ def current(slug: str) -> LoadedPool | None:
 
 def caller_of(secret: str, state: Served) -> Caller | None:
     """Who holds that key; None where no live key is it. The full set of live keys is in memory, so a wrong key costs no query."""
-    caller = state.callers.get(hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest())
+    caller = state.callers.get(ApiKey.digest_of(secret))
     if caller is not None and caller.expires is not None and caller.expires <= time.time():
         return None
     return caller

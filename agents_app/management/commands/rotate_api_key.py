@@ -31,7 +31,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         name = options["key"]
         # A secret that is given whole would stand in the shell's history; its beginning is enough.
-        found = list(ApiKey.objects.live().filter(Q(name=name) | Q(prefix=name[: keys.PREFIX_LENGTH]))[:5])
+        found = list(ApiKey.objects.live().filter(Q(name=name) | Q(prefix=name[: ApiKey.SHOWN]))[:5])
         if len(found) != 1:
             several = ", ".join(map(str, found))
             raise CommandError(
