@@ -59,12 +59,15 @@ def test_a_person_sees_where_they_are_signed_in_and_ends_one(person: Callable[[s
     assert "10.0.0.2" in page
     assert "10.0.0.3" not in page
     assert page.count("this one") == 1
+    assert "Sign out everywhere else" in page
     row = UserSession.objects.get(ip="10.0.0.2")
     stranger.post("/account/sessions/", {"session": row.pk})
     assert phone.get("/account/").status_code == 200
     desk.post("/account/sessions/", {"session": row.pk})
     assert phone.get("/account/").status_code == 302
-    assert desk.get("/account/").status_code == 200
+    alone = desk.get("/account/")
+    assert alone.status_code == 200
+    assert "Sign out everywhere else" not in alone.content.decode(), "there is nothing else to end"
     assert "had ended already" in desk.post("/account/sessions/", {"session": row.pk}, follow=True).content.decode()
 
 
