@@ -17,7 +17,7 @@ from django.test import Client
 from django.urls import URLPattern, get_resolver
 from django.utils.safestring import SafeString
 
-from tests.access.rows import API, IN_A_POOL, OPEN, PAGES, SCIM, ApiRow, Row
+from tests.access.rows import API, IN_A_POOL, OPEN, OPS, PAGES, SCIM, ApiRow, Row
 from tests.access.world import KEYS, ROLES, World
 from tests.thorough import EVERYTHING
 
@@ -118,6 +118,11 @@ def test_pages(world: World, settings: Any) -> None:
                 if problem := page_verdict(route, row, role, method, answer):
                     wrong[f"{role}: {method} {route}"] = problem
     assert wrong == {}
+    # An alarm of the whole site has the address of a pool's, and is for ops of all pools alone.
+    path = f"/p/support/alarms/{world.parts['site_alarm_id']}/mute/"
+    for role, client in world.clients.items():
+        statuses = {undone(client, "POST", path, data={"hours": hours}).status_code for hours in ("8", "0")}
+        assert statuses == ({302} if role in OPS | {"anonymous"} else {403}), role
 
 
 def api_verdict(row: ApiRow, key: str, method: str, answer: HttpResponse) -> str:

@@ -180,6 +180,7 @@ def _training(world: World, pool: Pool, query: Query) -> None:
     sweep = Sweep.objects.create(pool=pool, snapshot=snapshot)
     rule = LaunchRule.objects.create(pool=pool, name="Nightly", trigger=LaunchRule.Trigger.NIGHTLY)
     alarm, _new = alarms.hold(Alarm.Kind.RUNS, "Failed.", [], pool)
+    world.parts["site_alarm_id"] = alarms.hold(Alarm.Kind.QUEUE, "Jobs wait.", [])[0].pk
     receiver = AlarmReceiver.objects.create(pool=pool, kind="email", address="ann@example.com")
     number = decisions.new_id(timezone.now().timestamp())
     route = Route((1,), {0: 0.1, 1: 0.9, 2: 0.1}, 0.9, 2, "stop", False)

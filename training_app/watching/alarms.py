@@ -11,9 +11,15 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents_app import audit
+from agents_app.access import Role, roles_of
 from agents_app.models import Pool
 from training_app.models import Alarm, AlarmMute
 from training_app.watching import deliveries
+
+
+class MuteRefused(Exception):
+    """Somebody who may not mute an alarm asked for it; the message says why."""
+
 
 #: An alarm that has not been seen for so long has passed. Drift, which is looked at by the hour, is resolved by its own look.
 PASSED = timedelta(minutes=2)
@@ -92,8 +98,14 @@ def muted(alarm: Alarm) -> bool:
     return AlarmMute.objects.filter(pool=alarm.pool_id, kind=alarm.kind, until__gt=timezone.now()).exists()
 
 
+def may_mute(alarm: Alarm, actor: User) -> bool:
+    """Whether a person may mute an alarm: ops of its pool, and of all pools for one of the whole site, which every pool is told of."""
+    return Role.OPS in roles_of(actor, alarm.pool_id)
+
+
 def mute(alarm: Alarm, hours: int, actor: User) -> AlarmMute:
-    """Tell nobody of alarms of this kind for so many hours."""
+    """Tell nobody of alarms of this kind for so many hours. Raises MuteRefused where `may_mute` says no."""
+    _require(alarm, actor)
     until = timezone.now() + timedelta(hours=hours)
     with transaction.atomic():
         AlarmMute.objects.filter(pool=alarm.pool_id, kind=alarm.kind).delete()
@@ -103,10 +115,16 @@ def mute(alarm: Alarm, hours: int, actor: User) -> AlarmMute:
 
 
 def unmute(alarm: Alarm, actor: User) -> None:
-    """Tell of them again."""
+    """Tell of them again. Raises MuteRefused as `mute` does."""
+    _require(alarm, actor)
     with transaction.atomic():
         AlarmMute.objects.filter(pool=alarm.pool_id, kind=alarm.kind).delete()
         _record("alarm.unmuted", alarm, actor, {})
+
+
+def _require(alarm: Alarm, actor: User) -> None:
+    if not may_mute(alarm, actor):
+        raise MuteRefused(_("This alarm is the whole site's: ops of all pools mute it, and tell of it again."))
 
 
 def _record(action: str, alarm: Alarm, actor: User, detail: dict[str, Any]) -> None:

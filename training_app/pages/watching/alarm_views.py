@@ -5,6 +5,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
+from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
@@ -46,7 +47,7 @@ def alarm_list(request: HttpRequest, slug: str) -> HttpResponse:
     parts = [(label, watch.alive(value)) for value, label in ProcessSign.Part.choices]
     context = {
         "pool": pool,
-        "alarms": alarms.open_alarms(pool),
+        "alarms": [(alarm, alarms.may_mute(alarm, person(request))) for alarm in alarms.open_alarms(pool)],
         "passed": passed,
         "hours": [(hours, _hours(hours)) for hours in alarms.MUTE_HOURS],
         "parts": parts,
@@ -87,21 +88,24 @@ def _hours(hours: int) -> str:
 @require_POST
 @require_role(Role.OPS)
 def alarm_mute(request: HttpRequest, slug: str, alarm_id: int) -> HttpResponse:
-    """Tell nobody of alarms of this kind for `hours`; 0 tells of them again."""
+    """Tell nobody of alarms of this kind for `hours`; 0 tells of them again. One of the whole site is for ops of all pools."""
     pool = get_pool(request, slug)
     alarm = get_object_or_404(Alarm.objects.filter(Q(pool=pool) | Q(pool=None)), pk=alarm_id)
     hours = parameters.number(request.POST.get("hours"))
     kind = alarm.get_kind_display()
-    if hours == 0:
-        alarms.unmute(alarm, person(request))
-        messages.success(request, _("“%(kind)s” is told again.") % {"kind": kind})
-    elif hours in alarms.MUTE_HOURS:
-        until = alarms.mute(alarm, hours, person(request)).until
-        said = _("“%(kind)s” is told to nobody until %(time)s.")
-        when = date_format(timezone.localtime(until), "SHORT_DATETIME_FORMAT")
-        messages.success(request, said % {"kind": kind, "time": when})
-    else:
-        messages.error(request, _("Choose one of the times in the list."))
+    try:
+        if hours == 0:
+            alarms.unmute(alarm, person(request))
+            messages.success(request, _("“%(kind)s” is told again.") % {"kind": kind})
+        elif hours in alarms.MUTE_HOURS:
+            until = alarms.mute(alarm, hours, person(request)).until
+            said = _("“%(kind)s” is told to nobody until %(time)s.")
+            when = date_format(timezone.localtime(until), "SHORT_DATETIME_FORMAT")
+            messages.success(request, said % {"kind": kind, "time": when})
+        else:
+            messages.error(request, _("Choose one of the times in the list."))
+    except alarms.MuteRefused as refused:
+        raise PermissionDenied(str(refused)) from None
     return redirect("alarms", slug)
 
 

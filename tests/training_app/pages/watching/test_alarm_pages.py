@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from agents_app.models import AuditEntry
+from agents_app.models import AuditEntry, PoolRole
 from tests.training_app.told import artifact
 from training_app.answering import serving
 from training_app.models import (
@@ -92,6 +92,16 @@ def test_another_pools_alarm_cannot_be_muted_here(pool: Any, browser: Client) ->
 
     other = alarms.hold(Alarm.Kind.RUNS, "Failed.", [], pools.create_pool("Other", "other", actor=None))[0]
     assert browser.post(reverse("alarm_mute", args=["support", other.pk]), {"hours": "8"}).status_code == 404
+
+
+def test_an_alarm_of_the_site_offers_no_muting_to_ops_of_one_pool(pool: Any, person: Any, browser: Client) -> None:
+    here = person("nobody")
+    PoolRole.objects.create(user=here, pool=pool, role="ops")
+    alarms.hold(Alarm.Kind.QUEUE, "Jobs wait.", [])
+    client, path = Client(), reverse("alarms", args=["support"])
+    client.force_login(here)
+    assert "Ops of all pools can mute it." in client.get(path).text
+    assert "Tell nobody for" in browser.get(path).text
 
 
 def test_a_webhook_is_added_with_its_secret_shown_once(pool: Any, browser: Client, receiver: Any) -> None:
