@@ -149,7 +149,7 @@ PROMOTION = {
 }
 ASKED = {
     "model": "support-3", "against": "support-2", "state": "waiting", "asked_by": "ana", "reason": "better on sets of two",
-    "override": "", "asked_at": AT,
+    "override": "", "share": None, "asked_at": AT,
 }  # fmt: skip
 MODEL_STATE = {"model": "support-4", "state": "shadow"}
 CANARY = {

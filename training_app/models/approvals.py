@@ -1,4 +1,4 @@
-"""Promotions that one person asks for and another one approves."""
+"""Promotions, and canaries, that one person asks for and another one approves."""
 
 from django.conf import settings
 from django.db import models
@@ -17,7 +17,7 @@ class PromotionRequestQuerySet(models.QuerySet["PromotionRequest"]):
 
 
 class PromotionRequest(models.Model):
-    """A promotion that waits for a second person, and what became of it. Rows are kept.
+    """A promotion that waits for a second person, or with a `share` a canary, and what became of it. Rows are kept.
 
     `against` is the model that was active when it was asked for: once another one is, the request lapses, as what its approver would
     compare has changed.
@@ -33,6 +33,9 @@ class PromotionRequest(models.Model):
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="promotion_requests")
     model = models.ForeignKey(RouterModel, on_delete=models.CASCADE, related_name="promotion_requests")
     against = models.ForeignKey(RouterModel, on_delete=models.CASCADE, null=True, related_name="+")
+    share = models.FloatField(
+        _("share"), null=True, help_text=_("Of the traffic, for a canary; all of it where there is none.")
+    )
     state = models.CharField(_("state"), max_length=9, choices=State.choices, default=State.WAITING)
     author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     author_name = models.CharField(

@@ -16,9 +16,9 @@ from django.utils.translation import gettext as _
 from agents_app import audit
 from agents_app.audit import Who
 from agents_app.models import Pool, Stamp
-from training_app.models import SET_ROUTER, Artifact, Canary, LiveSettings, RouterModel
+from training_app.models import SET_ROUTER, Artifact, Canary, LiveSettings, Promotion, PromotionRequest, RouterModel
 from training_app.models.live import MOST_CANARY
-from training_app.versions import gate, kinds, registry
+from training_app.versions import approvals, gate, kinds, registry
 from training_app.versions.registry import RegistryError
 
 #: Shadows of one pool: each holds a model in every web process and scores every text.
@@ -95,19 +95,48 @@ def stop_shadow(model: RouterModel, *, actor: Who) -> None:
     model.state = state
 
 
-def start_canary(model: RouterModel, share: float, *, actor: Who, reason: str = "", override: str = "") -> Canary:
+def start_canary(
+    model: RouterModel, share: float, *, actor: Who, reason: str = "", override: str = ""
+) -> Canary | PromotionRequest:
     """Let the model answer a share of the pool's traffic, up to a half; for the present canary, change its share.
 
-    The gate is asked as for a promotion; what it found, and why it was overridden, is kept. Raises GateRefused, and RegistryError
-    where there is no active model, another canary runs, the share is out of range, or the artifact cannot be loaded.
+    The gate is asked as for a promotion; what it found, and why it was overridden, is kept. Where promotions need a second person this
+    only asks for it, as a canary answers real requests, and a PromotionRequest comes back: `approve` does the rest. A share that is no
+    larger than the present one needs nobody. Page, command and API call this. Raises GateRefused, and RegistryError where there is no
+    active model, another canary runs, the share is out of range, or the artifact cannot be loaded.
     """
     if not 0 < share <= MOST_CANARY:
         raise RegistryError(
             _("A canary's share lies above 0 and is at most %(most).0f %%.") % {"most": 100 * MOST_CANARY}
         )
     _may_answer(model)
-    registry.load_model(model)
     override = override.strip()[:400]
+    verdict = _judged(model, override)
+    with transaction.atomic():
+        canary = _locked(verdict)
+        if approvals.needed(model.pool) and (canary is None or canary.share < share):
+            return approvals.ask(model, actor=actor, reason=reason, override=override, share=share)
+        return _let_answer(verdict, canary, share, actor, reason, override)
+
+
+def approve(asked: PromotionRequest, *, actor: Who, note: str = "") -> Promotion | Canary:
+    """Do what somebody else asked for: promote the model, or let it answer that share. Page and API call this.
+
+    The gate is asked again. Raises RegistryError as `gate.approve` and `start_canary` do, and GateRefused where the model no longer
+    passes and the request has no override.
+    """
+    if asked.share is None:
+        return gate.approve(asked, actor=actor, note=note)
+    verdict = _judged(asked.model, asked.override)
+    with transaction.atomic():
+        canary = _locked(verdict)
+        approvals.approved(asked, actor=actor, note=note)
+        return _let_answer(verdict, canary, asked.share, actor, asked.reason, asked.override)
+
+
+def _judged(model: RouterModel, override: str) -> gate.Verdict:
+    """What the gate says of a model that shall be the canary. Raises GateRefused without an override, and RegistryError."""
+    registry.load_model(model)
     verdict = gate.judge(model)
     if verdict.active is None:
         raise RegistryError(
@@ -117,47 +146,61 @@ def start_canary(model: RouterModel, share: float, *, actor: Who, reason: str = 
         raise RegistryError(_("%(model)s is the active model already.") % {"model": model.name})
     if not verdict.passed and not override:
         raise gate.GateRefused(verdict)
-    with transaction.atomic():
-        pool = Pool.objects.select_for_update(no_key=True).get(pk=model.pool_id)
-        if registry.active(pool, model.kind) != verdict.active:
-            raise RegistryError(_("The active model of %(pool)s has just changed. Look again.") % {"pool": pool.slug})
-        _still_there(model)
-        settings_of(pool)  # its salt decides who meets the canary
-        canary = canary_of(pool, model.kind)
-        if canary is not None and canary.model_id != model.pk:
-            raise RegistryError(
-                _("%(other)s is the canary of %(pool)s. Stop it first.")
-                % {"other": canary.model.name, "pool": pool.slug}
-            )
-        before = canary.share if canary else None
-        if canary is None:
-            canary = Canary(pool=pool, kind=model.kind, model=model, against=verdict.active)
-        if before != share:
-            canary.shares = [*canary.shares, [timezone.now().isoformat(), share]]
-        canary.share, canary.reason, canary.author = share, reason[:400], audit.actor_of(actor).user
-        canary.passed, canary.override = verdict.passed, "" if verdict.passed else override
-        canary.findings = [asdict(finding) for finding in verdict.findings]
-        canary.save()
-        Stamp.bump()
+    return verdict
+
+
+def _locked(verdict: gate.Verdict) -> Canary | None:
+    """Lock the pool and look again: the present canary, None where there is none. Raises RegistryError where the judged model may not
+    be it."""
+    model = verdict.model
+    pool = Pool.objects.select_for_update(no_key=True).get(pk=model.pool_id)
+    if registry.active(pool, model.kind) != verdict.active:
+        raise RegistryError(_("The active model of %(pool)s has just changed. Look again.") % {"pool": pool.slug})
+    _still_there(model)
+    canary = canary_of(pool, model.kind)
+    if canary is not None and canary.model_id != model.pk:
+        raise RegistryError(
+            _("%(other)s is the canary of %(pool)s. Stop it first.") % {"other": canary.model.name, "pool": pool.slug}
+        )
+    return canary
+
+
+def _let_answer(
+    verdict: gate.Verdict, canary: Canary | None, share: float, actor: Who, reason: str, override: str
+) -> Canary:
+    """Under the pool's lock: begin the canary, or change its share."""
+    model, pool = verdict.model, verdict.model.pool
+    assert verdict.active is not None
+    settings_of(pool)  # its salt decides who meets the canary
+    before = canary.share if canary else None
+    if canary is None:
+        canary = Canary(pool=pool, kind=model.kind, model=model, against=verdict.active)
+    if before != share:
+        canary.shares = [*canary.shares, [timezone.now().isoformat(), share]]
+    canary.share, canary.reason, canary.author = share, reason[:400], audit.actor_of(actor).user
+    canary.passed, canary.override = verdict.passed, "" if verdict.passed else override
+    canary.findings = [asdict(finding) for finding in verdict.findings]
+    canary.save()
+    Stamp.bump()
+    audit.record(
+        "canary.started" if before is None else "canary.share",
+        actor=actor,
+        target=model.name,
+        pool=pool,
+        detail={"share": share, "before": before, "reason": reason, "override": canary.override},
+    )
+    if canary.override:
         audit.record(
-            "canary.started" if before is None else "canary.share",
+            "gate.overridden",
             actor=actor,
             target=model.name,
             pool=pool,
-            detail={"share": share, "before": before, "reason": reason, "override": canary.override},
+            detail={
+                "reason": canary.override,
+                "failed": [f.text for f in verdict.findings if f.passed is False],
+                "for": "canary",
+            },
         )
-        if canary.override:
-            audit.record(
-                "gate.overridden",
-                actor=actor,
-                target=model.name,
-                pool=pool,
-                detail={
-                    "reason": canary.override,
-                    "failed": [f.text for f in verdict.findings if f.passed is False],
-                    "for": "canary",
-                },
-            )
     return canary
 
 

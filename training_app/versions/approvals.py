@@ -1,10 +1,11 @@
-"""Four eyes: where a pool or the site says so, a promotion that one person asks for is approved by another.
+"""Four eyes: where a pool or the site says so, a promotion that one person asks for is approved by another, and so is a canary.
 
-`gate.promote` asks here, and `gate.approve` lets a request through; nobody else promotes. Roll-back needs no second person: it goes
-back to what was approved before, and whoever sees harm on live traffic must not wait for somebody.
+`gate.promote` and `trials.start_canary` ask here, and `trials.approve` lets a request through. Roll-back, a canary's end and a smaller
+share of it need no second person: they go back to what was approved before, and whoever sees harm on live traffic must not wait.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
@@ -23,17 +24,20 @@ on_change: list[Callable[[Pool], None]] = []
 
 
 def needed(pool: Pool) -> bool:
-    """Whether promotions of the pool need a second person; read from the database, not from `pool`, which may be old."""
+    """Whether promotions and canaries of the pool need a second person; read from the database, not from `pool`, which may be old."""
     return bool(settings.FOUR_EYES) or Pool.objects.filter(pk=pool.pk, four_eyes=True).exists()
 
 
 def waiting_for(model: RouterModel) -> PromotionRequest | None:
-    """The request for the model's promotion that nobody has decided yet."""
+    """The request for the model's promotion, or for its canary, that nobody has decided yet."""
     return PromotionRequest.objects.waiting().filter(model=model).select_related("author", "against__pool").first()
 
 
-def ask(model: RouterModel, *, actor: Who, reason: str = "", override: str = "") -> PromotionRequest:
-    """Ask for the model's promotion. Raises RegistryError where it has been asked for already, or its artifact is gone."""
+def ask(
+    model: RouterModel, *, actor: Who, reason: str = "", override: str = "", share: float | None = None
+) -> PromotionRequest:
+    """Ask for the model's promotion, or with `share` for its canary. Raises RegistryError where either has been asked for already, or
+    its artifact is gone."""
     by = audit.actor_of(actor)
     if model.pruned_at is not None:
         registry.artifact_bytes(model)  # refuses, and says why
@@ -43,6 +47,7 @@ def ask(model: RouterModel, *, actor: Who, reason: str = "", override: str = "")
                 pool=model.pool,
                 model=model,
                 against=registry.active(model.pool, model.kind),
+                share=share,
                 author=by.user,
                 author_name=by.name[:150],
                 reason=reason.strip()[:400],
@@ -50,9 +55,11 @@ def ask(model: RouterModel, *, actor: Who, reason: str = "", override: str = "")
             )
             _tell("asked", asked, actor, {"reason": asked.reason, "override": asked.override})
     except IntegrityError:
-        raise registry.RegistryError(
-            _("The promotion of %(model)s has been asked for already, and waits for approval.") % {"model": model.name}
-        ) from None
+        waits = waiting_for(model)
+        said = _("The promotion of %(model)s has been asked for already, and waits for approval.")
+        if waits is not None and waits.share is not None:
+            said = _("A canary of %(model)s has been asked for already, and waits for approval.")
+        raise registry.RegistryError(said % {"model": model.name}) from None
     return asked
 
 
@@ -62,15 +69,15 @@ def approved(asked: PromotionRequest, *, actor: Who, note: str = "") -> None:
     if user is None:
         raise registry.RegistryError(_("An approval needs a person: approve on the model's page, or with an API key."))
     if user.pk == asked.author_id:
-        raise registry.RegistryError(_("You asked for this promotion yourself: another person approves it."))
+        raise registry.RegistryError(_("You asked for it yourself: another person approves it."))
     _settle(asked, State.APPROVED, actor, note)
 
 
 def decline(asked: PromotionRequest, *, actor: Who, note: str = "") -> None:
-    """Refuse a promotion that somebody else asked for; `note` says why. Raises RegistryError."""
+    """Refuse what somebody else asked for; `note` says why. Raises RegistryError."""
     user = audit.actor_of(actor).user
     if user is not None and user.pk == asked.author_id:
-        raise registry.RegistryError(_("You asked for this promotion yourself: withdraw it."))
+        raise registry.RegistryError(_("You asked for it yourself: withdraw it."))
     _settle(asked, State.DECLINED, actor, note)
 
 
@@ -79,8 +86,7 @@ def withdraw(asked: PromotionRequest, *, actor: Who, note: str = "") -> None:
     user = audit.actor_of(actor).user
     if asked.author_id != (user.pk if user else None):
         raise registry.RegistryError(
-            _("%(name)s asked for this promotion, and alone can withdraw it. You can decline it.")
-            % {"name": asked.author_name}
+            _("%(name)s asked for it, and alone can withdraw it. You can decline it.") % {"name": asked.author_name}
         )
     _settle(asked, State.WITHDRAWN, actor, note)
 
@@ -100,7 +106,8 @@ def _settle(asked: PromotionRequest, state: str, actor: Who, note: str) -> None:
     asked.state = state
 
 
-def _tell(what: str, asked: PromotionRequest, actor: Who, detail: dict[str, str]) -> None:
-    audit.record(f"promotion.{what}", actor=actor, target=asked.model.name, pool=asked.pool, detail=detail)
+def _tell(what: str, asked: PromotionRequest, actor: Who, detail: dict[str, Any]) -> None:
+    subject, share = ("promotion", {}) if asked.share is None else ("canary", {"share": asked.share})
+    audit.record(f"{subject}.{what}", actor=actor, target=asked.model.name, pool=asked.pool, detail=detail | share)
     for told in on_change:
         told(asked.pool)

@@ -95,7 +95,7 @@ def judge(model: RouterModel, *, most: int | None = None) -> Verdict:
 def promote(model: RouterModel, *, actor: Who, reason: str = "", override: str = "") -> Promotion | PromotionRequest:
     """Promote the model if it passes, or if `override` says why it answers all the same; what the gate found is kept.
 
-    Where promotions need a second person this only asks for it, and a PromotionRequest comes back: `approve` does the rest.
+    Where promotions need a second person this only asks for it, and a PromotionRequest comes back: `trials.approve` does the rest.
 
     Page, command, API, admin and runs call this. Raises GateRefused, and RegistryError as `registry.promote` does.
     """
@@ -111,11 +111,13 @@ def promote(model: RouterModel, *, actor: Who, reason: str = "", override: str =
 
 
 def approve(asked: PromotionRequest, *, actor: Who, note: str = "") -> Promotion:
-    """Promote what somebody else asked for, through the gate as it stands now.
+    """Promote what somebody else asked for, through the gate as it stands now; `trials.approve` calls it, where it is no canary.
 
     Raises RegistryError where the same person asked, where nobody is known to approve, and where it was decided meanwhile; GateRefused
     where the model no longer passes and the request has no override.
     """
+    if asked.share is not None:
+        raise ValueError("This asks for a canary: trials.approve starts it.")
     verdict = judge(asked.model)
     if not verdict.passed and not asked.override:
         raise GateRefused(verdict)

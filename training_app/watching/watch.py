@@ -172,7 +172,7 @@ def _failing_runs(pool: Pool) -> None:
 
 
 def waiting_promotions(pool: Pool) -> None:
-    """An alarm while a promotion waits for a second person; it ends with the last."""
+    """An alarm while a promotion or a canary waits for a second person; it ends with the last."""
     waiting = list(PromotionRequest.objects.waiting().filter(pool=pool).select_related("model__pool"))
     if not waiting:
         alarms.resolve(Alarm.Kind.APPROVAL, pool)
@@ -182,6 +182,10 @@ def waiting_promotions(pool: Pool) -> None:
         "The promotions of %(models)s wait for a second person.",
         len(waiting),
     )
+    if any(asked.share is not None for asked in waiting):
+        said = ngettext(
+            "A canary, %(models)s, waits for a second person.", "%(models)s wait for a second person.", len(waiting)
+        )
     evidence = [[asked.model.name, _("asked for by %(name)s") % {"name": asked.author_name}] for asked in waiting[:5]]
     names = ", ".join(asked.model.name for asked in waiting)
     alarms.hold(Alarm.Kind.APPROVAL, said % {"models": names}, evidence, pool)

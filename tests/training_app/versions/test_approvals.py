@@ -14,7 +14,8 @@ from agents_app import keys, pools
 from agents_app.models import AuditEntry, Pool
 from tests.at_once import at_once
 from tests.training_app.words import PERFECT, WEAK
-from training_app.models import Alarm, Promotion, PromotionRequest, RouterModel
+from training_app.models import Alarm, Canary, Promotion, PromotionRequest, RouterModel
+from training_app.rollout import trials
 from training_app.versions import approvals, gate, registry
 from training_app.watching import watch
 
@@ -178,6 +179,50 @@ def test_the_api_asks_and_approves_as_the_keys_makers(
     answers = call("approve", theirs)
     assert (answers.status_code, answers.json()["model"]) == (200, "support-2")
     assert active(candidate) == "support-2"
+
+
+def test_a_canary_answers_once_another_person_approves(candidate: RouterModel, ops: User, ben: User) -> None:
+    asked = trials.start_canary(candidate, 0.1, actor=ops, reason="to see it")
+    assert isinstance(asked, PromotionRequest)
+    assert trials.canary_of(candidate.pool) is None
+    with pytest.raises(registry.RegistryError, match="canary of support-2 has been asked for"):
+        gate.promote(candidate, actor=ben)
+    with pytest.raises(registry.RegistryError, match="another person"):
+        trials.approve(asked, actor=ops)
+    assert trials.canary_of(candidate.pool) is None
+    started = trials.approve(asked, actor=ben)
+    assert isinstance(started, Canary)
+    assert (started.share, started.reason, active(candidate)) == (0.1, "to see it", "support-1")
+    assert isinstance(trials.start_canary(candidate, 0.05, actor=ops), Canary), "less of it needs nobody"
+    assert isinstance(trials.start_canary(candidate, 0.1, actor=ops), PromotionRequest), "more of it does"
+    trials.stop_canary(candidate.pool, actor=ops)
+    assert AuditEntry.objects.get(action="canary.approved").detail["share"] == 0.1
+
+
+def test_a_canary_is_asked_for_by_page_api_and_command_alike(
+    fresh_process: None, candidate: RouterModel, ops: User, ben: User, browser: Client
+) -> None:
+    live = reverse("decisions_live", args=("support",))
+    browser.post(live, {"do": "canary", "model": "2", "share": "10"})
+    assert "ops-person asks that support-2 answers 10" in browser.get(live).text
+    own = browser.get(reverse("model", args=("support", 2))).text
+    assert "as a canary, and support-1 the rest" in own
+    assert 'value="approve"' not in own
+    browser.post(reverse("model_approval", args=("support", 2)), {"do": "withdraw"})
+    mine, theirs = key_of(ops, candidate.pool), key_of(ben, candidate.pool)
+
+    def call(what: str, headers: dict[str, str], **body: float) -> Any:
+        return Client().post(f"/api/models/support-2/{what}/", body, "application/json", headers=headers)
+
+    waits = call("canary", mine, share=0.2)
+    assert (waits.status_code, waits.json()["share"]) == (202, 0.2)
+    assert call("approve", mine).status_code == 409
+    assert call("withdraw", mine).json()["state"] == "withdrawn"
+    call_command("canary", "support-2", "--share", "0.2", stdout=(out := StringIO()))
+    assert "waits for a person" in out.getvalue()
+    assert trials.canary_of(candidate.pool) is None
+    answers = call("approve", theirs)
+    assert (answers.status_code, answers.json()["share"], active(candidate)) == (201, 0.2, "support-1")
 
 
 def test_the_command_asks_and_withdraws(candidate: RouterModel) -> None:

@@ -66,13 +66,13 @@ class PromoteRequest(Body):
 
 
 class NoteRequest(Body):
-    """What is said to a request for a promotion."""
+    """What is said to a request for a promotion or a canary."""
 
     note = Text(400, required=False, default="", help_text=WHY)
 
 
 class PromotionRequestSerializer(serializers.Serializer[PromotionRequest]):
-    """A promotion that one person asked for, and another decides."""
+    """A promotion, or a canary, that one person asked for, and another decides."""
 
     model = serializers.CharField(source="model.name")
     against = serializers.SerializerMethodField()
@@ -80,6 +80,7 @@ class PromotionRequestSerializer(serializers.Serializer[PromotionRequest]):
     asked_by = serializers.CharField(source="author_name")
     reason = serializers.CharField()
     override = serializers.CharField(help_text="Why it shall answer although the gate refuses.")
+    share = serializers.FloatField(allow_null=True, help_text="Of the traffic, for a canary; null for a promotion.")
     asked_at = Moment()
 
     def get_against(self, asked: PromotionRequest) -> str | None:

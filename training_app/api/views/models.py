@@ -12,7 +12,7 @@ from training_app.api.schema import operation
 from training_app.api.serializers import models as shapes
 from training_app.api.serializers.runs import PageAsked
 from training_app.api.views.runs import ListView, OpsView
-from training_app.models import PromotionRequest, RouterModel
+from training_app.models import Canary, PromotionRequest, RouterModel
 from training_app.rollout import live_figures, trials
 from training_app.versions import approvals, gate, keeping, registry, scorecards
 
@@ -49,10 +49,12 @@ class ModelView(OpsView):
         return model
 
     def waiting(self, name: str) -> PromotionRequest:
-        """The request for the promotion of the model of that name; refused where there is none."""
+        """The request for the promotion of the model of that name, or for its canary; refused where there is none."""
         asked = approvals.waiting_for(self.model(name))
         if asked is None:
-            raise Refused(409, "cannot_promote", f"The promotion of {name[:80]} does not wait for anybody.")
+            raise Refused(
+                409, "cannot_promote", f"Neither a promotion of {name[:80]} nor its canary waits for anybody."
+            )
         return asked
 
     def by(self) -> Actor:
@@ -97,10 +99,13 @@ class ApproveView(ModelView):
     """The second person's yes."""
 
     @operation(
-        "approve", "Approve a promotion that somebody else asked for", of=OF, keyed=True,
+        "approve", "Approve a promotion, or a canary, that somebody else asked for", of=OF, keyed=True,
         body=shapes.NoteRequest, parts=("name",), any_pool=False,
         example={"note": "looked at the errors"},
-        answers={200: (shapes.PromotionSerializer, "It answers within two seconds", examples.PROMOTION)},
+        answers={
+            200: (shapes.PromotionSerializer, "It answers within two seconds", examples.PROMOTION),
+            201: (shapes.CanarySerializer, "It was a canary: it answers its share within two seconds", examples.CANARY),
+        },
         errors=(*OF_A_MODEL, "too_long", "gate_refused", "cannot_promote"),
     )  # fmt: skip
     @once
@@ -108,12 +113,14 @@ class ApproveView(ModelView):
         """Let the model answer, as the person who made the key: a key of whoever asked is refused."""
         told = self.body(shapes.NoteRequest)
         try:
-            promotion = gate.approve(self.waiting(name), actor=self.by(), note=told["note"])
+            made = trials.approve(self.waiting(name), actor=self.by(), note=told["note"])
         except gate.GateRefused as refused:
             raise _refused(refused, "ask for it again") from None
         except registry.RegistryError as error:
             raise Refused(409, "cannot_promote", str(error)) from None
-        return Response(shapes.PromotionSerializer(promotion).data)
+        if isinstance(made, Canary):
+            return Response(shapes.CanarySerializer(made).data, status=201)
+        return Response(shapes.PromotionSerializer(made).data)
 
 
 class DeclineView(ModelView):
@@ -122,7 +129,7 @@ class DeclineView(ModelView):
     settle = staticmethod(approvals.decline)
 
     @operation(
-        "decline", "Decline a promotion that somebody else asked for", of=OF, keyed=True,
+        "decline", "Decline a promotion, or a canary, that somebody else asked for", of=OF, keyed=True,
         body=shapes.NoteRequest, parts=("name",), any_pool=False,
         example={"note": "not before the holidays"},
         answers={200: (shapes.PromotionRequestSerializer, "The request as it is now", examples.ASKED | {"state": "declined"})},
@@ -149,8 +156,8 @@ class WithdrawView(DeclineView):
     settle = staticmethod(approvals.withdraw)
 
     @operation(
-        "withdraw", "Withdraw a promotion that the key's maker asked for", of=OF, keyed=True, body=shapes.NoteRequest, parts=("name",),
-        any_pool=False, example={"note": "a better one is training"},
+        "withdraw", "Withdraw a promotion, or a canary, that the key's maker asked for", of=OF, keyed=True,
+        body=shapes.NoteRequest, parts=("name",), any_pool=False, example={"note": "a better one is training"},
         answers={200: (shapes.PromotionRequestSerializer, "The request as it is now", examples.ASKED | {"state": "withdrawn"})},
         errors=(*OF_A_MODEL, "too_long", "cannot_promote"),
     )  # fmt: skip
@@ -268,19 +275,25 @@ class StartCanaryView(ModelView):
         "startCanary", "Let a model answer a share of the traffic, if it passes the gate", of=OF, keyed=True,
         body=shapes.CanaryRequest,
         parts=("name",), any_pool=False, example={"share": 0.1},
-        answers={200: (shapes.CanarySerializer, "The canary", examples.CANARY)},
+        answers={
+            200: (shapes.CanarySerializer, "The canary", examples.CANARY),
+            202: (shapes.PromotionRequestSerializer, "It waits for a second person", examples.ASKED | {"share": 0.1}),
+        },
         errors=(*OF_A_MODEL, "too_long", "gate_refused", "cannot_canary"),
     )  # fmt: skip
     @once
     def post(self, request: Request, name: str) -> Response:
-        """Let the model answer a share of the traffic, through the gate or with `override`; sent again, the share changes."""
+        """Let the model answer a share of the traffic, through the gate or with `override`; sent again, the share changes.
+
+        Where promotions need a second person, a canary does too, and so does a larger share: it is asked for and waits.
+        """
         told = self.body(shapes.CanaryRequest)
         model = self.model(name)
         try:
             canary = trials.start_canary(
                 model,
                 told["share"],
-                actor=self.access.actor,
+                actor=self.by(),
                 reason=told["reason"],
                 override=told["override"],
             )
@@ -288,6 +301,8 @@ class StartCanaryView(ModelView):
             raise _refused(refused, "let it answer a share") from None
         except registry.RegistryError as error:
             raise Refused(409, "cannot_canary", str(error)) from None
+        if isinstance(canary, PromotionRequest):
+            return Response(shapes.PromotionRequestSerializer(canary).data, status=202)
         return Response(shapes.CanarySerializer(canary).data)
 
 

@@ -5,13 +5,15 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from agents_app.audit import Actor
+from training_app.models import PromotionRequest
 from training_app.rollout import trials
 from training_app.versions import registry
 
 
 class Command(BaseCommand):
     help = (
-        "Let a model answer a share of its pool's traffic, if it passes the gate; again, another share. "
+        "Let a model answer a share of its pool's traffic, if it passes the gate; again, another share. Where promotions need a "
+        "second person, ask for it; promote MODEL --withdraw takes that back. "
         "Example: python manage.py canary support-3 --share 0.1, or canary support-3 --stop"
     )
 
@@ -40,4 +42,9 @@ class Command(BaseCommand):
             )  # fmt: skip
         except registry.RegistryError as error:
             raise CommandError(str(error)) from None
+        if isinstance(canary, PromotionRequest):
+            self.stdout.write(
+                f"{model.name} waits for a person to approve it, on its page or through the API. Nothing has changed yet."
+            )
+            return
         self.stdout.write(f"{model.name} answers {canary.share:.0%} now, {canary.against.name} the rest.")

@@ -25,7 +25,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--withdraw",
             action="store_true",
-            help="take back a promotion that this command asked for, and promote nothing",
+            help="take back a promotion, or a canary, that a command asked for, and promote nothing",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -50,6 +50,6 @@ class Command(BaseCommand):
     def _withdraw(self, model: RouterModel, note: str) -> None:
         asked = approvals.waiting_for(model)
         if asked is None:
-            raise registry.RegistryError(f"Nobody has asked for the promotion of {model.name}.")
+            raise registry.RegistryError(f"Nobody has asked for the promotion of {model.name}, nor for its canary.")
         approvals.withdraw(asked, actor=Actor("promote"), note=note)
         self.stdout.write(f"The request for {model.name} is withdrawn.")

@@ -16,10 +16,10 @@ from agents_app.views.settings import draw
 from routerweb import parameters
 from routerweb.http import page
 from training_app.engine.data.artifact import ArtifactError
-from training_app.models import ORCHESTRATOR, SET_ROUTER, Canary, LiveTally, RouterModel
+from training_app.models import ORCHESTRATOR, SET_ROUTER, Canary, LiveTally, PromotionRequest, RouterModel
 from training_app.pages.rollout.live_forms import LiveSettingsForm
 from training_app.rollout import live_figures, off_policy_figures, outcome_figures, trials
-from training_app.versions import gate, kinds, registry
+from training_app.versions import approvals, gate, kinds, registry
 
 HISTORY = 5
 DAYS = (7, 30, 90)
@@ -60,6 +60,10 @@ def live(request: HttpRequest, slug: str) -> HttpResponse:
         "most_shadows": trials.MOST_SHADOWS,
         "models": list(models[:50]),
         "refused": refused,
+        "four_eyes": approvals.needed(pool),
+        "waiting": PromotionRequest.objects.waiting()
+        .filter(pool=pool, model__kind=kind.name, share__isnull=False)
+        .select_related("model__pool"),
         "asked": request.POST if refused else request.GET,
         "history": Canary.objects.filter(pool=pool, kind=kind.name)
         .exclude(ended_at=None)
@@ -119,9 +123,12 @@ def _start_canary(request: HttpRequest, model: RouterModel) -> str:
         reason=request.POST.get("reason", "").strip(),
         override=request.POST.get("override", ""),
     )
-    return _("%(model)s answers %(share)g %% of the requests now, within two seconds in every process.") % {
+    said = _("%(model)s answers %(share)g %% of the requests now, within two seconds in every process.")
+    if isinstance(canary, PromotionRequest):
+        said = _("That %(model)s answers %(share)g %% of the requests waits for another person's approval.")
+    return said % {
         "model": model.name,
-        "share": round(100 * canary.share, 2),
+        "share": round(percent, 2),
     }
 
 

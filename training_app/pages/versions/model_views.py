@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Pool
 from routerweb.http import page
-from training_app.models import Promotion, PromotionRequest, RouterModel
+from training_app.models import Canary, Promotion, PromotionRequest, RouterModel
 from training_app.models.kinds import SET_ROUTER
 from training_app.pages import sorting
 from training_app.pages.versions import scorecard_tables
@@ -122,18 +122,20 @@ def model_promote(request: HttpRequest, slug: str, version: int) -> HttpResponse
 @require_POST
 @require_role(Role.OPS)
 def model_approval(request: HttpRequest, slug: str, version: int) -> HttpResponse:
-    """Approve, decline or withdraw the promotion that waits, as `do` says; `note` says why."""
+    """Approve, decline or withdraw the promotion or canary that waits, as `do` says; `note` says why."""
     model = _model(request, slug, version)
     asked, note, do = approvals.waiting_for(model), request.POST.get("note", ""), request.POST.get("do")
     try:
         if asked is None:
             raise registry.RegistryError(_("This request has been decided already."))
         if do == "approve":
-            gate.approve(asked, actor=person(request), note=note)
+            made = trials.approve(asked, actor=person(request), note=note)
             said = _("%(model)s answers the requests of %(pool)s now.")
+            if isinstance(made, Canary):
+                said = _("%(model)s answers its share of the requests of %(pool)s now.")
         elif do == "decline":
             approvals.decline(asked, actor=person(request), note=note)
-            said = _("The promotion of %(model)s is declined.")
+            said = _("What was asked for %(model)s is declined.")
         elif do == "withdraw":
             approvals.withdraw(asked, actor=person(request), note=note)
             said = _("The request for %(model)s is withdrawn.")
@@ -199,7 +201,7 @@ def gate_context(model: RouterModel) -> dict[str, Any]:
 
 
 def waiting_context(model: RouterModel) -> dict[str, Any]:
-    """What whoever approves the model's promotion looks at: who asked, the figures of both, and which agents come and go.
+    """What whoever approves the model's promotion or canary looks at: who asked, the figures of both, and which agents come and go.
 
     Nothing where no request waits.
     """
