@@ -5,7 +5,7 @@ import pytest
 
 from tests.engine.synthetic import AGENTS, examples
 from training_app.engine.data.arrays import FloatArray
-from training_app.engine.data.rows import rows_of
+from training_app.engine.data.rows import Rows, rows_of
 from training_app.engine.reading.encoders import choose, stack
 from training_app.engine.reading.linear import LinearScorer
 from training_app.engine.reading.scorers import CrossFit, cross_fit, load_scorer
@@ -76,3 +76,17 @@ def test_the_simpler_scorer_stays_unless_beaten_beyond_the_noise() -> None:
     choice, figures = choose({"linear": log_odds(4.0, 0), "sequence": log_odds(0.5, 1)}, ROWS)
     assert choice == "sequence"
     assert figures["sequence"]["against"]["low"] > 0
+
+
+@pytest.mark.parametrize(("nobody", "chosen"), [(3, "sequence"), (120, "linear")])
+def test_a_few_rows_that_need_nobody_do_not_choose(nobody: int, chosen: str) -> None:
+    """The second is right in one row of ten more of those that need somebody, and wrong in all that need nobody."""
+    size = 300
+    y = np.eye(3, dtype=bool)[np.arange(size) % 3]
+    y[:nobody] = False
+    right = np.where(y, 3.0, -3.0).astype(np.float32)
+    plain, other = right.copy(), right.copy()
+    plain[nobody::10] *= -1
+    other[:nobody, 0] = 3.0
+    rows = Rows([str(i) for i in range(size)], y, np.ones_like(y))
+    assert choose({"linear": plain, "sequence": other}, rows, none_share=0.15)[0] == chosen
