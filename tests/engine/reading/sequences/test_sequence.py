@@ -15,7 +15,7 @@ from training_app.engine.reading.scorers import FittedScorer, Scorer, load_score
 from training_app.engine.reading.sequences import recurrence, sequence
 from training_app.engine.reading.sequences.recurrence_fit import Recurrence
 from training_app.engine.reading.sequences.sequence import SequenceMargins, ngram_buckets, split_words
-from training_app.engine.reading.sequences.sequence_fit import Network, SequenceScorer
+from training_app.engine.reading.sequences.sequence_fit import Joining, Network, SequenceScorer
 
 SMALL = SequenceScorer(width=16, states=24, buckets=512, min_count=1, batch_size=16)
 QUICK = SequenceScorer(width=8, states=8, buckets=64, min_count=1, batch_size=8, passes=2)
@@ -49,6 +49,58 @@ def small_pool() -> tuple[list[str], np.ndarray, np.ndarray]:
     texts = ["play a song", "book a table", "play a song and book a table", "Закажи столик", "播放音乐", "nothing"] * 3
     Y = np.array([[1, 0], [0, 1], [1, 1], [0, 1], [1, 0], [0, 0]] * 3, bool)
     return texts, Y, np.ones_like(Y)
+
+
+def joining(target: list[list[int]], share: float = 1.0, counted: list[list[int]] | None = None) -> Joining:
+    y = torch.tensor(target, dtype=torch.float32)
+    known = torch.ones_like(y) if counted is None else torch.tensor(counted, dtype=torch.float32)
+    return Joining.between([torch.tensor([row + 1]) for row in range(len(y))], y, known, share)
+
+
+def test_a_joined_row_needs_the_agents_of_both() -> None:
+    target = [[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 0], [1, 1, 0]] * 20
+    rows, draw, seen = joining(target), torch.Generator().manual_seed(0), set()
+    texts, y, known = rows.of(list(range(100)), draw)
+    for row, (words, needed) in enumerate(zip(texts, y.bool(), strict=True)):
+        of_parts = torch.stack([torch.tensor(target[word - 1]).bool() for word in words.tolist()])
+        assert torch.equal(needed, of_parts.any(dim=0))
+        assert row + 1 in words.tolist()
+        if len(words) == 2:
+            seen.add("before" if int(words[1]) == row + 1 else "after")
+            assert sorted(of_parts.sum(dim=1).tolist())[0] <= 1
+    assert seen == {"before", "after"}
+    assert bool((known == 1).all())
+    # Two rows of five need several agents.
+    assert 20 < sum(len(words) == 2 for words in texts) < 60
+
+
+def test_no_row_is_joined_to_what_the_pool_never_asks() -> None:
+    draw = torch.Generator().manual_seed(0)
+    for target in ([[1, 0], [0, 1]] * 20, [[1, 1, 0], [0, 1, 1]] * 20):  # one agent always; never one
+        texts, y, _ = joining(target).of(list(range(40)), draw)
+        assert all(len(words) == 1 for words in texts)
+        assert torch.equal(y, torch.tensor(target, dtype=torch.float32))
+    target = [
+        [1, 0, 0],
+        [0, 1, 1],
+    ] * 20  # two agents at most: a row that needs two is joined to none that needs the third
+    texts, y, _ = joining(target, share=2.0).of(list(range(40)), draw)
+    assert any(len(words) == 2 for words in texts)
+    assert all(len(words) == 1 for words, needed in zip(texts, target, strict=True) if sum(needed) == 2)
+    assert int(y.sum(dim=1).max()) == 2
+
+
+def test_who_was_not_asked_about_one_half_is_not_known_to_be_unneeded_by_the_whole() -> None:
+    target, counted = [[1, 0, 0], [0, 1, 1]] * 20, [[1, 1, 0], [1, 1, 1]] * 20
+    rows = replace(joining(target, counted=counted), share=1.0, most=3)
+    texts, y, known = rows.of([1] * 40, torch.Generator().manual_seed(0))
+    assert all(len(words) == 2 for words in texts)
+    assert bool((y == 1).all())
+    assert bool((known == 1).all())  # needed by one half is known, whatever the other was asked about
+    _, y, known = rows.of([0] * 40, torch.Generator().manual_seed(0))
+    assert bool((y[:, 0] == 1).all())
+    assert bool((known[:, 1] == 1).all())
+    assert bool((known[:, 2] == 0).all())
 
 
 def test_it_learns_an_order_that_a_bag_of_words_cannot_see(toy):

@@ -16,6 +16,9 @@ from few texts, in seconds, on one core:
    Dietterich 2019, arXiv 1812.04606, with outliers made from the rows themselves): the words that tell the required
    agents are replaced by words that do not exist, and then none is required. Without them "what is the ..." is
    evidence for somebody.
+6. Where queries ask several things, some of a small pool's are joined to one that asks a single thing, as MixSNIPS was
+   made of SNIPS (Qin et al. 2020, arXiv 2004.10087), and need the agents of both: words stand beside others than the
+   few that the rows show.
 
 All draws come from generators seeded by `fit`: the same rows and seed give the same scorer on the same machine. It takes
 one thread, as the policy does: several would wait for each other at products too small to share, the longer the busier
@@ -112,7 +115,49 @@ class Lexicon:
     invented: int
 
 
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """Training rows, some of them followed or preceded by another that needs one agent: the two need the agents of both.
+
+    rows [N]: int64[T] numbers of words; target, counted float32[N, A]. share: of the rows that are joined, where the result needs
+    at most `most` agents. ones int64[M]: the rows that need one agent. Where no row needs several, or none needs just one, a joined
+    query is like none of the pool's, and the share is 0.
+    """
+
+    rows: list[Tensor]
+    target: Tensor
+    counted: Tensor
+    share: float
+    most: int
+    ones: Tensor
+
+    @classmethod
+    def between(cls, rows: list[Tensor], target: Tensor, counted: Tensor, share: float) -> Joining:
+        """Of all rows, `share` of those that need several is joined."""
+        size = target.sum(dim=1)
+        ones = (size == 1).nonzero()[:, 0]
+        several = float((size > 1).float().mean()) if len(ones) else 0.0
+        return cls(rows, target, counted, share * several, int(size.max()), ones)
+
+    def of(self, chosen: Sequence[int], draw: torch.Generator) -> tuple[list[Tensor], Tensor, Tensor]:
+        """The rows of these numbers (B): words, target and counted float32[B, A]. An agent that either needs is needed and known;
+        one that was not asked about either is not."""
+        read, y, known = [self.rows[i] for i in chosen], self.target[chosen], self.counted[chosen]
+        if not self.share:
+            return read, y, known
+        mates = self.ones[torch.randint(len(self.ones), (len(chosen),), generator=draw)]
+        both = torch.maximum(y, self.target[mates])
+        joined = (torch.rand(len(chosen), generator=draw) < self.share) & (both.sum(dim=1) <= self.most)
+        first = torch.rand(len(chosen), generator=draw) < 0.5
+        for b in joined.nonzero()[:, 0].tolist():
+            mate = self.rows[int(mates[b])]
+            read[b] = torch.cat([mate, read[b]] if first[b] else [read[b], mate])
+        together = torch.maximum(both, known * self.counted[mates])
+        return read, torch.where(joined[:, None], both, y), torch.where(joined[:, None], together, known)
+
+
 INVENTED = 4_000
+JOINS = 0.4  # of the share of queries that ask several things
 MANY_ROWS = 20_000  # from this on it learns with fewer n-grams
 FEW_ROWS = 2_000  # below this, `SequenceScorer.for_rows` learns less, faster
 _SMOOTH = 2.0  # texts' worth of prior in `telling`
@@ -205,6 +250,7 @@ class SequenceScorer:
     hollow_share: float = 0.1
     hollow_threshold: float = 0.5
     empty_weight: float = 3.0
+    joins: float = 0.0
 
     @classmethod
     def for_rows(cls, rows: int) -> SequenceScorer:
@@ -217,7 +263,7 @@ class SequenceScorer:
         Many rows are learnt with three n-grams in ten left out: 500 updates are too few for that, and thousands enough.
         """
         if rows < FEW_ROWS:
-            return cls(layers=1, states=96, updates=500, learning_rate=1.2e-2)
+            return cls(layers=1, states=96, updates=500, learning_rate=1.2e-2, joins=JOINS)
         return cls(gram_dropout=0.3) if rows >= MANY_ROWS else cls()
 
     def schedule(self, rows: int) -> tuple[int, int]:
@@ -263,16 +309,18 @@ class SequenceScorer:
         best, best_loss, since = None, math.inf, 0
         check = max(1, updates // 20)
         batches = _batches([len(r) for r in rows], batch_size, rng)
+        joining = Joining.between(rows, target, counted, self.joins)
         for update in range(1, updates + 1):
             chosen = next(batches)
-            ids = nn.utils.rnn.pad_sequence([rows[i] for i in chosen])  # int64[T, B]
-            mask = _mask([len(rows[i]) for i in chosen], ids.shape[0])
-            y, weight = target[chosen], counted[chosen]
+            read, y, known = joining.of(chosen, draw)
+            ids = nn.utils.rnn.pad_sequence(read)  # int64[T, B]
+            mask = _mask([len(row) for row in read], ids.shape[0])
+            weight = known
             if bool(empty.any()):
-                weight = weight * torch.where(empty[chosen], self.empty_weight, 1.0)[:, None]
+                weight = known * torch.where(empty[chosen] & ~y.any(dim=1), self.empty_weight, 1.0)[:, None]
                 ids, hollow = self._hollowed(ids, y, lexicon, draw)
                 y = torch.where(hollow[:, None], 0.0, y)
-                weight = torch.where(hollow[:, None], counted[chosen], weight)
+                weight = torch.where(hollow[:, None], known, weight)
             unique, place = torch.unique(ids, return_inverse=True)
             forgotten = (torch.rand(len(unique), generator=draw) < forget[unique]) & (unique != 0)
             own = torch.where(forgotten, UNKNOWN, lexicon.own[unique])
