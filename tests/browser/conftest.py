@@ -22,7 +22,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def browser(chromium: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--in-process-gpu"]
         browser = playwright.chromium.launch(executable_path=chromium, args=flags)
         yield browser
         browser.close()

@@ -7,15 +7,15 @@ import shutil
 import signal
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.exceptions import MCPError
 
 from tests.routerweb.test_server import Server, prepared  # noqa: F401
+
+if TYPE_CHECKING:  # only the test process that runs this file loads it
+    from mcp import Client
 
 pytestmark = [pytest.mark.process, pytest.mark.any_database]
 MODES = pytest.mark.parametrize("mode", ["auto", "legacy", "2026-07-28"])
@@ -30,8 +30,10 @@ def server(tmp_path_factory: pytest.TempPathFactory, prepared: tuple[Path, str])
     started.process.wait(10)
 
 
-def asked(server: Server, mode: str, do: Callable[[Client], Awaitable[Any]], key: str | None = None) -> Any:
+def asked(server: Server, mode: str, do: Callable[["Client"], Awaitable[Any]], key: str | None = None) -> Any:
     """What comes of `do` with a connected client."""
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
 
     async def connected() -> Any:
         headers = {"Authorization": f"Bearer {server.key if key is None else key}"}
@@ -46,7 +48,7 @@ def asked(server: Server, mode: str, do: Callable[[Client], Awaitable[Any]], key
 
 @MODES
 def test_the_tool_answers_as_the_api_does(server: Server, mode: str) -> None:
-    async def walk(client: Client) -> Any:
+    async def walk(client: "Client") -> Any:
         return client.protocol_version, await client.list_tools(), await client.call_tool("route", {"query": "billing"})
 
     version, listed, answer = asked(server, mode, walk)
@@ -90,7 +92,9 @@ def test_what_is_wrong_is_told_to_the_model(server: Server, mode: str, arguments
 
 @MODES
 def test_no_other_tool_and_no_other_method(server: Server, mode: str) -> None:
-    async def walk(client: Client) -> None:
+    from mcp.shared.exceptions import MCPError
+
+    async def walk(client: "Client") -> None:
         with pytest.raises(MCPError, match="no tool delete"):
             await client.call_tool("delete", {})
         with pytest.raises(MCPError, match="no method"):
@@ -100,6 +104,8 @@ def test_no_other_tool_and_no_other_method(server: Server, mode: str) -> None:
 
 
 def test_a_wrong_key_opens_nothing(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    from mcp.shared.exceptions import MCPError
+
     caplog.set_level("INFO", "httpx2")
     for key in ("rw_made_up", "rw_"):
         caplog.clear()

@@ -6,11 +6,14 @@ import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import openai
 import pytest
 
 from tests.routerweb.test_server import Server, prepared  # noqa: F401
+
+if TYPE_CHECKING:  # only the test process that runs this file loads it
+    import openai
 
 pytestmark = [pytest.mark.process, pytest.mark.any_database]
 
@@ -26,15 +29,17 @@ def server(tmp_path_factory: pytest.TempPathFactory, prepared: tuple[Path, str])
 
 
 @pytest.fixture(scope="module")
-def client(server: Server) -> openai.OpenAI:
+def client(server: Server) -> "openai.OpenAI":
+    import openai
+
     return openai.OpenAI(base_url=f"{server.address}/v1", api_key=server.key, max_retries=0)
 
 
-def test_models(client: openai.OpenAI) -> None:
+def test_models(client: "openai.OpenAI") -> None:
     assert [model.id for model in client.models.list()] == ["router/support"]
 
 
-def test_a_completion_is_the_decision_as_a_tool_call(client: openai.OpenAI, server: Server) -> None:
+def test_a_completion_is_the_decision_as_a_tool_call(client: "openai.OpenAI", server: Server) -> None:
     raw = client.chat.completions.with_raw_response.create(
         model="router/support",
         messages=[
@@ -53,7 +58,7 @@ def test_a_completion_is_the_decision_as_a_tool_call(client: openai.OpenAI, serv
     assert raw.headers["X-Router-Agents"] == ",".join(map(str, told["agents"]))
 
 
-def test_the_same_as_a_stream(client: openai.OpenAI) -> None:
+def test_the_same_as_a_stream(client: "openai.OpenAI") -> None:
     chunks = list(
         client.chat.completions.create(
             model="router/support", messages=[{"role": "user", "content": "billing"}], stream=True
@@ -64,7 +69,9 @@ def test_the_same_as_a_stream(client: openai.OpenAI) -> None:
     assert chunks[-1].choices[0].finish_reason == "tool_calls"
 
 
-def test_what_is_wrong_is_raised(client: openai.OpenAI, server: Server) -> None:
+def test_what_is_wrong_is_raised(client: "openai.OpenAI", server: Server) -> None:
+    import openai
+
     with pytest.raises(openai.NotFoundError, match="router/support"):
         client.chat.completions.create(model="gpt-4o", messages=[{"role": "user", "content": "billing"}])
     with pytest.raises(openai.PermissionDeniedError, match="does not open a pool"):

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import uvicorn
-from mcp.server import MCPServer
 
 from agents_app.sources import described, tools
 from agents_app.sources.described import SourceError
@@ -39,6 +38,8 @@ def running(application: Any) -> Iterator[str]:
 def test_the_official_servers_tools_become_one_agent(
     options: dict[str, Any], old: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from mcp.server import MCPServer  # only where it is used: each test process imports this file
+
     made = MCPServer("Weather", instructions="All about weather.")
 
     @made.tool()

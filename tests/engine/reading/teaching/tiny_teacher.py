@@ -9,7 +9,6 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 from tokenizers.processors import TemplateProcessing
-from transformers import BertConfig, BertModel
 
 from tests.engine.synthetic import examples
 
@@ -18,6 +17,8 @@ WIDTH = 16
 
 def make_teacher(folder: Path, *, pooling: str = "mean", layers: int = 2) -> Path:
     """Writes the folder; its words are those of the synthetic queries, letters for the rest."""
+    from transformers import BertConfig, BertModel  # takes seconds to load: only where it is used
+
     words = sorted({word for e in examples(300) for word in e.text.lower().split() if word.isalpha()})
     letters = list("abcdefghijklmnopqrstuvwxyz")
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{c}" for c in letters)]
