@@ -120,6 +120,13 @@ def state(value: str) -> SafeString | str:
 
 
 @register.filter
+def account(name: object) -> SafeString:
+    """An account's name, as a rule an e-mail address, that may break behind its @."""
+    before, sign, after = str(name).partition("@")
+    return format_html("{}{}<wbr>{}", before, sign, after) if sign else format_html("{}", before)
+
+
+@register.filter
 def at(values: Sequence[Any], place: int) -> Any:
     """What stands at a place of a list; "" beyond its end."""
     return values[place] if 0 <= place < len(values) else ""

@@ -105,10 +105,13 @@
     }
   });
 
-  // A box that scrolls sideways (a wide table on a phone) and holds nothing to focus must itself take the focus, for the arrow keys.
+  // A box that scrolls sideways (a wide table on a phone) shows it at its edge, and must itself take the focus where it holds nothing to
+  // focus, for the arrow keys.
   function reachable(root) {
     for (const box of root.querySelectorAll(".rw-card, .rw-scroll, .rw-log")) {
-      const scrolls = box.scrollWidth > box.clientWidth + 1 || (box.matches(".rw-log") && box.scrollHeight > box.clientHeight + 1);
+      const sideways = box.scrollWidth > box.clientWidth + 1;
+      box.classList.toggle("rw-cut", sideways && !box.matches(".rw-log"));
+      const scrolls = sideways || (box.matches(".rw-log") && box.scrollHeight > box.clientHeight + 1);
       if (scrolls && !box.querySelector("a[href], button, input, select, textarea, [tabindex]")) box.tabIndex = 0;
     }
   }

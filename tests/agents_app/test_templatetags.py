@@ -47,6 +47,11 @@ def test_a_time_is_relative_with_the_exact_one_on_hover(delta: timedelta, words:
     assert str(when.year) in shown.split('title="')[1]
 
 
+def test_an_account_breaks_behind_its_at_and_is_escaped() -> None:
+    assert tags.account("ana@shop.example") == "ana@<wbr>shop.example"
+    assert tags.account("<ana>") == "&lt;ana&gt;"
+
+
 def test_what_is_not_there_is_a_dash() -> None:
     assert [tags.ago(None), tags.percent(None), tags.number(None), tags.figure(float("nan")), tags.state("")] == [
         "–"
