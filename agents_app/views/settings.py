@@ -25,7 +25,7 @@ def sections(request: HttpRequest, here: str, pool: Pool | None = None) -> list[
     pool = pool or current_pool(request)
     every = (
         ("settings", _("Guidelines"), {Role.REVIEWER, Role.OPS}),
-        ("settings_queue", _("Labeling queue"), {Role.REVIEWER, Role.OPS}),
+        ("settings_queue", _("Queue"), {Role.REVIEWER, Role.OPS}),
         ("prelabel", _("Pre-labeling"), {Role.REVIEWER, Role.OPS}),
         ("settings_live", _("Live traffic"), {Role.OPS}),
         ("settings_executors", _("Executors"), {Role.OPS}),
