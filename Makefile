@@ -52,8 +52,8 @@ web: setup ## The web server alone, on PORT
 worker: setup ## The two job clusters alone: training, and everything else
 	@exec $(MANAGE) up worker
 
-# One process more than there are cores of a small machine: tests wait for browsers, servers and clocks.
-PYTEST_WORDS := -n 3 --dist loadfile --no-loadscope-reorder
+# Twice as many processes as there are cores of a small machine: tests wait for browsers, servers and clocks.
+PYTEST_WORDS := -n 4 --dist loadfile --no-loadscope-reorder
 
 # Tests start some hundred processes, each of which would compile the code anew where Python was told to keep no bytecode.
 test test-everything: export PYTHONDONTWRITEBYTECODE :=

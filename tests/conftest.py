@@ -42,15 +42,18 @@ WHERE_THEY_DIFFER = (
     "training_app/pages/home/test_dashboard.py",
 )
 
-#: Those that compute longest.
+#: Those that compute longest, or start most processes one after another.
 LONG = (
     "access/test_admin.py",
     "access/test_matrix.py",
     "datasets_app/stateful/test_stateful.py",
+    "engine/orchestrating/test_benchmark.py",
     "engine/reading/test_turns.py",
+    "engine/routing/test_ddqn.py",
     "engine/test_train.py",
     "test_generated_commands.py",
     "test_generated_requests.py",
+    "test_settings.py",
     "training_app/api/test_api_bad_values.py",
 )
 

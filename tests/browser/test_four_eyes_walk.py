@@ -16,9 +16,9 @@ from training_app.versions import registry
 
 DESK = {"viewport": {"width": 1280, "height": 800}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"}
-#: Both widths and both schemes; a dark desk is one more of what the two others show.
+#: Both widths and both schemes. The phone shows what is too wide and which colours are too faint; the desks repeat the walk.
 LOOKS = [
-    pytest.param(DESK, id="desk"),
+    pytest.param(DESK, id="desk", marks=pytest.mark.at_length),
     pytest.param({**DESK, "color_scheme": "dark"}, id="dark", marks=pytest.mark.at_length),
     pytest.param(PHONE, id="phone"),
 ]
