@@ -2,8 +2,11 @@
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from django.contrib.admin import site
+from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.test import Client
 
@@ -47,6 +50,22 @@ def test_the_admins_lists_are_folded_and_follow_permissions(client_of: Callable[
     assert "/admin/auth/user/" not in page
     assert "/admin/auth/user/" in client_of("admin").get("/people/").content.decode()
     assert '<details class="rw-nav-group" open>' in client_of("ops").get("/admin/agents_app/agent/").content.decode()
+
+
+def test_the_admins_lists_are_worked_out_once_a_page(ops: Client, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str | None] = []
+    built = site._build_app_dict
+
+    def counted(request: HttpRequest, label: str | None = None) -> dict[str, Any]:
+        asked.append(label)
+        found: dict[str, Any] = built(request, label)
+        return found
+
+    monkeypatch.setattr(site._wrapped, "_build_app_dict", counted)
+    for path in ("/p/support/agents/", "/admin/"):
+        asked.clear()
+        assert "/admin/agents_app/auditentry/" in ops.get(path).content.decode()
+        assert asked == [None]
 
 
 def test_the_page_one_is_on_is_marked(ops: Client, pool: Pool) -> None:
