@@ -16,6 +16,7 @@ from hypothesis.configuration import set_hypothesis_home_dir
 
 from routerweb import background
 from tests import migrated
+from tests.on_postgresql import binary
 from tests.thorough import EVERYTHING
 
 HERE = Path(__file__).parent
@@ -41,6 +42,20 @@ WHERE_THEY_DIFFER = (
     "training_app/answering/test_decisions.py",
     "training_app/pages/home/test_dashboard.py",
 )
+#: They commit for a thread, a server or a command to see it; where everything is tested they run on PostgreSQL too.
+COMMITTED_FOR_OTHERS = (
+    "datasets_app/files/test_ddqn_router.py",
+    "training_app/answering/test_packed.py",
+    "training_app/api/test_conversations_api.py",
+    "training_app/api/test_decisions_and_queries.py",
+    "training_app/orchestration/test_language_model.py",
+    "training_app/orchestration/test_lines.py",
+    "training_app/orchestration/test_pages.py",
+    "training_app/orchestration/test_tracing.py",
+    "training_app/orchestration/test_trials.py",
+    "training_app/pages/answering/test_route_pages.py",
+    "training_app/training/test_commands.py",
+)
 
 #: Those that compute longest, or start most processes one after another.
 LONG = (
@@ -59,7 +74,9 @@ LONG = (
 
 LONGEST = {HERE / name for name in LONG}
 
-assert all((HERE / name).is_file() for name in (*WHERE_THEY_DIFFER, *LONG)), "a test file that is named here was moved"
+assert all((HERE / name).is_file() for name in (*WHERE_THEY_DIFFER, *COMMITTED_FOR_OTHERS, *LONG)), (
+    "a test file that is named here was moved"
+)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -69,8 +86,13 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     marked = item.get_closest_marker("django_db")
     # Real transactions, several connections: what is committed when, and who waits for whom.
     real = bool(marked and marked.kwargs.get("transaction")) or "transactional_db" in getattr(item, "fixturenames", ())
-    if real or str(item.path.relative_to(HERE)) in WHERE_THEY_DIFFER:
+    file = str(item.path.relative_to(HERE))
+    if file in WHERE_THEY_DIFFER or (real and file not in COMMITTED_FOR_OTHERS):
         item.add_marker(pytest.mark.both_databases)
+
+
+def is_for_both(item: pytest.Item) -> bool:
+    return bool(item.get_closest_marker("both_databases") and not item.get_closest_marker("any_database"))
 
 
 @pytest.hookimpl(trylast=True)
@@ -79,6 +101,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("at_length")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("at_length")]
+    if os.environ.get("POSTGRESQL_BESIDE") == "1" and binary("initdb"):
+        elsewhere = {item for item in items if is_for_both(item)}
+        config.hook.pytest_deselected(items=list(elsewhere))
+        items[:] = [item for item in items if item not in elsewhere]
     order = in_turns(
         list(dict.fromkeys(item.path for item in items)),
         {item.path for item in items if any(item.get_closest_marker(name) for name in ("browser", "process"))},

@@ -26,6 +26,7 @@ def intervals_in(value: Any, path: str = "") -> set[str]:
     return set()
 
 
+@pytest.mark.at_length
 def test_no_interval_of_a_scorecard_is_without_its_row(card: dict[str, Any]) -> None:
     names = " ".join(row.name for row in figures.ROWS) + laws.NEXT_LABELS
     paths = intervals_in(card)

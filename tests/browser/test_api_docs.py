@@ -10,6 +10,8 @@ POLICY = (
     "base-uri 'none'"
 )
 
+pytestmark = pytest.mark.at_length
+
 
 @pytest.mark.any_database
 def test_it_is_drawn_and_tried_out_from_this_site_alone(browser: Browser, live_server, transactional_db) -> None:

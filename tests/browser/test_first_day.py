@@ -60,6 +60,7 @@ def no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "async_task", lambda *args, **options: None)
 
 
+@pytest.mark.at_length
 def test_ten_clicks_lead_from_nothing_to_a_routed_query(
     browser, live_server, transactional_db: None, no_workers: None, tmp_path
 ) -> None:

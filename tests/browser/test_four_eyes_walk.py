@@ -14,12 +14,14 @@ from training_app.answering import serving
 from training_app.orchestration import policies
 from training_app.versions import registry
 
+pytestmark = pytest.mark.at_length
+
 DESK = {"viewport": {"width": 1280, "height": 800}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"}
 #: Both widths and both schemes. The phone shows what is too wide and which colours are too faint; the desks repeat the walk.
 LOOKS = [
-    pytest.param(DESK, id="desk", marks=pytest.mark.at_length),
-    pytest.param({**DESK, "color_scheme": "dark"}, id="dark", marks=pytest.mark.at_length),
+    pytest.param(DESK, id="desk"),
+    pytest.param({**DESK, "color_scheme": "dark"}, id="dark"),
     pytest.param(PHONE, id="phone"),
 ]
 

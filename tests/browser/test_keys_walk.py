@@ -12,6 +12,8 @@ from tests.browser.axe import findings
 from tests.browser.conftest import overflow
 from tests.browser.test_four_eyes_walk import LOOKS, picture
 
+pytestmark = pytest.mark.at_length
+
 
 @pytest.fixture
 def key(transactional_db: None) -> ApiKey:

@@ -76,6 +76,7 @@ def test_query_choice_and_none_are_in_view_at_all_times(sign_in, person, screen:
     assert findings(page) == []
 
 
+@pytest.mark.at_length
 @pytest.mark.parametrize("screen", EACH)
 def test_a_turn_after_forty_is_in_view_and_what_was_said_before_scrolls(sign_in, person, screen: str) -> None:
     make_pool(12, [])
@@ -149,6 +150,7 @@ def test_without_a_connection_the_next_queries_are_here_and_it_says_what_waits(s
     expect(note).to_be_hidden()
 
 
+@pytest.mark.at_length
 def test_guidelines_open_over_the_page_on_a_phone(sign_in, person) -> None:
     pool = make_pool(12, ["one"])
     pool.guidelines = "Choose what the query **needs**."
@@ -162,6 +164,7 @@ def test_guidelines_open_over_the_page_on_a_phone(sign_in, person) -> None:
     expect(page.locator("#lb-guidelines")).to_be_hidden()
 
 
+@pytest.mark.at_length
 def test_sources_that_differ_never_make_none(sign_in, person) -> None:
     """The LLM is sure of one agent and the model of none: `A` and Enter store the agent, not “none of these”."""
     make_pool(12, ["one"])

@@ -67,6 +67,7 @@ def wait_saved(page, timeout=120_000):
     expect(page.locator("#lb-saved")).to_have_text(re.compile("^Saved"), timeout=timeout)
 
 
+@pytest.mark.at_length
 def test_twenty_queries_fifty_agents_no_pointer(sign_in, person):
     """Digits, codes, filter, none, accept, unsure, skip and undo: every label is right, and no pointer event was ever seen."""
     texts = [f"query {n:02}" for n in range(20)]
@@ -196,6 +197,7 @@ def test_what_is_saved_says_so_while_the_next_query_does_not_arrive(sign_in, per
     expect(saved).to_have_text("Saved ✓")
 
 
+@pytest.mark.at_length
 def test_two_tabs_of_one_person_see_both_versions(sign_in, person):
     make_pool(12, ["only one", "another"])
     context = sign_in(person("ana"))
@@ -256,6 +258,7 @@ def test_keys_go_by_their_place_and_can_be_switched_off(sign_in, person):
     expect(page.locator('[name="agent"]:checked')).to_have_count(0)
 
 
+@pytest.mark.at_length
 def test_nothing_moves_once_an_item_is_drawn(sign_in, person):
     make_pool(12, ["one", "two"])
     query = Query.objects.get(text="one")

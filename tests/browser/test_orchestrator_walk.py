@@ -10,6 +10,8 @@ from training_app.answering import serving
 from training_app.orchestration import policies
 from training_app.versions import registry
 
+pytestmark = pytest.mark.at_length
+
 
 @pytest.fixture
 def crew(transactional_db: None) -> Pool:

@@ -10,6 +10,8 @@ from tests.browser.axe import findings
 from tests.browser.conftest import overflow
 from tests.browser.test_four_eyes_walk import LOOKS, picture
 
+pytestmark = pytest.mark.at_length
+
 MAIL = "ana.luz@mail.example"
 
 

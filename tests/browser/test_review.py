@@ -43,7 +43,8 @@ VARIANTS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.at_length)])
+@pytest.mark.at_length
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_variant_of_a_page_can_be_used_by_everybody(sign_in, person, worked, scheme):
     page = sign_in(person("rita", "reviewer"), color_scheme=scheme).new_page()
     wrong = {}
@@ -114,6 +115,7 @@ def test_a_decision_slides_the_next_disagreement_in(sign_in, person, worked):
     expect(page.locator("#rv-text")).to_have_text(decided[-1])
 
 
+@pytest.mark.at_length
 def test_a_decision_without_a_reason_asks_for_one(sign_in, person, worked):
     page = sign_in(person("rita", "reviewer")).new_page()
     page.goto("/p/big/review/")

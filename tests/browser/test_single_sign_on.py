@@ -24,7 +24,7 @@ from tests.browser.conftest import overflow
 from tests.browser.test_four_eyes_walk import PHONE, picture
 from tests.routerweb.test_server import Server, prepared, python  # noqa: F401
 
-pytestmark = [pytest.mark.process, pytest.mark.any_database]
+pytestmark = [pytest.mark.at_length, pytest.mark.process, pytest.mark.any_database]
 #: Who stands at the provider: invited, not invited, invited with an address that it has not verified, and deactivated.
 PEOPLE = [
     {"sub": "ana", "email": "Ana@example.com", "email_verified": True},
@@ -123,9 +123,9 @@ def test_an_invited_person_walks_there_and_back(fresh: BrowserContext, server: S
     ("who", "said"),
     [
         # What each of them is told, tests/agents_app/accounts/test_oidc.py asks too.
-        pytest.param("bob", "bob@example.com has not been invited", marks=pytest.mark.at_length),
-        pytest.param("cai", "does not say that your e-mail address is verified", marks=pytest.mark.at_length),
-        pytest.param("dee", "was deactivated", marks=pytest.mark.at_length),
+        pytest.param("bob", "bob@example.com has not been invited"),
+        pytest.param("cai", "does not say that your e-mail address is verified"),
+        pytest.param("dee", "was deactivated"),
         # This provider forgets the state when somebody says no (RFC 6749, 4.1.2.1), so it could be anybody's answer.
         ("Deny", "it came too late, twice, or not from there"),
     ],

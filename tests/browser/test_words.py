@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import pytest
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
@@ -29,6 +30,7 @@ def looked_at(page: Page, address: str, name: str) -> None:
     pictured(page, f"{name}-phone-dark")
 
 
+@pytest.mark.at_length
 def test_pools_that_are_put_away_can_be_seen_by_everybody(sign_in, person, worked):  # noqa: F811
     gone, kept = pools.create_pool("Old sales"), pools.create_pool("Last year")
     archive.delete(gone, "Old sales", actor=None)
@@ -63,6 +65,7 @@ def test_a_word_says_what_it_means_where_one_points_or_tabs_to_it(sign_in, perso
     page.wait_for_url("**/glossary/#jaccard")
 
 
+@pytest.mark.at_length
 def test_a_note_goes_with_the_answer_by_keyboard(sign_in, person, worked):  # noqa: F811
     query = Query.objects.filter(dataset__pool__slug="big").first()
     page = sign_in(person("lena")).new_page()

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-adapters" / "bin" / "python"
 
 
+@pytest.mark.at_length
 @pytest.mark.parametrize("name", at_work.FRAMEWORKS)
 def test_an_adapter_works_in_its_framework(name: str, tmp_path: Path) -> None:
     python = Path(os.environ.get("ADAPTERS_PYTHON", PYTHON))

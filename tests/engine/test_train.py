@@ -206,12 +206,19 @@ class TestData:
     @pytest.mark.parametrize(
         "change",
         [
-            lambda e: dataclasses.replace(e, required=frozenset()),
-            lambda e: dataclasses.replace(e, required=e.required or frozenset({0})),
-            lambda e: dataclasses.replace(e, required=e.required - {7}),
-            lambda e: dataclasses.replace(e, required=frozenset({0, 3, 4, 7})),
+            pytest.param(lambda e: dataclasses.replace(e, required=frozenset()), id="all empty"),
+            pytest.param(lambda e: dataclasses.replace(e, required=e.required - {7}), id="an agent without positives"),
+            pytest.param(
+                lambda e: dataclasses.replace(e, required=e.required or frozenset({0})),
+                id="no empty set",
+                marks=pytest.mark.at_length,
+            ),
+            pytest.param(
+                lambda e: dataclasses.replace(e, required=frozenset({0, 3, 4, 7})),
+                id="always all",
+                marks=pytest.mark.at_length,
+            ),
         ],
-        ids=["all empty", "no empty set", "an agent without positives", "always all"],
     )
     def test_lopsided_labels_train(self, change) -> None:
         rows = [change(e) for e in examples()]
@@ -255,6 +262,7 @@ class TestSettings:
             required = np.array([[a.id in e.required for a in AGENTS] for e in val])
             assert not (required & ~chosen).any()
 
+    @pytest.mark.at_length
     def test_the_published_recipe_trains_and_serves(self) -> None:
         config = quick(
             recipe="tfidf",

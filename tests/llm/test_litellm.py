@@ -20,7 +20,7 @@ from datasets_app.prelabeling import run as prelabel_run
 from training_app.engine import llm
 from training_app.engine.data.examples import Agent
 
-pytestmark = [pytest.mark.process, pytest.mark.any_database]
+pytestmark = [pytest.mark.at_length, pytest.mark.process, pytest.mark.any_database]
 HERE = Path(__file__).parent
 PLACE = HERE.parents[1] / ".venv-litellm"
 AGENTS = (Agent(0, "Billing"), Agent(1, "Account"))

@@ -21,7 +21,7 @@ from tests.routerweb.test_metrics import OPS
 from tests.routerweb.test_server import Server, prepared, python  # noqa: F401
 from training_app.answering import meters
 
-pytestmark = [pytest.mark.process, pytest.mark.any_database]
+pytestmark = [pytest.mark.at_length, pytest.mark.process, pytest.mark.any_database]
 PLACE = Path(__file__).parents[2] / "monitoring"
 DASHBOARD = json.loads((PLACE / "grafana.json").read_text("utf-8"))
 #: What Grafana puts in the place of its variables.

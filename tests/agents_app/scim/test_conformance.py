@@ -1,4 +1,4 @@
-"""The scim2 project's own tester, an identity provider that knows nothing of this one: over HTTP at length, in this process always."""
+"""The scim2 project's own tester, an identity provider that knows nothing of this one: in this process, and over HTTP."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,9 @@ from tests.agents_app.scim.conftest import Provider
 
 if TYPE_CHECKING:  # takes seconds to load: only the test process that runs this file does
     from scim2_client.engines.httpx2 import SyncSCIMClient
+
+
+pytestmark = pytest.mark.at_length
 
 
 def check(client: Any) -> None:
@@ -57,6 +60,5 @@ def over_http(transactional_db: None, live_server: Any, settings: Any) -> Iterat
         yield SyncSCIMClient(http)
 
 
-@pytest.mark.at_length
 def test_a_running_server_conforms(over_http: "SyncSCIMClient") -> None:
     check(over_http)

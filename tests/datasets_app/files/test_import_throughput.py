@@ -47,6 +47,7 @@ def _peak(work: object) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.at_length
 def test_a_file_is_never_held_whole(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storing, "BATCH_ROWS", 5)
     monkeypatch.setattr(exports, "BATCH", 5)

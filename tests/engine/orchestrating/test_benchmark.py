@@ -49,6 +49,7 @@ def folder(path: Path) -> Path:
     return path
 
 
+@pytest.mark.at_length
 def test_the_benchmark_has_the_figures_of_every_router(tmp_path: Path) -> None:
     out = tmp_path / "figures.json"
     settings = ["encoder=linear", "updates=4", "val_eval_freq=2", "episodes=16"]
@@ -79,6 +80,7 @@ def test_convergence_has_an_interval_over_seeds() -> None:
     assert convergence([]) == []
 
 
+@pytest.mark.at_length
 def test_a_language_model_orchestrates_some_of_the_test_tasks(
     tmp_path: Path, settings: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

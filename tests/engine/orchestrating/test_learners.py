@@ -22,12 +22,9 @@ from training_app.engine.progress import Result
 pytestmark = pytest.mark.any_database
 
 
+@pytest.mark.at_length
 @pytest.mark.parametrize(
-    ("learner", "settings"),
-    [
-        ("reinforce", {"updates": 100}),
-        pytest.param("evolution", {"updates": 30, "episodes": 24}, marks=pytest.mark.at_length),
-    ],
+    ("learner", "settings"), [("reinforce", {"updates": 100}), ("evolution", {"updates": 30, "episodes": 24})]
 )
 def test_both_learners_come_within_two_percent_of_the_known_best_path(learner: str, settings: dict[str, int]) -> None:
     pool = detour_pool(experts=3)

@@ -197,6 +197,7 @@ def test_the_lane_and_the_views_agree_to_the_byte(ways, path) -> None:
         st.just("POST") | st.sampled_from(["POST", "GET", "PUT", "HEAD", "OPTIONS"]), st.sampled_from(["http", "https"]),
     )  # fmt: skip
     @example(b" " * 3_000, plain, "POST", "http")  # too large, whatever is drawn besides
+    @example(b'{"query": "refund", "queries": ["refund"]}', spent, "POST", "http")  # over its quota
     def check(raw, sent, method, scheme) -> None:
         headers = [*sent, (b"content-length", str(len(raw)).encode())]
         scope = {

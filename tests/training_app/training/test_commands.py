@@ -195,6 +195,7 @@ def write_folder(folder: Path) -> None:
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in part))
 
 
+@pytest.mark.at_length
 @pytest.mark.any_database
 def test_benchmark_needs_no_database(tmp_path: Path, django_assert_num_queries: Callable) -> None:
     write_folder(tmp_path)

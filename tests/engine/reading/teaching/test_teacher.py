@@ -71,6 +71,7 @@ def test_a_folder_says_what_it_is(tiny: Path) -> None:
     assert len(found.sha256) == 64
 
 
+@pytest.mark.at_length
 def test_fine_tuning_learns_the_labels(tiny: Path, fitted: TeacherMargins, monkeypatch: pytest.MonkeyPatch) -> None:
     def loss(scorer: TeacherMargins) -> float:
         return float(np.logaddexp(0, np.where(ROWS.required, -1, 1) * scorer.logits(ROWS.texts)).mean())
