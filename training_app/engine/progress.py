@@ -1,10 +1,12 @@
-"""What a training run tells while it goes, and how a fit that reports through a callback becomes a generator of it."""
+"""What a training run tells while it goes, how a fit that reports through a callback becomes a generator of it, and how several fits
+report as one."""
 
 from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -12,6 +14,8 @@ T = TypeVar("T")
 
 #: Called as `progress(done, total, message)` while a scorer is fitted. It may raise to cancel the fit.
 ScorerProgress = Callable[[int, int, str], None]
+#: A name, and what is done under it.
+Job = tuple[str, Callable[[ScorerProgress], T]]
 
 
 def no_progress(done: int, total: int, message: str) -> None:
@@ -80,3 +84,44 @@ def streamed(work: Callable[[ScorerProgress], T], phase: str) -> Generator[Progr
     if failed:
         raise failed[0]
     return done[0]
+
+
+def at_once(jobs: Sequence[Job[T]], threads: int, progress: ScorerProgress) -> list[T]:
+    """The values of jobs, in their order; `threads` of them go on beside one another.
+
+    `progress` is called in this thread alone, with the number of jobs that have ended and what one reports, after its name. Where it
+    raises, or a job does, the others end at their next report and the error is raised here.
+    """
+    messages: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    ended = threading.Event()
+
+    def run(name: str, job: Callable[[ScorerProgress], T]) -> T:
+        def report(_done: int, _of: int, message: str) -> None:
+            if ended.is_set():
+                raise Cancelled
+            messages.put(f"{name}: {message}" if message else name)
+
+        try:
+            report(0, 1, "")
+            return job(report)
+        except BaseException:
+            ended.set()
+            raise
+        finally:
+            messages.put(None)
+
+    with ThreadPoolExecutor(threads, thread_name_prefix="fit") as pool:
+        futures = [pool.submit(run, *job) for job in jobs]
+        finished = 0
+        try:
+            while finished < len(jobs):
+                if (message := messages.get()) is None:
+                    finished += 1
+                else:
+                    progress(finished, len(jobs), message)
+        finally:
+            ended.set()
+    errors = [error for future in futures if (error := future.exception()) is not None]
+    if errors:
+        raise next((error for error in errors if not isinstance(error, Cancelled)), errors[0])
+    return [future.result() for future in futures]

@@ -5,6 +5,7 @@ cluster has forked its workers.
 """
 
 import logging
+import os
 import signal
 import threading
 import time
@@ -41,6 +42,8 @@ CHECKPOINT_SECONDS = 15.0
 EVENTS_PER_REPORT = 5
 #: A write is tried again for so long while the database is away.
 PATIENCE_SECONDS = 300.0
+#: The priority of a worker of the training cluster, of 0 to 19 (the lowest); other processes have 0.
+NICE = 10
 UNLABELED = 50_000  # texts without labels that a run is given at most
 
 Tell = Callable[["Progress"], None]
@@ -55,6 +58,9 @@ class Stopped(BaseException):
 def execute(run_id: int) -> str:
     """The queue's job: train the run, or another that waits where it is trained already; what became of it, in a word for the queue's
     list."""
+    if os.environ.get("Q_CLUSTER_NAME") == "train" and hasattr(os, "setpriority"):
+        # Fits take all cores: a worker that does nothing but train gives way to whoever answers.
+        os.setpriority(os.PRIO_PROCESS, 0, NICE)
     claimed = runs.claim_next(run_id)
     if claimed is None:
         log.info("run %d is not queued any more, and no other is; nothing to do", run_id)

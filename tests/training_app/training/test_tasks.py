@@ -52,6 +52,18 @@ def test_a_run_becomes_a_model(run: Run, training: SimpleNamespace) -> None:
     assert not Checkpoint.objects.exists()
 
 
+def test_a_worker_of_the_training_cluster_gives_way_to_whoever_answers(
+    run: Run, training: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, int, int]] = []
+    monkeypatch.setattr(os, "setpriority", lambda *words: asked.append(words))
+    tasks.execute(run.pk)
+    assert asked == []
+    monkeypatch.setenv("Q_CLUSTER_NAME", "train")
+    tasks.execute(run.pk)
+    assert asked == [(os.PRIO_PROCESS, 0, tasks.NICE)]
+
+
 def test_a_run_may_ask_the_llm_of_the_settings(run: Run, training: SimpleNamespace, settings) -> None:
     settings.LLM_MODEL, settings.LLM_BASE_URL, settings.LLM_API_KEY = "tiny", "http://127.0.0.1:9/v1", "secret"
     settings.LLM_PRICE_IN, settings.LLM_PRICE_OUT = 0.5, 1.5

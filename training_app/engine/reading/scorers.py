@@ -11,8 +11,10 @@ that fit, which no web process imports.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -20,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import BoolArray, FloatArray
-from training_app.engine.progress import ScorerProgress, no_progress
+from training_app.engine.progress import Job, ScorerProgress, at_once, no_progress
 
 
 @runtime_checkable
@@ -89,6 +91,15 @@ KINDS: dict[str, tuple[str, str]] = {
 
 #: The kinds that ask the sentence encoder.
 READ_MEANING = frozenset({"fused", "precedents"})
+
+#: The kinds of which several are fitted at once, in threads: they draw from generators of their own, and torch lets others go on
+#: meanwhile. liblinear draws from one of the whole process: in threads the linear ones would differ from time to time.
+AT_ONCE = frozenset({"sequence"})
+
+
+def cores() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def load_scorer(kind: str, config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> FittedScorer:
@@ -212,31 +223,27 @@ def cross_fit(
     texts (N), Y bool[N, A], asked bool[N, A], groups (N): rows of one group never stand on both sides of a fold.
     An agent with one class within a fold's training rows gets the prior's log-odds for that fold (`Scorer.fit`).
     `reading` gives, from the texts that a fold is fitted on, how texts outside of it are read; None as they are.
-    `progress` counts fits: folds + 1 of them.
+    `progress` counts fits: folds + 1 of them, those of `AT_ONCE` on all cores. The numbers are the same on one.
     """
     count = min(folds or scorer.folds, len(set(groups)))
-    total = count + 1
     if count < 2:
         raise ValueError("cross-fitting needs at least two different texts")
     fold = fold_of_group(groups, count, seed)
     margins = np.zeros(Y.shape, np.float32)
-    for k in range(count):
-        progress(k, total, f"fold {k + 1} of {count}")
-        inside = np.flatnonzero(fold != k)
-        outside = np.flatnonzero(fold == k)
 
-        def within(done: int, of: int, message: str, k: int = k) -> None:
-            progress(k, total, f"fold {k + 1} of {count}: {message}")
-
+    def out_of(k: int, report: ScorerProgress) -> None:
+        inside, outside = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
         known = [texts[i] for i in inside.tolist()]
-        fitted = scorer.fit(known, Y[inside], asked[inside], seed=seed, progress=within)
+        fitted = scorer.fit(known, Y[inside], asked[inside], seed=seed, progress=report)
         others = [texts[i] for i in outside.tolist()]
         margins[outside] = fitted.logits(others if reading is None else list(map(reading(known), others)))
-    progress(count, total, "all rows")
 
-    def whole(done: int, of: int, message: str) -> None:
-        progress(count, total, f"all rows: {message}")
+    def whole(report: ScorerProgress) -> FittedScorer:
+        return scorer.fit(texts, Y, asked, seed=seed, progress=report)
 
-    full = scorer.fit(texts, Y, asked, seed=seed, progress=whole)
+    jobs: list[Job[FittedScorer | None]] = [(f"fold {k + 1} of {count}", partial(out_of, k)) for k in range(count)]
+    threads = min(cores(), count + 1) if scorer.kind in AT_ONCE else 1
+    *_, full = at_once([*jobs, ("all rows", whole)], threads, progress)
+    assert full is not None
     platt = fit_platt(margins, Y, asked)
     return CrossFit(platt(margins), margins, full, platt)

@@ -3,6 +3,7 @@
 import itertools
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from training_app.engine.reading import scorers
 from training_app.engine.reading.scorers import FittedScorer, Scorer, load_scorer
 from training_app.engine.reading.sequences import recurrence, sequence
 from training_app.engine.reading.sequences.recurrence_fit import Recurrence
@@ -226,6 +228,32 @@ def test_the_same_seed_gives_the_same_scorer_and_another_seed_another():
     first, again, other = (QUICK.fit(texts, Y, asked, seed=seed).logits(texts) for seed in (5, 5, 6))
     assert np.array_equal(first, again)
     assert not np.allclose(first, other)
+
+
+def test_folds_on_several_cores_are_those_of_one(monkeypatch):
+    texts, Y, asked = small_pool()
+    fit = SequenceScorer.fit
+    under_way: list[int] = []
+    most: list[int] = []
+    found: list[scorers.CrossFit] = []
+
+    def counted(self, *arguments, **named):
+        under_way.append(1)
+        most[-1] = max(most[-1], len(under_way))
+        time.sleep(0.05)
+        fitted = fit(self, *arguments, **named)
+        under_way.pop()
+        return fitted
+
+    monkeypatch.setattr(SequenceScorer, "fit", counted)
+    for cores in (1, 3):
+        monkeypatch.setattr(scorers, "cores", lambda cores=cores: cores)
+        most.append(0)
+        found.append(scorers.cross_fit(QUICK, texts, Y, asked, texts, seed=5))
+    one, three = found
+    assert most[0] == 1 < most[1] <= 3
+    assert np.array_equal(one.margins, three.margins)
+    assert np.array_equal(one.fitted.logits(texts), three.fitted.logits(texts))
 
 
 def test_a_fit_takes_one_thread_whatever_there_are():
