@@ -66,7 +66,7 @@ class Alarm(models.Model):
         WORKERS = "workers", _("Workers are missing")
         REFUSED = "refused", _("A model cannot be loaded")
         LABELING = "labeling", _("Labeling queue")
-        APPROVAL = "approval", _("A promotion waits for approval")
+        APPROVAL = "approval", _("A promotion or a canary waits for approval")
         KEYS = "keys", _("An API key expires")
         QUOTA = "quota", _("A key's month is nearly used up")
         SPENT = "spent", _("A key's month is used up")

@@ -198,7 +198,7 @@ def _keys(pool: Pool) -> None:
     if ending:
         key, end = ending[0]
         said = _("The API key “%(key)s” expires %(day)s: rotate it with a new term, or its application is refused.")
-        evidence = [[one.name, at.isoformat(timespec="minutes")] for one, at in ending]
+        evidence = [[one.name, f"{at:%Y-%m-%d %H:%M} UTC"] for one, at in ending]
         alarms.hold(Alarm.Kind.KEYS, said % {"key": key.name, "day": f"{end:%Y-%m-%d}"}, evidence, pool)
     limited = ApiKey.objects.live().filter(pools=pool).exclude(monthly_queries=None, monthly_characters=None)
     names = {key.pk: key for key in limited}
@@ -288,7 +288,7 @@ def _missing_workers() -> None:
         if last is None and queued[part]:
             evidence.append([title, _("no worker was ever seen, and jobs wait")])
         elif last is not None and last < now - MISSING:
-            evidence.append([title, _("last sign of life %(time)s") % {"time": last.isoformat(timespec="seconds")}])
+            evidence.append([title, _("last sign of life %(time)s") % {"time": f"{last:%Y-%m-%d %H:%M:%S} UTC"}])
     if evidence:
         said = _("No worker is running for: %(what)s.") % {"what": ", ".join(row[0] for row in evidence)}
         alarms.hold(Alarm.Kind.WORKERS, said, evidence)

@@ -1,5 +1,6 @@
 """The pages: executors, an episode as a timeline, many as a graph."""
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -10,7 +11,7 @@ from django.utils import timezone
 
 from agents_app.models import Executor, Pool
 from tests.training_app.orchestration.conftest import Served
-from training_app.models import Episode
+from training_app.models import Episode, Step
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -55,6 +56,18 @@ def test_many_are_a_graph_and_an_export(begun: Episode, browser: Client) -> None
     lines = b"".join(browser.get("/p/crew/episodes/?format=jsonl").streaming_content).decode()
     assert '"agent": 0' in lines
     assert "No episode matches" in browser.get("/p/crew/episodes/?q=nothing").content.decode()
+
+
+def test_who_follows_itself_or_another_both_ways_is_a_cycle(begun: Episode, browser: Client) -> None:
+    Step.objects.filter(episode=begun, agent=None).delete()
+    for turn in (2, 3):
+        again = Step.objects.get(episode=begun, number=0)
+        again.pk, again.turn, again.number = None, turn, turn
+        again.save()
+    page = browser.get("/p/crew/episodes/graph/").content.decode()
+    cycles = page[page.index("Cycles:") : page.index("Show as table")]
+    assert re.findall(r">(\w\w)</abbr></span> to itself (\d)<", cycles) == [("TR", "1")]
+    assert cycles.count("⇄") == 1
 
 
 def test_utilisation_is_drawn_from_the_second_day_on(begun: Episode, browser: Client) -> None:

@@ -210,9 +210,11 @@ def test_a_key_that_ends_soon_is_told(pool: Any) -> None:
     watch.look()
     assert "keys" not in kinds()
     keys.rotate(key, None, expires_at=timezone.now() + timedelta(days=6))
+    key.refresh_from_db()
     watch.look()
     told = Alarm.objects.get(kind="keys")
     assert "“Shop” expires" in told.sentence
+    assert told.evidence == [["Shop", f"{key.expires_at:%Y-%m-%d %H:%M} UTC"]]
     assert told.pool == pool
     keys.revoke(key, None)
     Alarm.objects.update(seen_at=timezone.now() - timedelta(minutes=3))
