@@ -15,9 +15,10 @@ import torch
 from training_app.engine.reading import scorers
 from training_app.engine.reading.scorers import FittedScorer, Scorer, load_scorer
 from training_app.engine.reading.sequences import recurrence, sequence
+from training_app.engine.reading.sequences.joining import Joining
 from training_app.engine.reading.sequences.recurrence_fit import Recurrence
 from training_app.engine.reading.sequences.sequence import SequenceMargins, ngram_buckets, split_words
-from training_app.engine.reading.sequences.sequence_fit import Joining, Network, SequenceScorer
+from training_app.engine.reading.sequences.sequence_fit import Network, SequenceScorer
 
 SMALL = SequenceScorer(width=16, states=24, buckets=512, min_count=1, batch_size=16)
 QUICK = SequenceScorer(width=8, states=8, buckets=64, min_count=1, batch_size=8, passes=2)

@@ -42,6 +42,7 @@ from torch import Tensor, nn
 from training_app.engine.data.arrays import BoolArray
 from training_app.engine.progress import ScorerProgress, no_progress
 from training_app.engine.reading.scorers import prior_log_odds
+from training_app.engine.reading.sequences.joining import Joining
 from training_app.engine.reading.sequences.recurrence_fit import Recurrence
 from training_app.engine.reading.sequences.sequence import (
     MAX_NGRAMS,
@@ -113,47 +114,6 @@ class Lexicon:
     telling: Tensor
     known: list[str]
     invented: int
-
-
-@dataclass(frozen=True, slots=True)
-class Joining:
-    """Training rows, some of them followed or preceded by another that needs one agent: the two need the agents of both.
-
-    rows [N]: int64[T] numbers of words; target, counted float32[N, A]. share: of the rows that are joined, where the result needs
-    at most `most` agents. ones int64[M]: the rows that need one agent. Where no row needs several, or none needs just one, a joined
-    query is like none of the pool's, and the share is 0.
-    """
-
-    rows: list[Tensor]
-    target: Tensor
-    counted: Tensor
-    share: float
-    most: int
-    ones: Tensor
-
-    @classmethod
-    def between(cls, rows: list[Tensor], target: Tensor, counted: Tensor, share: float) -> Joining:
-        """Of all rows, `share` of those that need several is joined."""
-        size = target.sum(dim=1)
-        ones = (size == 1).nonzero()[:, 0]
-        several = float((size > 1).float().mean()) if len(ones) else 0.0
-        return cls(rows, target, counted, share * several, int(size.max()), ones)
-
-    def of(self, chosen: Sequence[int], draw: torch.Generator) -> tuple[list[Tensor], Tensor, Tensor]:
-        """The rows of these numbers (B): words, target and counted float32[B, A]. An agent that either needs is needed and known;
-        one that was not asked about either is not."""
-        read, y, known = [self.rows[i] for i in chosen], self.target[chosen], self.counted[chosen]
-        if not self.share:
-            return read, y, known
-        mates = self.ones[torch.randint(len(self.ones), (len(chosen),), generator=draw)]
-        both = torch.maximum(y, self.target[mates])
-        joined = (torch.rand(len(chosen), generator=draw) < self.share) & (both.sum(dim=1) <= self.most)
-        first = torch.rand(len(chosen), generator=draw) < 0.5
-        for b in joined.nonzero()[:, 0].tolist():
-            mate = self.rows[int(mates[b])]
-            read[b] = torch.cat([mate, read[b]] if first[b] else [read[b], mate])
-        together = torch.maximum(both, known * self.counted[mates])
-        return read, torch.where(joined[:, None], both, y), torch.where(joined[:, None], together, known)
 
 
 INVENTED = 4_000
