@@ -151,7 +151,8 @@ class Site:
         return found
 
     def await_status(self, *wanted: str) -> None:
-        until(lambda: self.run()["status"] in wanted, f"a run that is {' or '.join(wanted)}")
+        # A training worker gives way to all that runs beside it.
+        until(lambda: self.run()["status"] in wanted, f"a run that is {' or '.join(wanted)}", 300)
 
 
 @pytest.fixture

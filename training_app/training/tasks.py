@@ -43,7 +43,7 @@ EVENTS_PER_REPORT = 5
 #: A write is tried again for so long while the database is away.
 PATIENCE_SECONDS = 300.0
 #: The priority of a worker of the training cluster, of 0 to 19 (the lowest); other processes have 0.
-NICE = 10
+NICE = 5
 UNLABELED = 50_000  # texts without labels that a run is given at most
 
 Tell = Callable[["Progress"], None]
