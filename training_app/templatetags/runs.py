@@ -36,8 +36,8 @@ def searched(text: str) -> str:
 
 @register.filter
 def signed(value: float | None) -> str:
-    """A difference with its sign and three decimals."""
-    return "–" if value is None else f"{value:+.3f}".replace("-", "−")
+    """A difference with its sign and three decimals; what rounds to zero has no minus."""
+    return "–" if value is None else f"{value:+z.3f}".replace("-", "−")
 
 
 @register.filter

@@ -43,7 +43,7 @@ PRESETS = (
     Preset(
         "normal",
         gettext_lazy("Normal"),
-        gettext_lazy("Tries several readers and keeps the best. What you want nearly always."),
+        gettext_lazy("Tries several readers and keeps the best. The right choice nearly always."),
         {},
         48.0,
     ),
