@@ -61,7 +61,7 @@ def test_one_asks_another_approves(sign_in, person, crew):
     other.goto("/p/crew/models/")
     expect(other.get_by_text("asked for by olga")).to_be_visible()
     other.get_by_role("link", name="crew-2").first.click()
-    expect(other.get_by_text("olga asks that crew-2 answers instead of crew-1.")).to_be_visible()
+    expect(other.get_by_text("olga asks to let crew-2 answer instead of crew-1.")).to_be_visible()
     assert overflow(other) == 0
     picture(other, "approval-phone")
     other.get_by_label("What you say to it").fill("looks right")

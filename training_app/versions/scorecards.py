@@ -168,8 +168,8 @@ def would_tell(difference: Interval, least: float, queries: int) -> str:
 
 
 def minus(text: str) -> str:
-    """A sentence with the sign that its numbers have in tables."""
-    return re.sub(r"(?<=[ (])-(?=\d)", "−", text)
+    """A sentence with the sign that its numbers have in tables; what rounds to zero has no minus."""
+    return re.sub(r"(?<=[ (])-(?=\d)", "−", re.sub(r"(?<=[ (])-(?=0\.0+(?!\d))", "", text))
 
 
 def decision(card: Mapping[str, Any]) -> str:

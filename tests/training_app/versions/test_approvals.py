@@ -152,7 +152,7 @@ def test_the_page_shows_who_asked_and_approves(candidate: RouterModel, ops: User
     bens = Client()
     bens.force_login(ben)
     shown = bens.get(address).content.decode()
-    assert "ops-person asks that support-2 answers instead of support-1" in shown
+    assert "ops-person asks to let support-2 answer instead of support-1" in shown
     assert "fewer crashes missed" in shown
     assert "asked for by ops-person" in bens.get(reverse("models", args=("support",))).content.decode()
     bens.post(reverse("model_approval", args=("support", 2)), {"do": "approve", "note": "yes"})
@@ -204,7 +204,7 @@ def test_a_canary_is_asked_for_by_page_api_and_command_alike(
 ) -> None:
     live = reverse("decisions_live", args=("support",))
     browser.post(live, {"do": "canary", "model": "2", "share": "10"})
-    assert "ops-person asks that support-2 answers 10" in browser.get(live).text
+    assert "ops-person asks to let support-2 answer 10" in browser.get(live).text
     own = browser.get(reverse("model", args=("support", 2))).text
     assert "as a canary, and support-1 the rest" in own
     assert 'value="approve"' not in own

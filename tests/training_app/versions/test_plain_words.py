@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from training_app.models import Card
-from training_app.versions import plain_words
+from training_app.versions import plain_words, scorecards
 
 
 class Stub:
@@ -83,3 +83,8 @@ def test_a_model_that_keyword_rules_match_has_learnt_nothing(keyword: float, hol
 def test_where_both_are_perfect_nothing_speaks_against_it() -> None:
     found = card(metrics={"jaccard": interval(1.0)}, baselines={"keyword": beside(1.0, jaccard=1.0)})
     assert not plain_words.no_better_than_keywords(Stub(found))  # type: ignore[arg-type]
+
+
+def test_a_number_in_a_sentence_has_a_true_minus_and_zero_has_none() -> None:
+    assert scorecards.minus("it is -0.000 (-0.021 to 0.016)") == "it is 0.000 (−0.021 to 0.016)"
+    assert scorecards.minus("it is -0.0004, of up-to-date rows") == "it is −0.0004, of up-to-date rows"
