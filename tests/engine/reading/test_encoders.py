@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from typing import Any, ClassVar
 from zlib import crc32
@@ -13,10 +14,11 @@ from tests.engine.synthetic import AGENTS, examples
 from tests.engine.test_train import quick, run
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.examples import group_key
-from training_app.engine.data.rows import rows_of
+from training_app.engine.data.rows import Rows, rows_of
 from training_app.engine.progress import no_progress
 from training_app.engine.reading import encoders
 from training_app.engine.reading.encoders import drawn_platt, faded, fit_encoder, hold_out, served, stack
+from training_app.engine.reading.tidying.perturbations import slip
 from training_app.engine.routing.router import Router
 
 POOL = examples(300)
@@ -77,6 +79,23 @@ def test_a_tenth_is_held_out_in_whole_groups_and_no_scorer_reads_it(monkeypatch:
     again, _ = fit_encoder(quick(folds=3), twice, groups, VALIDATION, progress=no_progress)
     assert again.held_out is None
     assert len(again.log_odds) == 360
+
+
+@pytest.mark.usefixtures("large")
+def test_a_large_pool_whose_slips_are_not_mended_learns_from_rows_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(0)
+    slipped = encoders.tidied_rows(Rows([slip(text, rng) for text in ROWS.texts], ROWS.required, ROWS.asked))
+    judges = encoders.tidied_rows(VALIDATION)
+
+    def fit(**settings: Any) -> Any:
+        return fit_encoder(quick(folds=0, **settings), slipped, slipped.texts, judges, progress=no_progress)[0]
+
+    mended, plain = fit(), fit(tidy=False)
+    monkeypatch.setattr(encoders, "_mended", lambda *_: {"kept": False})
+    refused = fit()
+    assert np.array_equal(refused.log_odds, plain.log_odds)
+    assert np.array_equal(refused.platt.scale, plain.platt.scale)
+    assert not np.array_equal(mended.log_odds, plain.log_odds)
 
 
 def test_what_is_served_is_as_sure_as_validation_allows() -> None:

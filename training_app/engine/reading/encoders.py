@@ -27,6 +27,7 @@ from training_app.engine.reading.linear import EmbeddingScorer, LinearScorer, be
 from training_app.engine.reading.precedents import PrecedentScorer
 from training_app.engine.reading.scorers import (
     CrossFit,
+    FittedScorer,
     Reading,
     Scorer,
     cross_fit,
@@ -87,7 +88,8 @@ def fit_encoder(
     `groups` (N) are the rows' group keys, `agents` (A) those of the columns, whose descriptions teach too; of
     `unlabeled` texts a fast scorer learns what a slow one makes of them (`student.py`). `auto` compares its
     candidates by their out-of-fold log-odds on the training rows and by what validation gets; in a large pool (`hold_out`), by
-    the latter alone. No choice sees test.
+    the latter alone. No choice sees test. Where slips are not mended after all, a large pool's rows are read again as they will be
+    served; out of fold they stay as they were read.
     """
     if _reading(config) is None:
         return _fit_any(config, rows, groups, validation, agents, unlabeled, progress)
@@ -96,6 +98,9 @@ def fit_encoder(
     read = tidied_rows(validation, spelling)
     fit, report = _fit_any(config, rows, groups, read, agents, [tidied(text) for text in unlabeled], progress)
     report["spelling"] = told = _mended(fit, spelling, validation, config.seed)
+    if not told["kept"] and fit.held_out is not None:
+        held, read = rows.take(fit.held_out), tidied_rows(validation)
+        fit, report["faded"] = faded(_mapped(fit.fitted, held.texts, held, read, fit.held_out), held, read, config.seed)
     fitted = TidiedMargins(fit.fitted, spelling if told["kept"] else None)
     return dataclasses.replace(fit, fitted=fitted), report
 
@@ -378,7 +383,15 @@ def hold_out(
     kept = rows.take(np.setdiff1d(np.arange(len(rows)), apart))
     fitted = scorer.fit(kept.texts, kept.required, kept.asked, seed=seed, progress=progress)
     held = rows.take(apart)
-    margins = fitted.logits(held.texts if reading is None else list(map(reading(kept.texts), held.texts)))
+    texts = held.texts if reading is None else list(map(reading(kept.texts), held.texts))
+    return _mapped(fitted, texts, held, validation, apart)
+
+
+def _mapped(
+    fitted: FittedScorer, texts: Sequence[str], held: Rows, validation: Rows, apart: NDArray[np.int64]
+) -> CrossFit:
+    """A scorer that was not fitted on the rows `held`, whose numbers are `apart` and which read `texts`, with its two maps."""
+    margins = fitted.logits(texts)
     platt = drawn_platt(fitted.logits(validation.texts), validation.required, validation.asked)
     own = drawn_platt(margins, held.required, held.asked)
     return CrossFit(own(margins), margins, fitted, platt, apart)

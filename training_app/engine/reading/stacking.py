@@ -17,9 +17,9 @@ from training_app.engine.reading.logistic import logistic
 from training_app.engine.reading.scorers import CrossFit, Platt, fit_platt
 from training_app.engine.reading.stack import StackedMargins, fit_weights, rivals
 
-#: What a costlier scorer must bring in Jaccard to be taken where the noise is too large to tell, and the least that the sentence
-#: encoder, or a teacher, must bring in any pool for the milliseconds and the memory it takes.
-WORTH, WORTH_SENTENCES = 0.01, 0.005
+#: What a costlier scorer must bring in Jaccard to be taken where the noise is too large to tell, and the least that it must bring in
+#: any pool: for the time and memory that it takes, and because rows that share their clauses make the noise look smaller than it is.
+WORTH, LEAST_WORTH = 0.01, 0.005
 #: So many rows that need nobody are believed half when scorers are compared. Three of five hundred, drawn as often as live traffic
 #: is taken to bring such queries, would have an eighth of the say, each as much as twenty others: chance would choose. Of pools made
 #: from spoken commands with 1 in 130 such rows, the encoder was left out where it brought 0.07.
@@ -165,7 +165,7 @@ def _rivalry(z: FloatArray, rows: Rows, counts: NDArray[np.float64] | None) -> t
 
 
 def choose(found: dict[str, FloatArray], rows: Rows, none_share: float = 0.0) -> tuple[str, dict[str, Any]]:
-    """The simplest scorer that no later one beats beyond the noise, or by WORTH and more than a standard error: `found` are
+    """The simplest scorer that no later one beats by LEAST_WORTH beyond the noise, or by WORTH and more than a standard error: `found` are
     the log-odds float32[N, A] of `rows`, from simple to costly, compared by the Jaccard of each row at the scorer's best threshold,
     paired over rows. Rows that need nobody make up `none_share`, as the policy will draw them, in so far as they are many enough to
     judge by: n of them n / (n + DOUBTED) of it. Returns its name and the figures."""
@@ -180,9 +180,7 @@ def choose(found: dict[str, FloatArray], rows: Rows, none_share: float = 0.0) ->
             continue
         difference = spread(value - values[choice]).plain()
         figures[name]["against"] = {"scorer": choice, **difference}
-        costlier = name == TEACHER or (name in SENTENCES and choice not in SENTENCES)
-        least = WORTH_SENTENCES if costlier else 0.0
-        surely = difference["low"] > 0 and difference["mean"] >= least
+        surely = difference["low"] > 0 and difference["mean"] >= LEAST_WORTH
         # A lead of half its interval, about one standard error: with fifty labels there is no better evidence.
         probably = difference["mean"] >= WORTH and difference["low"] > -difference["mean"]
         if surely or probably:
