@@ -90,3 +90,26 @@ def test_a_few_rows_that_need_nobody_do_not_choose(nobody: int, chosen: str) -> 
     other[:nobody, 0] = 3.0
     rows = Rows([str(i) for i in range(size)], y, np.ones_like(y))
     assert choose({"linear": plain, "sequence": other}, rows, none_share=0.15)[0] == chosen
+
+
+@pytest.mark.parametrize(
+    ("size", "wrong", "less", "name", "taken"),
+    [
+        (300, 18, 2, "sequence", False),  # ahead by 0.007, within the noise
+        (300, 18, 2, "teacher", True),
+        (300, 18, 1, "teacher", False),  # by 0.003
+        (2_000, 0, 8, "sequence", False),  # by 0.004, beyond the noise
+        (2_000, 0, 12, "sequence", True),
+    ],
+)
+def test_a_costlier_scorer_brings_something_and_a_teacher_need_not_be_sure(
+    size: int, wrong: int, less: int, name: str, taken: bool
+) -> None:
+    """The later scorer is wrong in `wrong` rows, and the first in `less` more, others."""
+    y = np.eye(3, dtype=bool)[np.arange(size) % 3]
+    first = np.where(y, 3.0, -3.0).astype(np.float32)
+    later = first.copy()
+    first[: wrong + less] *= -1
+    later[size - wrong :] *= -1
+    rows = Rows([str(i) for i in range(size)], y, np.ones_like(y))
+    assert choose({"linear": first, name: later}, rows)[0] == (name if taken else "linear")

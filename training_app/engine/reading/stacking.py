@@ -165,10 +165,11 @@ def _rivalry(z: FloatArray, rows: Rows, counts: NDArray[np.float64] | None) -> t
 
 
 def choose(found: dict[str, FloatArray], rows: Rows, none_share: float = 0.0) -> tuple[str, dict[str, Any]]:
-    """The simplest scorer that no later one beats by LEAST_WORTH beyond the noise, or by WORTH and more than a standard error: `found` are
-    the log-odds float32[N, A] of `rows`, from simple to costly, compared by the Jaccard of each row at the scorer's best threshold,
-    paired over rows. Rows that need nobody make up `none_share`, as the policy will draw them, in so far as they are many enough to
-    judge by: n of them n / (n + DOUBTED) of it. Returns its name and the figures."""
+    """The simplest scorer that no later one beats by LEAST_WORTH beyond the noise, or by WORTH and more than a standard error. A
+    teacher, which somebody has brought to be used, need not be ahead beyond the noise. `found` are the log-odds float32[N, A] of
+    `rows`, from simple to costly, compared by the Jaccard of each row at the scorer's best threshold, paired over rows. Rows that
+    need nobody make up `none_share`, as the policy will draw them, in so far as they are many enough to judge by: n of them
+    n / (n + DOUBTED) of it. Returns its name and the figures."""
     figures: dict[str, Any] = {}
     nobody = int((~rows.required.any(axis=1) & rows.asked.all(axis=1)).sum())
     weights = draw_weights(rows.required, none_share * nobody / (nobody + DOUBTED), rows.asked)
@@ -180,9 +181,9 @@ def choose(found: dict[str, FloatArray], rows: Rows, none_share: float = 0.0) ->
             continue
         difference = spread(value - values[choice]).plain()
         figures[name]["against"] = {"scorer": choice, **difference}
-        surely = difference["low"] > 0 and difference["mean"] >= LEAST_WORTH
+        enough = difference["mean"] >= LEAST_WORTH
         # A lead of half its interval, about one standard error: with fifty labels there is no better evidence.
         probably = difference["mean"] >= WORTH and difference["low"] > -difference["mean"]
-        if surely or probably:
+        if probably or (enough and (difference["low"] > 0 or name == TEACHER)):
             choice = name
     return choice, figures
