@@ -43,7 +43,7 @@ PRESETS = (
     Preset(
         "normal",
         gettext_lazy("Normal"),
-        gettext_lazy("Tries several readers and keeps the best. The right choice nearly always."),
+        gettext_lazy("Tries several readers and keeps the best. Nearly always the right choice."),
         {},
         48.0,
     ),

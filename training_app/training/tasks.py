@@ -58,7 +58,7 @@ class Stopped(BaseException):
 def execute(run_id: int) -> str:
     """The queue's job: train the run, or another that waits where it is trained already; what became of it, in a word for the queue's
     list."""
-    if os.environ.get("Q_CLUSTER_NAME") == "train" and hasattr(os, "setpriority"):
+    if os.environ.get("Q_CLUSTER_NAME") == runs.QUEUE and hasattr(os, "setpriority"):
         # Fits take all cores: a worker that does nothing but train gives way to whoever answers.
         os.setpriority(os.PRIO_PROCESS, 0, NICE)
     claimed = runs.claim_next(run_id)

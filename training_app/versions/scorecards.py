@@ -235,7 +235,7 @@ def context(model: RouterModel) -> dict[str, Any]:
         "learning": learning(card.get("next_labels")),
         "decision": decision(card),
         "looking_back": looking_back(card),
-        "teaching": teaching.taught_by(card),
+        "teaching": [minus(text) for text in teaching.taught_by(card)],
         "warnings": card.get("warnings", []),
         "calibration": card.get("calibration", {}),
         "reliability": reliability(card.get("calibration", {})),

@@ -57,6 +57,5 @@ def _student(student: Mapping[str, Any] | None) -> str:
         verdict = _("it is behind")
     else:
         verdict = _("too few labels to tell")
-    figures = {name: f"{beside[name]:+z.3f}".replace("-", "\u2212") for name in ("mean", "low", "high")}
-    said = _("Beside all that taught it: %(mean)s Jaccard (%(low)s to %(high)s), %(verdict)s.")
-    return f"{text} {said % {**figures, 'verdict': verdict}}"
+    said = _("Beside all that taught it: %(mean)+.3f Jaccard (%(low)+.3f to %(high)+.3f), %(verdict)s.")
+    return f"{text} {said % {**beside, 'verdict': verdict}}"

@@ -36,7 +36,7 @@ def test_a_student_is_judged_beside_what_taught_it(low: float, high: float, said
     beside = {"scorer": "teacher", "mean": (low + high) / 2, "low": low, "high": high}
     (text,) = teaching.taught_by({"encoder": {"student": {**STUDENT, "beside_teacher": beside}}})
     assert said in text
-    assert f"(\u2212{-low:.3f} to " in text
+    assert f"({low:+.3f} to " in text
 
 
 def test_without_either_it_says_nothing() -> None:
