@@ -1,6 +1,12 @@
 """The admin site as the pages need it, without its cost for a process that draws none."""
 
 from django.contrib.admin.apps import SimpleAdminConfig
+from django.db.models.signals import class_prepared
+
+from routerweb import columns
+
+# Here, because this is imported before any model is.
+class_prepared.connect(columns.derive, dispatch_uid="routerweb.columns.derive")
 
 
 class AdminConfig(SimpleAdminConfig):

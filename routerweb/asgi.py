@@ -1,131 +1,181 @@
 """The ASGI application that a server runs: `routerweb.asgi:application`.
 
-A request's body is read here, on the event loop; then a thread makes the answer: one of API_THREADS for the API, one of WEB_THREADS
-for the pages, and of two more for batches and long texts of the fast lane, so that none of them waits for another.
+The fast lane answers a short route at once. For anything else the body is read here, on the event loop; then a thread makes the
+answer: one of API_THREADS for the API, one of WEB_THREADS for the pages, one of two for pages that read a file, which wait for a child
+process, and one of two for batches and long texts of the fast lane, so that none of them waits for another.
 """
 
 import asyncio
+import io
 import json
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from importlib import import_module
-from typing import Any
 from weakref import WeakValueDictionary
 
 from django.conf import settings
 
-from routerweb import bodies, threads, wsgi
-from routerweb.bodies import Receive, Scope
+from routerweb import bodies, body_limits, disconnect, state, threads, wsgi
+from routerweb.bodies import Body
+from routerweb.client_limits import CLOSE, ClientLimits, Receive, Scope, Send, refuse
 from routerweb.later import Later
-from routerweb.threads import Send, Threads
+from routerweb.thread_pools import Threads
+from training_app.answering import serving
 from training_app.api import ard, ddqn_router, fast_lane
 
-BATCH_THREADS = 2
+BATCH_THREADS = FILE_THREADS = 2
+#: Longer bodies, and batches, are answered by a thread, so that routing a long text or many delays nobody.
+SHORT_BYTES = 4 * 1024
 
 #: Addresses that other programs expect at the root of a site, and those of the API that answer there.
-OTHER_DOORS = {
+ROOT_ADDRESSES = {
     "/metrics": "/api/metrics/",
     "/mcp": "/api/mcp/",
     "/.well-known/agent-card.json": "/api/a2a-card/",
     "/v1/models": "/api/v1/models",
     "/v1/chat/completions": "/api/v1/chat/completions",
 }
-#: Where an agent's card stands, below the agent's own address.
+#: Where an agent's card is, below the agent's own address.
 CARD = ".well-known/agent-card.json"
+RETRY = (b"retry-after", b"5")
 
 api_threads = Threads("api", settings.API_THREADS)
 batch_threads = Threads("batch", BATCH_THREADS)
 page_threads = Threads("page", settings.WEB_THREADS)
-_turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+file_threads = Threads("file", FILE_THREADS)
+_turns: WeakValueDictionary[tuple[str, bytes], asyncio.Lock] = WeakValueDictionary()
+state.keep(__name__, "_turns", "Turns of API keys that send batches", "two for each key with a batch under way")
 
 
-async def application(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer one request."""
-    if scope["type"] == "lifespan":
-        await _lifespan(receive, send)
-    elif scope["type"] == "http":
-        await _answer(scope, receive, send)
+async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer one request, without limits for its client."""
+    if scope["type"] != "http":
+        return
+    try:
+        body = None
+        if _is_short_route(scope):
+            sent = await _short_body(scope, receive)
+            routed = _in_lane(scope, sent)
+            if routed is not None:
+                await _send_routed(routed, send)
+                return
+            body = Body(io.BytesIO(sent), len(sent), whole=True)
+        await _answer_by_threads(scope, receive, send, body)
+    except (bodies.Disconnected, disconnect.Abandoned):
+        return  # nobody is there to read an answer
 
 
-async def _answer(scope: Scope, receive: Receive, send: Send) -> None:
-    path = _door(str(scope["path"]))
+application = ClientLimits(answer, body_seconds=settings.BODY_SECONDS, answer_seconds=settings.ANSWER_SECONDS)
+
+
+# --- The fast lane ------------------------------------------------------------------------------------------------
+
+
+def _is_short_route(scope: Scope) -> bool:
+    """Whether the request can be routed on the event loop: a short body, and a model in memory."""
+    if scope["raw_path"] != fast_lane.ROUTE or scope["query_string"] or not fast_lane.takes(fast_lane.ROUTE):
+        return False
+    length = bodies.header(scope, b"content-length")
+    return 0 < int(length or 0) <= SHORT_BYTES and serving.loaded()
+
+
+async def _short_body(scope: Scope, receive: Receive) -> bytes:
+    """The body of a request that says how long it is. Raises Disconnected."""
+    length = int(bodies.header(scope, b"content-length"))
+    body, more = b"", True
+    while more and len(body) < length:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise bodies.Disconnected
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    return body
+
+
+def _in_lane(scope: Scope, body: bytes) -> bytes | None:
+    """The fast lane's answer; None for what is left to Django."""
+    return fast_lane.answer(scope["method"].encode(), scope["raw_path"], scope["headers"], body, scope["scheme"])
+
+
+async def _send_routed(routed: bytes, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": fast_lane.headers(len(routed))})
+    await send({"type": "http.response.body", "body": routed})
+
+
+def _turn_of(key: str, path: bytes) -> asyncio.Lock:
+    """One batch of a key at a time, and one long text, so that another key's need not wait for everything that the first has sent.
+    A long text need not wait for the key's own batches either."""
+    return _turns.setdefault((key, path), asyncio.Lock())
+
+
+# --- Django, in threads -------------------------------------------------------------------------------------------
+
+
+async def _answer_by_threads(scope: Scope, receive: Receive, send: Send, body: Body | None) -> None:
+    """Answer what the event loop does not answer itself. `body` is None where it was not read yet."""
+    path = address_of(str(scope["path"]))
     if path != scope["path"]:
         scope = {**scope, "path": path, "raw_path": path.encode()}
     is_api = path.startswith("/api/") and not path.startswith("/api/docs")
-    chosen = api_threads if is_api else page_threads
-    if chosen.full:
-        await _busy(send, is_api)
+    pool = api_threads if is_api else file_threads if wsgi.reads_file(path) else page_threads
+    if pool.full:
+        await _refuse_overloaded(send, is_api)
         return
-    try:
-        body = await bodies.read(scope, receive, page_threads.executor)
-    except bodies.Disconnected:
-        return
+    if body is None:
+        body = await bodies.read(scope, receive, lambda asked: body_limits.limit_of(asked, page_threads.executor))
     with body.file:
         if not body.whole and not is_api:
-            await _refuse(
-                send, 413, "This request is larger than its address takes from you.", (b"connection", b"close")
-            )
+            await refuse(send, 413, "This request is larger than its address takes from you.", CLOSE)
+            await bodies.throw_away(receive)
             return
-        if body.whole and fast_lane.takes(scope["raw_path"]) and not scope["query_string"]:
-            raw = body.file.read()
-            body.file.seek(0)
-            async with _turn_of(bodies.header(scope, b"authorization")):
-                routed = await batch_threads.run(
-                    fast_lane.answer,
-                    scope["method"].encode(),
-                    scope["raw_path"],
-                    scope["headers"],
-                    raw,
-                    scope["scheme"],
-                )
-            if routed is not None:
-                await send({"type": "http.response.start", "status": 200, "headers": fast_lane.headers(len(routed))})
-                await send({"type": "http.response.body", "body": routed})
-                return
         promise = Later()
-        found = await chosen.run(threads.answer, wsgi.application, scope, body, promise)
+        async with _client_leaving(receive, watch=is_api and body.whole and body.length > SHORT_BYTES) as left:
+            if body.whole and fast_lane.takes(scope["raw_path"]) and not scope["query_string"]:
+                raw = body.file.read()
+                body.file.seek(0)
+                async with _turn_of(bodies.header(scope, b"authorization"), scope["raw_path"]):
+                    routed = await batch_threads.run(disconnect.run, left, _in_lane, scope, raw)
+                if routed is not None:
+                    await _send_routed(routed, send)
+                    return
+            made = await pool.run(disconnect.run, left, threads.answer, wsgi.application, scope, body, promise)
     if promise.pieces is not None and body.whole:
-        await threads.send_later(found, promise.pieces(), send, receive)
+        await threads.send_later(made, promise.pieces(), send, receive)
         return
-    await threads.send_answer(found, send, receive, read_whole=body.whole)
+    await threads.send_answer(made, send, receive, read_whole=body.whole)
 
 
-def _door(path: str) -> str:
-    """The address that answers for this one."""
+@asynccontextmanager
+async def _client_leaving(receive: Receive, *, watch: bool) -> AsyncIterator[threading.Event]:
+    """An event that is set when the client leaves, as far as it is watched for."""
+    left = threading.Event()
+    watching = asyncio.ensure_future(_watch(receive, left)) if watch else None
+    try:
+        yield left
+    finally:
+        if watching is not None:
+            watching.cancel()
+
+
+async def _watch(receive: Receive, left: threading.Event) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    left.set()
+
+
+def address_of(path: str) -> str:
+    """The path that answers for this one."""
     if path.startswith("/a2a/"):
         slug, _slash, rest = path.removeprefix("/a2a/").partition("/")
-        found = {"": f"/api/a2a/{slug}/", CARD: f"/api/a2a/{slug}/card/"}
-        return found.get(rest, f"/api{path}")
-    return OTHER_DOORS.get(path) or ard.address(ddqn_router.address(path))
+        return {"": f"/api/a2a/{slug}/", CARD: f"/api/a2a/{slug}/card/"}.get(rest, f"/api{path}")
+    return ROOT_ADDRESSES.get(path) or ard.address(ddqn_router.address(path))
 
 
-def _turn_of(key: str) -> asyncio.Lock:
-    """One batch of a key at a time, so that another key's need not wait for all that the first has sent."""
-    return _turns.setdefault(key, asyncio.Lock())
-
-
-async def _busy(send: Send, is_api: bool) -> None:
-    again = (b"retry-after", b"5")
+async def _refuse_overloaded(send: Send, is_api: bool) -> None:
+    """Say that every thread is busy, in the form of the API or of a page."""
     if not is_api:
-        await _refuse(send, 503, "Too many requests are waiting here. Try again in a few seconds.", again)
+        await refuse(send, 503, "Too many requests are waiting here. Try again in a few seconds.", RETRY)
         return
-    errors = import_module(
-        "training_app.api.errors"
-    )  # with all of REST framework: loaded with the first call of the API
-    said = json.dumps(errors.overloaded().body)
-    await _refuse(send, 503, said, again, kind=b"application/json")
-
-
-async def _refuse(
-    send: Send, status: int, why: str, *more: tuple[bytes, bytes], kind: bytes = b"text/plain; charset=utf-8"
-) -> None:
-    text = why.encode()
-    headers = [(b"content-type", kind), (b"content-length", str(len(text)).encode()), *more]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": text})
-
-
-async def _lifespan(receive: Receive, send: Send) -> None:
-    while True:
-        message: dict[str, Any] = await receive()
-        await send({"type": f"{message['type']}.complete"})
-        if message["type"] == "lifespan.shutdown":
-            return
+    errors = import_module("training_app.api.errors")  # brings REST framework: loaded with the API's first call
+    await refuse(send, 503, json.dumps(errors.overloaded().body), RETRY, media_type=b"application/json")

@@ -15,12 +15,15 @@ from weakref import WeakSet
 from django.conf import settings
 from django.db import connections
 
+from routerweb import state
+
 logger = logging.getLogger(__name__)
 
 #: How long a thread rests after a turn that raised.
 REST_AFTER_FAULT_SECONDS = 1.0
 
 _every: "WeakSet[Background]" = WeakSet()
+state.keep(__name__, "_every", "Background threads", "fixed")
 
 
 class Background:

@@ -8,18 +8,25 @@ import os
 import secrets
 from pathlib import Path
 
+from routerweb.places import DATA_DIR
+
 FILE = """\
-# Made for this installation by `make run`. The environment overrides what stands here; docs/settings.md lists every name.
+# Made for this installation at its first start. The environment overrides what stands here; docs/settings.md lists every name.
 SECRET_KEY={key}
 # Plain http, for this machine's own addresses only. Behind a TLS proxy: remove this line and set ALLOWED_HOSTS.
 PLAIN_HTTP=1
 """
 
 
-def prepare(folder: Path) -> Path:
-    """Make the data folder and, if there is none, its installation.env; returns that file's path."""
+def make_folder(folder: Path) -> None:
+    """Make the data folder, readable by its owner alone."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     (folder / "static").mkdir(exist_ok=True)
+
+
+def prepare(folder: Path) -> Path:
+    """Make the data folder and, if there is none, its installation.env; returns that file's path."""
+    make_folder(folder)
     path = folder / "installation.env"
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -31,5 +38,4 @@ def prepare(folder: Path) -> Path:
 
 
 if __name__ == "__main__":
-    default = Path(__file__).resolve().parent.parent / "var"
-    prepare(Path(os.environ.get("DATA_DIR") or default))
+    prepare(DATA_DIR)

@@ -3,12 +3,9 @@
 `settings` takes them from here.
 """
 
-from pathlib import Path
-
 from routerweb import env
+from routerweb.places import DATA_DIR
 
-BASE_DIR = Path(__file__).resolve().parent.parent
-DATA_DIR = Path(env.text("DATA_DIR", str(BASE_DIR / "var")))
 env.load_file(DATA_DIR / "installation.env")
 
 DEBUG = env.boolean("DEBUG", False)

@@ -5,11 +5,13 @@ parent process that had imported the server would hold all of it beside what eac
 """
 
 import os
+import signal
 import sys
 
-from routerweb import listening, supervisor
+from routerweb import lifeline, listening, supervisor
 
 if __name__ == "__main__":
+    lifeline.end_with_starter(signal.SIGTERM)  # the supervisor inherits that
     # What Python was started with, -W for one, its workers are started with.
     worker = [sys.executable, *sys.orig_argv[1:-1], "routerweb.worker"]
     apart = [sys.executable, "-I", "-S", str(supervisor.__file__), str(listening.WEB_WORKERS)]

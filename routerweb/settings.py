@@ -16,7 +16,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.urls import reverse_lazy
 
 from routerweb import env
-from routerweb.listening import BASE_DIR, DATA_DIR, DEBUG, LISTEN_HOST, PORT
+from routerweb.listening import DEBUG, LISTEN_HOST, PORT
+from routerweb.places import BASE_DIR, DATA_DIR
 from routerweb.shell import UNFOLD as UNFOLD
 
 django_stubs_ext.monkeypatch()
@@ -36,7 +37,7 @@ SECRET_KEY = env.text("SECRET_KEY", PUBLISHED_KEY if DEBUG else "")
 if not SECRET_KEY:
     raise ImproperlyConfigured(
         "SECRET_KEY: not set. Outside DEBUG it is required; a long random text will do, for example the output of "
-        "python -c 'import secrets; print(secrets.token_urlsafe(50))'. `make run` makes one for you."
+        "python -c 'import secrets; print(secrets.token_urlsafe(50))'. `make run` makes one for you, and so does `routerweb up`."
     )
 if not DEBUG and not ALLOWED_HOSTS:
     raise ImproperlyConfigured(
@@ -63,6 +64,7 @@ SECRET_KEY_FALLBACKS = list(env.words("SECRET_KEY_FALLBACKS"))
 SECURE = not (DEBUG or PLAIN_HTTP)
 SESSION_COOKIE_SECURE = SECURE
 CSRF_COOKIE_SECURE = SECURE
+CSRF_COOKIE_HTTPONLY = True
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SECURE_SSL_REDIRECT = SECURE and env.boolean("SSL_REDIRECT", True)
@@ -125,6 +127,8 @@ INSTALLED_APPS = [
     "agents_app",
     "datasets_app",
     "training_app",
+    # Without it all else works: nothing is called, and no backends are chosen.
+    *(["orchestration_app"] if env.boolean("ORCHESTRATION", True) else []),
 ]
 
 MIDDLEWARE = [
@@ -327,7 +331,6 @@ CORS_ORIGINS = env.words("CORS_ORIGINS")
 API_THREADS = env.integer("API_THREADS", 4, low=1)
 WEB_THREADS = env.integer("WEB_THREADS", 4, low=1)
 WEB_CONNECTIONS = env.integer("WEB_CONNECTIONS", 4_000, low=10)
-HEAD_SECONDS = env.number("HEAD_SECONDS", 10.0, low=0.5)
 BODY_SECONDS = env.number("BODY_SECONDS", 30.0, low=0.5)
 ANSWER_SECONDS = env.number("ANSWER_SECONDS", 30.0, low=0.5)
 KEEP_ALIVE_SECONDS = env.number("KEEP_ALIVE_SECONDS", 75.0, low=0.5)
@@ -346,7 +349,9 @@ if DEAD_AFTER_SECONDS < 2 * HEARTBEAT_SECONDS:
 
 Q_CLUSTER: dict[str, Any] = {
     "name": "routerweb",
+    "orm": "default",
     "cluster_name": "default",
+    "broker_class": "agents_app.clusters.broker.Broker",
     "workers": env.integer("DEFAULT_WORKERS", 1, low=1),
     "timeout": 3600,
     "retry": 3660,
@@ -368,8 +373,6 @@ Q_CLUSTER: dict[str, Any] = {
         },
     },
 }
-REDIS_URL = env.text("REDIS_URL")
-Q_CLUSTER |= {"redis": REDIS_URL} if REDIS_URL else {"orm": "default"}
 
 # --- Routing ------------------------------------------------------------------------------------------------------
 
@@ -378,6 +381,7 @@ MAX_QUERY_CHARACTERS = env.integer("MAX_QUERY_CHARACTERS", 20_000, low=100)
 MAX_MESSAGES = env.integer("MAX_MESSAGES", 40, low=2)
 MAX_CONVERSATION_CHARACTERS = env.integer("MAX_CONVERSATION_CHARACTERS", 60_000, low=100)
 MAX_BATCH_QUERIES = env.integer("MAX_BATCH_QUERIES", 1_000, low=1)
+MAX_BATCH_CHARACTERS = env.integer("MAX_BATCH_CHARACTERS", 1_000_000, low=100)
 ROUTE_REQUESTS_PER_MINUTE = env.integer("ROUTE_REQUESTS_PER_MINUTE", 0, low=0)
 ROUTE_RATE_PER_MINUTE = env.integer("ROUTE_RATE_PER_MINUTE", 0, low=0)
 ROUTE_CHARACTERS_PER_MINUTE = env.integer("ROUTE_CHARACTERS_PER_MINUTE", 0, low=0)
@@ -436,7 +440,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "OAS_VERSION": "3.1.0",
     "LICENSE": {"name": "MIT", "identifier": "MIT"},
     "PREPROCESSING_HOOKS": ["training_app.api.schema.with_slash"],
-    "POSTPROCESSING_HOOKS": [],
+    "POSTPROCESSING_HOOKS": ["training_app.api.schema.for_generators"],
     "SERVERS": [{"url": "/"}],
 }
 

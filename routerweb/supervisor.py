@@ -29,7 +29,9 @@ class Workers:
 
     def start(self) -> int:
         """Start one more; its pid."""
-        pid = os.posix_spawn(self.command[0], self.command, os.environ, setsigmask=NOT_FOR_WORKERS)
+        # By this name a worker knows its parent, and ends with it: see `lifeline`, which would be too large for this process.
+        environment = {**os.environ, "ROUTERWEB_PARENT": str(os.getpid())}
+        pid = os.posix_spawn(self.command[0], self.command, environment, setsigmask=NOT_FOR_WORKERS)
         self.started[pid] = time.monotonic()
         return pid
 

@@ -8,20 +8,16 @@ import asyncio
 import contextlib
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import IO, Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from routerweb import later
-from routerweb.bodies import IN_MEMORY, Body, Scope, throw_away
+from routerweb.bodies import IN_MEMORY, Body, throw_away
+from routerweb.client_limits import CLOSE, Receive, Scope, Send
 
 PIECE = 64 * 1024
-#: Requests that may wait for each thread; more are told to come again.
-WAITING_FOR_A_THREAD = 64
 
-Send = Callable[[dict[str, Any]], Awaitable[None]]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
 WSGI = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
@@ -31,27 +27,6 @@ class Answer(NamedTuple):
     status: int
     headers: list[tuple[bytes, bytes]]
     file: IO[bytes]
-
-
-class Threads:
-    """So many threads, and who waits for them."""
-
-    def __init__(self, name: str, count: int) -> None:
-        self.executor = ThreadPoolExecutor(count, thread_name_prefix=name)
-        self._waiting, self._most = 0, count * (1 + WAITING_FOR_A_THREAD)
-
-    @property
-    def full(self) -> bool:
-        """Whether no more requests should wait for these threads."""
-        return self._waiting >= self._most
-
-    async def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """What `work` returns, computed in one of the threads."""
-        self._waiting += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self.executor, work, *arguments)
-        finally:
-            self._waiting -= 1
 
 
 def answer(application: WSGI, scope: Scope, body: Body, promise: later.Later | None = None) -> Answer:
@@ -89,7 +64,7 @@ def answer(application: WSGI, scope: Scope, body: Body, promise: later.Later | N
 async def send_answer(found: Answer, send: Send, receive: Receive, *, read_whole: bool) -> None:
     """Send an answer as fast as its client reads it; of a request that was not read whole it ends the connection."""
     with found.file as file:
-        headers = found.headers if read_whole else [*found.headers, (b"connection", b"close")]
+        headers = found.headers if read_whole else [*found.headers, CLOSE]
         await send({"type": "http.response.start", "status": found.status, "headers": headers})
         piece = file.read(PIECE)
         while following := file.read(PIECE):

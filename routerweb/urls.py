@@ -1,5 +1,6 @@
 """Every address of the product: the admin, the pages, the API."""
 
+from django.apps import apps
 from django.contrib import admin
 from django.urls import include, path
 from django.views.decorators.http import require_POST
@@ -21,3 +22,6 @@ urlpatterns = [
     path("", include("datasets_app.pages.urls")),
     path("", include("training_app.pages.urls")),
 ]
+
+if apps.is_installed("orchestration_app"):
+    urlpatterns.append(path("", include("orchestration_app.pages.urls")))

@@ -1,5 +1,8 @@
-"""`python -m routerweb.worker` is one process of the web server: it listens once the settings, the applications and the models are
-loaded, beside as many others as there are on the same port, and ends on SIGTERM when it has answered what it has."""
+"""`python -m routerweb.worker` is one process of the web server: granian with this project's settings.
+
+It listens once the settings, the applications and the models are loaded, beside as many others as there are on the same port. On
+SIGTERM it tells its clients to close their connections, answers what it has, and ends.
+"""
 
 import asyncio
 import os
@@ -7,104 +10,134 @@ import resource
 import signal
 import socket
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from uvicorn import Config, Server
+from granian.constants import HTTPModes, Interfaces
+from granian.http import HTTP1Settings
+from granian.server.embed import Server
 
-from routerweb import listening, memory
+from routerweb import lifeline, listening, memory
+
+if TYPE_CHECKING:
+    from routerweb.client_limits import ClientLimits
 
 #: Seconds that one thread may compute while another waits to: Python's own 5 ms are longer than ten routes.
-TURN_SECONDS = 0.001
-#: How long answers may take that are being made when the server is to end.
-END_SECONDS = 8
-#: Connections that the system keeps until they are taken up.
+SWITCH_SECONDS = 0.001
+#: At the end: so long no client may have sent a request before connections are closed, and so long that is waited for at most.
+QUIET_SECONDS, LEAVING_SECONDS = 0.5, 3.0
+#: How long answers that are being made may take then. All of it is less than the supervisor waits.
+ANSWER_SECONDS = 5.0
+#: Connections that the system holds until they are accepted.
 BACKLOG = 2048
-#: Turns of the server's clock, ten a second, between two looks at who is late.
-TURNS_BETWEEN_LOOKS = 5
-#: Where so many connections were open and most have closed, the memory that they took goes back to the system.
-MANY_CONNECTIONS = 100
+#: Files that a process needs beside its connections.
+OTHER_FILES = 200
 
 
-class Worker(Server):
-    """uvicorn's server, which ends the connections of clients that are late. `most_open` is how many were open at once since memory
-    was last given back."""
+def server(application: "ClientLimits") -> Server:
+    """granian for `application`, with the limits of the settings."""
+    from django.conf import settings
 
-    most_open = 0
+    from routerweb.client_limits import MAX_HEAD_BYTES
 
-    async def on_tick(self, counter: int) -> bool:
-        """Ten times a second: whether to end."""
-        from routerweb import connections
-
-        if counter % TURNS_BETWEEN_LOOKS == 0:
-            connections.expire(self.server_state.connections, asyncio.get_running_loop().time())
-            self.tidy(len(self.server_state.connections))
-        return await super().on_tick(counter)
-
-    def tidy(self, now_open: int) -> None:
-        """Give back, beside the event loop, what a crowd of connections held once it has gone."""
-        self.most_open = max(self.most_open, now_open)
-        if self.most_open >= MANY_CONNECTIONS and now_open < self.most_open / 4:
-            self.most_open = now_open
-            asyncio.get_running_loop().run_in_executor(None, memory.collect)
-
-
-def listen() -> socket.socket:
-    """The socket of this process; processes on the same port are given connections in turn by the system."""
-    version6 = ":" in listening.LISTEN_HOST
-    # Named as TCP, asyncio sends each piece of an answer at once: else the body waits until the head was acknowledged, 40 ms.
-    found = socket.socket(socket.AF_INET6 if version6 else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if hasattr(socket, "SO_REUSEPORT"):
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    found.bind((listening.LISTEN_HOST, listening.PORT))
-    found.set_inheritable(False)
-    return found
-
-
-def server() -> Worker:
-    """The server as the settings describe it; loads everything that requests are answered from."""
-    from routerweb.connections import Connection
-
-    return Worker(
-        Config(
-            "routerweb.asgi:application",
-            http=Connection,
-            loop="asyncio",
-            ws="none",
-            lifespan="off",
-            interface="asgi3",
-            backlog=BACKLOG,
-            log_config=None,
-            log_level="error",
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            timeout_graceful_shutdown=END_SECONDS,
-        )
+    return Server(
+        application,
+        address=_address()[0],
+        port=listening.PORT,
+        interface=Interfaces.ASGINL,
+        http=HTTPModes.http1,
+        websockets=False,
+        backlog=BACKLOG,
+        backpressure=min(settings.WEB_CONNECTIONS, _max_files() - OTHER_FILES),
+        http1_settings=HTTP1Settings(
+            header_read_timeout=int(settings.KEEP_ALIVE_SECONDS * 1000), max_buffer_size=MAX_HEAD_BYTES
+        ),
+        log_enabled=False,
     )
 
 
-def many_files() -> None:
-    """As many connections as the system lets this process have."""
+async def serve(application: "ClientLimits") -> None:
+    """Serve until SIGTERM or SIGINT, then end in order."""
+    from django.conf import settings
+
+    asked_to_end = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, asked_to_end.set)
+    running = server(application)
+    serving = asyncio.create_task(running.serve())
+    while not drop_unread_answers(settings.ANSWER_SECONDS) and not serving.done():
+        await asyncio.sleep(0.01)
+    ending = asyncio.create_task(asked_to_end.wait())
+    await asyncio.wait({serving, ending}, return_when=asyncio.FIRST_COMPLETED)
+    if not serving.done():
+        await application.end(quiet_seconds=QUIET_SECONDS, seconds=LEAVING_SECONDS)
+        running.stop()
+        await asyncio.wait({serving}, timeout=ANSWER_SECONDS)
+    ending.cancel()
+    if serving.done():
+        serving.result()
+
+
+def drop_unread_answers(seconds: float) -> bool:
+    """Have the kernel drop a connection whose client has read nothing of its answer for so long; whether this process listens yet.
+
+    Accepted connections inherit the option from the sockets that listen, which granian opens itself.
+    """
+    if not hasattr(socket, "TCP_USER_TIMEOUT"):
+        return True
+    listens = False
+    for link in Path("/proc/self/fd").iterdir():
+        try:
+            if not os.readlink(link).startswith("socket:"):
+                continue
+            with socket.socket(fileno=os.dup(int(link.name))) as one:
+                if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(seconds * 1000))
+                    listens = True
+        except OSError:  # closed meanwhile, or no TCP
+            continue
+    return listens
+
+
+def check_address() -> None:
+    """Raises OSError where this process could not listen."""
+    host, family = _address()
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "SO_REUSEPORT"):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        probe.bind((host, listening.PORT))
+
+
+def _address() -> tuple[str, socket.AddressFamily]:
+    """The IP address of LISTEN_HOST."""
+    family, _type, _protocol, _name, address = socket.getaddrinfo(
+        listening.LISTEN_HOST, listening.PORT, type=socket.SOCK_STREAM
+    )[0]
+    return str(address[0]), family
+
+
+def _max_files() -> int:
+    """As many open files as the system lets this process have."""
     _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard if hard != resource.RLIM_INFINITY else sys.maxsize
 
 
 if __name__ == "__main__":
+    lifeline.end_with_starter(signal.SIGTERM)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "routerweb.settings")
     # One text is too little work for several threads of a matrix product, each of which would hold memory of its own.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    sys.setswitchinterval(TURN_SECONDS)
+    sys.setswitchinterval(SWITCH_SECONDS)
     memory.few_arenas()
-    many_files()
-    import routerweb.wsgi  # noqa: F401  (the applications and the models, before anybody is listened to)
-
     try:
-        taken = listen()
+        check_address()
     except OSError as error:
         sys.exit(
             f"Cannot listen at {listening.LISTEN_HOST}:{listening.PORT}: {error.strerror}. Set PORT to a free one."
         )
-    for number in (signal.SIGINT, signal.SIGTERM):
-        # uvicorn raises it again once it has ended, which would kill this process before the decisions are written.
-        signal.signal(number, lambda *_: None)
-    server().run(sockets=[taken])
+    import routerweb.wsgi  # noqa: F401  (the applications and the models, before anybody can connect)
+    from routerweb.asgi import application
+
+    asyncio.run(serve(application))

@@ -25,12 +25,13 @@ with memory.without("httpx._main"):
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
+from django.urls import Resolver404, resolve
 
+from agents_app import reaper
 from training_app.answering import decisions, serving
 
 with memory.without("requests", "django.contrib.postgres.fields"):
     from training_app.api.handler import ApiHandler
-from training_app.training import reaper
 from training_app.watching import watch
 
 # Settings let a command do its work with any key on this machine's own addresses; nobody is signed in by such a one.
@@ -61,6 +62,16 @@ def pages() -> WSGIHandler:
                 memory.settle()
                 _pages = handler
     return _pages
+
+
+def reads_file(path: str) -> bool:
+    """Whether the page at this address reads a file; False until the first page has been asked for."""
+    if _pages is None:
+        return False
+    try:
+        return bool(getattr(resolve(path).func, "reads_file", False))
+    except Resolver404:
+        return False
 
 
 serving.warm()

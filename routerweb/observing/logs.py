@@ -27,7 +27,7 @@ FIRST_LINE = (
 )  # fmt: skip
 #: Our own rooms whose errors are sentences about settings, models, runs, keys and addresses.
 OURS = (
-    "agents_app.", "routerweb.", "training_app.versions.", "training_app.training.", "training_app.orchestration.",
+    "agents_app.", "routerweb.", "training_app.versions.", "training_app.training.", "orchestration_app.episodes.",
     "training_app.engine.config", "training_app.engine.train", "training_app.engine.routing.", "training_app.engine.data.artifact",
 )  # fmt: skip
 
@@ -40,8 +40,17 @@ class Console(logging.StreamHandler[Any]):
         self.texts = texts
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, or lines where something was raised."""
+        """The line, or lines where something failed."""
+        if getattr(record, "status_code", 500) < 500:
+            record = without_traceback(record)
         return super().format(record if self.texts else without_texts(record))
+
+
+def without_traceback(record: logging.LogRecord) -> logging.LogRecord:
+    """The record of a refused request: Django raises an exception to refuse one, but nothing failed."""
+    shown = copy.copy(record)
+    shown.exc_info = shown.exc_text = None
+    return shown
 
 
 def without_texts(record: logging.LogRecord) -> logging.LogRecord:

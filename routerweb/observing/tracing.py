@@ -202,8 +202,8 @@ def tool(name: str, key: str) -> Around:
     return _span(f"execute_tool {name}", "INTERNAL", values)
 
 
-def workflow(pool: str, episode: str) -> Around:
-    """An episode, as far as this process runs it."""
+def workflow(pool: str, episode: str, asked: Mapping[str, str]) -> Around:
+    """An episode, as far as this process runs it, within the trace of the request that `asked` for it: what `passed_on` said there."""
     if not settings.TRACES:
         return nullcontext(_NOTHING)
     values = {
@@ -211,7 +211,8 @@ def workflow(pool: str, episode: str) -> Around:
         "gen_ai.workflow.name": pool,
         "gen_ai.conversation.id": episode,
     }
-    return _span(f"invoke_workflow {pool}", "INTERNAL", {**values, "routerweb.pool": pool})
+    parent = _parent(asked.get("traceparent"), asked.get("tracestate"))
+    return _span(f"invoke_workflow {pool}", "INTERNAL", {**values, "routerweb.pool": pool}, parent)
 
 
 def job(kind: str) -> Callable[[Callable[P, T]], Callable[P, T]]:

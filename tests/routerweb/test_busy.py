@@ -20,7 +20,7 @@ def test_a_full_pool_of_threads_says_so_in_the_form_of_its_part(is_api: bool) ->
         sent.append(dict(message))
 
     with ThreadPoolExecutor(1) as threads:  # a test that drove the browser leaves an event loop running in this thread
-        threads.submit(lambda: asyncio.run(asgi._busy(send, is_api))).result()
+        threads.submit(lambda: asyncio.run(asgi._refuse_overloaded(send, is_api))).result()
     start, body = sent
     headers = dict(start["headers"])
     assert (start["status"], headers[b"retry-after"]) == (503, b"5")

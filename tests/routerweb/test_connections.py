@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.http import stored as stored_by_kind
-from tests.routerweb.test_server import Server, prepared, python  # noqa: F401
+from tests.routerweb.test_server import KEPT, Server, prepared, python  # noqa: F401
+from tests.waiting import until
 
 pytestmark = [pytest.mark.process, pytest.mark.any_database]
 
-SHORT = {"HEAD_SECONDS": "3", "BODY_SECONDS": "3", "ANSWER_SECONDS": "3", "KEEP_ALIVE_SECONDS": "3"}
+SHORT = {"BODY_SECONDS": "3", "ANSWER_SECONDS": "3", "KEEP_ALIVE_SECONDS": "3"}
 #: Of each kind; more than a server has threads for requests.
 HANGING = 20
 SIGN_IN = """
@@ -122,16 +124,62 @@ def test_a_dripping_body_does_not_gain_time(server: Server) -> None:
 
 
 def test_a_head_that_stays_partial_is_ended_and_an_idle_connection_too(server: Server) -> None:
-    with connect(server) as partial, connect(server) as idle:
+    with connect(server) as partial, connect(server) as idle, connect(server) as kept:
         partial.sendall(b"GET / HTTP/1.1\r\nHost:")
-        assert answer(partial).status == 408
+        kept.sendall(head("/api/health/", method="GET"))
+        first = answer(kept)
+        first.read()
+        assert first.status == 200
+        kept.sendall(b"GET / HTTP/1.1\r\nHost:")
+        assert partial.recv(1) == b""
         assert idle.recv(1) == b""
+        assert kept.recv(1) == b""
+
+
+def connected(server: Server, connection: socket.socket) -> bool:
+    """Whether the kernel still has the server's end of a connection."""
+    local, remote = (f":{port:04X}" for port in (int(server.address.rsplit(":", 1)[1]), connection.getsockname()[1]))
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    return any(line.split()[1].endswith(local) and line.split()[2].endswith(remote) for line in lines)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for the connection in /proc, which only Linux has")
+def test_a_connection_whose_answer_is_not_read_is_dropped(server: Server) -> None:
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        host, port = server.address.removeprefix("http://").split(":")
+        connection.connect((host, int(port)))
+        connection.sendall(head("/api/schema/", method="GET") * 50)  # more than the kernel's buffers hold
+        until(lambda: not connected(server, connection), "the connection's end", seconds=60)
 
 
 def test_a_head_without_end_is_refused(server: Server) -> None:
     with connect(server) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nX: ")
         assert taken(connection, b"x" * 10_000) < 10_000_000
+
+
+def test_a_head_over_the_limit_is_refused_with_431_and_one_below_it_is_read(server: Server) -> None:
+    assert status(server, head("/api/health/", "X-Long: " + "x" * 63_000, method="GET")) == 200
+    assert status(server, head("/api/health/", "X-Long: " + "x" * 66_000, method="GET")) == 431
+    assert status(server, head("/api/health/", *[f"X-{n}: {'x' * 900}" for n in range(75)], method="GET")) == 431
+
+
+def test_a_request_that_offers_http_2_is_answered_as_any_other(server: Server) -> None:
+    """Java's client offers the upgrade with each request over plain http."""
+    body = b'{"query": "the parcel is late"}'
+    offer = (
+        "Connection: Upgrade, HTTP2-Settings",
+        "Upgrade: h2c",
+        "HTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA",
+    )
+    sent = head(*ROUTE, f"Authorization: Bearer {server.key}", f"Content-Length: {len(body)}", *offer) + body
+    with connect(server) as connection:
+        for _ in range(2):
+            connection.sendall(sent)
+            routed = answer(connection)
+            assert routed.status == 200
+            assert b'"agents":[1]' in routed.read()
 
 
 def test_framing_without_content_is_refused(server: Server) -> None:
@@ -166,6 +214,30 @@ def test_a_key_sends_a_large_batch_and_no_larger_one(server: Server) -> None:
     body = b'{"queries": [' + b", ".join([b'"' + b"the parcel is late " * 500 + b'"'] * 30) + b"]}"
     assert status(server, head(*mine, f"Content-Length: {len(body)}") + body) == 200
     assert status(server, head(*mine, "Content-Length: 30000000")) == 413
+
+
+def test_batches_whose_clients_left_are_not_routed(folder: Path, prepared: tuple[Path, str]) -> None:  # noqa: F811
+    """Three of the largest, sent at once: the first stops where it is, the others wait for their turn and never begin."""
+    server = Server(folder, prepared[1])
+    try:
+        queries = b", ".join([b'"' + b"the parcel is late " * 50 + b'"'] * 1_000)
+        body = b'{"queries": [' + queries + b"]}"
+        mine = (f"Authorization: Bearer {server.key}", "Content-Type: application/json")
+        sent = head("/api/route/batch/", *mine, f"Content-Length: {len(body)}") + body
+        clients = [connect(server) for _ in range(3)]
+        for client in clients:
+            client.sendall(sent)
+        for client in clients:
+            client.close()
+        before = int(python(folder, "-c", KEPT))
+        with connect(server) as connection:  # the same key's batches are routed one after another
+            connection.sendall(head("/api/route/batch/", *mine, "Content-Length: 18") + b'{"queries": ["x"]}')
+            answer(connection).read()
+        assert server.route("the parcel is late")["agents"] == [1]
+    finally:
+        os.killpg(server.process.pid, signal.SIGTERM)
+        server.process.wait(30)
+    assert int(python(folder, "-c", KEPT)) - before < 1_000
 
 
 def test_a_signed_in_person_uploads_where_a_form_takes_a_file(server: Server, stored: Path) -> None:

@@ -151,9 +151,9 @@ def test_serves_until_it_is_ended_and_keeps_every_decision(server: Server, end: 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the server's workers in /proc, which only Linux has")
 def test_a_worker_that_dies_is_replaced(server: Server) -> None:
     first = server.workers()
-    assert "httptools" in Path(f"/proc/{first[0]}/maps").read_text()
+    assert "_granian" in Path(f"/proc/{first[0]}/maps").read_text()
     # Nor anything else that only workers need.
-    assert "httptools" not in Path(f"/proc/{server.process.pid}/maps").read_text()
+    assert "_granian" not in Path(f"/proc/{server.process.pid}/maps").read_text()
     os.kill(first[0], signal.SIGKILL)
     for _ in range(300):
         if server.workers() not in ([], first):
@@ -161,3 +161,48 @@ def test_a_worker_that_dies_is_replaced(server: Server) -> None:
         time.sleep(0.1)
     server.await_answer()
     assert set(server.route("the parcel is late")["agents"]) == {1}
+
+
+def cpu_seconds(server: Server) -> float:
+    """What all threads of the server's processes have computed so far."""
+    folders = (f"/proc/{pid}/task" for pid in (server.process.pid, *server.workers()))
+    files = (file for folder in folders for file in Path(folder).glob("*/schedstat"))
+    return sum(int(file.read_text().split()[0]) for file in files) / 1e9
+
+
+def send_batch(server: Server, body: bytes) -> socket.socket:
+    """A connection on which a batch was sent whole."""
+    address, _colon, port = server.address.removeprefix("http://").partition(":")
+    connection = socket.create_connection((address, int(port)))
+    connection.sendall(
+        f"POST /api/route/batch/ HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {server.key}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        + body
+    )
+    return connection
+
+
+@pytest.mark.process
+@pytest.mark.any_database
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the server's CPU time in /proc, which only Linux has")
+def test_batches_whose_clients_leave_cost_a_part_of_what_they_would(server: Server) -> None:
+    """In CPU time, which a busy machine does not stretch."""
+    body = json.dumps({"queries": ["refund the invoice, the app crashes " * 27] * 1_000}).encode()
+    answered = send_batch(server, body)  # the first call also loads what later ones use
+    assert answered.recv(1 << 16).startswith(b"HTTP/1.1 200")
+    answered.close()
+    before = cpu_seconds(server)
+    answered = send_batch(server, body)
+    assert answered.recv(1 << 16).startswith(b"HTTP/1.1 200")
+    answered.close()
+    whole, before = cpu_seconds(server) - before, cpu_seconds(server)
+    for connection in [send_batch(server, body) for _ in range(10)]:
+        connection.close()
+    assert set(server.route("refund the invoice, the app crashes " * 200)["agents"]) == {0, 2}  # it waits for no batch
+    for _ in range(600):
+        earlier = cpu_seconds(server)
+        time.sleep(0.2)
+        if cpu_seconds(server) - earlier < 0.02:
+            break
+    assert cpu_seconds(server) - before < 5 * whole
+    assert server.log.read_text() == ""

@@ -31,7 +31,7 @@ import django
 django.setup()
 from datasets_app import tasks
 from routerweb.observing import tracing
-with tracing.workflow("before the fork", "1"):
+with tracing.workflow("before the fork", "1", {}):
     pass
 works = [multiprocessing.get_context("fork").Process(target=tasks.read_upload, args=(number,)) for number in (901, 902)]
 for work in works: work.start()

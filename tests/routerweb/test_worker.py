@@ -1,57 +1,161 @@
-"""What a worker of the web server listens with."""
+"""A process of the web server ends without losing a request: its clients are told to close their connections first."""
 
 import asyncio
+import json
+import os
+import shutil
+import signal
 import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import pytest
-from uvicorn import Config
 
-from routerweb import listening, memory, worker
+from routerweb import client_limits
+from routerweb.client_limits import ClientLimits
+from tests.routerweb.test_server import Server, prepared  # noqa: F401
+from tests.waiting import until
 
 pytestmark = pytest.mark.any_database
+CLIENTS = 12
 
 
-def test_a_piece_of_an_answer_waits_for_no_acknowledgement(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nagle's algorithm would hold a body back until the client has acknowledged the head, which it does after 40 ms."""
-    monkeypatch.setattr(listening, "PORT", 0)
-    monkeypatch.setattr(listening, "LISTEN_HOST", "127.0.0.1")
-
-    async def accepted() -> int:
-        loop = asyncio.get_running_loop()
-        seen: asyncio.Future[int] = loop.create_future()
-
-        class Looking(asyncio.Protocol):
-            def connection_made(self, transport: asyncio.BaseTransport) -> None:
-                found = transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-                seen.set_result(found)
-                transport.close()
-
-        server = await loop.create_server(Looking, sock=worker.listen())
-        _reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
-        try:
-            return await seen
-        finally:
-            writer.close()
-            server.close()
-
-    assert asyncio.run(accepted())
+@pytest.fixture
+def server(tmp_path: Path, prepared: tuple[Path, str]) -> Iterator[Server]:  # noqa: F811
+    started = Server(Path(shutil.copytree(prepared[0], tmp_path / "installation")), prepared[1])
+    yield started
+    if started.process.poll() is None:
+        os.killpg(started.process.pid, signal.SIGKILL)
+        started.process.wait(10)
 
 
-def test_what_a_crowd_held_is_given_back_once_it_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    given_back: list[int] = []
-    monkeypatch.setattr(memory, "give_back", lambda: given_back.append(now_open))
-    server, now_open = worker.Worker(Config(app=lambda: None)), 0
+@dataclass
+class KeepAliveClient:
+    """Sends one route after another over one connection until an answer closes it."""
 
-    async def through(*crowd: int) -> None:
-        nonlocal now_open
-        for now_open in crowd:
-            server.tidy(now_open)
-            await asyncio.get_running_loop().run_in_executor(
-                None, int
-            )  # after which what began before it is done or waits
-        await asyncio.get_running_loop().shutdown_default_executor()
+    server: Server
+    answered: int = 0
+    lost: list[str] = field(default_factory=list)
+    told: bool = False
 
-    asyncio.run(through(3, worker.MANY_CONNECTIONS - 1, 0))
-    assert given_back == [], "a few connections are not worth it"
-    asyncio.run(through(worker.MANY_CONNECTIONS, 30, 20, 10, 0))
-    assert len(given_back) == 1
+    def run(self) -> None:
+        """Requests until the connection ends; whatever was sent and not answered is `lost`."""
+        host, port = self.server.address.removeprefix("http://").split(":")
+        body = json.dumps({"query": "the parcel is late"}).encode()
+        sent = (
+            f"POST /api/route/ HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {self.server.key}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        ).encode() + body
+        with (
+            socket.create_connection((host, int(port)), timeout=30) as connection,
+            connection.makefile("rb") as answers,
+        ):
+            while not self.told:
+                try:
+                    connection.sendall(sent)
+                    line = answers.readline()
+                    headers = dict(one.lower().split(b":", 1) for one in iter(answers.readline, b"\r\n") if b":" in one)
+                    whole = answers.read(int(headers.get(b"content-length", b"0")))
+                except OSError as error:
+                    self.lost.append(repr(error))
+                    return
+                if b" 200 " not in line or b'"agents":[1]' not in whole:
+                    self.lost.append(repr(line + whole))
+                    return
+                self.answered += 1
+                self.told = headers.get(b"connection", b"").strip() == b"close"
+
+
+@pytest.mark.process
+def test_no_client_that_keeps_its_connection_loses_a_request(server: Server) -> None:
+    clients = [KeepAliveClient(server) for _ in range(CLIENTS)]
+    running = [threading.Thread(target=client.run) for client in clients]
+    for thread in running:
+        thread.start()
+    until(lambda: all(client.answered > 5 for client in clients), "traffic")
+    server.process.terminate()
+    for thread in running:
+        thread.join(60)
+    assert [client.lost for client in clients] == [[]] * CLIENTS
+    assert all(client.told for client in clients)
+    assert server.process.wait(30) == 0
+
+
+@pytest.mark.process
+def test_a_request_that_is_being_answered_is_answered_to_its_end(server: Server) -> None:
+    texts = ["the parcel is late " * 200] * 60
+    body = json.dumps({"queries": texts}).encode()
+    host, port = server.address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        connection.sendall(
+            f"POST /api/route/batch/ HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {server.key}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+            + body
+        )
+        server.process.terminate()
+        received = b""
+        while piece := connection.recv(65536):
+            received += piece
+    assert received.startswith(b"HTTP/1.1 200")
+    assert received.count(b'"stop_reason"') == len(texts)
+    assert server.process.wait(30) == 0
+
+
+# --- The middleware alone -----------------------------------------------------------------------------------------
+
+
+def exchanged(limits: ClientLimits, *messages: Any, headers: Any = (), wait: bool = False) -> list[dict[str, Any]]:
+    """What a client gets that sends those messages and, with `wait`, nothing more."""
+    sent: list[dict[str, Any]] = []
+    coming = iter(messages)
+
+    async def receive() -> dict[str, Any]:
+        for message in coming:
+            return message
+        await asyncio.sleep(3600 if wait else 0)
+        return {"type": "http.disconnect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http", "method": "POST", "path": "/", "raw_path": b"/", "query_string": b"", "headers": list(headers)
+    }  # fmt: skip
+    asyncio.run(limits(scope, receive, send))
+    return sent
+
+
+async def echo(scope: Any, receive: Any, send: Any) -> None:
+    message = await receive()
+    while message.get("more_body"):
+        message = await receive()
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"done"})
+
+
+def test_a_body_that_does_not_come_is_answered_with_408() -> None:
+    limits = ClientLimits(echo, body_seconds=0.01, answer_seconds=1)
+    piece = {"type": "http.request", "body": b"x", "more_body": True}
+    start, body = exchanged(limits, piece, wait=True)
+    assert start["status"] == 408
+    assert client_limits.CLOSE in start["headers"]
+    assert b"too long" in body["body"]
+
+
+def test_a_head_over_the_limit_is_answered_with_431() -> None:
+    limits = ClientLimits(echo, body_seconds=1, answer_seconds=1)
+    whole = {"type": "http.request", "body": b"", "more_body": False}
+    most = client_limits.MAX_HEAD_BYTES - len("POST / HTTP/1.1\r\nx: \r\n\r\n")
+    assert exchanged(limits, whole, headers=[(b"x", b"y" * most)])[0]["status"] == 200
+    assert exchanged(limits, whole, headers=[(b"x", b"y" * (most + 1))])[0]["status"] == 431
+
+
+def test_once_it_ends_every_answer_closes_its_connection() -> None:
+    limits = ClientLimits(echo, body_seconds=1, answer_seconds=1)
+    whole = {"type": "http.request", "body": b"", "more_body": False}
+    assert exchanged(limits, whole)[0]["headers"] == []
+    asyncio.run(limits.end(quiet_seconds=0, seconds=1))
+    assert exchanged(limits, whole)[0]["headers"] == [client_limits.CLOSE]

@@ -9,12 +9,14 @@ from typing import Any
 import psycopg
 import pytest
 from django.conf import settings as configured
+from django.contrib.auth.models import User
 from django.db import DataError, IntegrityError, OperationalError
 from django.test import Client
 from pythonjsonlogger.json import JsonFormatter
 
 from agents_app.models import Pool
 from routerweb.observing.logs import LEFT_OUT, Console, traced
+from tests import orchestration
 from tests.training_app.served import Application, application
 from training_app.answering import answer, decisions
 from training_app.api import fast_lane
@@ -107,13 +109,16 @@ DOORS: dict[str, Callable[[Application], None]] = {
         "/api/a2a/support/", {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": MESSAGE}}
     ),
     "catalog": call("/api/ard/search/", {"query": {"text": MARKED}}),
-    "orchestrate": call("/api/orchestrate/", {"task": MARKED}),
-    "next": call("/api/orchestrate/next/", {"task": MARKED}),
     "queries": call("/api/queries/", {"queries": [{"text": MARKED}]}),
     "outcomes": call("/api/outcomes/", {"decision_id": MARKED, "comment": MARKED}),
     "a wrong field": call("/api/route/", {"query": "billing", "threshold": MARKED, MARKED: 1}),
     "a wrong address": call(f"/api/{MARKED.split()[-1]}x/", {}),
 }
+if orchestration.INSTALLED:
+    DOORS |= {
+        "orchestrate": call("/api/orchestrate/", {"task": MARKED}),
+        "next": call("/api/orchestrate/next/", {"task": MARKED}),
+    }
 
 
 @pytest.fixture
@@ -139,8 +144,9 @@ def test_a_fault_behind_a_door_writes_no_text(
         with monkeypatch.context() as patched:
             for module, name in ((answer, "_walk"), (answer, "_walk_all"), (decisions, "record")):
                 patched.setattr(module, name, fails)
-            patched.setattr("datasets_app.queries.queries.send", fails)
-            patched.setattr("training_app.orchestration.episodes.begin", fails)
+            patched.setattr("datasets_app.queries.adding.send", fails)
+            if orchestration.INSTALLED:
+                patched.setattr("orchestration_app.episodes.episodes.begin", fails)
             patched.setattr("training_app.rollout.outcomes.tell", fails, raising=False)
             DOORS[door](app)
     assert "MARKER" not in logs.text
@@ -210,3 +216,20 @@ def test_a_circle_of_errors_is_told_once() -> None:
     first, second = ValueError("a"), KeyError("b")
     first.__cause__, second.__cause__ = second, first
     assert traced(first).count("ValueError") == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("texts", [False, True])
+def test_a_refusal_is_one_line(logs: Logs, texts: bool, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """403, 404 and 400 are answers, no faults: who sees a traceback looks for one."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, Console):
+            monkeypatch.setattr(handler, "texts", texts)
+    client.force_login(User.objects.create_user("nobody"))
+    Pool.objects.create(slug="support", name="Support")
+    assert client.get("/p/support/agents/").status_code == 403
+    assert client.get("/admin/auth/user/").status_code in (302, 403)
+    assert client.get("/nothing/").status_code == 404
+    assert client.get("/login/", HTTP_HOST="two words").status_code == 400
+    assert "/p/support/agents/" in logs.text
+    assert "Traceback" not in logs.text

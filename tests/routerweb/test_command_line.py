@@ -1,0 +1,98 @@
+"""The command line begins quickly, and a wheel's data lie where a user's data lie."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from routerweb import command_line, places
+
+pytestmark = pytest.mark.any_database
+ROOT = Path(__file__).parents[2]
+EVERY_COMMAND = """
+import django, sys
+django.setup()
+from django.core.management import get_commands, load_command_class
+for name, app in get_commands().items():
+    if app in {"agents_app", "datasets_app", "training_app", "orchestration_app"}:
+        load_command_class(app, name).create_parser("manage.py", name)
+heavy = {"torch", "sklearn", "scipy", "transformers", "onnxruntime", "openpyxl"}
+print(sorted({name.partition(".")[0] for name in sys.modules} & heavy))
+"""
+
+
+def test_no_command_loads_what_only_its_work_needs(tmp_path: Path) -> None:
+    environment = {
+        **os.environ, "DJANGO_SETTINGS_MODULE": "routerweb.settings", "DEBUG": "1", "DATA_DIR": str(tmp_path),
+    }  # fmt: skip
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", EVERY_COMMAND], env=environment, cwd=ROOT, capture_output=True, text=True
+    )
+    assert (ended.stdout, ended.stderr) == ("[]\n", "")
+
+
+def test_a_wheels_data_lie_where_a_users_data_lie(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", "relative")
+    assert places.user_data() == tmp_path / ".local" / "share" / "routerweb"
+    monkeypatch.setenv("XDG_DATA_HOME", "/srv/people")
+    assert places.user_data() == Path("/srv/people/routerweb")
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert places.user_data() == tmp_path / "Library" / "Application Support" / "routerweb"
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
+    """What `routerweb` runs, without running it: each command's words."""
+    commands: list[list[str]] = []
+
+    class Migration:
+        returncode = 0
+
+        def __init__(self, words: list[str], **_more: object) -> None:
+            commands.append(words[words.index("migrate") :])
+
+    monkeypatch.setattr(command_line.subprocess, "run", Migration)
+    monkeypatch.setattr(command_line, "main", lambda words, program: commands.append([program, *words]))
+    monkeypatch.setattr(places, "DATA_DIR", tmp_path / "data")
+    for name in ("SECRET_KEY", "DEBUG", "DATABASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    return commands
+
+
+def test_python_runs_it_where_it_is_not_installed(tmp_path: Path) -> None:
+    environment = {**os.environ, "DATA_DIR": str(tmp_path)}
+    words = [sys.executable, "-W", "ignore", "-m", "routerweb", "up", "--help"]
+    ended = subprocess.run(words, env=environment, cwd=ROOT, capture_output=True, text=True)
+    assert ended.stdout.startswith("usage: routerweb up ")
+    assert list(tmp_path.iterdir()) == []
+
+
+MIGRATE = ["migrate", "--verbosity", "0"]
+
+
+@pytest.mark.parametrize(
+    ("words", "more", "expected", "kept"),
+    [
+        (["demo"], {}, [MIGRATE, ["routerweb", "up", "--demo"]], "key"),
+        (["up", "web"], {}, [MIGRATE, ["routerweb", "up", "web"]], "key"),
+        (["up"], {"SECRET_KEY": "mine"}, [MIGRATE, ["routerweb", "up"]], "folder"),
+        (["up"], {"DATABASE_URL": "postgresql://db/routes"}, [["routerweb", "up"]], "nothing"),
+        (["up", "--help"], {}, [["routerweb", "up", "--help"]], "nothing"),
+        (["train", "--pool", "support"], {}, [["routerweb", "train", "--pool", "support"]], "nothing"),
+    ],
+)
+def test_a_start_sets_up_what_is_missing_and_other_commands_set_up_nothing(
+    ran: list[list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    words: list[str], more: dict[str, str], expected: list[list[str]], kept: str,
+) -> None:  # fmt: skip
+    for name, value in more.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("sys.argv", ["routerweb", *words])
+    command_line.installed()
+    assert ran == expected
+    assert (tmp_path / "data").exists() == (kept != "nothing")
+    assert (tmp_path / "data" / "installation.env").exists() == (kept == "key")
