@@ -1,8 +1,8 @@
 """Who may do what: four roles as Django groups, three of them in single pools too, and the look-ups by which pages check them.
 
-A labeler labels. A reviewer also adjudicates, browses and imports. Ops train, promote and watch. An admin does all of it and
-invites people. Each but the admin's may also be given in one pool alone (`PoolRole`): its pages, and no list of the admin site, which
-shows all pools. A page's access check is its look-up: it returns the pool or answers 404 or 403.
+A labeler labels. A reviewer also adjudicates, browses and imports. Ops train, promote, watch and may label. An admin does all of it
+and invites people. Each but the admin's may also be given in one pool alone (`PoolRole`): its pages, and no list of the admin site,
+which shows all pools. A page's access check is its look-up: it returns the pool or answers 404 or 403.
 """
 
 from collections.abc import Callable, Collection
@@ -18,6 +18,7 @@ from django.db.models import Value
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, render
+from django.urls import resolve
 from django.utils.translation import gettext as _
 
 from agents_app.models import Pool, PoolRole
@@ -33,7 +34,7 @@ class Role(StrEnum):
 IMPLIED: dict[Role, frozenset[Role]] = {
     Role.LABELER: frozenset({Role.LABELER}),
     Role.REVIEWER: frozenset({Role.LABELER, Role.REVIEWER}),
-    Role.OPS: frozenset({Role.OPS}),
+    Role.OPS: frozenset({Role.LABELER, Role.OPS}),
     Role.ADMIN: frozenset(Role),
 }
 
@@ -89,19 +90,30 @@ def require_role(
     """
 
     def decorate(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+        def allows(user: Any, slug: str | None) -> bool:
+            held = roles_anywhere(user) if anywhere else roles_of(user, slug)
+            return bool(held & set(roles))
+
         @wraps(view)
         def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            held = roles_anywhere(request.user) if anywhere else roles_of(request.user, kwargs.get("slug"))
-            if not held & set(roles):
-                raise PermissionDenied(_("Your role does not open this page. Ask an admin of this site for it."))
+            if not allows(request.user, kwargs.get("slug")):
+                raise PermissionDenied(_("Your role may not open this page. Ask an admin for access."))
             gone = None
             if "slug" in kwargs and not put_away:
                 gone = _put_away(get_pool(request, kwargs["slug"]), request, roles)
             return gone or view(request, *args, **kwargs)
 
+        checked.allows = allows  # type: ignore[attr-defined]  # what `may_open` asks
         return login_required(checked)
 
     return decorate
+
+
+def may_open(user: Any, address: str) -> bool:
+    """Whether a page's roles let this person in; True for an address whose view has none."""
+    match = resolve(address)
+    allows = getattr(match.func, "allows", None)
+    return allows is None or allows(user, match.kwargs.get("slug"))
 
 
 def get_pool(request: HttpRequest, slug: str) -> Pool:

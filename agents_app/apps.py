@@ -8,7 +8,15 @@ class AgentsAppConfig(AppConfig):
     verbose_name = _("Pools and access")
 
     def ready(self) -> None:
+        from agents_app import background, schedules, third_party, work
         from agents_app.accounts.roles import grant
+        from routerweb import hooks
+
+        hooks.job_kinds.register(work.kinds)
+        hooks.background_work.register(background.work)
+        post_migrate.connect(schedules.install, dispatch_uid="agents_app.schedules.install")
+
+        third_party.declare_all()
 
         # Without a sender: it hears of every app. django.contrib.auth stands before this app in INSTALLED_APPS and has
         # connected first, so an app's permission rows are there when this runs.

@@ -5,7 +5,6 @@ it for good. Of either, nothing is routed, labeled, trained or asked any more: e
 """
 
 import logging
-from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,6 +17,7 @@ from agents_app import audit, keys
 from agents_app.audit import Actor, Who
 from agents_app.checks import PoolError
 from agents_app.models import ApiKey, Pool, Stamp
+from routerweb import hooks
 
 log = logging.getLogger(__name__)
 
@@ -26,16 +26,11 @@ KEPT = timedelta(days=30)
 #: Rows that one transaction of a purge deletes, so that nobody who writes has to wait for long.
 AT_ONCE = 2_000
 
-#: Told of a pool that is put away, before it is: later rooms end the jobs that are under way in it.
-on_put_away: list[Callable[[Pool, Who], object]] = []
-#: Later rooms say what a pool has: (words, how many).
-HOLDS: list[Callable[[Pool], Iterable[tuple[str, int]]]] = []
-
 
 def holds(pool: Pool) -> list[tuple[str, int]]:
     """What goes with the pool, as (words, how many); nothing that there is none of."""
     mine = [(_("Agents"), pool.agents.count()), (_("API keys that open no other pool"), len(_keys_alone(pool)))]
-    return [(words, count) for tell in (lambda _pool: mine, *HOLDS) for words, count in tell(pool) if count]
+    return [(name, count) for part in (mine, *hooks.pool_contents(pool)) for name, count in part if count]
 
 
 def archive(pool: Pool, *, actor: Who) -> Pool:
@@ -53,8 +48,7 @@ def delete(pool: Pool, typed: str, *, actor: Who) -> Pool:
 def _put_away(pool: Pool, column: str, action: str, actor: Who, **there: None) -> Pool:
     with transaction.atomic():
         if Pool.objects.filter(pk=pool.pk, **there).update(**{column: timezone.now()}):
-            for tell in on_put_away:
-                tell(pool, actor)
+            hooks.pool_put_away(pool, actor)
             audit.record(action, actor=actor, target=pool.slug, pool=pool)
             Stamp.bump()
     pool.refresh_from_db()

@@ -6,46 +6,43 @@ SHA-256. Nothing is pickled, so reading a file runs nothing that came with it. E
 while others go on writing, and is streamed both ways: memory holds one batch of rows.
 
 Every value in a file can be stored in either database: a character or number that only SQLite would take is written as
-`storable.mended` has it, and a file of an older version is mended the same way while it is restored.
+`storable.mended` has it, and a file that holds one all the same is mended while it is restored.
 
-Left out are sessions (everybody signs in again), the counts of failed sign-ins (a cache's), the job queue and the results of its
-jobs (they are pickled, and belong to processes that are gone), processes' signs of life, answers that wait for a call to be sent
-again, and the admin's own short log of clicks.
+Left out is what models declare with `backup=False`: sessions (everybody signs in again), the job queue and the results of its jobs
+(they are pickled, and belong to processes that are gone), processes' signs of life, answers that wait for a call to be sent again,
+and the admin's own short log of clicks. The counts of failed sign-ins are in a cache, which no model describes.
 """
 
 import base64
+import contextlib
 import hashlib
-import io
 import json
 import logging
 import os
 import tempfile
 import zipfile
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from django.apps import apps
 from django.core.exceptions import ValidationError
 from django.core.management.color import no_style
 from django.db import DatabaseError, connection, models, transaction
 from django.db.migrations.recorder import MigrationRecorder
 
+from agents_app.files import backups as backup_files
+from agents_app.files import limited
+from agents_app.files.formats import Unreadable
+from agents_app.files.limited import Limits
 from agents_app.models import Stamp
+from routerweb import holds
 from training_app.engine.data import storable
 
 FORMAT = 1
-LEFT_OUT = frozenset(
-    {
-        "sessions.Session", "usersessions.UserSession", "admin.LogEntry", "django_q.OrmQ", "django_q.Task", "training_app.ProcessSign",
-        "training_app.WatchTurn", "training_app.KeyMinute", "training_app.CallPlaces", "training_app.BackendLoad",
-        "training_app.KeptAnswer",
-    }
-)  # fmt: skip
 # What `migrate` itself fills: a database with rows in these alone is an empty one.
 MADE_BY_MIGRATE = frozenset(
     {"auth_permission", "auth_group", "auth_group_permissions", "django_content_type", "django_q_schedule"}
@@ -54,7 +51,8 @@ BATCH = 500
 BATCH_CHARACTERS = 8_000_000
 
 log = logging.getLogger(__name__)
-MAX_MANIFEST = 16 << 20  # bytes
+#: Bytes of memory that reading a backup may take at least, and for each byte of the file, where a model's row is held several times.
+LEAST_MEMORY, MEMORY_FOR_EACH_BYTE = 500_000_000, 8
 
 Tick = Callable[[str, int, int], None]  # table, rows done, rows in all
 
@@ -77,13 +75,7 @@ class Table:
 
 def tables() -> list[Table]:
     """Every table that a backup holds, in the order of the apps."""
-    found = []
-    for model in apps.get_models(include_auto_created=True):
-        meta = model._meta
-        if meta.proxy or not meta.managed or meta.label in LEFT_OUT:
-            continue
-        found.append(Table(model, tuple(meta.concrete_fields)))
-    return found
+    return [Table(model, tuple(model._meta.concrete_fields)) for model in holds.tables() if holds.in_backup(model)]
 
 
 # ---------------------------------------------------------------------------------------------------- values as JSON
@@ -243,22 +235,42 @@ def restore(path: Path, *, replace: bool = False, tick: Tick | None = None) -> i
     if any(table.name not in present for table in tables()):
         raise BackupError("the database has no tables yet, or old ones. Run `python manage.py migrate` first.")
     try:
-        with zipfile.ZipFile(path) as archive:
-            manifest = _checked_manifest(path, archive, tick)
+        with path.open("rb") as stream, contextlib.closing(_read(path, stream)) as said:
+            _word, manifest = next(said)
+            _check_manifest(path, manifest)
+            for what, *rest in said:
+                if what == "whole":
+                    break
+                if tick:
+                    tick(f"checking {rest[0]}", rest[1], manifest["tables"][rest[0]]["rows"])
             if not replace and not is_empty():
                 raise BackupError(
                     "the database is not empty. Restore into an empty one, or say --replace to give up what it holds."
                 )
-            return _put_in_place(archive, manifest, tick)
-    except (OSError, zipfile.BadZipFile, zlib.error, EOFError) as error:
-        reason = getattr(error, "strerror", None) or "it is not a backup, or it is damaged"
-        raise BackupError(f"{path} cannot be read: {reason}.") from None
-    except (RuntimeError, NotImplementedError) as error:  # `zipfile` has no class of its own for these
-        if "encrypted" in str(error) or "password" in str(error):
-            raise BackupError(f"{path} is encrypted. Decrypt it first, then restore the file that comes out.") from None
-        if isinstance(error, NotImplementedError):
-            raise BackupError(f"{path} is packed in a way that this version cannot read. Take another copy.") from None
-        raise
+            return _put_in_place(((name, values) for _word, name, values in said), manifest, tick)
+    except OSError as error:
+        raise BackupError(f"{path} cannot be read: {error.strerror or error}.") from None
+
+
+def _read(path: Path, stream: BinaryIO) -> Generator[Any, None, None]:
+    """What the file holds, as a process with limits reads it. Raises BackupError."""
+    # A backup holds models, whose rows are as large as they are: what its reader may use grows with the file, not with what it
+    # says to unpack to.
+    size = os.fstat(stream.fileno()).st_size
+    limits = Limits(
+        cpu_seconds=600 + size // 1_000_000, silent_seconds=600, memory_bytes=LEAST_MEMORY + MEMORY_FOR_EACH_BYTE * size
+    )
+    try:
+        yield from limited.run(backup_files.rows, stream, limits=limits)
+    except Unreadable as error:
+        raise BackupError(
+            {
+                backup_files.DAMAGED: f"{path} is damaged or not a backup of Routerweb. Take another copy.",
+                backup_files.NOT_A_BACKUP: f"{path} cannot be read: it is not a backup, or it is damaged.",
+                backup_files.ENCRYPTED: f"{path} is encrypted. Decrypt it first, then restore the file that comes out.",
+                backup_files.PACKED: f"{path} is packed in a way that this version cannot read. Take another copy.",
+            }.get(error.message, f"{path} cannot be read: {error}")
+        ) from None
 
 
 def is_empty() -> bool:
@@ -270,30 +282,14 @@ def is_empty() -> bool:
     )
 
 
-def _checked_manifest(path: Path, archive: zipfile.ZipFile, tick: Tick | None) -> dict[str, Any]:
-    damaged = BackupError(f"{path} is damaged or not a backup of Routerweb. Take another copy.")
-    try:
-        if archive.getinfo("manifest.json").file_size > MAX_MANIFEST:
-            raise damaged
-        manifest = json.loads(archive.read("manifest.json"))
-        number, described = manifest["format"], manifest["tables"]
-        theirs = {(str(app), str(name)) for app, name in manifest["migrations"]}
-        sums = {str(name): (list(t["columns"]), int(t["rows"]), str(t["sha256"])) for name, t in described.items()}
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        OverflowError,
-        RecursionError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ):
-        raise damaged from None
+def _check_manifest(path: Path, manifest: dict[str, Any]) -> None:
+    """Raises BackupError for a file of another format, of other migrations or of other tables than this installation's."""
+    number = manifest["format"]
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        raise damaged
+        raise BackupError(f"{path} is damaged or not a backup of Routerweb. Take another copy.")
     if number > FORMAT:
         raise BackupError(f"{path} is of format {number}; this version reads up to {FORMAT}. Upgrade Routerweb first.")
+    theirs = {(app, name) for app, name in manifest["migrations"]}
     ours = set(MigrationRecorder(connection).applied_migrations())
     if newer := sorted(theirs - ours):
         raise BackupError(
@@ -306,39 +302,25 @@ def _checked_manifest(path: Path, archive: zipfile.ZipFile, tick: Tick | None) -
             "Restore it with the version that made it, then upgrade and migrate."
         )
     known = {table.name: [field.column for field in table.columns] for table in tables()}
-    if {name: columns for name, (columns, _rows, _sum) in sums.items()} != known:
+    if {name: table["columns"] for name, table in manifest["tables"].items()} != known:
         raise BackupError(
             f"{path} has other tables or columns than this version. Restore it with the version that made it."
         )
-    for name, (_columns, rows, expected) in sums.items():
-        digest, lines = hashlib.sha256(), 0
-        try:
-            with archive.open(_member(name)) as member:
-                for line in member:
-                    digest.update(line)
-                    lines += 1
-                    if tick and lines % BATCH == 0:
-                        tick(f"checking {name}", lines, rows)
-        except (KeyError, zipfile.BadZipFile, zlib.error):
-            raise damaged from None
-        if lines != rows or digest.hexdigest() != expected:
-            raise damaged
-    return dict(manifest)
 
 
-def _put_in_place(archive: zipfile.ZipFile, manifest: dict[str, Any], tick: Tick | None) -> int:
+def _put_in_place(said: Iterator[tuple[str, list[Any]]], manifest: dict[str, Any], tick: Tick | None) -> int:
     total, name = 0, ""
+    by_name = {table.name: table for table in tables()}
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             before = Stamp.current()
-            left_out = [apps.get_model(label)._meta.db_table for label in sorted(LEFT_OUT)]
-            for old in [table.name for table in tables()] + left_out:
+            # What a backup leaves out belongs to the installation that the restored data replace.
+            for old in [model._meta.db_table for model in holds.tables()]:
                 # Foreign keys are checked when the transaction ends, so the order of the tables does not matter.
                 cursor.execute(f"DELETE FROM {connection.ops.quote_name(old)}")  # noqa: S608  (our own table's name)
-            for table in tables():
-                name = table.name
-                with archive.open(_member(name)) as member:
-                    total += _insert(cursor, table, member, manifest["tables"][name]["rows"], tick)
+            for name, rows in groupby(said, key=lambda pair: pair[0]):
+                values = (row for _name, row in rows)
+                total += _insert(cursor, by_name[name], values, manifest["tables"][name]["rows"], tick)
             # Now, not at the commit: PostgreSQL does not take a sequence back, and after a failure it must suit the old rows.
             connection.check_constraints()
             for statement in connection.ops.sequence_reset_sql(no_style(), [table.model for table in tables()]):
@@ -353,26 +335,26 @@ def _put_in_place(archive: zipfile.ZipFile, manifest: dict[str, Any], tick: Tick
     return total
 
 
-def _insert(cursor: Any, table: Table, member: Any, rows: int, tick: Tick | None) -> int:
+def _insert(cursor: Any, table: Table, found: Iterator[list[Any]], rows: int, tick: Tick | None) -> int:
     quote = connection.ops.quote_name
     columns = ", ".join(quote(str(field.column)) for field in table.columns)
     marks = ", ".join(["%s"] * len(table.columns))
     statement = f"INSERT INTO {quote(table.name)} ({columns}) VALUES ({marks})"  # noqa: S608  (our own names)
     done = 0
-    for batch in _batches(io.TextIOWrapper(member, encoding="utf-8", newline="\n")):
-        cursor.executemany(statement, [_values(table.columns, line) for line in batch])
+    for batch in _batches(found):
+        cursor.executemany(statement, [_values(table.columns, row) for row in batch])
         done += len(batch)
         if tick:
             tick(table.name, done, rows)
     return done
 
 
-def _batches(lines: Iterator[str] | io.TextIOWrapper) -> Iterator[list[str]]:
-    batch: list[str] = []
+def _batches(rows: Iterator[list[Any]]) -> Iterator[list[list[Any]]]:
+    batch: list[list[Any]] = []
     size = 0
-    for line in lines:
-        batch.append(line)
-        size += len(line)
+    for row in rows:
+        batch.append(row)
+        size += sum(len(value) for value in row if isinstance(value, str))
         if len(batch) >= BATCH or size >= BATCH_CHARACTERS:
             yield batch
             batch, size = [], 0
@@ -380,5 +362,5 @@ def _batches(lines: Iterator[str] | io.TextIOWrapper) -> Iterator[list[str]]:
         yield batch
 
 
-def _values(columns: Sequence["models.Field[Any, Any]"], line: str) -> list[Any]:
-    return [_value(field, plain) for field, plain in zip(columns, json.loads(line), strict=True)]
+def _values(columns: Sequence["models.Field[Any, Any]"], row: list[Any]) -> list[Any]:
+    return [_value(field, plain) for field, plain in zip(columns, row, strict=True)]

@@ -5,6 +5,8 @@ from typing import NamedTuple
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from training_app.engine.measures import MEASURES
+
 
 class Term(NamedTuple):
     """A word, and what it means in a sentence or two."""
@@ -14,24 +16,7 @@ class Term(NamedTuple):
 
 
 TERMS: dict[str, Term] = {
-    "jaccard": Term(
-        _("Jaccard"),
-        _(
-            "How far the chosen set and the needed set overlap, query by query: the agents in both, divided by the agents in either. "
-            "1 is exactly right, 0 has nothing in common; the figure is the mean."
-        ),
-    ),
-    "exact": Term(_("Exact"), _("The share of queries whose chosen set is exactly the needed one.")),
-    "covered": Term(
-        _("All covered"),
-        _("The share of queries for which every needed agent was chosen, whatever else was chosen too."),
-    ),
-    "precision": Term(_("Precision"), _("Of the agents that were chosen, the share that was needed.")),
-    "recall": Term(_("Recall"), _("Of the agents that were needed, the share that was chosen.")),
-    "f1": Term(
-        _("F1"),
-        _("One figure of precision and recall, their harmonic mean: it is high only where both are. 1 is best."),
-    ),
+    **{measure.name: Term(_(measure.label), _(measure.meaning)) for measure in MEASURES.values()},
     "interval": Term(
         _("95 % interval"),
         _(

@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 
 from agents_app import audit, pools
 from agents_app.audit import Actor, Who
-from agents_app.models import Agent, Backend, HealthCheck, Pool
+from agents_app.models import Agent, HealthCheck, Pool
 from agents_app.outbound import guard
 
 logger = logging.getLogger(__name__)
@@ -74,24 +74,11 @@ def check_all() -> int:
             agent__state=Agent.State.ACTIVE, agent__pool__in=Pool.objects.in_use()
         ).select_related("agent__pool")
     )
-    found = _look([check.url for check in checks]) if checks else []
-    return sum(record(check, probe) for check, probe in zip(checks, found, strict=True)) + check_backends()
+    found = look([check.url for check in checks]) if checks else []
+    return sum(record(check, probe) for check, probe in zip(checks, found, strict=True))
 
 
-def check_backends() -> int:
-    """Look at every backend's address; how many became healthy or stopped being so. Processes hear of it within a second."""
-    rows = list(Backend.objects.in_use().exclude(health_url=""))
-    changed = 0
-    for row, found in zip(rows, _look([row.health_url for row in rows]) if rows else [], strict=True):
-        if found.ok is None:
-            continue  # it was not asked, so nothing is known
-        told = {"healthy": found.ok, "health_said": found.said[:200]}
-        Backend.objects.filter(pk=row.pk, health_url=row.health_url).update(**told)
-        changed += found.ok != row.healthy
-    return changed
-
-
-def _look(urls: Sequence[str]) -> list[Probe]:
+def look(urls: Sequence[str]) -> list[Probe]:
     """Every address's probe."""
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="health") as threads:
         return list(threads.map(probe, urls))

@@ -1,4 +1,7 @@
-"""The one life of a job: queued, claimed, alive, ended or dead. Training runs, imports and pre-labeling all lead it.
+"""The one life of all background work: queued, claimed, alive, ended or dead.
+
+Training runs, imports, pre-labeling and episodes have tables of their own. All else is a `BackgroundJob`, see `agents_app.work`.
+Packages register their kinds of job through `routerweb.hooks.job_kinds`.
 
 A job is owned through its attempt token. `claim` hands a fresh one to exactly one caller; every later write of that job names the
 token and changes nothing once the job no longer runs under it, so that one which was cancelled, or taken for dead and comes back,
@@ -9,10 +12,16 @@ Every time in these rows is the database's, so that machines whose clocks differ
 
 import logging
 import os
+import signal
 import socket
+import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
+from types import FrameType
 from typing import Any, TypeVar
 
 from django.conf import settings
@@ -21,16 +30,25 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 from django.utils.translation import gettext_lazy as _
 from django_q.brokers import get_broker
+from django_q.tasks import async_task
 
+from routerweb import hooks
 from routerweb.background import Background
+from routerweb.holds import Holds
 
 log = logging.getLogger(__name__)
 
-QUEUED, RUNNING = "queued", "running"
+QUEUED, RUNNING, FAILED = "queued", "running", "failed"
+#: The job cluster that this process belongs to, "" outside of clusters. `manage.py up` gives each a slot, and its successor the same.
+SLOT = os.environ.get("ROUTERWEB_CLUSTER", "")
 
 
 class AttemptLost(Exception):
     """The job is no longer running under this attempt: it was cancelled, or taken for dead. Nothing was written."""
+
+
+class Stopped(BaseException):
+    """This process is asked to end (SIGTERM, or Ctrl-C in the foreground): its job goes back into the queue."""
 
 
 class Job(models.Model):
@@ -54,14 +72,40 @@ class Job(models.Model):
     heartbeat_at = models.DateTimeField(null=True, blank=True, editable=False)
     doubted_at = models.DateTimeField(null=True, blank=True, editable=False)
     finished_at = models.DateTimeField(null=True, blank=True, editable=False)
+    holds = Holds(remark=[error], person=[error], neither=[status, worker])
 
     class Meta:
         abstract = True
 
 
 J = TypeVar("J", bound=Job)
-#: What names a job: its primary key.
-Key = int | uuid.UUID
+#: What names a job: its primary key, or that as a text.
+Key = int | uuid.UUID | str
+
+
+@dataclass(frozen=True, slots=True)
+class JobKind:
+    """One kind of job. `execute` is the dotted name of the function that does a job of that key, imported by the worker that does it;
+    "" where the queue plays no part. `interrupted` gets a job whose worker died, and its row as it still has to stand: it changes
+    that, and returns whether it did. A queued job that nobody began is handed over again after `lost_after` seconds."""
+
+    name: str
+    model: type[Job]
+    execute: str
+    interrupted: Callable[[Any, "QuerySet[Any]"], bool]
+    cluster: str = "default"
+    lost_after: float = 60.0
+
+
+@cache
+def kinds() -> dict[str, JobKind]:
+    """Every registered kind of job, by name."""
+    return {kind.name: kind for registered in hooks.job_kinds() for kind in registered}
+
+
+def kind_of(model: type[Job]) -> JobKind:
+    """The kind whose jobs are rows of that model."""
+    return next(kind for kind in kinds().values() if kind.model is model)
 
 
 def _all(kind: type[J]) -> "QuerySet[J]":
@@ -82,12 +126,17 @@ def claim(kind: type[J], key: Key, **fields: Any) -> uuid.UUID | None:
     return attempt if claimed else None
 
 
+def this_worker() -> str:
+    """What this process is called in its jobs: machine, process id and, in a cluster, its slot."""
+    return f"{socket.gethostname()[:70]}:{os.getpid()}" + (f":{SLOT}" if SLOT else "")
+
+
 def begun(attempt: uuid.UUID) -> dict[str, Any]:
     """The fields of a job that this process has just begun under that attempt."""
     return {
         "status": RUNNING,
         "attempt": attempt,
-        "worker": f"{socket.gethostname()[:80]}:{os.getpid()}",
+        "worker": this_worker(),
         "started_at": Now(),
         "heartbeat_at": Now(),
     }
@@ -107,6 +156,41 @@ def write(kind: type[J], key: Key, attempt: uuid.UUID | None, /, **fields: Any) 
 def beat(kind: type[J], key: Key, attempt: uuid.UUID | None, /, **fields: Any) -> None:
     """Say that the job is alive, and write how far it is. Raises AttemptLost."""
     write(kind, key, attempt, heartbeat_at=Now(), **fields)
+
+
+def release(kind: type[J], key: Key, attempt: uuid.UUID | None) -> None:
+    """Put the job back into the queue because its worker is asked to end. Raises AttemptLost.
+
+    It is not handed to the queue at once, or the cluster that ends might take it: the reaper does that soon.
+    """
+    write(kind, key, attempt, status=QUEUED, attempt=None, deliveries=0, delivered_at=Now())
+
+
+def release_mine(kind: type[J], key: Key) -> int:
+    """Put the job back into the queue if this process has it; how many were."""
+    mine = _all(kind).filter(pk=key, status=RUNNING, worker=this_worker())
+    return mine.update(status=QUEUED, attempt=None, deliveries=0, delivered_at=Now())
+
+
+@contextmanager
+def stop_signals() -> Iterator[None]:
+    """Within it, SIGTERM and SIGINT raise Stopped; outside the main thread it does nothing.
+
+    django-q2's workers die of SIGTERM and ignore SIGINT: a job could not hand itself back to the queue.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise Stopped
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, action in before.items():
+            signal.signal(number, action)
 
 
 class Heartbeat:
@@ -174,30 +258,58 @@ def end_dead(kind: type[J], end: Callable[[J, "QuerySet[J]"], bool]) -> int:
     return sum(end(job, dead.filter(pk=job.pk, attempt=job.attempt)) for job in dead)
 
 
-def deliver(kind: type[Job], key: int, send: Callable[[int], Any]) -> None:
+def end_of_slot(slot: str) -> int:
+    """Take every running job away from the workers of a cluster whose processes have ended; the number of them."""
+    if not slot:
+        return 0
+    taken = 0
+    for kind in kinds().values():
+        running = _all(kind.model).filter(status=RUNNING, worker__endswith=f":{slot}")
+        taken += sum(kind.interrupted(job, running.filter(pk=job.pk, attempt=job.attempt)) for job in running)
+    return taken
+
+
+def interrupted(job: Job, still: "QuerySet[Any]", reason: str) -> bool:
+    """Put a job whose worker died back into the queue, RUN_RETRIES times; then it fails for `reason`. Returns whether it changed."""
+    if job.losses >= settings.RUN_RETRIES:
+        return bool(still.update(status=FAILED, error=reason, attempt=None, losses=F("losses") + 1, finished_at=Now()))
+    with transaction.atomic():
+        again = still.update(status=QUEUED, attempt=None, losses=F("losses") + 1, deliveries=0)
+        if again:
+            deliver(type(job), job.pk)
+    return bool(again)
+
+
+def deliver(model: type[Job], key: Key) -> None:
     """Hand a queued job to its queue when the present transaction is committed. Twice does no harm: the claim decides."""
-    _all(kind).filter(pk=key, status=QUEUED).update(deliveries=F("deliveries") + 1, delivered_at=Now())
-    transaction.on_commit(lambda: send(key))
+    kind = kind_of(model)
+    _all(model).filter(pk=key, status=QUEUED).update(deliveries=F("deliveries") + 1, delivered_at=Now())
+    transaction.on_commit(lambda: send(kind, key))
 
 
-def deliver_again(kind: type[Job], send: Callable[[int], Any], cluster: str, seconds: float) -> int:
-    """Hand queued jobs that wait for so many seconds to the cluster's queue again, where it holds fewer messages than they are; the
-    number of them.
+def send(kind: JobKind, key: Key) -> None:
+    """Put a message into the queue: this job waits."""
+    async_task("agents_app.tasks.execute", kind.name, str(key), q_options={"cluster": kind.cluster})
+
+
+def deliver_again(kind: JobKind, seconds: float | None = None) -> int:
+    """Hand queued jobs that wait for so many seconds to their queue again, where it holds fewer messages than they are; the number
+    of them.
 
     A message is lost when a cluster is killed that had taken it but not begun; and a busy cluster takes some ahead of its work, while
     another may be free. Those that nobody has taken count, so that a long queue, or one without workers, does not grow.
     """
-    queued = _all(kind).filter(status=QUEUED)
+    queued = _all(kind.model).filter(status=QUEUED)
     waiting = queued.alias(since=Coalesce("delivered_at", "created_at"))
-    waiting = waiting.filter(since__lt=Now() - timedelta(seconds=seconds)).order_by("since", "pk")
-    found = list(waiting.values_list("pk", "deliveries")[:1_000])
-    if not found:
+    before = Now() - timedelta(seconds=kind.lost_after if seconds is None else seconds)
+    late = list(waiting.filter(since__lt=before).order_by("since", "pk").values_list("pk", "deliveries")[:1_000])
+    if not late:
         return 0
     handed = 0
-    for key, deliveries in found[: max(0, len(found) - get_broker(cluster).queue_size())]:
+    for key, deliveries in late[: max(0, len(late) - get_broker(kind.cluster).queue_size())]:
         with transaction.atomic():
             # Of several reapers that see this, one changes the row.
             if queued.filter(pk=key, deliveries=deliveries).update(deliveries=deliveries + 1, delivered_at=Now()):
-                transaction.on_commit(lambda key=key: send(key))  # type: ignore[misc]
+                transaction.on_commit(lambda key=key: send(kind, key))  # type: ignore[misc]
                 handed += 1
     return handed

@@ -1,13 +1,13 @@
 """API keys: made once, shown once, kept only as a digest; rotated, so that an application changes over without a gap; with quotas."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -15,6 +15,7 @@ from agents_app import audit
 from agents_app.access import Role, roles_of
 from agents_app.audit import Who, actor_of
 from agents_app.models import ApiKey, AuditEntry, KeyMonth, Pool, Stamp
+from routerweb import hooks
 
 #: How long the old secret of a rotated key goes on.
 GRACES: dict[str, timedelta] = {
@@ -24,9 +25,6 @@ GRACES: dict[str, timedelta] = {
 EXPIRES_SOON = timedelta(days=7)
 #: The share of a quota from which it is nearly used up.
 NEARLY = 0.8
-
-#: Who can tell when keys were last used: later rooms add themselves.
-USES: list[Callable[[Collection[int]], dict[int, datetime]]] = []
 
 
 class KeyRefused(Exception):
@@ -226,14 +224,9 @@ def uses(keys: Collection[ApiKey], at: float | None = None) -> dict[int, list[Us
 
 def history(key: ApiKey) -> QuerySet[AuditEntry]:
     """What was done to a key, newest first, whatever its secrets began with."""
-    # Entries from before keys were rotated have no number of the key, and the name that it still had.
-    names = {f"{key.name} ({prefix}…)" for prefix in (key.prefix, key.old_prefix) if prefix}
-    return AuditEntry.objects.filter(Q(detail__key=key.pk) | Q(target__in=names), action__startswith="key.")
+    return AuditEntry.objects.filter(detail__key=key.pk, action__startswith="key.")
 
 
 def last_used(keys: Collection[int]) -> dict[int, datetime]:
     """When each of these keys was last used, to about a minute; one that never was is left out."""
-    found: dict[int, datetime] = {}
-    for told in USES:
-        found |= told(keys)
-    return found
+    return {key: at for times in hooks.key_last_used(keys) for key, at in times.items()}

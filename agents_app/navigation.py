@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 from django.contrib import admin
-from django.db.models import Exists, OuterRef
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils.functional import Promise
@@ -13,25 +13,32 @@ from django.utils.translation import gettext_lazy as _
 from unfold.dataclasses import SearchResult
 
 from agents_app.access import Role, opens, roles_anywhere, roles_of
-from agents_app.models import Agent, Executor, Pool
+from agents_app.models import Agent, Pool
+from routerweb import hooks
+from routerweb.http import LAST_POOL
 
 EVERYONE = frozenset(Role)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the sidebar: the page's URL name, who may open it, and the URL names of the pages that belong to it."""
+    """One line of the sidebar: the page's URL name, who may open it, and the beginnings of the URL names of the pages that
+    belong to it.
+
+    `where` names an annotation of a pool: the line is shown only where that is true; elsewhere Settings lead to the page. A line that
+    another package adds stands behind the line with the URL name `after`.
+    """
 
     name: str
     title: str | Promise
     icon: str
     roles: frozenset[Role]
     belongs: tuple[str, ...]
-    #: Shown only in a pool of which this attribute is true; elsewhere the page is led to from Settings.
     where: str = ""
+    after: str = ""
 
 
-ENTRIES = (
+OWN_ENTRIES = (
     Entry("home", _("Home"), "home", EVERYONE, ("home",)),
     Entry("label", _("Label"), "label", frozenset({Role.LABELER}), ("label",)),
     Entry("my_labels", _("My labels"), "bookmark_check", frozenset({Role.LABELER}), ("my_labels",)),
@@ -47,7 +54,6 @@ ENTRIES = (
     Entry("runs", _("Runs"), "play_circle", frozenset({Role.OPS}), ("run",)),
     Entry("models", _("Models"), "deployed_code", frozenset({Role.OPS}), ("model", "promot", "rollback")),
     Entry("decisions", _("Decisions"), "receipt_long", frozenset({Role.OPS}), ("decision",)),
-    Entry("episodes", _("Episodes"), "timeline", frozenset({Role.OPS}), ("episode",), "orchestrates"),
     Entry("alarms", _("Alarms"), "notifications", frozenset({Role.OPS}), ("alarm", "drift")),
     Entry("playground", _("Playground"), "alt_route", frozenset({Role.OPS}), ("playground",)),
     Entry(
@@ -55,9 +61,52 @@ ENTRIES = (
         _("Settings"),
         "settings",
         frozenset({Role.REVIEWER, Role.OPS}),
-        ("settings", "people", "person", "key", "audit", "prelabel", "prompt", "receiver", "executor"),
+        ("settings", "people", "person", "key", "audit", "prelabel", "prompt", "receiver"),
     ),
 )
+
+
+class Page(NamedTuple):
+    """A page that stands behind a line of the sidebar: the command search finds it by its title and by the beginnings of `words`."""
+
+    name: str
+    title: str | Promise
+    words: str | Promise
+    icon: str
+    roles: frozenset[Role]
+
+
+OPS = frozenset({Role.OPS})
+PEOPLE = frozenset({Role.REVIEWER, Role.OPS})
+PAGES = (
+    Page("import", _("Import"), _("upload file csv excel labels queries"), "upload", PEOPLE),
+    Page("export", _("Export"), _("download file csv jsonl"), "download", PEOPLE),
+    Page("snapshots", _("Snapshots"), _("frozen data set version"), "inventory_2", PEOPLE),
+    Page("agreement", _("Agreement of labelers"), _("kappa alpha quality"), "handshake", PEOPLE),
+    Page("agents_add_several", _("Add several agents"), _("new agent import card openapi mcp"), "group_add", OPS),
+    Page("run_new", _("Launch a run"), _("train training new router"), "play_circle", OPS),
+    Page("run_sweeps", _("Sweeps"), _("hyperparameter search tune"), "tune", OPS),
+    Page("run_rules", _("Launch rules"), _("automatic schedule retrain"), "autorenew", OPS),
+    Page("decisions_live", _("Shadows and canary"), _("rollout trial share traffic a/b"), "science", OPS),
+    Page("decisions_outcomes", _("Outcomes"), _("feedback success report"), "thumb_up", OPS),
+    Page("decisions_off_policy", _("Off-policy"), _("evaluation what if"), "query_stats", OPS),
+    Page("drift", _("Drift"), _("change of queries distribution"), "trending_up", OPS),
+    Page("health_page", _("Health"), _("processes workers queue status"), "monitor_heart", OPS),
+    Page("pools", _("Pools"), _("archive delete restore"), "hub", OPS),
+    Page("pool_new", _("New pool"), _("make create"), "add_circle", OPS),
+    Page("prompt", _("Prompt"), _("llm instruction pre-labeling"), "edit_note", PEOPLE),
+    Page("provisioning", _("Provisioning"), _("scim identity provider directory"), "sync", frozenset({Role.ADMIN})),
+    Page("account", _("Your account"), _("my password sessions second factor sign out"), "account_circle", EVERYONE),
+)
+
+
+@cache
+def entries() -> tuple[Entry, ...]:
+    """Every line of the sidebar, from top to bottom."""
+    lines = list(OWN_ENTRIES)
+    for entry in (entry for added in hooks.sidebar_entries() for entry in added):
+        lines.insert(1 + [line.name for line in lines].index(entry.after), entry)
+    return tuple(lines)
 
 
 def address(name: str, pool: Pool | None) -> str:
@@ -76,8 +125,8 @@ def address(name: str, pool: Pool | None) -> str:
 def pools_of(request: HttpRequest) -> list[Pool]:
     """Every pool in use that the person has a role in, by name, without its texts; read once a request."""
     if not hasattr(request, "_routerweb_pools"):
-        called = Exists(Executor.objects.filter(agent__pool=OuterRef("pk"), active=True))
-        found = Pool.objects.in_use().only("slug", "name", "archived_at", "deleted_at").annotate(orchestrates=called)
+        annotations = {name: value for added in hooks.pool_annotations() for name, value in added.items()}
+        found = Pool.objects.in_use().only("slug", "name", "archived_at", "deleted_at").annotate(**annotations)
         request._routerweb_pools = [pool for pool in found if opens(request.user, pool)]  # type: ignore[attr-defined]
     pools: list[Pool] = request._routerweb_pools  # type: ignore[attr-defined]
     return pools
@@ -90,13 +139,11 @@ def current_pool(request: HttpRequest) -> Pool | None:
     named = match.kwargs.get("slug") if match else None
     for pool in pools:
         if pool.slug == named:
-            if request.session.get("pool") != named:
-                request.session["pool"] = named
             return pool
     opened: Pool | None = getattr(request, "_routerweb_pool", None)
     if opened is not None and opened.slug == named:
         return opened  # it is put away: it stands in no list, and can be read
-    last = request.session.get("pool")
+    last = request.COOKIES.get(LAST_POOL)
     return next((pool for pool in pools if pool.slug == last), pools[0] if pools else None)
 
 
@@ -106,7 +153,7 @@ def shell(request: HttpRequest) -> dict[str, Any]:
         return {}
     pool = current_pool(request)
     here = _page_name(request)
-    entry = next((entry for entry in ENTRIES if _belongs(here, entry)), None)
+    entry = next((entry for entry in entries() if _belongs(here, entry)), None)
     return {
         "rw_pool": pool,
         # Another pool opens on the same page where that page is one of the sidebar's, else on its agents or its home.
@@ -118,7 +165,7 @@ def shell(request: HttpRequest) -> dict[str, Any]:
 
 
 def _same_page(entry: Entry | None, pool: Pool, request: HttpRequest) -> str:
-    for candidate in (entry, *ENTRIES[1:]):
+    for candidate in (entry, *entries()[1:]):
         if candidate is None or candidate.name == "home" or not _used(candidate, pool):
             continue
         if candidate.roles & roles_of(request.user, pool):
@@ -149,7 +196,7 @@ def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
     pool, here = current_pool(request), _page_name(request)
     roles = roles_of(request.user, pool)
     items = []
-    for entry in ENTRIES:
+    for entry in entries():
         link = address(entry.name, pool) if entry.roles & roles and _used(entry, pool) else ""
         if link:
             items.append({"title": entry.title, "icon": entry.icon, "link": link, "active": _belongs(here, entry)})
@@ -174,15 +221,23 @@ def admin_lists(request: HttpRequest) -> list[dict[str, Any]]:
 FINDS: list[Callable[[HttpRequest, Pool, str], list[SearchResult]]] = []
 
 
+def says(term: str, title: str | Promise, words: str | Promise = "") -> bool:
+    """Whether a title holds a lower-case term, or one of the words beside it begins so."""
+    return term in str(title).lower() or any(word.startswith(term) for word in str(words).lower().split())
+
+
 def search(request: HttpRequest, term: str) -> list[SearchResult]:
     """What the command search finds beside the admin's lists: pages, pools, the current pool's agents, and what later rooms know."""
     pool = current_pool(request)
     roles = roles_of(request.user, pool)
     found = []
-    for entry in ENTRIES:
+    for entry in entries():
         link = address(entry.name, pool) if entry.roles & roles and _used(entry, pool) else ""
         if link and term in str(entry.title).lower():
             found.append(SearchResult(str(entry.title), pool.name if pool else "", link, entry.icon))
+    for one in PAGES:
+        if one.roles & roles and says(term, one.title, one.words) and (link := address(one.name, pool)):
+            found.append(SearchResult(str(one.title), pool.name if pool else "", link, one.icon))
     for other in pools_of(request):
         if term in other.name.lower() or term in other.slug:
             found.append(SearchResult(other.name, str(_("Pool")), _same_page(None, other, request), "hub"))

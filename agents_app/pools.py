@@ -4,7 +4,7 @@ An agent's id never changes its meaning: agents are retired or merged, never del
 than the pool's is refused whole.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,12 +18,8 @@ from agents_app import audit, checks
 from agents_app.audit import Who
 from agents_app.checks import PoolError
 from agents_app.models import Agent, HealthCheck, Pool, Stamp
+from routerweb import hooks
 from training_app.engine.data import examples as data
-
-#: Told of a pool, in the change's transaction, when labels change what they say: agents were merged, or a merge taken back.
-on_merge: list[Callable[[Pool], None]] = []
-#: Told of each new agent, in the transaction that adds it: labels that were made before were not asked about it.
-on_add: list[Callable[[Agent], None]] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +117,7 @@ def add_agent(
         checks.checked(agent)
         agent.save()
         _tell("agent.added", pool, agent, actor, {"id": agent.number})
-        for told in on_add:
-            told(agent)
+        hooks.agent_added(agent)
     return agent
 
 
@@ -203,8 +198,7 @@ def restore(agent: Agent, *, actor: Who) -> Agent:
         retired = Agent.objects.filter(pk=agent.pk, state=Agent.State.RETIRED)
         if retired.update(state=Agent.State.ACTIVE, retired_at=None, merged_into=None, merged_at=None):
             _tell("agent.restored", agent.pool, agent, actor)
-            for told in on_merge:
-                told(agent.pool)
+            hooks.agents_merged(agent.pool)
     agent.refresh_from_db()
     return agent
 
@@ -232,8 +226,7 @@ def merge(agent: Agent, into: Agent, actor: Who) -> Agent:
         agent.save(update_fields=("state", "merged_into", "merged_at", "retired_at"))
         detail = {"id": agent.number, "into": into.number}
         _tell("agent.merged", agent.pool, f"{agent} → {into}", actor, detail)
-        for told in on_merge:
-            told(agent.pool)
+        hooks.agents_merged(agent.pool)
     return agent
 
 
@@ -304,8 +297,7 @@ def load_agents(pool: Pool, agents: Sequence[data.Agent], actor: Who = None) -> 
                 row.save()
                 present[agent.id] = row
                 created += 1
-                for told in on_add:
-                    told(row)
+                hooks.agent_added(row)
             top = max((number for number in present), default=-1) + 1
             Pool.objects.filter(pk=pool.pk, next_agent_number__lt=top).update(next_agent_number=top)
             pool.refresh_from_db(fields=("next_agent_number",))

@@ -1,15 +1,19 @@
 """A pool's privacy: what is taken out of texts before they are stored, and how long decisions and episodes are kept."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import timedelta
 from typing import Any
 
-from django.db import transaction
+from django.db import models, transaction
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents_app import audit, redaction
 from agents_app.audit import Who
 from agents_app.models import Pool, Privacy
 from agents_app.redaction import BadPattern, Redactor
+from routerweb import holds
+from routerweb.holds import Content
 
 
 def of(pool: Pool) -> Privacy:
@@ -77,6 +81,36 @@ def _redactor(row: Privacy) -> Redactor:
     return redaction.redactor(tuple(row.kinds), own)
 
 
-def days(field: str) -> dict[int, int]:
-    """Pool → its own number of days, where it has one; `field` is decision_days or episode_days."""
-    return dict(Privacy.objects.exclude(**{field: None}).values_list("pool_id", field))
+def changes_of(row: models.Model, redactor: Redactor) -> dict[str, Any]:
+    """What the columns of a row that declare a query's text or a remark say once they are redacted; keys by which programs find the
+    row stay."""
+    keys = {name for constraint in row._meta.total_unique_constraints for name in constraint.fields}
+    keys |= {name for one in row._meta.constraints if isinstance(one, models.UniqueConstraint) for name in one.fields}
+    found = {}
+    for column in holds.columns(type(row), Content.QUERY | Content.REMARK):
+        if column.name not in keys:
+            value = redactor.value(getattr(row, column.attname))
+            found[column.attname] = value[: column.max_length] if isinstance(value, str) else value
+    return found
+
+
+def delete_old(
+    rows: models.QuerySet[Any],
+    at: str,
+    *,
+    default: int,
+    rows_at_once: int = 2_000,
+    beside: Callable[[list[Any]], object] = list,
+) -> int:
+    """Delete those of the rows whose time `at` is longer ago than their pool keeps them, as their model declares, else `default` days,
+    in small transactions; how many. `beside` is called with the keys of rows that were deleted."""
+    field, deleted = holds.days(rows.model), 0
+    own = dict(Privacy.objects.exclude(**{field: None}).values_list("pool_id", field))
+    for pool in Pool.objects.values_list("pk", flat=True):
+        before = timezone.now() - timedelta(days=own.get(pool, default))
+        old = rows.filter(**{"pool": pool, f"{at}__lt": before}).order_by(at)
+        while keys := list(old.values_list("pk", flat=True)[:rows_at_once]):
+            deleted += len(keys)
+            rows.model._default_manager.filter(pk__in=keys).delete()
+            beside(keys)
+    return deleted

@@ -1,17 +1,28 @@
-"""Jobs of this room, run by the `default` cluster."""
+"""What a message in the queue makes a worker do. Messages name jobs; whether one is done is decided by its claim."""
 
-from django.contrib.auth.models import User
+from django.db import connections
+from django.utils.module_loading import import_string
 
-from agents_app.accounts import mail
-
-
-def mail_link(user_id: int, kind: str, base_url: str) -> bool:
-    """Mail a person a link that sets the password; whether the mail server took it."""
-    user = User.objects.filter(pk=user_id, is_active=True).first()
-    return user is not None and mail.send_link(user, mail.Kind(kind), base_url)
+from agents_app import jobs, work
+from agents_app.clusters import signs
+from agents_app.jobs import Stopped
 
 
-def mail_reset(address: str, base_url: str) -> int:
-    """Mail a link to every active account with that address, those without a first password too; how many the server took."""
-    users = User.objects.filter(email__iexact=address, is_active=True)
-    return sum(mail.send_link(user, mail.Kind.RESET, base_url) for user in users)
+def execute(kind: str, key: str) -> str:
+    """Do the job of that kind and key; returns how it ended in a word. A worker that is asked to end puts it back into the queue."""
+    registered = jobs.kinds()[kind]
+    try:
+        with jobs.stop_signals():
+            ended = str(import_string(registered.execute)(key))
+    except Stopped:
+        connections["default"].close()  # it may have been interrupted in the middle of a statement
+        jobs.release_mine(registered.model, key)
+        raise SystemExit(0) from None
+    signs.executed()
+    return ended
+
+
+def scheduled(name: str, due: str) -> str:
+    """Do the turn of scheduled work that was due at this time, once; returns how it ended."""
+    job = work.due(name, due)
+    return execute(work.KIND, str(job.pk)) if job else "done already"

@@ -12,14 +12,12 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.contrib.auth.tokens import default_token_generator
 from django.core.mail import send_mail
-from django.db import transaction
 from django.urls import reverse
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 from django.utils.translation import gettext as _
-from django_q.tasks import async_task
 
-from agents_app import audit
+from agents_app import audit, work
 from agents_app.audit import Actor
 
 logger = logging.getLogger(__name__)
@@ -49,23 +47,35 @@ def link_later(user: User, kind: Kind, base_url: str) -> bool:
     """Have a worker mail that person a link; False where there is no mail server, or no address."""
     if not set_up() or not user.email:
         return False
-    _enqueue("agents_app.tasks.mail_link", user.pk, kind.value, base_url)
+    work.submit("mail_link", user=user.pk, kind=kind.value, base_url=base_url)
     return True
 
 
 def reset_link_later(address: str, base_url: str) -> None:
     """Have a worker mail a link to whoever has that address, if anybody has; the same work for every address."""
     if set_up():
-        _enqueue("agents_app.tasks.mail_reset", address, base_url)
+        work.submit("mail_reset", address=address, base_url=base_url)
     else:
         logger.warning(
             "A new password was asked for, and no mail server is set up (EMAIL_HOST): an admin can give out a link under People."
         )
 
 
-def _enqueue(job: str, *arguments: str | int) -> None:
-    # Not saved: the table of done jobs would keep who asked.
-    transaction.on_commit(lambda: async_task(job, *arguments, q_options={"cluster": "default", "save": False}))
+def mail_link(running: work.Running) -> bool:
+    """Mail a person a link that sets the password; whether the mail server took it."""
+    told = running.arguments
+    user = User.objects.filter(pk=told["user"], is_active=True).first()
+    return user is not None and send_link(user, Kind(told["kind"]), told["base_url"])
+
+
+def mail_reset(running: work.Running) -> int:
+    """Mail a link to every active account with that address, those without a first password too; how many the server took."""
+    taken = 0
+    for user in User.objects.filter(email__iexact=running.arguments["address"], is_active=True).order_by("pk"):
+        if user.pk > running.progress.get("last", 0):
+            taken += send_link(user, Kind.RESET, running.arguments["base_url"])
+            running.save(last=user.pk)
+    return taken
 
 
 def send_link(user: User, kind: Kind, base_url: str) -> bool:

@@ -1,5 +1,7 @@
 """People: invited by e-mail or link, given one role, deactivated without losing what they labeled."""
 
+import re
+import unicodedata
 from dataclasses import dataclass
 
 from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
@@ -18,6 +20,8 @@ from agents_app.models import ApiKey, Pool, PoolRole, Stamp
 
 #: What an account is called of which nothing but labels and entries is left; its number follows.
 FORMER = "former member #"
+#: Categories of characters that nobody sees: controls, format and direction marks, line and paragraph separators, unassigned ones.
+UNSEEN = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"))
 
 
 class PeopleError(Exception):
@@ -33,9 +37,27 @@ class Invitation:
     mailed: bool = False
 
 
+def plain(text: str) -> str:
+    """A name or address with full-width and composed letters as plain ones, and single spaces."""
+    return re.sub(" +", " ", unicodedata.normalize("NFKC", text)).strip(" ")
+
+
+def user_name(text: str) -> str:
+    """A user name as it is stored, plain. Raises PeopleError for one with a line break, a direction mark or another character that
+    nobody sees, and for one that is kept for former members."""
+    name = plain(text)
+    if not name or any(unicodedata.category(letter) in UNSEEN for letter in name):
+        raise PeopleError(_("A user name has no line breaks, direction marks or other characters that nobody sees."))
+    if len(name) > 150:
+        raise PeopleError(_("The user name is longer than 150 characters."))
+    if name.casefold().startswith(FORMER):
+        raise PeopleError(_("Names that begin with “%(former)s” are kept for erased accounts.") % {"former": FORMER})
+    return name
+
+
 def username_of(email: str) -> str:
-    """The user name that belongs to an address: the address in small letters. Raises PeopleError when it is not one."""
-    email = email.strip().lower()
+    """The user name that belongs to an address: the address in small, plain letters. Raises PeopleError when it is not one."""
+    email = plain(email).lower()
     try:
         validate_email(email)
     except ValidationError:

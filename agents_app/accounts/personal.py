@@ -5,7 +5,6 @@ Both walk the columns that refer to an account, in every table that there is: a 
 
 import io
 import json
-import re
 import zipfile
 from collections.abc import Iterator
 from typing import Any
@@ -19,7 +18,6 @@ from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models, transaction
-from django.db.models.functions import Cast
 from django.utils.translation import gettext as _
 
 from agents_app import audit, keys
@@ -27,21 +25,13 @@ from agents_app.accounts import sessions
 from agents_app.accounts.people import FORMER, PeopleError, is_former, keep_an_admin, keep_station, keys_of
 from agents_app.audit import Who
 from agents_app.models import AuditEntry, PoolRole, ScimPerson, Stamp
+from agents_app.texts import columns
+from agents_app.texts.matching import MemberName
+from routerweb import holds, hooks
+from routerweb.holds import Content
 
-#: Never given out: they would open what they guard.
-SECRETS = frozenset({"password", "digest", "old_digest", "secret", "session_key", "data"})
 #: What goes with who they are.
 THEIRS: tuple[type[models.Model], ...] = (Authenticator, EmailAddress, SocialAccount, PoolRole, ScimPerson)
-#: Where an account's name is kept as text, beside a reference to it or without one.
-NAMED: dict[str, tuple[str, ...]] = {
-    "admin.LogEntry": ("object_repr", "change_message"),
-    "agents_app.AuditEntry": ("actor_name", "target", "detail"),
-    "datasets_app.Label": ("provenance",),
-    "datasets_app.Query": ("origin",),
-    "training_app.PromotionRequest": ("author_name", "decided_by_name"),
-    "training_app.Run": ("error",),
-    "training_app.RunEvent": ("message",),
-}
 
 
 def tables(user: User) -> Iterator[tuple[str, "models.QuerySet[Any]"]]:
@@ -70,7 +60,7 @@ def export(user: User, actor: Who) -> bytes:
             columns = [
                 field.attname
                 for field in rows.model._meta.concrete_fields
-                if field.name not in SECRETS and not isinstance(field, models.BinaryField)
+                if not holds.content(field) & Content.SECRET and not isinstance(field, models.BinaryField)
             ]
             with archive.open(f"{name}.jsonl", "w", force_zip64=True) as file:
                 count = 0
@@ -110,6 +100,7 @@ def erase(user: User, actor: Who) -> str:
         user.last_login = None
         user.set_unusable_password()
         user.save()
+        hooks.member_erased(user, names)
         _rename(names, former)
         of_the_account = LogEntry.objects.filter(content_type=ContentType.objects.get_for_model(User))
         of_the_account.filter(object_id=str(user.pk)).update(object_repr=former, change_message="")
@@ -121,30 +112,8 @@ def erase(user: User, actor: Who) -> str:
 
 
 def _rename(names: set[str], former: str) -> None:
-    """Write the former member's name wherever an account's name or address is kept as text."""
-    said = re.compile("|".join(rf"(?<![\w@.+-]){re.escape(name)}(?![\w@+-])" for name in names), re.IGNORECASE)
-    for label, columns in NAMED.items():
-        model = apps.get_model(label)
-        for column in columns:
-            field = model._meta.get_field(column)
-            spelt = {written for name in names for written in (name, json.dumps(name)[1:-1])}
-            holds = models.Q()
-            for each in spelt:
-                holds |= models.Q(as_text__icontains=each)
-            rows = model._base_manager.annotate(as_text=Cast(column, models.TextField())).filter(holds)
-            for pk, value in list(rows.values_list("pk", column)):
-                changed = _without(value, said, former)
-                if isinstance(changed, str) and field.max_length:
-                    changed = changed[: field.max_length]
-                if changed != value:
-                    model._base_manager.filter(pk=pk).update(**{column: changed})
-
-
-def _without(value: Any, said: re.Pattern[str], former: str) -> Any:
-    if isinstance(value, str):
-        return said.sub(former, value)
-    if isinstance(value, dict):
-        return {key: _without(item, said, former) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_without(item, said, former) for item in value]
-    return value
+    """Write the former member's name into every column that holds a member's name or address, in place of theirs."""
+    lookup = MemberName(names, former)
+    for model in holds.tables():
+        if model is not User:
+            columns.take_out(model, holds.columns(model, Content.PERSON), lookup)

@@ -13,6 +13,7 @@ from django.apps import AppConfig
 from django.apps import apps as installed
 
 from agents_app.access import Role
+from routerweb import hooks
 
 ACTIONS = {"v": "view", "a": "add", "c": "change"}
 
@@ -37,7 +38,9 @@ GRANTS: dict[Role, dict[str, dict[str, str]]] = {
 
 def codenames(role: Role, app_config: AppConfig) -> set[str]:
     """The permissions that a role has on the models of one app, for example {"view_pool", "change_pool"}."""
-    wanted = GRANTS[role].get(app_config.label, {})
+    wanted: dict[str, str] = {}
+    for grants in (GRANTS[role], *hooks.role_permissions(role)):
+        wanted |= grants.get(app_config.label, {})
     names = set()
     for model in app_config.get_models():
         name = model._meta.model_name or ""
@@ -47,7 +50,7 @@ def codenames(role: Role, app_config: AppConfig) -> set[str]:
 
 def grant(app_config: AppConfig, using: str, apps: Any = None, **kwargs: Any) -> None:
     """Receiver of `post_migrate`: give the role groups their permissions on the app that was just migrated."""
-    if not any(app_config.label in wanted for wanted in GRANTS.values()):
+    if not any(codenames(role, app_config) for role in Role):
         return
     apps = apps or installed  # `flush` sends the signal without them
     try:

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from allauth.account.internal.flows.login import get_authentication_records
+from allauth.core.internal.cryptokit import compare_user_code
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.mfa.models import Authenticator
 from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
@@ -75,6 +76,19 @@ def codes_left(user: User) -> int:
     """How many of a person's recovery codes have not been used."""
     kept = Authenticator.objects.filter(user=user, type=Authenticator.Type.RECOVERY_CODES).first()
     return 0 if kept is None else settings.MFA_RECOVERY_CODE_COUNT - int(kept.data["used_mask"]).bit_count()
+
+
+def right_one(user: User, code: str) -> Authenticator | None:
+    """What of a person's second factor a code is right for, used before or not; None for a wrong one. Raises CannotOpen."""
+    for kept in Authenticator.objects.filter(user=user):
+        codes = kept.wrap()
+        if isinstance(codes, TOTP) and validate_totp_code(sealing.opened(kept.data["secret"]), code):
+            return kept
+        if isinstance(codes, RecoveryCodes) and any(
+            compare_user_code(actual=code, expected=one) for one in codes.generate_codes()
+        ):
+            return kept
+    return None
 
 
 def is_asked_of(user: User) -> bool:

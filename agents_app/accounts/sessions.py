@@ -1,7 +1,7 @@
 """Where people are signed in: each session's device, address and when it was last seen, and its end.
 
 django-allauth keeps a row for each session. It is written at the sign-in and then at most once in SEEN_SECONDS, so that opening a page
-costs no write. A session from before there were rows gets one when it is next used.
+costs no write. A session without a row gets one when it is next used.
 """
 
 import hashlib

@@ -1,6 +1,7 @@
 """What the admin's pages lead on to: the page that a thing has in the product, and what the audit trail says of it, as its history."""
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,12 +15,35 @@ from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
+from unfold import forms as unfold_forms
+from unfold.fields import UnfoldAdminReadonlyField
 
 from agents_app import audit
-from agents_app.access import Role, roles_of
+from agents_app.access import Role, may_open, roles_of
 from agents_app.models import AuditEntry, Pool
 
 ENTRIES = 100
+#: Who reads the admin page that this thread draws: columns and fields are drawn by functions that get no request.
+reader: ContextVar[Any] = ContextVar("reader", default=None)
+
+
+class ReadonlyField(UnfoldAdminReadonlyField):
+    """A field of a form that is shown and not changed; the row that it names is a link only for those who may open it."""
+
+    def get_admin_url(self, remote_field: Any, remote_obj: Any) -> str:
+        """The row's name, as a link to its form where the reader may open it."""
+        label, model = remote_field.model._meta.app_label, remote_field.model._meta.model_name
+        user = reader.get()
+        if user is not None and not (
+            user.has_perm(f"{label}.view_{model}") or user.has_perm(f"{label}.change_{model}")
+        ):
+            return str(remote_obj)
+        shown: str = super().get_admin_url(remote_field, remote_obj)
+        return shown
+
+
+# django-unfold makes the fields of its forms of this name, and has no setting for it.
+unfold_forms.UnfoldAdminReadonlyField = ReadonlyField
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +76,22 @@ class LeadsOn:
 
     @staticmethod
     def links(*pages: tuple[Any, str]) -> SafeString:
-        """(words, address) each as a link."""
-        return format_html_join(" · ", '<a class="text-link" href="{}">{}</a>', ((at, words) for words, at in pages))
+        """(words, address) each as a link, as far as the reader may open it."""
+        user = reader.get()
+        shown = ((at, words) for words, at in pages if user is None or may_open(user, at))
+        return format_html_join(" · ", '<a class="text-link" href="{}">{}</a>', shown)
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """The list, with links to pages that the reader may open."""
+        reader.set(request.user)
+        answer: HttpResponse = super().changelist_view(request, extra_context)  # type: ignore[misc]
+        return answer
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """The form, with links to pages that the reader may open."""
+        reader.set(request.user)
+        answer: HttpResponse = super().changeform_view(request, *args, **kwargs)  # type: ignore[misc]
+        return answer
 
     def page_link(self, obj: Any) -> SafeString | str:
         """The way to the page that the object has in the product."""

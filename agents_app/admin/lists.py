@@ -19,7 +19,6 @@ from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -31,7 +30,7 @@ from agents_app import keys, pools
 from agents_app.access import Role, person
 from agents_app.admin.leading_on import LeadsOn
 from agents_app.admin.read_only import ReadOnly
-from agents_app.models import Agent, ApiKey, AuditEntry, Backend, Executor, Pool, Provider
+from agents_app.models import Agent, ApiKey, AuditEntry, BackgroundJob, Pool
 from agents_app.pools import PoolError
 from agents_app.templatetags.routerweb import agent_chip
 
@@ -235,56 +234,6 @@ class ApiKeyAdmin(LeadsOn, NeverDeleted, ModelAdmin):
         )
 
 
-@admin.register(Executor)
-class ExecutorAdmin(ReadOnly, ModelAdmin):
-    """To look at; Settings changes them, and no page shows their secrets."""
-
-    list_display = ("agent", "kind", "address", "model", "active", "changed_at")
-    list_filter = ("kind", "active", "agent__pool")
-    list_select_related = ("agent",)
-    search_fields = ("agent__name", "address", "model")
-    exclude = ("secret",)
-
-
-@admin.register(Provider)
-class ProviderAdmin(ReadOnly, ModelAdmin):
-    """To look at; each leads on to the pool's backends, where it is changed. No page shows its secret."""
-
-    list_display = ("name", "pool", "address", "backend_count", "leads_on")
-    list_filter = ("pool",)
-    list_select_related = ("pool",)
-    search_fields = ("name", "address")
-    fields = ("name", "pool", "address", "leads_on")
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Provider]:
-        return super().get_queryset(request).annotate(backend_count=Count("backends"))
-
-    @admin.display(description=gettext_lazy("backends"), ordering="backend_count")
-    def backend_count(self, provider: Any) -> int:
-        return int(provider.backend_count)
-
-    @admin.display(description=gettext_lazy("page"))
-    def leads_on(self, provider: Provider) -> str:
-        address = reverse("settings_backends", args=(provider.pool.slug,))
-        return format_html('<a href="{}">{}</a>', address, _("Backends of the pool"))
-
-
-@admin.register(Backend)
-class BackendAdmin(ReadOnly, ModelAdmin):
-    """To look at; each leads on to its own page, where it is changed."""
-
-    list_display = ("model", "provider", "agent", "active", "healthy", "cooling_until", "leads_on")
-    list_filter = ("agent__pool", "active", "healthy")
-    list_select_related = ("provider", "agent__pool")
-    search_fields = ("model", "provider__name", "agent__name")
-    exclude = ("health_url",)
-
-    @admin.display(description=gettext_lazy("page"))
-    def leads_on(self, backend: Backend) -> str:
-        address = reverse("settings_backend", args=(backend.agent.pool.slug, backend.pk))
-        return format_html('<a href="{}">{}</a>', address, _("Figures and changes"))
-
-
 @admin.register(AuditEntry)
 class AuditEntryAdmin(ReadOnly, ModelAdmin):
     list_display = ("at", "actor_name", "action", "target", "pool")
@@ -401,6 +350,19 @@ class FailureAdmin(ReadOnly, ModelAdmin):
     @admin.display(description=gettext_lazy("reason"))
     def reason(self, task: Failure) -> str:
         return str(task.result or "")[:4000]
+
+
+@admin.register(BackgroundJob)
+class BackgroundJobAdmin(ReadOnly, ModelAdmin):
+    # Not the arguments: those of a mail name somebody.
+    list_display = ("work", "key", "status", "attempts", "started_at", "finished_at", "result")
+    list_filter = ("status", "work")
+    fields = (
+        "work", "key", "status", "attempts", "losses", "worker", "created_at", "started_at", "heartbeat_at", "finished_at",
+        "result", "error",
+    )  # fmt: skip
+    readonly_fields = fields
+    ordering = ("-pk",)
 
 
 @admin.register(Schedule)

@@ -1,8 +1,9 @@
 """Pools and their agents, who runs them, API keys, the version stamp and the audit trail, by subject."""
 
 from agents_app.models.access import ApiKey, AuditEntry, KeyMonth, PoolRole
-from agents_app.models.backends import Backend, BackendSettings, Provider
-from agents_app.models.pools import Agent, Executor, HealthCheck, Pool, Stamp
+from agents_app.models.jobs import BackgroundJob, ClusterSign
+from agents_app.models.llm import LlmConnection
+from agents_app.models.pools import Agent, HealthCheck, Pool, Stamp
 from agents_app.models.privacy import Privacy
 from agents_app.models.scim import ScimGroup, ScimPerson, ScimToken
 from agents_app.models.sources import AgentSource
@@ -12,15 +13,14 @@ __all__ = (
     "AgentSource",
     "ApiKey",
     "AuditEntry",
-    "Backend",
-    "BackendSettings",
-    "Executor",
+    "BackgroundJob",
+    "ClusterSign",
     "HealthCheck",
     "KeyMonth",
+    "LlmConnection",
     "Pool",
     "PoolRole",
     "Privacy",
-    "Provider",
     "ScimGroup",
     "ScimPerson",
     "ScimToken",

@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents_app.models.pools import Pool
 from agents_app.models.secrets import RotatingSecret
+from routerweb.holds import Holds
 
 
 class PoolRole(models.Model):
@@ -80,6 +81,7 @@ class ApiKey(RotatingSecret):
     old_prefix = models.CharField(max_length=12, blank=True, editable=False)
     monthly_queries = models.PositiveBigIntegerField(_("queries a month"), null=True, blank=True)
     monthly_characters = models.PositiveBigIntegerField(_("characters a month"), null=True, blank=True)
+    holds = Holds(neither=[scopes, old_prefix])
 
     objects: ClassVar[Any] = ApiKeyQuerySet.as_manager()
 
@@ -108,6 +110,7 @@ class KeyMonth(models.Model):
     queries = models.PositiveBigIntegerField(_("queries"), default=0)
     characters = models.PositiveBigIntegerField(_("characters"), default=0)
     shares = models.JSONField(default=dict)
+    holds = Holds(neither=[shares])
 
     class Meta:
         ordering = ("-month",)
@@ -137,6 +140,7 @@ class AuditEntry(models.Model):
     pool = models.ForeignKey(Pool, on_delete=models.SET_NULL, null=True, related_name="+")
     target = models.CharField(max_length=200, blank=True)
     detail = models.JSONField(default=dict)
+    holds = Holds(person=[actor_name, target, detail], remark=[target, detail], neither=[action])
 
     class Meta:
         ordering = ("-at", "-pk")

@@ -7,6 +7,7 @@ from django.db import models, transaction
 from django.db.models.functions import Lower
 from django.utils.translation import gettext_lazy as _
 
+from routerweb.holds import Holds
 from training_app.engine.data.folders import AGENT_KEY
 
 
@@ -48,6 +49,7 @@ class Pool(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     archived_at = models.DateTimeField(_("archived"), null=True, blank=True, editable=False)
     deleted_at = models.DateTimeField(_("deleted"), null=True, blank=True, editable=False)
+    holds = Holds(shared=[name, description, guidelines], setting=[slug], neither=[currency])
 
     objects: ClassVar[Any] = PoolQuerySet.as_manager()
 
@@ -133,6 +135,7 @@ class Agent(models.Model):
     merged_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
     retired_at = models.DateTimeField(null=True, blank=True, editable=False)
+    holds = Holds(shared=[name, description, keywords, unavailable_why], setting=[key], neither=[code])
 
     objects: ClassVar[Any] = AgentQuerySet.as_manager()
 
@@ -173,70 +176,10 @@ class HealthCheck(models.Model):
     checked_at = models.DateTimeField(null=True)
     ok = models.BooleanField(null=True)
     said = models.CharField(_("what it said"), max_length=200, blank=True)
+    holds = Holds(setting=[url], remark=[said])
 
     def __str__(self) -> str:
         return self.url
-
-
-class Executor(models.Model):
-    """How an agent is called: by whom, where, and within which bounds. An agent without one can be chosen, but not called.
-
-    `secret` is sealed (`sealing`). Costs and prices are in the pool's currency; a price is for a million tokens.
-    """
-
-    class Kind(models.TextChoices):
-        CHAT = "chat", _("Chat completion")
-        WEBHOOK = "webhook", _("Webhook")
-        CALLABLE = "callable", _("Python function")
-        SCRIPTED = "scripted", _("Scripted")
-
-    agent = models.OneToOneField(Agent, on_delete=models.CASCADE, related_name="executor")
-    kind = models.CharField(_("kind"), max_length=8, choices=Kind.choices)
-    active = models.BooleanField(_("active"), default=True, help_text=_("Off: the agent is not called."))
-    address = models.CharField(_("address"), max_length=500, blank=True)
-    model = models.CharField(_("model"), max_length=200, blank=True)
-    instruction = models.TextField(_("instruction"), blank=True)
-    tools = models.JSONField(_("tools"), default=list, blank=True)
-    function = models.CharField(_("function"), max_length=200, blank=True)
-    script = models.JSONField(_("script"), default=dict, blank=True)
-    secret = models.TextField(editable=False, blank=True)
-    price_in = models.FloatField(_("price of a million tokens in"), default=0.0)
-    price_out = models.FloatField(_("price of a million tokens out"), default=0.0)
-    most_tokens = models.PositiveIntegerField(_("most tokens of an answer"), default=1_024)
-    most_cost = models.FloatField(
-        _("most that a call costs"), null=True, blank=True, help_text=_("Blank: the agent's cost.")
-    )
-    seconds = models.FloatField(_("seconds for a call"), default=30.0)
-    retries = models.PositiveSmallIntegerField(_("times a failed call is made again"), default=2)
-    repeatable = models.BooleanField(
-        _("may be called again"),
-        default=False,
-        help_text=_("A call that nobody answered is made again under the same Idempotency-Key."),
-    )
-    most_kb = models.PositiveIntegerField(_("largest answer in KiB"), default=1_024)
-    at_once = models.PositiveIntegerField(_("calls at once"), default=0, help_text=_("0: no limit."))
-    per_minute = models.PositiveIntegerField(_("calls a minute"), default=0, help_text=_("0: no limit."))
-    changed_at = models.DateTimeField(auto_now=True)
-
-    class Meta:
-        verbose_name = _("executor")
-        verbose_name_plural = _("executors")
-        constraints = (
-            models.CheckConstraint(
-                condition=models.Q(kind__in=("chat", "webhook", "callable", "scripted")), name="executor_kind_known"
-            ),
-            models.CheckConstraint(
-                condition=models.Q(price_in__gte=0, price_out__gte=0, seconds__gt=0), name="executor_numbers_positive"
-            ),
-        )
-
-    def __str__(self) -> str:
-        return f"{self.agent}: {self.get_kind_display()}"
-
-    @property
-    def dearest(self) -> float:
-        """The most that a call without a price by tokens costs."""
-        return self.agent.cost if self.most_cost is None else self.most_cost
 
 
 class Stamp(models.Model):

@@ -5,6 +5,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models.pools import Pool
+from routerweb.holds import Holds
 
 DAYS = (MinValueValidator(1), MaxValueValidator(3_650))
 
@@ -22,6 +23,7 @@ class Privacy(models.Model):
         _("days that decisions are kept"), null=True, blank=True, validators=DAYS
     )
     episode_days = models.PositiveIntegerField(_("days that episodes are kept"), null=True, blank=True, validators=DAYS)
+    holds = Holds(setting=[patterns], neither=[kinds])
 
     class Meta:
         verbose_name = _("privacy of a pool")

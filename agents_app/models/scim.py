@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from agents_app.models.access import PoolRole
 from agents_app.models.pools import Pool
 from agents_app.models.secrets import RotatingSecret
+from routerweb.holds import Holds
 
 
 class ScimTokenQuerySet(models.QuerySet["ScimToken"]):
@@ -36,6 +37,7 @@ class ScimToken(RotatingSecret):
 
     prefix = models.CharField(max_length=16, editable=False)
     used_at = models.DateTimeField(_("last used"), null=True, editable=False)
+    holds = Holds(neither=[prefix])
 
     objects = ScimTokenQuerySet.as_manager()
 
@@ -70,6 +72,7 @@ class ScimPerson(models.Model):
     removed_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
     changed_at = models.DateTimeField(default=timezone.now)
+    holds = Holds(person=[external_id, attributes], neither=[granted])
 
     objects = ScimPersonQuerySet.as_manager()
 
@@ -95,6 +98,7 @@ class ScimGroup(models.Model):
     members = models.ManyToManyField(ScimPerson, related_name="groups")
     created_at = models.DateTimeField(auto_now_add=True)
     changed_at = models.DateTimeField(default=timezone.now)
+    holds = Holds(setting=[name, external_id])
 
     class Meta:
         ordering = ("name", "pk")

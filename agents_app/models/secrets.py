@@ -10,6 +10,8 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from routerweb.holds import Holds
+
 
 class RotatingSecret(models.Model):
     """A name, and a secret of 256 random bits, kept only as its SHA-256 and shown once when made.
@@ -32,6 +34,7 @@ class RotatingSecret(models.Model):
     )
     created_at = models.DateTimeField(auto_now_add=True)
     revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True, editable=False)
+    holds = Holds(shared=[name], neither=[prefix], secret=[digest, old_digest])
 
     class Meta:
         abstract = True

@@ -4,6 +4,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models.pools import Agent, Pool
+from routerweb.holds import Holds
 
 
 class AgentSource(models.Model):
@@ -32,6 +33,7 @@ class AgentSource(models.Model):
     signer = models.CharField(max_length=300, blank=True)
     problem = models.CharField(max_length=300, blank=True)
     checked_at = models.DateTimeField(null=True)
+    holds = Holds(shared=[taken, offered], remark=[problem], setting=[address, signer], secret=[secret])
 
     class Meta:
         ordering = ("pool", "address")

@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 SECONDS = 5.0
 READ = 2_000  # bytes of the answer to a post that are looked at
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+#: Host and port of a server of one's own network that certain calls alone may reach.
+Server = tuple[str, int]
 
 # Beyond what Python calls not global: IETF's own, relays to other networks, what only looks like the internet.
 _NO_IPV4 = tuple(map(ipaddress.IPv4Network, ("100.64.0.0/10", "192.0.0.0/24", "192.88.99.0/24", "240.0.0.0/4")))
@@ -47,10 +49,11 @@ class Refused(ValueError):
 # --- Addresses ----------------------------------------------------------------------------------------------------
 
 
-def check_url(url: str, *, plain: bool = False) -> SplitResult:
-    """The parts of an address that may be called, before its name is resolved. `plain`: http will do. Raises Refused."""
+def check_url(url: str, *, plain: bool = False, own: Server | None = None) -> SplitResult:
+    """The parts of an address that may be called, before its name is resolved. `plain`: http will do. `own`: a server that may be
+    called as if it were listed. Raises Refused."""
     parts = _parts(url)
-    if parts.scheme == "http" and not plain and not listed(parts.hostname or "", port_of(parts)):
+    if parts.scheme == "http" and not plain and not listed(parts.hostname or "", port_of(parts), own):
         raise Refused(
             _("The address must begin with https://. Plain http is for hosts that the setting INTERNAL_HOSTS names.")
         )
@@ -79,17 +82,19 @@ def port_of(parts: SplitResult) -> int:
     return parts.port or (443 if parts.scheme == "https" else 80)
 
 
-def check(url: str, *, plain: bool = False, seconds: float = SECONDS) -> None:
+def check(url: str, *, plain: bool = False, seconds: float = SECONDS, own: Server | None = None) -> None:
     """Whether an address may be called today, its name resolved. Raises Refused, and OSError where nobody has that name."""
-    parts = check_url(url, plain=plain)
-    addresses(parts.hostname or "", port_of(parts), seconds)
+    parts = check_url(url, plain=plain, own=own)
+    addresses(parts.hostname or "", port_of(parts), seconds, own)
 
 
-def listed(host: str, port: int) -> bool:
-    """Whether who runs the site has named this host in the settings, by name, number or network."""
+def listed(host: str, port: int, own: Server | None = None) -> bool:
+    """Whether who runs the site has named this host in the settings, by name, number or network, or it is `own`."""
     host = host.lower().rstrip(".")
-    own = urlsplit(settings.LLM_BASE_URL)
-    if (host, port) == ((own.hostname or "").rstrip("."), port_of(own)):
+    if own == (host, port):
+        return True
+    named = urlsplit(settings.LLM_BASE_URL)
+    if (host, port) == ((named.hostname or "").rstrip("."), port_of(named)):
         return True
     names = {name.lower() for name in settings.INTERNAL_HOSTS}
     shown = f"[{host}]" if ":" in host else host
@@ -105,10 +110,10 @@ def _in_networks(ip: IPAddress, names: Iterable[str]) -> bool:
     return any("/" in name and ip in ipaddress.ip_network(name, strict=False) for name in names)
 
 
-def addresses(host: str, port: int, seconds: float = SECONDS) -> list[str]:
+def addresses(host: str, port: int, seconds: float = SECONDS, own: Server | None = None) -> list[str]:
     """The addresses of a host, each checked. Raises Refused where one is not public, OSError where the name is unknown."""
     found = _resolved(host, port, seconds)
-    if not listed(host, port):
+    if not listed(host, port, own):
         for address in found:
             if not public(address) and not _in_networks(_number(address), settings.INTERNAL_HOSTS):
                 logger.warning("Not called: %s leads to %s", host, address)
@@ -169,15 +174,15 @@ class Transport(httpx.HTTPTransport):
     `seconds` are a call's in all; a request that carries the extension "until", in time.monotonic()'s seconds, may have less.
     """
 
-    def __init__(self, seconds: float = SECONDS, *, plain: bool = False) -> None:
+    def __init__(self, seconds: float = SECONDS, *, plain: bool = False, own: Server | None = None) -> None:
         super().__init__(trust_env=False)
-        self._seconds, self._plain, self._clock = seconds, plain, _Clock()
+        self._seconds, self._plain, self._own, self._clock = seconds, plain, own, _Clock()
         context = httpx.create_ssl_context(trust_env=False)
         # httpx has no way of its own to hand on a network; a test sees that this one is asked.
-        self._pool = httpcore.ConnectionPool(ssl_context=context, network_backend=_CheckedNetwork(self._clock))
+        self._pool = httpcore.ConnectionPool(ssl_context=context, network_backend=_CheckedNetwork(self._clock, own))
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        check_url(str(request.url), plain=self._plain)
+        check_url(str(request.url), plain=self._plain, own=self._own)
         until = time.monotonic() + self._seconds
         self._clock.until = min(until, request.extensions.get("until", until))
         return super().handle_request(request)
@@ -197,8 +202,8 @@ class _Clock:
 
 
 class _CheckedNetwork(httpcore.NetworkBackend):
-    def __init__(self, clock: _Clock) -> None:
-        self._clock, self._network = clock, httpcore.SyncBackend()
+    def __init__(self, clock: _Clock, own: Server | None = None) -> None:
+        self._clock, self._own, self._network = clock, own, httpcore.SyncBackend()
 
     def connect_tcp(
         self,
@@ -209,7 +214,7 @@ class _CheckedNetwork(httpcore.NetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
         try:
-            found = addresses(host, port, self._clock.left(timeout, httpcore.ConnectTimeout))
+            found = addresses(host, port, self._clock.left(timeout, httpcore.ConnectTimeout), self._own)
         except TimeoutError as error:
             raise httpcore.ConnectTimeout(str(error)) from None
         except OSError as error:

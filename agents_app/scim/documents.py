@@ -5,8 +5,8 @@ from typing import Any
 
 from rest_framework import serializers
 
+from agents_app.accounts.people import PeopleError, plain, user_name
 from agents_app.scim.errors import invalid
-from training_app.engine.data import storable
 
 #: Attributes that are kept, by their names in small letters.
 PERSON = {name.lower(): name for name in ("userName", "externalId", "name", "displayName", "emails", "active")}
@@ -39,8 +39,25 @@ class NameDocument(serializers.Serializer[Any]):
     familyName = Text(150)
 
 
+class Address(serializers.EmailField):
+    """An e-mail address, in plain letters."""
+
+    def to_internal_value(self, data: Any) -> str:
+        return super().to_internal_value(plain(data) if isinstance(data, str) else data)
+
+
+class UserName(serializers.CharField):
+    """A user name, in plain letters: no two look the same and differ, and none is kept for former members."""
+
+    def to_internal_value(self, data: Any) -> str:
+        try:
+            return user_name(super().to_internal_value(data))
+        except PeopleError as error:
+            raise serializers.ValidationError(str(error)) from None
+
+
 class EmailDocument(serializers.Serializer[Any]):
-    value = serializers.EmailField(max_length=150)
+    value = Address(max_length=150)
     type = Text(40)
     primary = Flag(required=False)
 
@@ -48,7 +65,7 @@ class EmailDocument(serializers.Serializer[Any]):
 class PersonDocument(serializers.Serializer[Any]):
     """A person. `userName` is any text of up to 150 characters; an e-mail address where the person is to sign in by it."""
 
-    userName = serializers.CharField(max_length=150)
+    userName = UserName(max_length=150, trim_whitespace=False)
     externalId = Text(255)
     name = NameDocument(required=False, allow_null=True)
     displayName = Text(200)
@@ -87,8 +104,6 @@ def check_schema(body: Any, urn: str) -> dict[str, Any]:
     """A body that says it is of that schema. Raises ScimError."""
     if not isinstance(body, dict):
         raise invalid("The body must be a JSON object.", "invalidSyntax")
-    if found := storable.fault(body):
-        raise invalid(f"{found}.", "invalidSyntax")
     told = next((value for key, value in body.items() if str(key).lower() == "schemas"), None)
     if not isinstance(told, list) or urn.lower() not in {str(one).lower() for one in told}:
         raise invalid(f"schemas must name {urn}.", "invalidSyntax")

@@ -7,7 +7,7 @@ without the schema's name before them and with the one in brackets joined: `emai
 import json
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -15,12 +15,16 @@ from django.core.exceptions import ValidationError
 from django.db.models import Q
 from django.utils.dateparse import parse_datetime
 
+from agents_app.accounts.people import plain
 from agents_app.scim.errors import ScimError, invalid
+from training_app.engine.data import storable
 
 Tree = tuple[Any, ...]
 OPERATORS = ("eq", "ne", "co", "sw", "ew", "gt", "ge", "lt", "le")
 #: What a filter may have of words, and how deep it may be nested.
 MOST_WORDS, DEEPEST = 200, 20
+#: Times between these years are compared.
+FIRST_YEAR, LAST_YEAR = 1, 9999
 _WORD = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[()\[\]]|[^\s()\[\]"]+)')
 _LOOKUPS = {
     "eq": "iexact",
@@ -99,8 +103,10 @@ def _one(words: list[str], depth: int, prefix: str) -> tuple[Tree, list[str]]:
         raise _bad(f"{words[0]!r} is followed by no operator and value")
     try:
         value = json.loads(words[2] if words[2][0] == '"' else words[2].lower())
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _bad(f"{words[2]!r} is no value; texts stand in double quotes") from None
+    if fault := storable.fault(value):
+        raise _bad(f"a value {fault}")
     return (operator, name, value), words[3:]
 
 
@@ -151,15 +157,22 @@ def _condition(column: str, operator: str, value: Any) -> Q:
             return nobody
     if column.endswith("external_id") and operator == "eq":
         lookup = "exact"
-    return Q(**{f"{column}__{lookup}": str(value)})
+    text = plain(str(value)) if column in ("user__username", "user__email") else str(value)
+    return Q(**{f"{column}__{lookup}": text})
 
 
 def _moment(value: Any) -> datetime:
     try:
         found = parse_datetime(str(value))
-    except (ValueError, ValidationError):
+        # Near the first and the last year that there is, another time zone leaves them.
+        found = (
+            found.astimezone(UTC)
+            if found is not None and FIRST_YEAR < found.year < LAST_YEAR and found.tzinfo
+            else None
+        )
+    except (ValueError, OverflowError, ValidationError):
         found = None
-    if found is None or found.tzinfo is None:
+    if found is None:
         raise invalid(f"The filter does not hold: {value!r} is no time such as 2026-03-01T10:00:00Z.", "invalidFilter")
     return found
 

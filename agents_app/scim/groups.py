@@ -154,7 +154,7 @@ def _people(ids: set[UUID]) -> list[ScimPerson]:
 def _link(found: Iterable[ScimPerson], actor: Actor) -> None:
     """Who was made by hand and looked up is looked after from here on."""
     for person in found:
-        if person.linked_at is None:
+        if person.linked_at is None and not person.user.is_superuser:
             person.linked_at = timezone.now()
             person.save(update_fields=("linked_at",))
             audit.record("person.linked", actor=actor, target=person.user.get_username())

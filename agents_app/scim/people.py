@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from agents_app import audit
@@ -71,15 +71,16 @@ def look_up(tree: Tree) -> None:
     """
     if tree[0] != "eq" or tree[1] not in ("username", "emails", "emails.value") or not isinstance(tree[2], str):
         return
-    found = User.objects.filter(Q(username__iexact=tree[2]) | Q(email__iexact=tree[2]), scim=None)[:2]
-    if len(found) == 1:
+    name = people.plain(tree[2])
+    found = User.objects.filter(Q(username__iexact=name) | Q(email__iexact=name), scim=None)[:2]
+    if len(found) == 1 and not people.is_former(found[0]):
         ScimPerson.objects.get_or_create(user=found[0])
 
 
 def create(document: Mapping[str, Any], actor: Actor, base_url: str) -> ScimPerson:
     """An account for whom the identity provider names; one that it had deleted is opened again. Raises ScimError (uniqueness)."""
     told = documents.person(document)
-    name = told["userName"].strip()
+    name = told["userName"]
     with transaction.atomic():
         gone = (
             ScimPerson.objects.exclude(removed_at=None)
@@ -116,7 +117,7 @@ def change(person: ScimPerson, document: Mapping[str, Any], actor: Actor) -> Sci
 def _change(person: ScimPerson, told: dict[str, Any], actor: Actor, *, new: bool = False) -> None:
     user = person.user
     before = (user.username, user.email, user.first_name, user.last_name, person.external_id, person.attributes)
-    name, email, full = told["userName"].strip(), _address(told), told.get("name") or {}
+    name, email, full = told["userName"], _address(told), told.get("name") or {}
     user.username, user.email = name, email
     user.first_name, user.last_name = full.get("givenName") or "", full.get("familyName") or ""
     person.external_id = told.get("externalId") or ""
@@ -126,7 +127,7 @@ def _change(person: ScimPerson, told: dict[str, Any], actor: Actor, *, new: bool
     opens_or_closes = active is not None and active != user.is_active
     if after == before and not opens_or_closes and person.linked_at is not None:
         return
-    _keep_superuser(user, changed=after[:4] != before[:4] or opens_or_closes)
+    _keep_superuser(user)
     if after[:2] != before[:2]:
         _check_free(name, email, user)
     if person.linked_at is None:
@@ -146,7 +147,7 @@ def _change(person: ScimPerson, told: dict[str, Any], actor: Actor, *, new: bool
 def remove(person: ScimPerson, actor: Actor) -> None:
     """What DELETE is here: the account closes, its sessions and keys end and what its groups gave goes; its labels stay. Raises
     ScimError."""
-    _keep_superuser(person.user, changed=True)
+    _keep_superuser(person.user)
     with transaction.atomic():
         _set_active(person.user, False, actor)
         person.groups.clear()
@@ -198,8 +199,8 @@ def _set_active(user: User, active: bool, actor: Actor) -> None:
         raise ScimError(409, str(error)) from None
 
 
-def _keep_superuser(user: User, *, changed: bool) -> None:
-    if user.is_superuser and changed:
+def _keep_superuser(user: User) -> None:
+    if user.is_superuser:
         raise ScimError(403, f"{user.get_username()} is a superuser. Only a superuser changes that account.")
 
 
@@ -231,12 +232,20 @@ def _check_free(name: str, email: str, user: User | None) -> None:
     wanted = Q(username__iexact=name) | Q(email__iexact=name)
     if email:
         wanted |= Q(username__iexact=email) | Q(email__iexact=email)
-    others = User.objects.filter(wanted)
+    others = User.objects.filter(wanted) if (name + email).isascii() else _like(name, email)
     if user is not None:
         others = others.exclude(pk=user.pk)
     if others.exists():
         said = "has an account here. Look it up by userName eq and change what is found."
         raise ScimError(409, f"{name} {said}", "uniqueness")
+
+
+def _like(name: str, email: str) -> QuerySet[User]:
+    """The accounts of that name or address in any case: SQLite compares no letters but those of ASCII so."""
+    meant = {text.casefold() for text in (name, email) if text}
+    rows = User.objects.values_list("pk", "username", "email")
+    keys = [key for key, *names in rows if meant & {people.plain(text).casefold() for text in names}]
+    return User.objects.filter(pk__in=keys)
 
 
 def members_of(group: ScimGroup) -> list[ScimPerson]:

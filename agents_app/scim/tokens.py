@@ -1,6 +1,6 @@
 """Tokens of identity providers: made once, shown once, kept as a digest; rotated as API keys are."""
 
-from datetime import timedelta
+from datetime import datetime
 
 from django.db import transaction
 from django.utils import timezone
@@ -10,9 +10,13 @@ from agents_app import audit
 from agents_app.audit import Actor, Who, actor_of
 from agents_app.keys import GRACES
 from agents_app.models import ScimToken
+from routerweb import state
+from routerweb.background import Background
 
-#: A token's last use is written down so often.
-NOTED = timedelta(minutes=1)
+#: A token's last use is written so often, in seconds, by a thread: a call that reads must not write.
+NOTED_SECONDS = 60.0
+_uses: dict[int, datetime] = {}
+state.keep(__name__, "_uses", "Uses of SCIM tokens, not yet written", "one for each token")
 
 
 class TokenRefused(Exception):
@@ -64,12 +68,27 @@ def revoke(token: ScimToken, actor: Who) -> bool:
 
 
 def of(authorization: str) -> ScimToken | None:
-    """The live token of an Authorization header, with its use written down; None where it holds none."""
+    """The live token of an Authorization header; None where it holds none. Its use is noted."""
     word, _space, secret = authorization.partition(" ")
     token = ScimToken.objects.of(secret.strip()) if word.lower() == "bearer" and secret.strip() else None
-    if token is not None and (token.used_at is None or token.used_at < timezone.now() - NOTED):
-        ScimToken.objects.filter(pk=token.pk).update(used_at=timezone.now())
+    if token is not None:
+        _uses[token.pk] = timezone.now()
+        use_writer.start(NOTED_SECONDS)
     return token
+
+
+def write_uses() -> None:
+    """Write when tokens were used since the last time."""
+    for token, at in [(token, _uses.pop(token)) for token in list(_uses)]:
+        ScimToken.objects.filter(pk=token).update(used_at=at)
+
+
+def _turn() -> float:
+    write_uses()
+    return NOTED_SECONDS
+
+
+use_writer = Background("scim-token-uses", _turn, at_end=write_uses, in_child=_uses.clear)
 
 
 def actor(token: ScimToken) -> Actor:

@@ -3,12 +3,16 @@
 Django REST framework's views with SCIM's media type and errors. Nothing here knows a session, and an API key opens none of it.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.db import IntegrityError
 from django.db.models import QuerySet
+from django.http import Http404
+from django.http.request import UnreadablePostError
 from django.utils.translation import override
 from rest_framework import exceptions
 from rest_framework.parsers import JSONParser
@@ -22,8 +26,10 @@ from agents_app.audit import Actor
 from agents_app.models import ScimGroup, ScimPerson
 from agents_app.scim import documents, filters, groups, patching, people, schemas, tokens
 from agents_app.scim.errors import ScimError, invalid, not_found
+from training_app.engine.data import storable
 
 MEDIA_TYPE = "application/scim+json"
+log = logging.getLogger(__name__)
 
 
 class ScimRenderer(JSONRenderer):
@@ -32,7 +38,22 @@ class ScimRenderer(JSONRenderer):
 
 
 class ScimParser(JSONParser):
+    """JSON that can be stored: no half of a surrogate pair, no number that no double holds, nothing that is nested too deep."""
+
     media_type = MEDIA_TYPE
+
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Mapping[str, Any] | None = None) -> Any:
+        """The JSON value of a body. Raises ParseError."""
+        try:
+            return storable.loads(stream.read().decode())
+        except ValueError as error:
+            raise exceptions.ParseError(f"The body is no JSON that can be read: {error}") from None
+
+
+class PlainParser(ScimParser):
+    """The same under JSON's own media type."""
+
+    media_type = JSONParser.media_type
 
 
 class ScimView(APIView):
@@ -41,7 +62,7 @@ class ScimView(APIView):
     authentication_classes = []
     permission_classes = [AllowAny]
     renderer_classes = [ScimRenderer]
-    parser_classes = [ScimParser, JSONParser]
+    parser_classes = [ScimParser, PlainParser]
     throttle_classes = []
     http_method_names = ["get", "post", "put", "patch", "delete", "head"]
     actor: Actor
@@ -300,8 +321,13 @@ def respond(error: Exception, context: Mapping[str, Any]) -> Response | None:
         found = ScimError(error.status_code, str(error.detail))
     elif isinstance(error, IntegrityError):  # another request was first
         found = ScimError(409, "Somebody has that name already.", "uniqueness")
-    else:
+    elif isinstance(error, RequestDataTooBig):
+        found = ScimError(413, "The body is larger than a request may be.")
+    elif isinstance(error, (Http404, PermissionDenied, SuspiciousOperation, UnreadablePostError)):
         return None
+    else:
+        log.exception("a SCIM request failed", exc_info=error)
+        found = ScimError(500, "The server failed. Its log says where.")
     headers = {"WWW-Authenticate": 'Bearer realm="Routerweb SCIM"'} if found.status == 401 else {}
     return Response(found.body, status=found.status, headers=headers)
 

@@ -7,6 +7,7 @@ the signature says (`jku`), so it tells who controls that address, and nothing e
 import base64
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -37,6 +38,13 @@ def at(address: str) -> Described:
 
 def read(card: Any) -> Described:
     """A card as the agent it describes. Raises SourceError for what is no card, or one whose signature does not hold."""
+    said = described_by(card)
+    signature, signer = checked(card)
+    return replace(said, signature=signature, signer=signer)
+
+
+def described_by(card: Any) -> Described:
+    """The same of a card that somebody vouches for who pastes it: its signatures are not looked at. Raises SourceError."""
     if not isinstance(card, dict) or not isinstance(card.get("skills", []), list):
         raise SourceError(_("This is not an agent card: it must be an object with skills."))
     name = described.line(card.get("name"), described.NAME)
@@ -52,14 +60,11 @@ def read(card: Any) -> Described:
         parts.append(f"{title}: {said}" if title and said else title or said)
         tags += skill["tags"] if isinstance(skill.get("tags"), list) else []
         examples += skill["examples"] if isinstance(skill.get("examples"), list) else []
-    signature, signer = checked(card)
     return Described(
         name,
         described.lines("\n".join(filter(None, parts)), described.DESCRIPTION),
         described.distinct(tags[:1_000], described.KEYWORDS, described.KEYWORD),
         described.distinct(examples[:1_000], described.EXAMPLES, described.EXAMPLE),
-        signature,
-        signer,
     )
 
 

@@ -2,8 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from django.db import transaction
 from django.utils import timezone
@@ -11,17 +10,18 @@ from django.utils.translation import gettext as _
 
 from agents_app import audit, pools, sealing
 from agents_app.audit import Who
+from agents_app.files import limited, rosters
+from agents_app.files.formats import Unreadable
 from agents_app.models import Agent, AgentSource, Pool
 from agents_app.outbound import guard
-from agents_app.sources import cards, described, tools
+from agents_app.sources import cards, tools
 from agents_app.sources.described import Described, SourceError
+from routerweb import hooks
 
 MOST_ADDRESSES = 20
 LONGEST = 500
-MOST_FILE = 4 << 20
 
 #: Told of an agent and the new examples of its card, in the transaction that takes them: they are queries that nobody has confirmed.
-on_examples: list[Callable[[Agent, Sequence[str]], object]] = []
 
 
 class Change(NamedTuple):
@@ -61,11 +61,12 @@ def look(pool: Pool, address: str, kind: str, *, secret: str | None = None, acto
     return source
 
 
-def look_in_file(pool: Pool, raw: bytes, *, actor: Who) -> list[AgentSource]:
+def look_in_file(pool: Pool, file: BinaryIO, *, actor: Who) -> list[AgentSource]:
     """The cards of a file, one or a list of them, kept beside the pool. Raises SourceError, and keeps none then."""
-    if len(raw) > MOST_FILE:
-        raise SourceError(_("The file is too large for agent cards."))
-    content = described.as_object(raw)
+    try:
+        (content,) = limited.run(rosters.json_value, file, limits=limited.PAGE)
+    except Unreadable as error:
+        raise SourceError(str(error)) from None
     found = [cards.read(card) for card in (content if isinstance(content, list) else [content])[:1_000]]
     made = []
     with transaction.atomic():
@@ -164,8 +165,7 @@ def approve(source: AgentSource, shown: str | None = None, *, actor: Who) -> Age
         detail = {"agent": agent.number, "signature": source.signature, "examples": len(examples)}
         audit.record("source.approved", actor=actor, target=source.address, pool=source.pool, detail=detail)
         if examples:
-            for told in on_examples:
-                told(agent, examples)
+            hooks.examples_received(agent, examples)
     return agent
 
 

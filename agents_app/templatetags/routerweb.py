@@ -45,6 +45,7 @@ STATES = {
     "running": gettext_lazy("Running"),
     "done": gettext_lazy("Done"),
     "failed": gettext_lazy("Failed"),
+    "partial": gettext_lazy("Partial"),
     "cancelled": gettext_lazy("Cancelled"),
     "unavailable": gettext_lazy("Unavailable"),
     "revoked": gettext_lazy("Revoked"),
@@ -204,15 +205,17 @@ def progress_bar(done: float, total: float, label: str = "") -> SafeString:
 
 @register.simple_tag
 def share_bar(value: float, low: float | None = None, high: float | None = None, digits: int = 3) -> SafeString:
-    """A value between 0 and 1 as a bar; `low` and `high` draw its interval over it. The figures stand in the title."""
+    """A value between 0 and 1 as a bar; `low` and `high` draw its interval over it. The figures stand in the title: with `digits`
+    behind the point, of 100 without any."""
     inside = [min(max(float(x), 0.0), 1.0) if x is not None else None for x in (value, low, high)]
-    words = figure(value, digits)
+    scale = 1 if digits else 100
+    words = figure(scale * value, digits) if digits else _("%(n)s of 100") % {"n": figure(100 * value, 0)}
     mark = SafeString("")
     if inside[1] is not None and inside[2] is not None:
         words = _("%(value)s (%(low)s to %(high)s)") % {
             "value": words,
-            "low": figure(low, digits),
-            "high": figure(high, digits),
+            "low": figure(scale * float(low or 0), digits),
+            "high": figure(scale * float(high or 0), digits),
         }
         mark = format_html(
             '<i style="left: {}%; width: {}%"></i>', f"{100 * inside[1]:.2f}", f"{100 * (inside[2] - inside[1]):.2f}"

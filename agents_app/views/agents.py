@@ -20,7 +20,7 @@ from agents_app.navigation import address
 from agents_app.pools import PoolError
 from agents_app.views.forms import AgentForm, PoolForm, SeveralAgentsForm
 from routerweb.downloads import download
-from routerweb.http import Crumb, page, takes_file, wants_fragment
+from routerweb.http import Crumb, page, remember_pool, takes_file, wants_fragment
 from training_app.engine.data import examples as data
 
 SORTS = ("number", "name", "cost", "state")
@@ -53,11 +53,15 @@ def pool_new(request: HttpRequest) -> HttpResponse:
         except PoolError as error:
             _tell(form, error)
         else:
-            messages.success(request, _("The pool “%(name)s” is ready.") % {"name": pool.name})
-            request.session["pool"] = pool.slug
             # The next step: its queries, where there are agents to choose from, else home, which says what is missing.
-            queries = address("import", pool)
-            return redirect(queries if queries and pool.agents.count() > 1 else "home")
+            queries = address("import", pool) if pool.agents.count() > 1 else ""
+            said = (
+                _("The pool “%(name)s” is ready. Now bring queries.") if queries else _("The pool “%(name)s” is ready.")
+            )
+            messages.success(request, said % {"name": pool.name})
+            answer = redirect(queries or "home")
+            remember_pool(request, answer, pool.slug)
+            return answer
     return page(request, "agents_app/pool_new.html", {"form": form}, title=_("New pool"))
 
 

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import BASE_INPUT_CLASSES
 
-from agents_app.access import Role
+from agents_app.access import Role, roles_of
 from agents_app.accounts import mail
 from agents_app.models import Agent, AgentSource, ApiKey, Pool, PoolRole
 from agents_app.sources import catalog
@@ -141,14 +141,14 @@ class PoolForm(forms.Form):
         max_length=500_000,
         widget=Monospace(rows=8),
         help_text=_(
-            "One a line, “Name: description”; or cells of a spreadsheet, JSON or YAML. They can also be added later."
+            "One a line, “Name: description”; or cells of a spreadsheet, JSON, YAML, an agent card. They can also be added later."
         ),
     )
     file = forms.FileField(
         label=_("or a file"),
         required=False,
         allow_empty_file=False,
-        help_text=_("JSON, one object a line (agents.jsonl), or YAML."),
+        help_text=_("Excel, CSV, JSON, YAML, an agent card, an OpenAPI document or the tools of an MCP server."),
     )
 
 
@@ -278,15 +278,25 @@ class GroupRoleForm(forms.Form):
 
 
 class InviteForm(forms.Form):
+    """Somebody who is to have an account. Who operates some pools, and is no admin, invites labelers to these alone."""
+
     email = forms.EmailField(label=_("E-mail"), max_length=150, widget=forms.EmailInput(attrs={"autocomplete": "off"}))
     role = forms.ChoiceField(label=_("Role"), choices=ROLE_CHOICES, initial=Role.LABELER.value)
     pool = forms.ModelChoiceField(
         label=_("In"), queryset=Pool.objects.none(), required=False, empty_label=_("All pools"), to_field_name="slug"
     )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, inviter: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["pool"].queryset = Pool.objects.in_use().only("slug", "name")  # type: ignore[attr-defined]
+        pools = Pool.objects.in_use().only("slug", "name")
+        held = roles_of(inviter)
+        if Role.ADMIN not in held:
+            self.fields["role"].choices = [one for one in ROLE_CHOICES if one[0] == Role.LABELER]  # type: ignore[attr-defined]
+            self.fields["role"].widget = forms.HiddenInput()
+        if Role.OPS not in held:
+            pools = pools.filter(pk__in=[pool.pk for pool in pools if Role.OPS in roles_of(inviter, pool)])
+            self.fields["pool"].required = True
+        self.fields["pool"].queryset = pools  # type: ignore[attr-defined]
 
 
 class RoleForm(forms.Form):

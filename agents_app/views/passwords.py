@@ -3,6 +3,7 @@
 from typing import Any
 
 from allauth.account.adapter import get_adapter
+from allauth.account.utils import perform_login
 from allauth.core import ratelimit
 from django.contrib import admin
 from django.contrib.auth import views
@@ -10,8 +11,13 @@ from django.contrib.auth.forms import SetPasswordForm
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.urls import reverse
+from django.utils.decorators import method_decorator
 from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
+from django.views.generic.edit import FormView
 from unfold.widgets import BASE_INPUT_CLASSES
 
 from agents_app.accounts import mail
@@ -36,9 +42,24 @@ class NewPasswordView(views.PasswordResetConfirmView):
         user = super().get_user(uidb64)
         return user if user is not None and user.is_active else None
 
+    @method_decorator(sensitive_post_parameters())
+    @method_decorator(never_cache)
+    def dispatch(self, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Answer at the link's own address. Django's view writes the token into the session and redirects, so that no other site
+        learns it from a Referer; here the Referrer-Policy sees to that."""
+        self.user = self.get_user(kwargs["uidb64"])
+        self.validlink = self.user is not None and self.token_generator.check_token(self.user, kwargs["token"])
+        if not self.validlink:
+            return self.render_to_response(self.get_context_data())
+        return FormView.dispatch(self, *args, **kwargs)
+
     def form_valid(self, form: "SetPasswordForm[User]") -> HttpResponse:
-        answer = super().form_valid(form)
+        form.save()
         get_adapter(self.request).forget_failures(self.request, form.user)
+        # Signed in at once; somebody with a second factor is asked for it first.
+        answer: HttpResponse = perform_login(
+            self.request, form.user, email_verification="none", redirect_url=reverse("home")
+        )
         return answer
 
 

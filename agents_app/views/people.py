@@ -19,7 +19,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from agents_app.access import Role, get_pool, person, require_role
+from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.accounts import people as accounts
 from agents_app.accounts import personal, second_factor, sessions
 from agents_app.accounts.people import PeopleError
@@ -42,12 +42,12 @@ def _get_user(user_id: int) -> User:
     return get_object_or_404(User.objects.prefetch_related("groups"), pk=user_id)
 
 
-@require_role(Role.ADMIN)
+@require_role(Role.ADMIN, Role.OPS, anywhere=True)
 @never_cache
 @require_http_methods(["GET", "POST"])
 def people(request: HttpRequest) -> HttpResponse:
-    """Everybody who may sign in; a form that invites one more. The link is shown for delivery by hand."""
-    form = InviteForm(request.POST or None)
+    """A form that invites somebody, whose link is shown for delivery by hand. Ops invite labelers; admins see everybody below."""
+    form = InviteForm(request.POST or None, inviter=request.user)
     invitation = None
     if request.method == "POST" and form.is_valid():
         values = form.cleaned_data
@@ -58,11 +58,18 @@ def people(request: HttpRequest) -> HttpResponse:
         except PeopleError as error:
             form.add_error("email", str(error))
         else:
-            form = InviteForm()
+            form = InviteForm(inviter=request.user)
     return _draw_people(request, form, invitation)
 
 
 def _draw_people(request: HttpRequest, form: InviteForm, invitation: accounts.Invitation | None = None) -> HttpResponse:
+    context: dict[str, Any] = {"form": form, "invitation": invitation}
+    if Role.ADMIN in roles_of(request.user):
+        context |= _everybody(request)
+    return draw(request, "agents_app/people.html", "people", context, title=_("People"), pool=None)
+
+
+def _everybody(request: HttpRequest) -> dict[str, Any]:
     found = User.objects.prefetch_related("groups", "pool_roles__pool").order_by("-is_active", "username")
     text = request.GET.get("q", "").strip()
     if text:
@@ -70,9 +77,7 @@ def _draw_people(request: HttpRequest, form: InviteForm, invitation: accounts.In
     rows = Paginator(found, PAGE).get_page(request.GET.get("page"))
     users = list(rows)
     signed_in, with_second = sessions.live(users), second_factor.has_them(users)
-    context = {
-        "form": form,
-        "invitation": invitation,
+    return {
         "rows": rows,
         "people": [
             (user, accounts.role_of(user), _state(user), user.pk in with_second, signed_in.get(user.pk, 0))
@@ -83,7 +88,6 @@ def _draw_people(request: HttpRequest, form: InviteForm, invitation: accounts.In
         "pools": pools_of(request),
         "text": text,
     }
-    return draw(request, "agents_app/people.html", "people", context, title=_("People"), pool=None)
 
 
 def _state(user: User) -> str:
@@ -104,7 +108,7 @@ def person_link(request: HttpRequest, user_id: int) -> HttpResponse:
     except PeopleError as error:
         messages.error(request, str(error))
         return redirect("people")
-    return _draw_people(request, InviteForm(), invitation)
+    return _draw_people(request, InviteForm(inviter=request.user), invitation)
 
 
 @require_role(Role.ADMIN)

@@ -3,10 +3,12 @@
 import re
 from typing import Any
 
+from allauth.account.adapter import get_adapter as get_account_adapter
 from allauth.account.internal.flows.login import get_authentication_records
 from allauth.account.internal.stagekit import clear_login, get_pending_stage
 from allauth.account.utils import get_next_redirect_url
-from allauth.core import ratelimit
+from allauth.core import context, ratelimit
+from allauth.core.internal.cryptokit import normalize_user_code
 from allauth.mfa.adapter import get_adapter
 from allauth.mfa.base.forms import AuthenticateForm
 from allauth.mfa.base.internal.flows import check_rate_limit
@@ -37,7 +39,7 @@ from agents_app.signin import remember_browser
 from routerweb.http import page
 
 #: Where the secret lies, sealed, between the page with its QR code and the first code.
-OFFERED = "second_factor_offered"
+OFFERED = "offered"
 USED_SECONDS = 120  # longer than any code is right
 CODE = {"autocomplete": "one-time-code", "inputmode": "numeric", "spellcheck": "false", "autofocus": ""}
 
@@ -52,19 +54,28 @@ class CodeForm(AuthenticateForm):
         code.widget.attrs = {**CODE, "class": " ".join(BASE_INPUT_CLASSES)}
 
     def clean_code(self) -> str:
-        used = f"second-factor:{self.user.pk}:{re.sub(r'[^0-9]', '', self.cleaned_data['code'])}"
-        if cache.get(used):
-            # allauth forgets a used code after half a minute, and a code of then may still be right.
-            check_rate_limit(self.user)
-            raise get_adapter().validation_error("incorrect_code")
+        """The code, which works once. A wrong one counts as a guess; a right one does not, however often it is sent at once."""
+        code = str(self.cleaned_data["code"])
         try:
-            code: str = super().clean_code()
+            right = second_factor.right_one(self.user, code)
+            if right is None:
+                return str(super().clean_code())  # counts the guess, and refuses it
         except sealing.CannotOpen:
             raise forms.ValidationError(
                 _("Your second factor cannot be read any more. Ask an admin of this site to reset it.")
             ) from None
-        if self.authenticator.type == Authenticator.Type.TOTP:
-            cache.set(used, 1, timeout=USED_SECONDS)
+        # allauth forgets a used code after half a minute, and a code of then may still be right. Of many requests one adds this.
+        used = f"second-factor:{self.user.pk}:{normalize_user_code(code)}"
+        if not cache.add(used, 1, timeout=USED_SECONDS):
+            raise get_adapter().validation_error("incorrect_code")
+        guesses = {"action": "login_failed", "key": f"mfa-auth-user-{self.user.pk}"}
+        if not ratelimit.consume(context.request, **guesses, dry_run=True):
+            cache.delete(used)
+            raise get_account_adapter().validation_error("too_many_login_attempts")
+        if not right.wrap().validate_code(code):
+            raise get_adapter().validation_error("incorrect_code")
+        ratelimit.clear(context.request, **guesses)
+        self.authenticator = right
         return code
 
     def save(self) -> None:
@@ -153,7 +164,7 @@ def set_up(request: HttpRequest) -> HttpResponse:
         return redirect("account")
     asked = second_factor.is_missing(request)
     form = SetUpForm(request, request.POST or None)
-    sealed = request.session.get(OFFERED, "")
+    sealed = request.POST.get(OFFERED, "")
     if request.method == "POST" and form.is_valid():
         try:
             codes = second_factor.turn_on(user, sealing.opened(sealed), form.cleaned_data["code"])
@@ -161,14 +172,19 @@ def set_up(request: HttpRequest) -> HttpResponse:
             form.add_error("code", str(error))
         else:
             form.forget_attempts()
-            del request.session[OFFERED]
             # Whoever else is in by the password alone is out.
             sessions.end_all(user, but=request.session.session_key)
             return _show_codes(request, codes, _("Your second factor is on"))
-    if not sealed:
-        sealed = request.session[OFFERED] = sealing.seal(generate_totp_secret())
-    secret = sealing.opened(sealed)
-    context = {"form": form, "qr": _qr_code(user, secret), "secret": _in_fours(secret), "asked": asked}
+    try:
+        secret = sealing.opened(sealed)
+    except sealing.CannotOpen:  # the site's key was changed meanwhile
+        secret = ""
+    if not secret:
+        secret = generate_totp_secret()
+        sealed = sealing.seal(secret)
+    context = {
+        "form": form, "qr": _qr_code(user, secret), "secret": _in_fours(secret), "asked": asked, "offered": sealed,
+    }  # fmt: skip
     return _draw(request, "agents_app/second_factor.html", context, _("Set up a second factor"), alone=asked)
 
 

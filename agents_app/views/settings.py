@@ -1,6 +1,7 @@
 """Pages: a pool's settings, in sections. Guidelines are the reviewers', details are ops'."""
 
-from typing import Any
+from collections.abc import Collection
+from typing import Any, NamedTuple
 
 from django.conf import settings as conf
 from django.contrib import messages
@@ -9,39 +10,52 @@ from django.shortcuts import redirect, render
 from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
+from unfold.dataclasses import SearchResult
 
 from agents_app import pools
 from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.guidelines import rendered
 from agents_app.models import Pool
-from agents_app.navigation import current_pool
+from agents_app.navigation import FINDS, current_pool, says
 from agents_app.pools import PoolError
 from agents_app.views.forms import GuidelinesForm, PoolDetailsForm
+from routerweb import hooks
 from routerweb.http import page, wants_fragment
+
+
+class Section(NamedTuple):
+    """A section of the settings: its page's URL name, its title, and who opens it. One that another package adds stands behind the
+    section with the URL name `after`."""
+
+    name: str
+    title: str
+    roles: Collection[Role]
+    after: str = ""
 
 
 def sections(request: HttpRequest, here: str, pool: Pool | None = None) -> list[tuple[str, str, bool]]:
     """(title, address, is this one) of each section of the settings that the person's role opens."""
     pool = pool or current_pool(request)
-    every = (
-        ("settings", _("Guidelines"), {Role.REVIEWER, Role.OPS}),
-        ("settings_queue", _("Queue"), {Role.REVIEWER, Role.OPS}),
-        ("prelabel", _("Pre-labeling"), {Role.REVIEWER, Role.OPS}),
-        ("settings_live", _("Live traffic"), {Role.OPS}),
-        ("settings_executors", _("Executors"), {Role.OPS}),
-        ("settings_backends", _("Backends"), {Role.OPS}),
-        ("settings_keys", _("API keys"), {Role.OPS}),
-        ("settings_alarms", _("Alarms"), {Role.OPS}),
-        ("settings_privacy", _("Privacy"), {Role.OPS}),
-        ("people", _("People"), {Role.ADMIN}),
-        ("settings_pool", _("Pool"), {Role.OPS}),
-        ("audit", _("Audit trail"), {Role.OPS}),
-    )
+    every = [
+        Section("settings", _("Guidelines"), {Role.REVIEWER, Role.OPS}),
+        Section("settings_queue", _("Queue"), {Role.REVIEWER, Role.OPS}),
+        Section("prelabel", _("Pre-labeling"), {Role.REVIEWER, Role.OPS}),
+        Section("settings_live", _("Live traffic"), {Role.OPS}),
+        Section("settings_keys", _("API keys"), {Role.OPS}),
+        Section("settings_alarms", _("Alarms"), {Role.OPS}),
+        Section("settings_privacy", _("Privacy"), {Role.OPS}),
+        Section("people", _("People"), {Role.OPS}),
+        Section("settings_llm", _("LLM"), {Role.ADMIN}),
+        Section("settings_pool", _("Pool"), {Role.OPS}),
+        Section("audit", _("Audit trail"), {Role.OPS}),
+    ]
+    for section in (section for added in hooks.settings_sections() for section in added):
+        every.insert(1 + [before.name for before in every].index(section.after), section)
     here_too, for_all = roles_of(request.user, pool), roles_of(request.user)
     found = []
-    for name, title, roles in every:
-        # The audit trail is the whole site's.
-        if not roles & (for_all if name == "audit" else here_too):
+    for name, title, roles, _after in every:
+        # The audit trail and the LLM are the whole site's.
+        if not set(roles) & (for_all if name in ("audit", "settings_llm") else here_too):
             continue
         for arguments in ([pool.slug] if pool else [], []):
             try:
@@ -50,6 +64,15 @@ def sections(request: HttpRequest, here: str, pool: Pool | None = None) -> list[
             except NoReverseMatch:
                 continue
     return found
+
+
+def find(request: HttpRequest, pool: Pool, term: str) -> list[SearchResult]:
+    """The sections of the settings that the command search finds."""
+    found = [(title, address) for title, address, _here in sections(request, "", pool) if says(term, title)]
+    return [SearchResult(title, _("Settings"), address, "settings") for title, address in found]
+
+
+FINDS.append(find)
 
 
 def draw(

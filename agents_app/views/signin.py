@@ -20,12 +20,16 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods
 
+from agents_app.accounts import setup
 from agents_app.signin import SignedOpenIDConnect, failure, refusal, remember_browser
+from agents_app.views.setup import waiting
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in(request: HttpRequest) -> HttpResponseBase:
     """By e-mail and password, or a button that leads to the provider of the settings."""
+    if request.method == "GET" and not settings.OIDC_ISSUER and setup.is_new():
+        return waiting(request)
     shell = admin.site.each_context(request)
     context = {**shell, "title": _("Sign in"), "oidc_name": settings.OIDC_NAME if settings.OIDC_ISSUER else ""}
     answer = LoginView.as_view(extra_context=context)(request)

@@ -57,8 +57,7 @@ def _look(request: HttpRequest, pool: Pool, values: dict[str, Any]) -> tuple[int
             problems.append(f"{address}: {error}")
     if values["file"]:
         try:
-            raw = values["file"].read(catalog.MOST_FILE + 1)
-            found += len(catalog.look_in_file(pool, raw, actor=person(request)))
+            found += len(catalog.look_in_file(pool, values["file"], actor=person(request)))
         except SourceError as error:
             problems.append(f"{values['file'].name}: {error}")
     return found, problems

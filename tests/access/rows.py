@@ -3,12 +3,14 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-LABELERS = frozenset(("labeler", "reviewer", "admin", "superuser"))
+from tests import orchestration
+
+LABELERS = frozenset(("labeler", "reviewer", "ops", "admin", "superuser"))
 REVIEWERS = frozenset(("reviewer", "admin", "superuser"))
 OPS = frozenset(("ops", "admin", "superuser"))
 STAFF = REVIEWERS | OPS
 ADMINS = frozenset(("admin", "superuser"))
-EVERYBODY = LABELERS | OPS
+EVERYBODY = LABELERS
 SIGNED_IN = EVERYBODY | {"nobody"}
 OPEN = SIGNED_IN | {"anonymous", "ops key"}
 #: A role in the pool that the addresses name, and one in another pool.
@@ -43,7 +45,7 @@ PAGES: dict[str, Row] = {
     "glossary/": Row(SIGNED_IN),
     "pools/": Row(OPS, anywhere=True),
     "pools/new/": Row(OPS, "GET POST"),
-    "people/": Row(ADMINS, "GET POST"),
+    "people/": Row(OPS, "GET POST", anywhere=True),
     **{
         f"people/<int:user_id>/{what}/": Row(ADMINS, "POST")
         for what in ("role", "pool-role", "link", "deactivate", "activate", "sessions", "second-factor")
@@ -88,6 +90,9 @@ PAGES: dict[str, Row] = {
     P + "agents/<int:number>/retire/": Row(OPS, "GET POST"),
     P + "agents/<int:number>/restore/": Row(OPS, "POST"),
     P + "agents/<int:number>/merge/": Row(OPS, "GET POST"),
+    P: Row(EVERYBODY),
+    "settings/llm/": Row(ADMINS, "GET POST"),
+    "setup/<str:token>/": Row(OPEN, "GET POST"),
     P + "settings/": Row(STAFF, "GET POST"),
     P + "settings/pool/": Row(OPS, "GET POST"),
     P + "settings/pool/four-eyes/": Row(OPS, "POST", {"on": "1"}),
@@ -107,39 +112,22 @@ PAGES: dict[str, Row] = {
     P + "settings/prelabel/<int:job_id>/": Row(STAFF),
     P + "settings/prelabel/<int:job_id>/change/": Row(STAFF, "POST"),
     P + "settings/live/": Row(OPS, "GET POST"),
-    P + "settings/executors/": Row(OPS),
-    P + "settings/executors/<int:number>/": Row(OPS, "GET POST"),
-    P + "settings/executors/<int:number>/try/": Row(OPS, "POST", {"task": "say something"}),
-    P + "settings/executors/<int:number>/remove/": Row(OPS, "POST"),
-    P + "settings/backends/": Row(OPS, "GET POST"),
-    P + "settings/backends/add/": Row(OPS, "GET POST"),
-    P + "settings/backends/learning/": Row(OPS, "GET POST"),
-    P + "settings/backends/learning/resume/": Row(OPS, "POST"),
-    P + "settings/backends/<int:backend_id>/": Row(OPS, "GET POST"),
-    P + "settings/backends/<int:backend_id>/remove/": Row(OPS, "POST"),
-    # --- Episodes
-    P + "episodes/": Row(OPS),
-    P + "episodes/graph/": Row(OPS),
-    P + "episodes/new/": Row(OPS, "GET POST"),
-    P + "episodes/<uuid:episode_id>/": Row(OPS),
-    P + "episodes/<uuid:episode_id>/cancel/": Row(OPS, "POST"),
-    P + "episodes/<uuid:episode_id>/judge/": Row(OPS, "POST", {"success": "1"}),
     P + "settings/alarms/": Row(OPS, "GET POST"),
     **{P + f"settings/alarms/<int:receiver_id>/{what}/": Row(OPS, "POST") for what in ("test", "remove", "restore")},
     # --- Labeling and review
-    P + "label/": Row(LABELERS),
-    P + "label/next/": Row(LABELERS),
+    P + "label/": Row(LABELERS, "GET POST"),
+    P + "label/next/": Row(LABELERS, "POST"),
     P + "label/mine/": Row(LABELERS),
     P + "label/mine/<int:label_id>/note/": Row(LABELERS, "POST", {"note": "as they said"}, also=(404,)),
     P + "correct/": Row(LABELERS, "GET POST", {"text": "where is it", "none": "1"}),
     **{P + f"label/{what}/": Row(LABELERS, "POST") for what in ("undo", "heartbeat", "skipped")},
-    P + "label/<int:query_id>/": Row(LABELERS),
+    P + "label/<int:query_id>/": Row(LABELERS, "GET POST"),
     **{P + f"label/<int:query_id>/{what}/": Row(LABELERS, "POST") for what in ("draft", "submit", "skip")},
     P + "label/<int:query_id>/history/": Row(EVERYBODY),
-    P + "label/agent/<int:number>/": Row(LABELERS),
-    P + "label/agent/<int:number>/next/": Row(LABELERS),
+    P + "label/agent/<int:number>/": Row(LABELERS, "GET POST"),
+    P + "label/agent/<int:number>/next/": Row(LABELERS, "POST"),
     **{P + f"label/agent/<int:number>/{what}/": Row(LABELERS, "POST") for what in ("undo", "heartbeat", "skipped")},
-    P + "label/agent/<int:number>/<int:query_id>/": Row(LABELERS),
+    P + "label/agent/<int:number>/<int:query_id>/": Row(LABELERS, "GET POST"),
     **{
         P + f"label/agent/<int:number>/<int:query_id>/{what}/": Row(LABELERS, "POST")
         for what in ("draft", "submit", "skip")
@@ -165,6 +153,7 @@ PAGES: dict[str, Row] = {
     P + "import/<int:import_id>/columns/": Row(STAFF, "GET POST"),
     P + "import/<int:import_id>/cancel/": Row(STAFF, "POST"),
     P + "import/<int:import_id>/retry/": Row(STAFF, "POST"),
+    P + "import/<int:import_id>/undo/": Row(STAFF, "POST"),
     P + "import/<int:import_id>/problems.csv": Row(STAFF),
     P + "export/": Row(STAFF),
     P + "export/file/": Row(STAFF),
@@ -245,18 +234,16 @@ class ApiRow:
     # The one answer to whoever may, where content alone decides it.
     always: int = 0
 
+    def of_pool(self, route: str) -> dict[str, str]:
+        """What names the pool: a field, unless the address names a thing of the pool already."""
+        return {"pool": "support"} if self.pool and "<" not in route else {}
 
-CHOICE = {"agents": [1], "asked": [0, 1, 2], "base": 0, "version": 0}
+
+CHOICE = {"agents": [1], "asked": [0, 1, 2], "base": 0}
 API: dict[str, ApiRow] = {
     "route/": ApiRow("route", "POST", {"query": "billing"}),
     "route/batch/": ApiRow("route", "POST", {"queries": ["billing"]}),
     "outcomes/": ApiRow("route", "POST", {"decision_id": "<decision_id>", "success": True}),
-    "orchestrate/": ApiRow("route", "POST", {"task": "say something", "wait": False}),
-    "orchestrate/next/": ApiRow("route", "POST", {"task": "say something"}),
-    "episodes/": ApiRow("ops"),
-    "episodes/<id:episode_id>/": ApiRow("route"),
-    "episodes/<id:episode_id>/cancel/": ApiRow("route", "POST"),
-    "episodes/<id:episode_id>/outcome/": ApiRow("route", "POST", {"success": True}),
     "v1/chat/completions/": ApiRow(
         "route",
         "POST",
@@ -316,6 +303,7 @@ API: dict[str, ApiRow] = {
     "decisions/<id:decision_id>/": ApiRow("ops"),
     "decisions/<id:decision_id>/replay/": ApiRow("ops"),
     "queries/": ApiRow("label", "POST", {"queries": ["billing"]}),
+    "suggestions/accept/": ApiRow("label", "POST", {"count_only": True}),
     "label/next/": ApiRow("label", "POST"),
     "label/undo/": ApiRow("label", "POST"),
     "label/heartbeat/": ApiRow("label", "POST"),
@@ -326,3 +314,32 @@ API: dict[str, ApiRow] = {
     "label/<number:query_id>/skip/": ApiRow("label", "POST", {"reason": "unclear"}),
     "": ApiRow(None, "GET POST PUT DELETE", pool=False, always=404),  # all that has no address of its own
 }
+
+if orchestration.INSTALLED:
+    PAGES |= {
+        P + "settings/executors/": Row(OPS),
+        P + "settings/executors/answers/": Row(OPS, "POST", {"rule": "joined"}),
+        P + "settings/executors/<int:number>/": Row(OPS, "GET POST"),
+        P + "settings/executors/<int:number>/try/": Row(OPS, "POST", {"task": "say something"}),
+        P + "settings/executors/<int:number>/remove/": Row(OPS, "POST"),
+        P + "settings/backends/": Row(OPS, "GET POST"),
+        P + "settings/backends/add/": Row(OPS, "GET POST"),
+        P + "settings/backends/learning/": Row(OPS, "GET POST"),
+        P + "settings/backends/learning/resume/": Row(OPS, "POST"),
+        P + "settings/backends/<int:backend_id>/": Row(OPS, "GET POST"),
+        P + "settings/backends/<int:backend_id>/remove/": Row(OPS, "POST"),
+        P + "episodes/": Row(OPS),
+        P + "episodes/graph/": Row(OPS),
+        P + "episodes/new/": Row(OPS, "GET POST"),
+        P + "episodes/<uuid:episode_id>/": Row(OPS),
+        P + "episodes/<uuid:episode_id>/cancel/": Row(OPS, "POST"),
+        P + "episodes/<uuid:episode_id>/judge/": Row(OPS, "POST", {"success": "1"}),
+    }
+    API |= {
+        "orchestrate/": ApiRow("route", "POST", {"task": "say something", "wait": False}),
+        "orchestrate/next/": ApiRow("route", "POST", {"task": "say something"}),
+        "episodes/": ApiRow("ops"),
+        "episodes/<id:episode_id>/": ApiRow("route"),
+        "episodes/<id:episode_id>/cancel/": ApiRow("route", "POST"),
+        "episodes/<id:episode_id>/outcome/": ApiRow("route", "POST", {"success": True}),
+    }

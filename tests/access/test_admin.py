@@ -3,15 +3,19 @@
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from django.apps import apps
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import URLPattern, get_resolver
 
+from tests import orchestration
 from tests.access.rows import ADMINS, IN_A_POOL, OPS, STAFF
 from tests.access.test_matrix import undone, undrawn
 from tests.access.world import ROLES, World
 from tests.thorough import EVERYTHING
+
+pytestmark = pytest.mark.computes_long
 
 NOBODY: frozenset[str] = frozenset()
 
@@ -31,9 +35,7 @@ MODELS = {
     "agents_app/agent": Rights(STAFF, change=OPS),
     "agents_app/apikey": Rights(OPS, change=OPS),
     "agents_app/auditentry": Rights(OPS),
-    "agents_app/backend": Rights(OPS),
-    "agents_app/executor": Rights(OPS),
-    "agents_app/provider": Rights(OPS),
+    "agents_app/backgroundjob": Rights(OPS),
     "auth/user": Rights(ADMINS, change=ADMINS),
     "auth/group": Rights(ADMINS, add=ADMINS),  # the four roles cannot be changed
     "datasets_app/dataset": Rights(STAFF, change=OPS, add=OPS),
@@ -47,11 +49,17 @@ MODELS = {
     "django_q/failure": Rights(OPS),
     "django_q/schedule": Rights(OPS),
     "training_app/decision": Rights(OPS),
-    "training_app/episode": Rights(OPS),
     "training_app/promotion": Rights(OPS),
     "training_app/routermodel": Rights(OPS),
     "training_app/run": Rights(OPS),
 }
+if orchestration.INSTALLED:
+    MODELS |= {
+        "orchestration_app/backend": Rights(OPS),
+        "orchestration_app/executor": Rights(OPS),
+        "orchestration_app/provider": Rights(OPS),
+        "orchestration_app/episode": Rights(OPS),
+    }
 #: What everybody who is signed in may open, with the methods that it has: none shows a row.
 SHARED = {
     "": "GET POST",

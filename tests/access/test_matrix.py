@@ -21,6 +21,8 @@ from tests.access.rows import API, IN_A_POOL, OPEN, OPS, PAGES, SCIM, ApiRow, Ro
 from tests.access.world import KEYS, ROLES, World
 from tests.thorough import EVERYTHING
 
+pytestmark = pytest.mark.computes_long
+
 METHODS = ("GET", "POST", "PUT", "DELETE")
 #: Answers to what was sent, from an address that one may use.
 ANSWERS = {200, 201, 202, 204, 301, 302, 303, 400, 409, 422}
@@ -148,12 +150,12 @@ def test_api(world: World) -> None:
         headers = {"Authorization": f"Bearer {world.secrets[key]}"} if key in world.secrets else {}
         for route, row in API.items():
             path = "/api/" + (filled(route, world.parts_of(route)) or "nowhere/")
-            sent = json.loads(filled(json.dumps(row.sent), world.parts)) | ({"pool": "support"} if row.pool else {})
+            sent = json.loads(filled(json.dumps(row.sent), world.parts)) | row.of_pool(route)
             for method in methods_of(row, key):
                 if method == "POST":
                     options = {"data": json.dumps(sent), "content_type": "application/json"}
                 else:
-                    options = {"query_params": {"pool": "support"} if row.pool else {}}
+                    options = {"query_params": row.of_pool(route)}
                 # The same view answers without the last slash, where the address has one method that is its own.
                 for place in {path, path.removesuffix("/")} if method == row.methods and route != "docs/" else {path}:
                     answer = undone(client, method, place, headers=headers, **options)

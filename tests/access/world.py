@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.utils import timezone
 
-from agents_app import backends, executors, keys, pools
+from agents_app import keys, pools
 from agents_app.accounts import people
 from agents_app.accounts.mail import set_password_link
 from agents_app.models import ApiKey, Pool, PoolRole, ScimGroup, ScimPerson
@@ -21,12 +21,12 @@ from datasets_app.files import imports
 from datasets_app.labels import adjudication, bulk, labels, queue, reask, snapshots
 from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
 from datasets_app.prelabeling import jobs as prelabel
+from tests import orchestration
 from tests.access.rows import IN_A_POOL
-from tests.training_app import conducted
 from tests.training_app.served import NAMES, artifact, promoted
 from training_app.answering import decisions
 from training_app.engine.routing.router import Route
-from training_app.models import Alarm, AlarmReceiver, Episode, LaunchRule, Sweep
+from training_app.models import Alarm, AlarmReceiver, LaunchRule, Sweep
 from training_app.training import runs
 from training_app.versions import registry
 from training_app.watching import alarms
@@ -66,6 +66,8 @@ def build() -> World:
     _provisioning(world)
     query = _labels(world, pool, users)
     _training(world, pool, query)
+    if orchestration.INSTALLED:
+        _orchestration(world, pool)
     queue.take(pool, users["superuser"], beside=(), agent=None)
     return world
 
@@ -160,7 +162,7 @@ def _labels(world: World, pool: Pool, users: dict[str, User]) -> Query:
     returns = pools.add_agent(pool, "Returns")
     reask.fill(returns)
     card = json.dumps({"name": "Travel", "skills": []}).encode()
-    world.parts["source_id"] = catalog.look_in_file(pool, card, actor=None)[0].pk
+    world.parts["source_id"] = catalog.look_in_file(pool, io.BytesIO(card), actor=None)[0].pk
     world.instead["p/<slug:slug>/label/agent/"] = {"number": returns.number, "query_id": queries[0].pk}
     world.parts |= {
         "query_id": queries[5].pk, "label_id": adjudicated.pk, "change_id": change.pk, "import_id": upload.pk,
@@ -191,18 +193,24 @@ def _training(world: World, pool: Pool, query: Query) -> None:
             )
         ]
     )
-    conductor = registry.register(None, pool, conducted.artifact(pool, [1]), {}, kind="orchestrator")
-    registry.promote(conductor, actor=None)
-    executors.save(pool.agents.get(number=1), {"kind": "scripted"}, actor=None)
-    provider = backends.save_provider(pool, "acme", actor=None)
-    made = backends.save(pool.agents.get(number=1), provider, {"model": "large"}, actor=None)
-    world.parts["backend_id"] = made.pk
-    episode = Episode.objects.create(pool=pool, model=conductor, policy=conductor.name, task="one task", status="done")
     world.parts |= {
-        "episode_id": episode.pk,
         "run_id": run.pk, "sweep_id": sweep.pk, "rule_id": rule.pk, "alarm_id": alarm.pk, "receiver_id": receiver.pk,
         "decision_id": UUID(int=number), "version": model.version, "name": model.name, "nowhere": uuid4(),
     }  # fmt: skip
+
+
+def _orchestration(world: World, pool: Pool) -> None:
+    from orchestration_app import executors, providers
+    from orchestration_app.models import Episode
+    from tests.orchestration_app import conducted
+
+    conductor = registry.register(None, pool, conducted.artifact(pool, [1]), {}, kind="orchestrator")
+    registry.promote(conductor, actor=None)
+    executors.save(pool.agents.get(number=1), {"kind": "scripted"}, actor=None)
+    provider = providers.save_provider(pool, "acme", actor=None)
+    made = providers.save(pool.agents.get(number=1), provider, {"model": "large"}, actor=None)
+    episode = Episode.objects.create(pool=pool, model=conductor, policy=conductor.name, task="one task", status="done")
+    world.parts |= {"episode_id": episode.pk, "backend_id": made.pk}
 
 
 def body(**values: Any) -> str:

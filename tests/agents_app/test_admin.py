@@ -13,13 +13,14 @@ from pytest_django import DjangoAssertNumQueries
 from unfold.admin import ModelAdmin
 
 from agents_app import keys, pools
-from agents_app.models import Agent, ApiKey, AuditEntry, Pool
+from agents_app.models import Agent, ApiKey, AuditEntry, BackgroundJob, Pool
 
 LISTS = (
     "agents_app/pool",
     "agents_app/agent",
     "agents_app/apikey",
     "agents_app/auditentry",
+    "agents_app/backgroundjob",
     "auth/user",
     "auth/group",
     "django_q/failure",
@@ -34,6 +35,7 @@ def _grow(pool: Pool, round_: str) -> None:
         keys.create_key(f"Key {round_} {n}", [pool], ["route"])
         pools.create_pool(f"Pool {round_} {n}")
         User.objects.create_user(f"{round_}{n}@example.com").groups.add(Group.objects.get(name="labeler"))
+        BackgroundJob.objects.create(work="bulk_change")
         now = timezone.now()
         Task.objects.create(
             id=f"{round_}{n}",

@@ -20,8 +20,11 @@ from django.utils import timezone
 from agents_app import audit, backups, keys, pools
 from agents_app.accounts import people
 from agents_app.backups import BackupError
+from agents_app.files import backups as backup_files
 from agents_app.models import Agent, ApiKey, AuditEntry, Pool, Stamp
 from training_app.models import Artifact, Decision, RouterModel, Scorecard
+
+pytestmark = pytest.mark.both_databases
 
 BYTES = bytes(range(256)) * 40
 
@@ -149,7 +152,7 @@ def test_a_file_that_does_not_fit_is_refused_and_the_data_stay(tmp_path: Path) -
         manifest["migrations"].append(["agents_app", "0099_later"])
 
     def older(manifest: dict[str, Any]) -> None:
-        manifest["migrations"].remove(["agents_app", "0002_roles"])
+        manifest["migrations"].remove(["agents_app", "0001_initial"])
 
     def other_columns(manifest: dict[str, Any]) -> None:
         manifest["tables"]["agents_app_pool"]["columns"].append("colour")
@@ -212,7 +215,7 @@ def test_a_failure_half_way_leaves_the_old_data(tmp_path: Path) -> None:
         b'{"format": 1, "tables": {"x": []}, "migrations": [[[], {}]]}',
         b"9" * 5_000,
         b"\xff",
-        b" " * (backups.MAX_MANIFEST + 1),
+        b" " * (backup_files.MAX_MANIFEST + 1),
     ],
     ids=("deep", "null", "text", "true", "infinite", "lists", "digits", "bytes", "long"),
 )

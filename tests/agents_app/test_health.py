@@ -89,7 +89,7 @@ def test_no_answer_in_time_is_a_failure(address: str, settings) -> None:
     settings.HEALTH_TIMEOUT = 0.2
     assert health.probe(address + "/slow") == (False, "no answer within 0.2 seconds")
     # A server that keeps sending without ever ending is given up on, and does not hold up the others.
-    assert health._look([address + "/drip", address + "/200"]) == [
+    assert health.look([address + "/drip", address + "/200"]) == [
         (False, "no answer within 0.2 seconds"),
         (True, "HTTP 200"),
     ]

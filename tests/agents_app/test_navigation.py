@@ -12,7 +12,7 @@ from django.test import Client
 
 from agents_app import pools
 from agents_app.models import Pool
-from agents_app.navigation import ENTRIES, address
+from agents_app.navigation import PAGES, address, entries
 
 pytestmark = pytest.mark.django_db
 
@@ -29,14 +29,14 @@ def _items(page: str) -> list[str]:
     ("role", "seen", "unseen"),
     [
         ("reviewer", {"Settings", "Queries", "Label"}, {"Agents", "Runs", "Models"}),
-        ("ops", {"Agents", "Settings", "Runs", "Models", "Queries"}, {"Label", "Review"}),
+        ("ops", {"Agents", "Settings", "Runs", "Models", "Queries", "Label"}, {"Review"}),
         ("admin", {"Agents", "Settings", "Label", "Queries", "Runs"}, set()),
     ],
 )
 def test_the_sidebar_shows_what_the_role_opens(
     client_of: Callable[[str], Client], pool: Pool, role: str, seen: set[str], unseen: set[str]
 ) -> None:
-    there = {str(entry.title) for entry in ENTRIES if address(entry.name, pool)}
+    there = {str(entry.title) for entry in entries() if address(entry.name, pool)}
     items = set(_items(client_of(role).get(STARTS[role]).content.decode()))
     assert items >= seen & there
     assert "Settings" in items
@@ -100,6 +100,38 @@ def test_the_search_finds_pages_pools_and_agents_of_ones_role(client_of: Callabl
     assert "/p/support/agents/0/" not in found("reviewer", "billing")
     assert "/p/support/settings/" in found("reviewer", "settings")
     assert "Support" in found("ops", "supp")
+
+
+@pytest.mark.parametrize(
+    ("term", "path"),
+    [
+        ("keys", "/p/support/settings/keys/"),
+        ("canary", "/p/support/decisions/live/"),
+        ("drift", "/p/support/drift/"),
+        ("privacy", "/p/support/settings/privacy/"),
+        ("retrain", "/p/support/runs/rules/"),
+        ("csv", "/p/support/import/"),
+    ],
+)
+def test_the_search_finds_pages_behind_the_sidebar(
+    client_of: Callable[[str], Client], pool: Pool, term: str, path: str
+) -> None:
+    address = f"/admin/search/?extended=1&s={term}"
+    assert f'href="{path}"' in client_of("ops").get(address).content.decode()
+    assert f'href="{path}"' not in client_of("labeler").get(address).content.decode()
+
+
+def test_every_page_that_the_search_names_exists_and_opens(client_of: Callable[[str], Client], pool: Pool) -> None:
+    admin = client_of("admin")
+    for page in PAGES:
+        assert admin.get(address(page.name, pool)).status_code == 200, page.name
+
+
+def test_a_search_that_finds_nothing_says_so_and_what_to_try(ops: Client, pool: Pool) -> None:
+    page = ops.get("/admin/search/?extended=1&s=<zebra>").content.decode()
+    assert (
+        page.index('id="command-results-list"') < page.index("Nothing is called “&lt;zebra&gt;”") < page.index("Try ")
+    )
 
 
 def test_error_pages_are_drawn_without_the_shell(ops: Client, pool: Pool) -> None:

@@ -11,11 +11,9 @@ from agents_app.pools import PoolError
 
 
 def test_lines_are_name_and_description() -> None:
-    assert rosters.parse_lines("Billing: invoices: all\n\n  Account \nShipping :") == [
-        ("Billing", "invoices: all"),
-        ("Account", ""),
-        ("Shipping", ""),
-    ]
+    lines, agents = rosters.parse("Billing: invoices: all\n\n  Account \nShipping :")
+    assert lines == [("Billing", "invoices: all"), ("Account", ""), ("Shipping", "")]
+    assert agents == ()
 
 
 @pytest.mark.parametrize(
@@ -29,7 +27,7 @@ def test_lines_are_name_and_description() -> None:
 )
 def test_a_bad_line_is_named(text: str, said: str) -> None:
     with pytest.raises(PoolError, match=said):
-        rosters.parse_lines(text)
+        rosters.parse(text)
 
 
 def test_an_upload_goes_out_as_it_came_in(pool: Pool) -> None:
@@ -80,10 +78,9 @@ def test_pasted_json_and_yaml_are_agents(pool: Pool, text: str) -> None:
 
 
 def test_cells_of_a_spreadsheet_are_name_and_description() -> None:
-    assert rosters.parse("Billing\tinvoices, refunds\nAccount\tlog-in\n") == (
-        [("Billing", "invoices, refunds"), ("Account", "log-in")],
-        (),
-    )
+    lines, agents = rosters.parse("Billing\tinvoices, refunds\nAccount\tlog-in\n")
+    assert lines == []
+    assert [(a.name, a.description) for a in agents] == [("Billing", "invoices, refunds"), ("Account", "log-in")]
 
 
 def test_new_ones_get_the_next_ids(pool: Pool) -> None:

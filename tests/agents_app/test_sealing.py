@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from agents_app import executors, pools, sealing
-from agents_app.models import Executor
+from agents_app import pools, sealing
+from tests import orchestration
 
 OTHER = "another-key-that-nobody-could-have-guessed-42"
 
@@ -22,8 +22,12 @@ def test_what_is_sealed_opens_and_says_nothing(settings: Any) -> None:
         sealing.opened(sealed)
 
 
+@orchestration.needed
 @pytest.mark.django_db
 def test_a_key_is_changed_without_losing_a_secret(settings: Any) -> None:
+    from orchestration_app import executors
+    from orchestration_app.models import Executor
+
     pool = pools.create_pool("Crew", "crew")
     chat = {"kind": "chat", "address": "https://127.0.0.1/v1", "model": "m"}
     executors.save(pools.add_agent(pool, "Billing"), chat, secret="sk-secret", actor=None)

@@ -91,6 +91,7 @@ def test_a_bar_draws_its_interval() -> None:
     shown = tags.share_bar(0.5, 0.4, 0.7)
     assert 'title="0.500 (0.400 to 0.700)"' in shown
     assert 'style="left: 40.00%; width: 30.00%"' in shown
+    assert 'title="50 of 100 (40 to 70)"' in tags.share_bar(0.5, 0.4, 0.7, digits=0)
 
 
 def test_pages_keep_the_rest_of_the_address() -> None:

@@ -45,7 +45,8 @@ class Command(BaseCommand):
                 if place.startswith(("https://", "http://")):
                     found = [catalog.look(pool, place, kind, secret=secret, actor=actor)]
                 else:
-                    found = catalog.look_in_file(pool, Path(place).read_bytes(), actor=actor)
+                    with Path(place).open("rb") as file:
+                        found = catalog.look_in_file(pool, file, actor=actor)
                 for source in found:
                     self._show(source)
                     if options["apply"] and source.offered is not None:

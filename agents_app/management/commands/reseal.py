@@ -4,10 +4,12 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
+from django.db.models import Model
 
 from agents_app import audit, sealing
 from agents_app.accounts import second_factor
-from agents_app.models import AgentSource, Executor, Provider
+from agents_app.models import AgentSource, LlmConnection
+from routerweb import hooks
 
 
 class Command(BaseCommand):
@@ -20,7 +22,12 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             with transaction.atomic():
-                count = sum(sealing.reseal(kept) for kept in (Executor, Provider, AgentSource))
+                sealed: list[type[Model]] = [
+                    AgentSource,
+                    LlmConnection,
+                    *(model for models in hooks.sealed_models() for model in models),
+                ]
+                count = sum(sealing.reseal(model) for model in sealed)
                 count += second_factor.reseal()
         except sealing.CannotOpen as error:
             raise CommandError(str(error)) from None

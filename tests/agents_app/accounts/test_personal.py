@@ -9,6 +9,7 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
+from django.db import models
 from django.test import Client
 
 from agents_app import audit, keys
@@ -16,8 +17,12 @@ from agents_app.accounts import people, personal, second_factor
 from agents_app.models import AuditEntry, Pool, PoolRole, ScimPerson
 from datasets_app.labels import labels
 from datasets_app.models import Label
-from datasets_app.queries.queries import NewQuery, send
+from datasets_app.queries.adding import NewQuery, send
+from routerweb import holds
+from routerweb.holds import Content
 from tests.agents_app.accounts.test_second_factor import SECRET, code
+from training_app.models import AlarmDelivery, AlarmReceiver
+from training_app.watching import deliveries
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 NAME = "labeler@example.com"
@@ -120,9 +125,29 @@ def test_nobody_erases_the_last_admin_or_a_superuser(person: Callable[[str], Use
     assert AuditEntry.objects.get(action="person.erased").actor_name == f"former member #{admin.pk}"
 
 
-def test_every_column_that_keeps_a_name_is_there(pool: Pool) -> None:
-    for label, columns in personal.NAMED.items():
-        from django.apps import apps
+def test_a_name_is_replaced_in_every_column_that_declares_a_persons_name(lea: User) -> None:
+    changed = {}
+    for model in holds.tables():
+        for field in holds.columns(model, Content.PERSON):
+            row = model._base_manager.first()
+            if model is not User and row is not None and not isinstance(field, models.GenericIPAddressField):
+                value = {"by": [f"said by {NAME}"]} if isinstance(field, models.JSONField) else f"by {NAME.upper()}"
+                model._base_manager.filter(pk=row.pk).update(**{field.name: value})
+                changed[f"{model._meta.label}.{field.name}"] = (model, field.name)
+    assert {"agents_app.AuditEntry.actor_name", "datasets_app.Label.provenance"} <= set(changed)
+    personal.erase(lea, None)
+    for name, (model, column) in changed.items():
+        assert NAME not in json.dumps(list(model._base_manager.values_list(column, flat=True))).casefold(), name
 
-        for column in columns:
-            assert apps.get_model(label)._meta.get_field(column)
+
+def test_alarms_are_mailed_to_an_erased_member_no_longer(lea: User, pool: Pool) -> None:
+    receiver = AlarmReceiver.objects.create(pool=pool, kind="email", address=NAME)
+    delivery = AlarmDelivery.objects.create(receiver=receiver, event="alarm.opened", body="{}")
+    personal.erase(lea, None)
+    receiver.refresh_from_db()
+    delivery.refresh_from_db()
+    assert receiver.removed_at
+    assert NAME not in receiver.address
+    assert delivery.status == "failed"
+    with pytest.raises(deliveries.ReceiverRefused):
+        deliveries.restore_receiver(receiver, lea)

@@ -54,7 +54,7 @@ def test_roles_of_all_pools_and_of_one_add_up(
     people.set_role(ana, None, None)
     ana = again(ana)
     assert roles_of(ana) == roles_of(ana, other) == frozenset()
-    assert roles_of(ana, pool) == {Role.OPS}
+    assert roles_of(ana, pool) == {Role.LABELER, Role.OPS}
 
 
 def test_a_role_in_a_pool_changes_and_goes_and_is_audited(pool: Pool, ben: User) -> None:

@@ -57,7 +57,7 @@ def test_an_upgrade_grants_what_is_missing_and_keeps_what_was_added() -> None:
 def test_the_roles_stand_in_a_migration(django_db_blocker: object) -> None:
     from importlib import import_module
 
-    migration = import_module("agents_app.migrations.0002_roles")
+    migration = import_module("agents_app.migrations.0001_initial")
     assert set(migration.ROLES) == {role.value for role in Role}
 
 

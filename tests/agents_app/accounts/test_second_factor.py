@@ -1,5 +1,6 @@
 """The second factor: asked for after the password, kept sealed, each code once, asked of whom the site says, reset by admins."""
 
+import html
 import re
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,7 @@ from agents_app import keys, sealing
 from agents_app.accounts import people, second_factor
 from agents_app.models import AuditEntry, Pool, PoolRole
 from agents_app.views import second_factor as views
+from tests.at_once import at_once
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "a long enough one"
@@ -104,6 +106,26 @@ def test_guesses_are_limited_for_each_person(client: Client, person: Callable[[s
     assert "Too many failed" in other.post("/login/second-factor/", {"code": code(1)}).content.decode()
 
 
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("kind", ["app", "recovery"])
+def test_one_right_code_from_eight_sessions_at_once_uses_up_no_guess(person: Callable[[str], User], kind: str) -> None:
+    recovery = with_factor(person("ops"))
+    right, later = (code(1), code(2)) if kind == "app" else (recovery[0], recovery[1])
+    clients = [Client() for _session in range(8)]
+    for browser in clients:
+        sign_in(browser)
+    answers = at_once(8, lambda number: clients[number].post("/login/second-factor/", {"code": right}))
+    assert sorted(answer.status_code for answer in answers) == [200] * 7 + [302]
+    refused = [answer.content.decode() for answer in answers if answer.status_code == 200]
+    assert all("not right" in page for page in refused)
+    out = next(browser for browser, answer in zip(clients, answers, strict=True) if answer.status_code == 200)
+    for _time in range(6):
+        assert "not right" in out.post("/login/second-factor/", {"code": right}).content.decode()
+    late = Client()
+    sign_in(late)
+    assert late.post("/login/second-factor/", {"code": later}).status_code == 302, "the guess limit is untouched"
+
+
 def test_what_is_stored_is_sealed(person: Callable[[str], User], settings: Any) -> None:
     codes = with_factor(person("ops"))
     stored = " ".join(str(row) for row in Authenticator.objects.values_list("data", flat=True))
@@ -136,22 +158,27 @@ def offered(page: Any) -> str:
     return re.search(r'<code id="key">([A-Z2-7 ]+)<', page.content.decode())[1].replace(" ", "")  # type: ignore[index]
 
 
+def sealed(page: Any) -> dict[str, str]:
+    """The secret as the form sends it back."""
+    return {"offered": html.unescape(re.search(r'name="offered" value="([^"]+)"', page.content.decode())[1])}  # type: ignore[index]
+
+
 def test_it_is_set_up_by_a_code_and_the_password(client_of: Callable[[str], Client]) -> None:
     client = client_of("labeler")
     page = client.get("/account/second-factor/")
     secret = offered(page)
     assert "<svg" in page.content.decode()
-    assert secret not in str(dict(client.session))
+    assert secret not in str(sealed(page))
     now = code(1, secret)
     for sent, said in (
         ({"code": now, "password": "wrong"}, "This is not your password"),
         ({"code": "000000", "password": PASSWORD}, "This code is not right"),
     ):
-        answer = client.post("/account/second-factor/", sent).content.decode()
+        answer = client.post("/account/second-factor/", sent | sealed(page)).content.decode()
         assert said in answer
         assert secret[:4] in answer
     assert not Authenticator.objects.exists()
-    done = client.post("/account/second-factor/", {"code": now, "password": PASSWORD}).content.decode()
+    done = client.post("/account/second-factor/", {"code": now, "password": PASSWORD, **sealed(page)}).content.decode()
     codes = re.findall(r"\b(\d{4} \d{4})\b", done)
     assert len(set(codes)) == 10
     assert "data:text/plain" in done
@@ -164,8 +191,8 @@ def test_it_is_set_up_by_a_code_and_the_password(client_of: Callable[[str], Clie
 
 def test_turning_it_on_ends_the_other_sessions(client_of: Callable[[str], Client]) -> None:
     client, other = client_of("labeler"), client_of("labeler")
-    now = code(1, offered(client.get("/account/second-factor/")))
-    client.post("/account/second-factor/", {"code": now, "password": PASSWORD})
+    page = client.get("/account/second-factor/")
+    client.post("/account/second-factor/", {"code": code(1, offered(page)), "password": PASSWORD, **sealed(page)})
     assert (client.get("/account/").status_code, other.get("/account/").status_code) == (200, 302)
 
 
@@ -219,9 +246,9 @@ def test_whom_the_site_asks_reaches_nothing_else(
             assert client.get(path)["Location"].startswith("/account/second-factor/?next=")
         assert client.post("/account/sessions/").status_code == 403
         page = client.get("/account/second-factor/?next=/glossary/")
-        assert "This site asks you" in page.content.decode()
+        assert "This site requires a second factor" in page.content.decode()
         assert "nav-sidebar" not in page.content.decode()
-        sent = {"code": code(1, offered(page)), "password": PASSWORD}
+        sent = {"code": code(1, offered(page)), "password": PASSWORD, **sealed(page)}
         done = client.post("/account/second-factor/?next=/glossary/", sent)
         assert 'href="/glossary/"' in done.content.decode()
         assert client.get("/glossary/").status_code == 200

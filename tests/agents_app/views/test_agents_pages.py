@@ -8,9 +8,10 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from agents_app import effects, pools
+from agents_app import pools
 from agents_app.models import Agent, AuditEntry, Pool
 from datasets_app.models import Dataset, Gold, GoldAgent, Query, SplitGroup
+from routerweb import hooks
 
 HTMX = {"HX-Request": "true"}
 pytestmark = pytest.mark.django_db
@@ -195,8 +196,9 @@ def test_the_switch_answers_its_own_row_to_htmx_and_a_page_without(ops: Client, 
 def test_retiring_shows_its_effect_first_and_can_be_undone(
     ops: Client, pool: Pool, billing: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(effects, "_effects", [])
-    effects.register(lambda agent: [f"{agent.name} is in 7 labels."])
+    monkeypatch.setattr(
+        hooks.effects_of_retiring, "_implementations", [lambda agent: [f"{agent.name} is in 7 labels."]]
+    )
     page = ops.get("/p/support/agents/0/retire/").content.decode()
     assert "Billing is in 7 labels." in page
     billing.refresh_from_db()

@@ -36,7 +36,7 @@ def test_pauses_with_a_reason_that_is_shown_and_brings_back(client_of, agent, pa
 def test_saves_the_check_and_the_cold_routing(client_of, agent, path) -> None:
     browser = client_of("ops")
     page = browser.post(path, {"url": "https://agent.example.com/up", "cold": "always"}, follow=True).content.decode()
-    assert "not asked yet" in page
+    assert "not checked yet" in page
     agent.refresh_from_db()
     assert (agent.cold, agent.health.url) == ("always", "https://agent.example.com/up")
     HealthCheck.objects.update(ok=False, said="HTTP 503", failures=2, checked_at="2026-01-01T00:00Z")

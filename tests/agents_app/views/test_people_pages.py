@@ -12,7 +12,7 @@ from pytest_django import DjangoAssertNumQueries
 from agents_app import audit, pools
 from agents_app.accounts import people
 from agents_app.audit import Actor
-from agents_app.models import AuditEntry, Pool
+from agents_app.models import AuditEntry, Pool, PoolRole
 
 pytestmark = pytest.mark.django_db
 
@@ -39,6 +39,31 @@ def test_a_bad_invitation_is_told_beside_its_field(admin: Client, form: dict[str
 def test_nobody_is_invited_twice(admin: Client) -> None:
     answer = admin.post("/people/", {"email": "admin@example.com", "role": "ops"})
     assert "has an account already" in answer.context["form"].errors["email"][0]
+
+
+@pytest.mark.parametrize("role", ["reviewer", "ops", "admin"])
+def test_ops_invite_labelers_and_nobody_else(ops: Client, role: str) -> None:
+    answer = ops.post("/people/", {"email": "ana@example.com", "role": role})
+    assert "role" in answer.context["form"].errors
+    assert not User.objects.filter(username="ana@example.com").exists()
+    page = ops.post("/people/", {"email": "ana@example.com", "role": "labeler"}).content.decode()
+    assert '<code id="link">' in page
+    assert User.objects.get(username="ana@example.com").groups.get().name == "labeler"
+    assert "Deactivate" not in page
+    assert "ops@example.com" not in page[page.index("<main") :], "who else has an account is for admins"
+
+
+def test_ops_of_one_pool_invite_to_it_alone(person: Callable[[str], User], pool: Pool) -> None:
+    other, client, olga = pools.create_pool("Other", "other"), Client(), User.objects.create_user("olga", is_staff=True)
+    PoolRole.objects.create(user=olga, pool=pool, role=PoolRole.Role.OPS)
+    client.force_login(olga)
+    for place in ({}, {"pool": other.slug}):
+        answer = client.post("/people/", {"email": "ana@example.com", "role": "labeler", **place})
+        assert "pool" in answer.context["form"].errors
+    client.post("/people/", {"email": "ana@example.com", "role": "labeler", "pool": pool.slug})
+    invited = User.objects.get(username="ana@example.com")
+    assert not invited.groups.exists()
+    assert [(held.pool, held.role) for held in invited.pool_roles.all()] == [(pool, "labeler")]
 
 
 def test_roles_change_and_the_last_admin_stays(admin: Client, person: Callable[[str], User]) -> None:

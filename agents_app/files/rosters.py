@@ -1,0 +1,394 @@
+"""The agents that a text or a file lists. Runs in the child process.
+
+Lines "Name: description", a table with any separator or a workbook, JSON, JSONL or YAML; agent cards of A2A; an OpenAPI document, one
+agent; the tools of an MCP server, which is one agent where it is named, or else of a model: an agent each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import PurePath
+from typing import Any, BinaryIO
+
+import yaml
+
+from agents_app.files.detecting import encoding_of
+from agents_app.files.formats import Reading, Unreadable, gettext_noop, records
+from training_app.engine.data import examples as data
+from training_app.engine.data import folders
+
+MAX_AGENTS = 1_000
+MAX_FILE = 8 << 20  # bytes
+#: Characters of YAML or of one JSON array.
+MAX_LISTED = 2_000_000
+#: Characters of a description made of an API's or a server's parts, and how many of these are named.
+MAX_DESCRIPTION, MAX_PARTS = 4_000, 60
+#: What people call an agent's columns.
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "name": (
+        "name", "agent", "agent name", "agents", "team", "teams", "team name", "department", "service", "bot", "skill", "queue",
+        "title", "label", "intent", "category", "group", "role", "abteilung", "команда", "агент", "название", "отдел",
+    ),
+    "description": (
+        "description", "desc", "what they do", "what it does", "what does it do", "what", "purpose", "responsibility",
+        "responsibilities", "responsible for", "scope", "about", "details", "handles", "summary", "instructions", "beschreibung",
+        "aufgabe", "aufgaben", "zuständigkeit", "описание", "что делает",
+    ),
+    "keywords": ("keywords", "keyword", "tags", "topics", "examples of words", "stichwörter", "ключевые слова"),
+    "code": ("code", "abbreviation", "abbr", "kürzel"),
+    "id": ("id", "number", "agent id"),
+    "key": ("key", "slug"),
+    "cost": ("cost", "price", "kosten"),
+}  # fmt: skip
+#: A header stands among the first so many rows.
+HEADER_WITHIN = 10
+
+
+def agents(stream: BinaryIO, file_name: str) -> Iterator[dict[str, Any]]:
+    """Each agent of a file, as a mapping: `id` is its own, negative where the file gives none and they are to be numbered, and missing
+    for a line "Name: description"; {"card": …} for an agent card. Raises Unreadable with the line or the agent at fault."""
+    content = stream.read(MAX_FILE + 1)
+    if len(content) > MAX_FILE:
+        raise Unreadable(gettext_noop("The file is too large for a list of agents."))
+    suffix = PurePath(file_name).suffix.lower()
+    if content.startswith(b"PK\x03\x04"):
+        yield from map(asdict, _of_table(_cells(io.BytesIO(content), Reading("xlsx"))))
+        return
+    encoding = encoding_of(content)
+    text = content.decode("utf-8-sig" if encoding == "utf-8" else encoding, "replace")
+    if suffix in (".jsonl", ".ndjson"):
+        yield from map(asdict, _objects(text))
+        return
+    if text.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):
+        try:
+            value = json.loads(text.strip("\ufeff \t\r\n"))
+        except (ValueError, RecursionError):
+            value = None  # perhaps an object a line, or YAML
+        if value is not None:
+            yield from _of_value(value)
+            return
+    delimiter = _delimiter(text, suffix)
+    if delimiter:
+        table = Reading("table", "utf-8", delimiter)
+        yield from map(asdict, _of_table(_cells(io.BytesIO(text.encode("utf-8", "replace")), table)))
+        return
+    lines, found = _listed(text) if suffix in (".yaml", ".yml", ".json") and text.strip() else parse(text)
+    for name, description in lines:
+        yield {"name": name, "description": description}
+    yield from map(asdict, found)
+
+
+# ---------------------------------------------------------------------------------------------------- tables
+
+
+def _delimiter(text: str, suffix: str) -> str:
+    """What stands between the cells of a table of agents; "" for what is no table."""
+    lines = [line for line in text.splitlines() if line.strip()][: HEADER_WITHIN + 10]
+    for delimiter in "\t;|,":
+        for line in lines[:HEADER_WITHIN]:
+            names = [_plain(cell) for cell in line.split(delimiter)]
+            if len(names) > 1 and {"name", "description"} <= set(_named(names)):
+                return delimiter
+    if suffix in (".csv", ".tsv", ".tab") and lines:
+        counts = {d: sum(line.count(d) for line in lines) for d in "\t;|,"}
+        return max(counts, key=lambda d: counts[d]) if any(counts.values()) else ""
+    if len(lines) > 1:
+        for delimiter in "\t;|":
+            if all(line.count(delimiter) == lines[0].count(delimiter) > 0 for line in lines):
+                return delimiter
+    return ""
+
+
+def _cells(stream: BinaryIO, reading: Reading) -> list[tuple[int, list[str]]]:
+    """(line, cells) of each row that holds something. Raises Unreadable with the first bad line."""
+    found = []
+    for record in records(stream, reading):
+        if isinstance(record, data.RowError):
+            raise Unreadable(gettext_noop("Line %(line)d: %(why)s."), line=record.line, why=record.reason)
+        line, cells = record
+        texts = [" ".join(str(cell).split()) for cell in cells]
+        if any(texts):
+            found.append((line, texts))
+    return found
+
+
+def _plain(cell: str) -> str:
+    return " ".join(re.sub(r"[^\w#]+", " ", cell.strip(" \"'").lower().replace("_", " ")).split())
+
+
+def _named(names: Sequence[str]) -> dict[str, int]:
+    """Which of our columns each name is: ours → its place."""
+    found: dict[str, int] = {}
+    for ours, known in COLUMNS.items():
+        place = next(
+            (names.index(name) for name in known if name in names and names.index(name) not in found.values()), None
+        )
+        if place is not None:
+            found[ours] = place
+    return found
+
+
+def _of_table(rows: list[tuple[int, list[str]]]) -> tuple[data.Agent, ...]:
+    """The agents of a table: by its header, which may stand below a title, or the names in its first column. Raises Unreadable."""
+    columns: dict[str, int] = {}
+    for place, (_line, cells) in enumerate(rows[:HEADER_WITHIN]):
+        columns = _named([_plain(cell) for cell in cells])
+        if "name" in columns and sum(map(bool, cells)) > 1:
+            rows = rows[place + 1 :]
+            break
+    else:
+        columns = {"name": 0, "description": 1}
+    if "description" not in columns and rows:
+        others = [i for i in range(max(len(cells) for _line, cells in rows)) if i not in columns.values()]
+        lengths = {i: sum(len(cells[i]) for _line, cells in rows if i < len(cells)) for i in others}
+        if lengths:
+            columns["description"] = max(lengths, key=lambda i: lengths[i])
+    lines = []
+    for line, cells in rows:
+        values: dict[str, Any] = {ours: cells[i] for ours, i in columns.items() if i < len(cells) and cells[i]}
+        if "name" not in values:
+            raise Unreadable(gettext_noop("Line %(line)d names no agent."), line=line)
+        for number in ("id", "cost"):
+            if number in values:
+                with contextlib.suppress(ValueError):
+                    values[number] = float(str(values[number]).replace(",", "."))
+                    values[number] = int(values[number]) if values[number].is_integer() else values[number]
+        if "key" in values:
+            values["key"] = values["key"].lower()
+        lines.append(json.dumps(values, ensure_ascii=False))
+    if not lines:
+        raise Unreadable(gettext_noop("There is no list of agents in it."))
+    return _objects("\n".join(lines))
+
+
+# ---------------------------------------------------------------------------------------------------- JSON
+
+
+def _of_value(value: Any) -> Iterator[dict[str, Any]]:
+    """The agents that a JSON value describes. Raises Unreadable."""
+    if isinstance(value, dict) and isinstance(value.get("result"), dict) and "tools" in value["result"]:
+        value = value["result"]  # the answer to an MCP call, with its envelope
+    if isinstance(value, dict):
+        if isinstance(value.get("skills"), list):
+            yield {"card": value}
+            return
+        if isinstance(value.get("paths"), dict) and ("openapi" in value or "swagger" in value):
+            yield from map(asdict, _objects(json.dumps(_of_openapi(value))))
+            return
+        if isinstance(value.get("tools"), list):
+            yield from map(asdict, _of_tools(value["tools"], value.get("serverInfo"), value.get("instructions")))
+            return
+        if isinstance(value.get("name"), str) and not isinstance(value.get("agents"), list | dict):
+            yield from map(asdict, _objects(json.dumps(value)))
+            return
+    if isinstance(value, list) and value:
+        if all(isinstance(one, dict) and isinstance(one.get("skills"), list) for one in value):
+            yield from ({"card": one} for one in value)
+            return
+        if all(_is_tool(one) for one in value):
+            yield from map(asdict, _of_tools(value, None, None))
+            return
+    lines, found = _in_value(value)
+    for name, description in lines:
+        yield {"name": name, "description": description}
+    yield from map(asdict, found)
+
+
+def _is_tool(value: Any) -> bool:
+    return isinstance(value, dict) and (
+        "inputSchema" in value or "input_schema" in value or isinstance(value.get("function"), dict)
+    )
+
+
+def _of_tools(tools: list[Any], server: Any, instructions: Any) -> tuple[data.Agent, ...]:
+    """One agent for a server that is named, else one for each tool. Raises Unreadable."""
+    plain = [
+        one["function"] if isinstance(one, dict) and isinstance(one.get("function"), dict) else one for one in tools
+    ]
+    known = [one for one in plain if isinstance(one, dict) and isinstance(one.get("name"), str) and one["name"].strip()]
+    if not known:
+        raise Unreadable(gettext_noop("There is no tool with a name in it."))
+    described = [(str(one.get("title") or one["name"]), str(one.get("description") or "")) for one in known]
+    if isinstance(server, dict) and isinstance(server.get("title") or server.get("name"), str):
+        parts = [
+            str(instructions or ""),
+            *(f"{name}: {said}" if said else name for name, said in described[:MAX_PARTS]),
+        ]
+        one = {
+            "name": str(server.get("title") or server["name"]),
+            "description": "\n".join(filter(None, parts))[:MAX_DESCRIPTION],
+            "keywords": [str(tool["name"])[:60] for tool in known[:50]],
+        }
+        return _objects(json.dumps(one))
+    return _objects(
+        "\n".join(json.dumps({"name": name[:120], "description": said[:MAX_DESCRIPTION]}) for name, said in described)
+    )
+
+
+def _of_openapi(document: dict[str, Any]) -> dict[str, Any]:
+    """The one agent that an API is: what its document says of it, and what each of its operations does. Raises Unreadable."""
+    about = document["info"] if isinstance(document.get("info"), dict) else {}
+    name = str(about.get("title") or "").strip()
+    if not name:
+        raise Unreadable(
+            gettext_noop("The OpenAPI document has no title (info.title): give it one, it becomes the agent's name.")
+        )
+    parts, tags = [str(about.get("description") or about.get("summary") or "").strip()], []
+    for operations in document["paths"].values():
+        for operation in operations.values() if isinstance(operations, dict) else ():
+            if not isinstance(operation, dict):
+                continue
+            said = operation.get("summary") or operation.get("description") or operation.get("operationId")
+            if said and len(parts) <= MAX_PARTS:
+                parts.append(" ".join(str(said).split()))
+            tags += [str(tag) for tag in operation.get("tags") or () if isinstance(tag, str)]
+    description = "\n".join(dict.fromkeys(filter(None, parts)))[:MAX_DESCRIPTION]
+    return {"name": name[:120], "description": description, "keywords": list(dict.fromkeys(tags))[:50]}
+
+
+# ---------------------------------------------------------------------------------------------------- lines and YAML
+
+
+def parse_lines(text: str) -> list[tuple[str, str]]:
+    """(name, description) of each line "Name: description"; blank lines fall away. Raises Unreadable with the line's number."""
+    found: list[tuple[str, str]] = []
+    lines_by_name: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        name, _colon, description = line.partition(":")
+        name = " ".join(name.split())
+        if not name:
+            raise Unreadable(gettext_noop("Line %(line)d has no name before its colon."), line=number)
+        if len(name) > 120:
+            raise Unreadable(
+                gettext_noop("Line %(line)d: the name is longer than 120 characters. Is a colon missing after it?"),
+                line=number,
+            )
+        if first := lines_by_name.get(name.casefold()):
+            raise Unreadable(
+                gettext_noop("Lines %(first)d and %(line)d both name “%(name)s”."), first=first, line=number, name=name
+            )
+        lines_by_name[name.casefold()] = number
+        found.append((name, description.strip()))
+    if len(found) > MAX_AGENTS:
+        raise Unreadable(gettext_noop("More than %(most)d agents. Is this a list of agents?"), most=MAX_AGENTS)
+    return found
+
+
+def parse(text: str) -> tuple[list[tuple[str, str]], tuple[data.Agent, ...]]:
+    """What a text says: (name, description) pairs, and agents with ids of their own.
+
+    Lines "Name: description", cells of a spreadsheet (name, then description), JSONL, a JSON array, or YAML: a list, or names with
+    their descriptions. Raises Unreadable.
+    """
+    start = text.lstrip("\ufeff \t\r\n")
+    if not start:
+        return [], ()
+    if start.startswith("{"):
+        return [], _objects(start)
+    if start.startswith("[") or re.match(r"(?:---|-\s|agents\s*:\s*$)", start, re.MULTILINE) or _nested(start):
+        return _listed(start)
+    lines = start.splitlines()
+    if all("\t" in line for line in lines if line.strip()):
+        cells = [[cell.strip() for cell in line.split("\t")] for line in lines if line.strip()]
+        if cells[0][0].lower() in ("name", "agent"):
+            cells = cells[1:]
+        return parse_lines("\n".join(f"{row[0]}: {' '.join(row[1:])}" for row in cells)), ()
+    return parse_lines(start), ()
+
+
+def _nested(text: str) -> bool:
+    """Whether lines stand indented below a name, as in YAML."""
+    return bool(re.search(r"^[^\s#][^\n]*:\s*\n\s+\w+\s*:", text, re.MULTILINE))
+
+
+def _objects(text: str) -> tuple[data.Agent, ...]:
+    """The agents of JSON objects, one a line. Where none of them names an id they get negative ones."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    nameless = False
+    with contextlib.suppress(ValueError, RecursionError):  # the reader below names the line
+        found = [json.loads(line) for line in lines]
+        nameless = all(isinstance(one, dict) and "id" not in one for one in found)
+        if nameless:
+            lines = [json.dumps({**one, "id": place}) for place, one in enumerate(found)]
+    try:
+        agents = folders.agents_in(io.BytesIO("\n".join(lines).encode("utf-8", "surrogatepass")), "agents.jsonl")
+    except data.DataError as error:
+        raise Unreadable("%(why)s", why=str(error)) from None
+    return tuple(replace(agent, id=-1 - agent.id) for agent in agents) if nameless else agents
+
+
+def _listed(text: str) -> tuple[list[tuple[str, str]], tuple[data.Agent, ...]]:
+    """The agents of a JSON array or of YAML."""
+    if len(text) > MAX_LISTED:
+        raise Unreadable(gettext_noop("This is too long for a list of agents. Give one JSON object a line."))
+    found = _yaml(text)
+    return _in_value(found)
+
+
+def _in_value(found: Any) -> tuple[list[tuple[str, str]], tuple[data.Agent, ...]]:
+    """The agents of a list of texts or mappings, or of a mapping by name. Raises Unreadable."""
+    if isinstance(found, dict) and isinstance(found.get("agents"), list | dict):
+        found = found["agents"]
+    if isinstance(found, dict):
+        if all(isinstance(value, dict) for value in found.values()):
+            found = [{"name": str(name), **value} for name, value in found.items()]
+        elif all(value is None or isinstance(value, str) for value in found.values()):
+            found = [{"name": str(name), "description": value or ""} for name, value in found.items()]
+        else:
+            raise Unreadable(
+                gettext_noop("This is one object that describes no agent: it needs a name and a description.")
+            )
+    if not isinstance(found, list) or not found:
+        raise Unreadable(gettext_noop("There is no list of agents in it."))
+    if all(isinstance(one, str) for one in found):
+        return parse_lines("\n".join(found)), ()
+    try:
+        lines = "\n".join(json.dumps(one, ensure_ascii=False) for one in found)
+    except (TypeError, ValueError):
+        raise Unreadable(gettext_noop("An agent's values must be texts, numbers and lists.")) from None
+    return [], _objects(lines)
+
+
+def _yaml(text: str) -> Any:
+    """What YAML or JSON says. Raises Unreadable."""
+    try:
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text)):
+            # A few lines could unfold to gigabytes.
+            raise Unreadable(gettext_noop("References (*name) are not read. Write each one out."))
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        if isinstance(error, Unreadable):
+            raise
+        where = getattr(error, "problem_mark", None)
+        if where is None:
+            raise Unreadable(gettext_noop("This is neither YAML nor JSON that can be read.")) from None
+        raise Unreadable(
+            gettext_noop("This is neither YAML nor JSON that can be read: see line %(line)d."), line=where.line + 1
+        ) from None
+
+
+def yaml_value(stream: BinaryIO) -> Iterator[Any]:
+    """The one value of a file of YAML. Raises Unreadable."""
+    try:
+        text = stream.read(MAX_LISTED).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Unreadable(gettext_noop("The file is not UTF-8. Save it as UTF-8 and try again.")) from None
+    yield json.loads(json.dumps(_yaml(text), default=str))
+
+
+def json_value(stream: BinaryIO) -> Iterator[Any]:
+    """The one JSON value of a file. Raises Unreadable."""
+    content = stream.read(MAX_FILE + 1)
+    if len(content) > MAX_FILE:
+        raise Unreadable(gettext_noop("The file is too large for agent cards."))
+    try:
+        yield json.loads(content.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        raise Unreadable(gettext_noop("The file is not JSON that can be read.")) from None

@@ -1,0 +1,119 @@
+"""Agents in the files and texts that teams have of them."""
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from agents_app import pools, rosters
+from agents_app.models import Pool
+from agents_app.pools import PoolError
+from tests.agents_app.files.books import book
+
+TEAMS = (("Pharmacy", "Prescriptions, refills and side effects"), ("Lab results", "Blood tests; what they mean"))
+HEADER = ("Team", "What they do", "Owner")
+
+
+def rows(delimiter: str, *, title: bool = False, quote: str = '"') -> str:
+    lines = ["Our teams, spring 2026", ""] if title else []
+    lines.append(delimiter.join(HEADER))
+    lines += [delimiter.join(f"{quote}{cell}{quote}" for cell in (*team, "Ana")) for team in TEAMS]
+    return "\r\n".join(lines) + "\r\n"
+
+
+CARD = {
+    "name": "Pharmacy",
+    "description": "Prescriptions, refills and side effects",
+    "url": "https://agents.example.com/pharmacy",
+    "version": "1.0.0",
+    "protocolVersion": "0.3.0",
+    "capabilities": {"streaming": True},
+    "skills": [{"id": "refill", "name": "Refill", "description": "Orders a refill", "tags": ["refill", "medicine"]}],
+}
+API = {
+    "openapi": "3.1.0",
+    "info": {"title": "Pharmacy", "description": "Prescriptions."},
+    "paths": {"/refills": {"post": {"summary": "Order a refill", "tags": ["refill"]}, "parameters": []}},
+}
+TOOLS = [
+    {"name": "order_refill", "description": "Orders a refill", "inputSchema": {"type": "object"}},
+    {"name": "find_lab", "description": "Finds lab results", "inputSchema": {"type": "object"}},
+]
+
+#: name of the file → (its content, names of the agents, a word of the first one's description)
+FILES: dict[str, tuple[bytes, tuple[str, ...], str]] = {
+    "semicolon.csv": (rows(";").encode(), ("Pharmacy", "Lab results"), "refills"),
+    "comma.csv": (rows(",").encode(), ("Pharmacy", "Lab results"), "refills"),
+    "tab.tsv": (rows("\t").encode(), ("Pharmacy", "Lab results"), "refills"),
+    "bar.txt": (rows("|").encode(), ("Pharmacy", "Lab results"), "refills"),
+    "title.csv": (rows(";", title=True).encode(), ("Pharmacy", "Lab results"), "refills"),
+    "windows.csv": (rows(";").replace("Ana", "Jörg").encode("cp1252"), ("Pharmacy", "Lab results"), "refills"),
+    "excel.csv": (rows("\t").encode("utf-16"), ("Pharmacy", "Lab results"), "refills"),
+    "book.xlsx": (book(HEADER, *((*team, "Ana") for team in TEAMS)), ("Pharmacy", "Lab results"), "refills"),
+    "titled.xlsx": (
+        book(("Our teams",), (), HEADER, *((*t, "Ana") for t in TEAMS)),
+        ("Pharmacy", "Lab results"),
+        "refills",
+    ),
+    "unnamed.csv": (b"Pharmacy;refills\nLab results;blood\n", ("Pharmacy", "Lab results"), "refills"),
+    "card.json": (json.dumps(CARD, indent=2).encode(), ("Pharmacy",), "Orders a refill"),
+    "cards.json": (json.dumps([CARD, {**CARD, "name": "Labs"}]).encode(), ("Pharmacy", "Labs"), "refill"),
+    "openapi.json": (json.dumps(API, indent=2).encode(), ("Pharmacy",), "Order a refill"),
+    "tools.json": (json.dumps({"tools": TOOLS}).encode(), ("order_refill", "find_lab"), "refill"),
+    "answer.json": (
+        json.dumps(
+            {"jsonrpc": "2.0", "id": 1, "result": {"serverInfo": {"name": "Pharmacy"}, "tools": TOOLS}}
+        ).encode(),
+        ("Pharmacy",),
+        "order_refill: Orders a refill",
+    ),
+    "functions.json": (
+        json.dumps([{"type": "function", "function": {"name": "refill", "description": "Orders a refill"}}]).encode(),
+        ("refill",),
+        "Orders",
+    ),
+    "one.json": (
+        json.dumps({"name": "Pharmacy", "description": "refills"}, indent=1).encode(),
+        ("Pharmacy",),
+        "refills",
+    ),
+}
+
+
+def upload(name: str, content: bytes) -> Any:
+    file = io.BytesIO(content)
+    file.name = name  # type: ignore[attr-defined]
+    return file
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_of_agents_is_read_as_its_team_means_it(db: None, name: str) -> None:
+    content, names, word = FILES[name]
+    made = pools.create_pool("Clinic")
+    rosters.add_several(made, *rosters.read_upload(upload(name, content)), actor=None)
+    agents = list(made.agents.order_by("number"))
+    assert tuple(agent.name for agent in agents) == names
+    assert word in agents[0].description
+
+
+def test_pasted_cells_and_cards_are_read_alike(db: None) -> None:
+    for number, text in enumerate((rows(";"), rows("\t"), json.dumps(CARD), json.dumps(CARD, indent=2))):
+        made: Pool = pools.create_pool(f"Clinic {number}")
+        rosters.add_several(made, *rosters.parse(text), actor=None)
+        assert made.agents.order_by("number")[0].name == "Pharmacy"
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b'{"version": "1.0", "servers": [1]}', "describes no agent"),
+        (b'{"openapi": "3.1.0", "paths": {}}', "no title"),
+        (b"Team;What they do\n;nothing\n", "Line 2 names no agent"),
+        (b'{"tools": []}', "no tool"),
+        (b"\x00\x01", "no text"),
+    ],
+)
+def test_what_lists_no_agents_says_so(db: None, content: bytes, why: str) -> None:
+    with pytest.raises(PoolError, match=why):
+        rosters.read_upload(upload("agents", content))
