@@ -7,16 +7,17 @@ class DatasetsAppConfig(AppConfig):
     verbose_name = _("Queries and labels")
 
     def ready(self) -> None:
-        from agents_app import archive, effects, pools
-        from agents_app.sources import catalog
-        from datasets_app import ending, tasks
-        from datasets_app.labels import agent_effects, card_examples, reask, snapshots
-        from datasets_app.labels import erasure as labeling_erasure
+        from datasets_app import background, ending, tasks
+        from datasets_app.labels import agent_effects, card_examples, erasure, reask
+        from routerweb import hooks
 
-        archive.on_put_away.append(ending.of_putting_away)
-        archive.HOLDS.append(ending.holds)
-        effects.register(agent_effects.of_retiring)
-        pools.on_merge.append(tasks.recompose_after_merge)
-        pools.on_add.append(reask.of_adding)
-        catalog.on_examples.append(card_examples.add)
-        snapshots.on_erase(labeling_erasure.of_erasing)
+        hooks.job_kinds.register(background.kinds)
+        hooks.background_work.register(background.work)
+        hooks.pool_put_away.register(ending.of_putting_away)
+        hooks.pool_contents.register(ending.holds)
+        hooks.effects_of_retiring.register(agent_effects.of_retiring)
+        hooks.agents_merged.register(tasks.recompose_after_merge)
+        hooks.agent_added.register(reask.of_adding)
+        hooks.examples_received.register(card_examples.add)
+        hooks.query_erased.register(erasure.of_query)
+        hooks.row_rules.register(erasure.rules)

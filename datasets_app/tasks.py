@@ -1,41 +1,52 @@
-"""Jobs of this room, run by the `default` cluster; each takes keys only and decides by its own claim whether it runs."""
+"""What the default cluster does with queries and files. Each job names a key, and its own claim decides whether it runs."""
 
 import logging
 
 from django.db import transaction
-from django_q.tasks import async_task
 
+from agents_app import work
 from agents_app.models import Pool
 from datasets_app.files import imports, storing, uploads
 from datasets_app.labels import disagreement, gold, queue
-from datasets_app.models import Gold
+from datasets_app.models import Gold, Query
 from routerweb.observing import tracing
 
 log = logging.getLogger(__name__)
 
 #: Up to so many gold labels are composed anew where an agent is merged, in a second or so; more are left to a worker.
 AT_ONCE = 2_000
+#: Queries that one transaction composes anew.
+BATCH = 1_000
 
 
 @tracing.job("import")
-def read_upload(import_id: int) -> str:
+def read_upload(key: str) -> str:
     """Read an uploaded file into its dataset; returns how it ended. Does nothing where another worker has it."""
-    upload = imports.claim(import_id)
+    upload = imports.claim(int(key))
     if upload is None:
         return "not queued"
     try:
         ended = storing.run(upload, uploads.content(upload))
-        queue.fill(ended.dataset.pool)  # here, so that no labeler waits for it
+        queue.fill(ended.dataset.pool, look_back=True)  # here, so that no labeler waits for it
         return ended.status
     except Exception:  # whatever a file did, the import is not left running
-        log.exception("import %s failed", import_id)
+        log.exception("import %s failed", key)
         return "failed"
 
 
-def recompose_pool(pool_id: int) -> int:
+def recompose_pool(running: work.Running) -> int:
     """Compose a pool's gold anew, as after a merge of its agents; returns how many queries changed."""
-    pool = Pool.objects.filter(pk=pool_id).first()
-    return _resolve_merges(pool) if pool is not None else 0
+    pool = Pool.objects.filter(pk=running.arguments["pool"]).first()
+    if pool is None:
+        return 0
+    changed: int = running.progress.get("changed", 0)
+    keys = Query.objects.filter(dataset__pool=pool).order_by("pk").values_list("pk", flat=True)
+    while batch := list(keys.filter(pk__gt=running.progress.get("last", 0))[:BATCH]):
+        with transaction.atomic():
+            changed += gold.recompose(batch)
+            running.save(last=batch[-1], changed=changed)
+    disagreement.measure_pool(pool)
+    return changed
 
 
 def recompose_after_merge(pool: Pool) -> None:
@@ -43,10 +54,7 @@ def recompose_after_merge(pool: Pool) -> None:
     if Gold.objects.filter(query__dataset__pool=pool)[: AT_ONCE + 1].count() <= AT_ONCE:
         _resolve_merges(pool)
         return
-    key = pool.pk
-    transaction.on_commit(
-        lambda: async_task("datasets_app.tasks.recompose_pool", key, q_options={"cluster": "default"})
-    )
+    work.submit("recompose_pool", pool=pool.pk)
 
 
 def _resolve_merges(pool: Pool) -> int:

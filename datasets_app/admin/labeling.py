@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.conf import settings
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -10,12 +9,13 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
+from agents_app import llm
 from agents_app.access import person
 from agents_app.models import Pool
-from datasets_app.labels import bulk
-from datasets_app.models import BulkChange, PrelabelJob, Query
+from datasets_app.labels import bulk, bulk_actions
+from datasets_app.labels.bulk_actions import BulkAction
+from datasets_app.models import PrelabelJob, Query
 from datasets_app.prelabeling import jobs as prelabel
 
 IN_AN_ADDRESS = 500  # more chosen queries than this do not fit into a link
@@ -24,39 +24,43 @@ IN_AN_ADDRESS = 500  # more chosen queries than this do not fit into a link
 def _by_pool(chosen: "QuerySet[Query]") -> list[tuple[Pool, "QuerySet[Query]"]]:
     keys = chosen.order_by().values("pk")
     pools = Pool.objects.filter(datasets__queries__in=keys).distinct()
-    return [(pool, Query.objects.of(pool).filter(pk__in=keys)) for pool in pools]
+    return [(pool, Query.objects.filter(dataset__pool=pool, pk__in=keys)) for pool in pools]
 
 
-def _changes(request: HttpRequest, chosen: "QuerySet[Query]", action: str) -> list[BulkChange]:
-    """What was done to the chosen ones, pool by pool."""
-    return [bulk.apply(pool, of_pool, action, None, author=person(request)) for pool, of_pool in _by_pool(chosen)]
+def _alive_by_pool(chosen: "QuerySet[Query]") -> list[tuple[Pool, "QuerySet[Query]"]]:
+    return [(pool, of_pool.filter(deleted_at__isnull=True)) for pool, of_pool in _by_pool(chosen)]
 
 
-def _tell(request: HttpRequest, change: BulkChange, words: str) -> None:
-    """Say what was done, with a way to undo it."""
-    undo = reverse("bulk_undo", args=[change.pool.slug, change.pk])
-    messages.success(request, words, extra_tags=f"undo:{undo}")
+def _bulk(action: BulkAction) -> Any:
+    """The admin's action that does a bulk action to the chosen queries: at once, or by way of the page that asks which agent."""
 
+    def act(model_admin: Any, request: HttpRequest, queryset: "QuerySet[Query]") -> HttpResponse | None:
+        if action.takes_agent:
+            return _to_preview(request, queryset, action.code)
+        for pool, of_pool in _by_pool(queryset):
+            change = bulk.apply(pool, of_pool, action.code, None, author=person(request))
+            undo = reverse("bulk_undo", args=[pool.slug, change.pk])
+            messages.success(request, action.done(change.changed), extra_tags=f"undo:{undo}")
+        return None
 
-@admin.action(description=_("Send to the labeling queue"), permissions=["curate"])
-def send_to_queue(model_admin: Any, request: HttpRequest, queryset: "QuerySet[Query]") -> None:
-    """Ask labelers about them."""
-    for change in _changes(request, queryset, bulk.SEND):
-        told = ngettext("%(n)s query waits for labelers.", "%(n)s queries wait for labelers.", change.total)
-        _tell(request, change, told % {"n": change.total})
+    act.__name__ = f"bulk_{action.code}"
+    act.short_description = action.label  # type: ignore[attr-defined]
+    act.allowed_permissions = ("curate",)  # type: ignore[attr-defined]
+    return act
 
 
 @admin.action(description=_("Pre-label with the LLM"), permissions=["curate"])
 def prelabel_chosen(model_admin: Any, request: HttpRequest, queryset: "QuerySet[Query]") -> None:
     """Start a job with the settings of the pool's last one, or the site's."""
-    for pool, chosen in _by_pool(queryset):
+    known = llm.connection()
+    for pool, chosen in _alive_by_pool(queryset):
         last = PrelabelJob.objects.filter(pool=pool).first()
         try:
             job = prelabel.create(
                 pool,
                 chosen,
-                base_url=last.base_url if last else settings.LLM_BASE_URL,
-                model=last.model if last else settings.LLM_MODEL,
+                base_url=last.base_url if last else known.base_url,
+                model=last.model if last else known.model,
                 author=person(request),
                 fallback=last.fallback if last else PrelabelJob.Fallback.SKIP,
             )
@@ -65,26 +69,6 @@ def prelabel_chosen(model_admin: Any, request: HttpRequest, queryset: "QuerySet[
             continue
         prelabel.enqueue(job)
         messages.success(request, _t("%(pool)s: job %(n)s asks the LLM.") % {"pool": pool, "n": job.pk})
-
-
-@admin.action(description=_("Accept as gold"), permissions=["curate"])
-def accept_suggestions(model_admin: Any, request: HttpRequest, queryset: "QuerySet[Query]") -> None:
-    """Make what is suggested a decision where there is no gold."""
-    for change in _changes(request, queryset, bulk.ACCEPT):
-        told = ngettext("%(n)s suggestion is gold now.", "%(n)s suggestions are gold now.", change.changed)
-        _tell(request, change, told % {"n": change.changed})
-
-
-@admin.action(description=_("Add an agent…"), permissions=["curate"])
-def add_agent(model_admin: Any, request: HttpRequest, queryset: "QuerySet[Query]") -> HttpResponse | None:
-    """Go to the page that asks which, counts and undoes."""
-    return _to_preview(request, queryset, bulk.ADD)
-
-
-@admin.action(description=_("Remove an agent…"), permissions=["curate"])
-def remove_agent(model_admin: Any, request: HttpRequest, queryset: "QuerySet[Query]") -> HttpResponse | None:
-    """Go to the page that asks which, counts and undoes."""
-    return _to_preview(request, queryset, bulk.REMOVE)
 
 
 def _to_preview(request: HttpRequest, queryset: "QuerySet[Query]", action: str) -> HttpResponse | None:
@@ -125,12 +109,5 @@ def _to_page(request: HttpRequest, queryset: "QuerySet[Query]", name: str) -> Ht
     return redirect(name, chosen[0].dataset.pool.slug, chosen[0].pk)
 
 
-ACTIONS = (
-    label_this,
-    review_this,
-    send_to_queue,
-    prelabel_chosen,
-    accept_suggestions,
-    add_agent,
-    remove_agent,
-)
+BULK = tuple(map(_bulk, bulk_actions.ACTIONS.values()))
+ACTIONS = (label_this, review_this, prelabel_chosen, *BULK)

@@ -1,5 +1,6 @@
 """Queries with their labels, the history of these, and gold."""
 
+from collections.abc import Callable
 from typing import Any, cast
 
 from django.contrib import admin, messages
@@ -34,7 +35,7 @@ from datasets_app.models import (
     Split,
     SplitGroup,
 )
-from datasets_app.queries import splits
+from datasets_app.queries import query_columns, splits
 from routerweb.downloads import download
 
 
@@ -88,10 +89,22 @@ class GoldInline(HistoryInline):
         return format_html_join(SafeString("<br>"), "{} {}: {}", lines)
 
 
+def _cell(column: query_columns.QueryColumn) -> Callable[[Query], SafeString | str]:
+    """A column of the admin's list that shows a column of queries."""
+
+    @admin.display(ordering=column.lookup if column.sorts else None)
+    def cell(query: Query) -> SafeString | str:
+        return (column.badge(query) if column.badge else "") or NOTHING
+
+    cell.__name__ = column.name
+    cell.short_description = column.label  # type: ignore[attr-defined]
+    return cell
+
+
 @admin.register(Query)
 class QueryAdmin(HistoryAdmin):
     page = "query"
-    list_display = ("short_text", "required_set", "state_word", "split", "dataset_name", "updated", "page_link")
+    list_display = ("short_text", "required_set", *map(_cell, query_columns.LISTED), "dataset_name", "page_link")
     list_filter = ("state", SourceFilter, AgentFilter, DisagreementFilter, SplitFilter, "dataset", DeletedFilter)
     list_select_related = ("dataset__pool", "group", "gold")
     search_fields = ("text", "=external_id")
@@ -107,6 +120,7 @@ class QueryAdmin(HistoryAdmin):
         "split",
         "origin",
         "external_id",
+        *(column.lookup for column, _entry in query_columns.entries()),
         "extra",
         "created_at",
         "updated_at",
@@ -143,10 +157,6 @@ class QueryAdmin(HistoryAdmin):
             return NOTHING
         return chips(sorted((member.agent for member in gold.members.all()), key=lambda agent: agent.number))
 
-    @admin.display(description=_("state"), ordering="state")
-    def state_word(self, query: Query) -> SafeString | str:
-        return state(query.state)
-
     @admin.display(description=_("split"))
     def split(self, query: Query) -> str:
         return query.group.get_split_display() or NOTHING
@@ -154,10 +164,6 @@ class QueryAdmin(HistoryAdmin):
     @admin.display(description=_("dataset"))
     def dataset_name(self, query: Query) -> str:
         return str(query.dataset)
-
-    @admin.display(description=_("updated"), ordering="updated_at")
-    def updated(self, query: Query) -> SafeString | str:
-        return ago(query.updated_at)
 
     @admin.action(description=_("Export as JSONL"), permissions=["curate"])
     def export_selected(self, request: HttpRequest, queryset: QuerySet[Query]) -> FileResponse:
@@ -176,7 +182,7 @@ class QueryAdmin(HistoryAdmin):
             else:
                 messages.success(
                     request,
-                    _t("%(snapshot)s holds all %(rows)s gold queries of the pool.")
+                    _t("%(snapshot)s holds all %(rows)s labeled queries of the pool.")
                     % {"snapshot": snapshot, "rows": snapshot.rows},
                 )
 

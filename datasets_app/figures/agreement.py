@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -24,6 +24,8 @@ Floats = NDArray[np.float64]
 #: An end of the interval is looked for up to so many times the disagreement that was found.
 FURTHEST = 10.0
 LEAST = 2
+#: Common labels below which a page shows no agreement: of 12, α spans from −3.45 to 1.00.
+LEAST_SHOWN = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +208,33 @@ def report(pool: Pool, made: str = "") -> Report:
         llm=[_pair(one, None, beside_llm(person=one.pk)) for one in people],
         llm_blind=_pair(None, None, beside_llm("blind")),
         llm_shown=_pair(None, None, beside_llm("shown")),
+    )
+
+
+def shown(found: Report) -> Report:
+    """The report as a page may show it: what fewer than LEAST_SHOWN common labels say is left out, and says so."""
+
+    def figure(one: Figure) -> Figure:
+        if not one.n or one.n >= LEAST_SHOWN:
+            return one
+        return Figure(one.n, why=_("too few: %(n)d of %(least)d common labels") % {"n": one.n, "least": LEAST_SHOWN})
+
+    def pair(one: Pair) -> Pair:
+        if one.n >= LEAST_SHOWN:
+            return replace(one, alpha=figure(one.alpha))
+        return replace(one, jaccard=None, exact=None, alpha=figure(one.alpha))
+
+    enough = found.whole.n >= LEAST_SHOWN
+    return replace(
+        found,
+        whole=figure(found.whole),
+        jaccard=found.jaccard if enough else None,
+        exact=found.exact if enough else None,
+        pairs={people: pair(one) for people, one in found.pairs.items()},
+        agents=[(agent, figure(ours), figure(llm)) for agent, ours, llm in found.agents],
+        llm=[pair(one) for one in found.llm],
+        llm_blind=pair(found.llm_blind),
+        llm_shown=pair(found.llm_shown),
     )
 
 

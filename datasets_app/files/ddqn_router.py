@@ -13,17 +13,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
 from django.db import transaction
 
 from agents_app import pools
 from agents_app.audit import Who
+from agents_app.files import limited, reader, rosters
+from agents_app.files.formats import Reading, Unreadable
 from agents_app.models import Pool
 from datasets_app.files import imports, storing
 from datasets_app.labels import labels
 from datasets_app.models import Dataset, Import, Label, Query
-from datasets_app.queries import queries, splits
-from training_app.engine.data.examples import Agent
+from datasets_app.queries import adding, splits
+from training_app.engine.data.examples import Agent, RowError
 from training_app.engine.data.folders import agents_in
 
 MAX_CONFIG = 1 << 20  # bytes of its configuration
@@ -110,11 +111,12 @@ def read_config(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > MAX_CONFIG:
             raise MoveError(f"{path} is larger than a configuration: 1 MB at most.")
-        content = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+        with path.open("rb") as stream:
+            (content,) = limited.run(rosters.yaml_value, stream, limits=limited.PAGE)
     except OSError as error:
         raise MoveError(f"{path}: {error.strerror}") from None
-    except (UnicodeDecodeError, yaml.YAMLError, RecursionError, ValueError) as error:
-        raise MoveError(f"{path} is not YAML: {' '.join(str(error).split())[:300]}") from None
+    except Unreadable as error:
+        raise MoveError(f"{path} is not YAML: {error}") from None
     if not isinstance(content, dict):
         raise MoveError(f"{path} holds no settings, one `name: value` a line.")
     return content
@@ -178,7 +180,7 @@ def take(
 ) -> Taken:
     """Agents, queries, labels and splits of a project into a pool. A second time it adds what is new. Raises DataError, PoolError."""
     taken = Taken(pools.load_agents(pool, project.agents, actor), [])
-    target = dataset or queries.dataset_of(pool)
+    target = dataset or adding.dataset_of(pool)
     # First the splits, which then hold for the same texts of the file that has all; last what has no label.
     files = [(path, split) for split, path in project.splits.items()]
     files += [(path, "") for path in (project.tasks, project.raw) if path is not None]
@@ -224,13 +226,10 @@ def _answers(cache: Path, known: set[int]) -> Iterator[tuple[str, list[int]]]:
     """The cache's answers that name agents of the project; other lines are passed over, as ddqn-router does."""
     if cache.stat().st_size > MAX_CACHE:
         raise MoveError(f"{cache} is larger than 256 MB.")
-    with cache.open(encoding="utf-8", errors="replace") as stream:
-        for line in stream:
-            try:
-                entry = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            named = entry.get("required_agents") if isinstance(entry, dict) else None
+    with cache.open("rb") as stream:
+        for record in reader.records(stream, Reading("objects")):
+            entry = {} if isinstance(record, RowError) or isinstance(record[1], list) else record[1]
+            named = entry.get("required_agents")
             if isinstance(named, list) and all(type(one) is int and one in known for one in named):
                 yield str(entry.get("cache_key")), named
 

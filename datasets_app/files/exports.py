@@ -17,6 +17,7 @@ from django.utils.text import slugify
 from agents_app import pools
 from agents_app.models import Pool
 from datasets_app.models import Dataset, Label, Query
+from datasets_app.queries import query_columns
 from training_app.engine.data.conversations import from_json
 from training_app.engine.data.examples import Agent, Row
 from training_app.engine.data.files import FORMATS, write_rows
@@ -51,6 +52,7 @@ def rows(queries: QuerySet[Query]) -> Iterator[Row]:
         "group__split",
         "gold__required",
         "gold__asked",
+        *(column.lookup for column, _entry in query_columns.entries()),
     )
     every = values.iterator(chunk_size=BATCH)
     line = 0
@@ -71,7 +73,8 @@ def _notes(queries: list[int]) -> dict[int, list[str]]:
 
 
 def _row(line: int, found: tuple[Any, ...], notes: list[str]) -> Row:
-    identifier, text, messages, conversation, extra, split, required, asked = found
+    identifier, text, messages, conversation, extra, split, required, asked, *entered = found
+    extra = {**extra, **query_columns.written(entered)}
     return Row(
         line=line,
         id=identifier,

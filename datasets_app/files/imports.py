@@ -10,21 +10,16 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django_q.tasks import async_task
 
 from agents_app import audit, jobs
 from agents_app.audit import Who, actor_of
+from agents_app.files.formats import Reading
 from agents_app.models import Pool
 from datasets_app.files import storing
-from datasets_app.files.tables import Reading
 from datasets_app.models import Dataset, Import
-from datasets_app.queries import queries
+from datasets_app.queries import adding
 from training_app.engine.data.files import FORMATS, holds_json
 
-MAX_ATTEMPTS = 3
-#: A queued import that no worker began is handed to the queue again after so long.
-LOST_AFTER_SECONDS = 60
-CLUSTER = "default"
 SUFFIXES = {
     "jsonl": "jsonl",
     "ndjson": "jsonl",
@@ -36,7 +31,9 @@ SUFFIXES = {
 }
 
 #: What an import's format is called, by how its file is built.
-FORMAT_OF = {"table": "csv", "xlsx": "xlsx", "objects": "jsonl", "array": "json", "lines": "txt"}
+FORMAT_OF = {
+    "table": "csv", "csv": "csv", "xlsx": "xlsx", "objects": "jsonl", "array": "json", "object": "json", "lines": "txt", "zip": "zip",
+}  # fmt: skip
 
 
 class UnreadableFile(Exception):
@@ -109,7 +106,7 @@ def load_folder(
     a file that is there; raises UnreadableFile where none is.
     """
     directory = Path(directory)
-    target = dataset or queries.dataset_of(pool)
+    target = dataset or adding.dataset_of(pool)
     done: list[Import] = []
     for name, split in (("train", "train"), ("val", "val"), ("test", "test"), ("unassigned", "")):
         path = directory / f"{name}.jsonl"
@@ -132,11 +129,7 @@ def claim(import_id: int) -> Import | None:
 
 def enqueue(upload: Import) -> None:
     """Hand a queued import to the workers once the transaction is through."""
-    jobs.deliver(Import, upload.pk, _send)
-
-
-def _send(import_id: int) -> None:
-    async_task("datasets_app.tasks.read_upload", import_id, q_options={"cluster": CLUSTER})
+    jobs.deliver(Import, upload.pk)
 
 
 def begin(upload: Import, reading: Reading, split: str = "") -> bool:
@@ -189,24 +182,20 @@ def retry(upload: Import) -> bool:
 
 
 def fail_dead_imports() -> int:
-    """Take imports away from processes that died: to another worker where the file is in the database, at most three times, and
-    failed otherwise. Returns how many were found."""
-    return jobs.end_dead(Import, _end_attempt)
+    """Take imports away from processes that died; returns how many."""
+    return jobs.end_dead(Import, interrupted)
 
 
-def _end_attempt(upload: Import, still: "QuerySet[Import]") -> bool:
+def interrupted(upload: Import, still: "QuerySet[Import]") -> bool:
+    """Hand an import whose process died to another worker where the file is in the database, RUN_RETRIES times; else it fails."""
     if upload.cancel_requested:
         return bool(still.update(status=Import.Status.CANCELLED, finished_at=Now()))
-    if upload.attempts < MAX_ATTEMPTS and upload.chunks.exists():
-        with transaction.atomic():
-            again = still.update(status=Import.Status.QUEUED, attempt=None, losses=F("losses") + 1, deliveries=0)
-            if again:
-                enqueue(upload)
-        return bool(again)
     error = _("The process that read this file has died. What it stored stays; read the file again to add the rest.")
+    if upload.chunks.exists():
+        return jobs.interrupted(upload, still, error)
     return bool(still.update(status=Import.Status.FAILED, error=error, finished_at=Now(), losses=F("losses") + 1))
 
 
 def enqueue_lost_imports() -> int:
     """Hand imports to the workers again whose messages may be lost; returns how many."""
-    return jobs.deliver_again(Import, _send, CLUSTER, LOST_AFTER_SECONDS)
+    return jobs.deliver_again(jobs.kind_of(Import))

@@ -1,50 +1,26 @@
-"""Finding out what a file is, from its first bytes: how it is built, in which encoding, and which of its columns is what."""
+"""Finding out what the columns of a file are, from its first records: its header, and what each column holds by name and content."""
 
-import contextlib
-import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, BinaryIO
 
 from django.utils.translation import gettext as _
 
-from datasets_app.files.tables import Reading, Record, Unreadable, records
-from training_app.engine.data.examples import Agent, RowError, normalise
-from training_app.engine.data.file_rows import COLUMNS, TURN_COLUMNS, BadRow, Roster, short
-from training_app.engine.data.files import agents_cell
+from agents_app.files import reader
+from agents_app.files.archives import MEMBER
+from agents_app.files.detecting import NAMES, TITLES, known_names, plain_name
+from agents_app.files.formats import Reading, Record, Unreadable
+from datasets_app.files import shapes, tables
+from datasets_app.files.values import Unknown, Values
+from datasets_app.queries import query_columns
+from training_app.engine.data.examples import Agent, RowError
+from training_app.engine.data.file_rows import COLUMNS, TURN_COLUMNS, short
 
-#: So many bytes are looked at, and so many records shown and judged.
-HEAD = 1 << 20
-SHOWN, JUDGED = 5, 200
-#: What people call our columns; the first that fits wins.
-NAMES: Mapping[str, tuple[str, ...]] = {
-    "text": (
-        "text", "query", "question", "message", "utterance", "request", "prompt", "input", "body", "content", "sentence",
-        "ticket", "email", "chat", "anfrage", "frage", "nachricht", "запрос", "вопрос", "сообщение", "текст",
-    ),
-    "required_agents": (
-        "required_agents", "required agents", "agents", "agent", "labels", "label", "intents", "intent", "categories",
-        "category", "class", "tags", "topic", "agenten", "kategorie", "агенты", "метка", "категория",
-    ),
-    "asked_agents": ("asked_agents", "asked agents"),
-    "id": ("id", "key", "ticket_id", "ticket id", "message_id", "external_id", "number", "nr", "no", "#"),
-    "split": ("split", "fold", "subset"),
-}  # fmt: skip
-#: Files that are no text, by how they begin: what they are.
-_BINARY = {
-    b"%PDF": "PDF",
-    b"\xd0\xcf\x11\xe0": "XLS",
-    b"\x1f\x8b": "GZIP",
-    b"\x89PNG": "PNG",
-    b"\xff\xd8\xff": "JPEG",
-    b"7z\xbc\xaf": "7z",
-    b"Rar!": "RAR",
-    b"SQLite format": "SQLite",
-    b"PAR1": "Parquet",
-}
+SHOWN = 5
+#: A column is the labels where so large a share of its values names agents, or is like their names.
+ENOUGH_LABELS = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,157 +34,95 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a file's first records show. `strange`: agents' names that the pool does not have, the most frequent first, with how many
-    of the first records hold them. `bad`: what is wrong with the first bad record, "" for none."""
+    """What a file's first records, `body`, show. `bad`: what is wrong with the first bad record, "" for none."""
 
     reading: Reading
     columns: tuple[Column, ...]
-    judged: int
-    strange: tuple[tuple[str, int], ...]
+    body: tuple[Mapping[str, Any], ...]
     bad: str
 
     @property
     def plain(self) -> bool:
         """Whether the file has our own names or no columns at all, so that nothing needs to be asked."""
-        if self.reading.encoding != "utf-8" or self.reading.kind in ("xlsx", "array"):
+        if self.reading.encoding != "utf-8" or self.reading.kind in ("xlsx", "array", "object", "zip"):
+            return False
+        if self.reading.shape or self.reading.skip:
             return False
         names = {column.name.strip().lower() for column in self.columns}
+        entered = [column.name for column, entry in query_columns.entries() if not entry.row]
         has_query = "text" in names or "messages" in names
-        return self.reading.kind == "lines" or (has_query and names - {""} <= {*COLUMNS, *TURN_COLUMNS, "extra"})
+        return self.reading.kind == "lines" or (
+            has_query and names - {""} <= {*COLUMNS, *TURN_COLUMNS, *entered, "extra"}
+        )
 
 
 def look(stream: BinaryIO, file_name: str, agents: Sequence[Agent]) -> Look:
     """How a file is best read, and what its first records hold. Raises Unreadable with one sentence where it cannot be."""
-    head = stream.read(HEAD)
-    stream.seek(0)
-    if not head.strip(b"\xef\xbb\xbf \t\r\n"):
-        raise Unreadable(_("The file is empty. Choose one that holds queries."))
-    _refuse(head)
-    if head.startswith(b"PK\x03\x04"):
-        if b"mimetypeapplication/vnd.oasis" in head[:120]:
-            raise Unreadable(_("This is an OpenDocument file. Save it as .xlsx or CSV."))
-        if b"[Content_Types].xml" not in head and b"xl/" not in head:
-            raise Unreadable(_("This is a ZIP archive. Unpack it and import the files one by one."))
-        reading = Reading("xlsx")
-    else:
-        reading = _text_reading(head, file_name)
-    return again(stream, reading, agents, guess=True)
+    return _look(reader.head(stream, file_name), agents, guess=True)
 
 
-def again(stream: BinaryIO, reading: Reading, agents: Sequence[Agent], *, guess: bool = False) -> Look:
-    """The first records by a reading that a person has corrected, or, with `guess`, by one whose columns are still to be found."""
-    first = list(islice(_few(stream, reading), JUDGED + 1))
-    good = [record for record in first if not isinstance(record, RowError)]
-    bad = next((f"{one.line}: {one.reason}" for one in first if isinstance(one, RowError)), "")
+def again(stream: BinaryIO, reading: Reading, agents: Sequence[Agent], *, columns: bool = False) -> Look:
+    """The first records by a reading that a person has corrected; with `columns`, what its columns are is guessed anew."""
+    looked = _look(reader.head(stream, reading=reading), agents)
+    if not columns:
+        return looked
+    shape, found = _what_is_what(looked.columns, looked.body, agents)
+    return replace(looked, reading=replace(reading, shape=shape, columns=found))
+
+
+def _look(head: reader.Head, agents: Sequence[Agent], *, guess: bool = False) -> Look:
+    reading = head.reading
+    good = [record for record in head.first if not isinstance(record, RowError)]
+    bad = next((f"{one.line}: {one.reason}" for one in head.first if isinstance(one, RowError)), "")
     if not good:
-        raise Unreadable(_("The file holds no row that can be read. Its first: %(why)s") % {"why": bad or "–"})
+        raise Unreadable(_("The file holds no row that can be read. Its first: %(why)s"), why=bad or "–")
     if guess and reading.kind in ("table", "xlsx"):
-        reading = replace(reading, header=_is_header([cells for _line, cells in good if isinstance(cells, list)]))
+        skip, header = _header([cells for _line, cells in good if isinstance(cells, list)])
+        reading = replace(reading, skip=skip, header=header)
     columns, body = _columns(good, reading)
     if guess:
-        reading = replace(reading, columns=_guess(columns, agents))
-    return Look(reading, columns, len(body), _strange(body, reading, agents), bad)
+        shape, named = _what_is_what(columns, body, agents)
+        reading = replace(reading, shape=shape, columns=named)
+    return Look(reading, columns, tuple(body), bad)
 
 
-def _few(stream: BinaryIO, reading: Reading) -> Iterator[Record | RowError]:
-    """The file's first records, from its head alone where it is a text: what breaks off at its end is left out."""
-    if reading.kind == "xlsx":
-        yield from records(stream, reading)
-        return
-    head = stream.read(HEAD)
-    whole = len(head) < HEAD
-    if not whole:
-        head = head[: head.rfind(b"\n") + 1] or head
-    found = list(islice(records(io.BytesIO(head), reading), JUDGED + 2))
-    if not whole and found and isinstance(found[-1], RowError):
-        found.pop()
-    yield from found
+def _what_is_what(
+    columns: Sequence[Column], body: Sequence[Mapping[str, Any]], agents: Sequence[Agent]
+) -> tuple[str, dict[str, str]]:
+    """The tool whose export the records are, or else which column is what."""
+    shape = shapes.shape_of(_named(columns, body))
+    return shape, {} if shape else _guess(columns, body, agents)
 
 
-def _refuse(head: bytes) -> None:
-    kind = next((what for sign, what in _BINARY.items() if head.startswith(sign)), "")
-    if kind == "XLS":
-        raise Unreadable(_("This is an old Excel file (.xls) or one with a password. Save it as .xlsx or CSV."))
-    if kind == "GZIP":
-        raise Unreadable(_("This file is compressed. Unpack it first."))
-    if kind:
-        raise Unreadable(_("This is a %(kind)s file, not a table or text. Save the queries as CSV.") % {"kind": kind})
-    start = head[:500].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    if start.startswith((b"<!doctype html", b"<html", b"<?xml", b"<table")):
-        raise Unreadable(_("This is a web page or XML, not a table. Open it in a spreadsheet and save it as CSV."))
+def _named(columns: Sequence[Column], body: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The records by the columns' names, as they stand in the file."""
+    names = {column.key: column.name for column in columns}
+    return [{names.get(key, key): value for key, value in one.items()} for one in body]
 
 
-# ---------------------------------------------------------------------------------------------------- how it is built
-
-
-def encoding_of(head: bytes) -> str:
-    """The encoding that a text's first bytes are most likely in. Raises Unreadable for what is no text."""
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "utf-16"
-    if b"\0" in head:
-        raise Unreadable(_("This is no text: it holds zero bytes. Save the queries as CSV or one a line."))
-    try:
-        io.TextIOWrapper(io.BytesIO(head), encoding="utf-8").read()
-        return "utf-8"
-    except UnicodeDecodeError as error:
-        if error.start > len(head) - 4 and len(head) >= HEAD:  # the head ends within a character
-            return "utf-8"
-    # Western texts have few letters beyond ASCII, Cyrillic ones hardly any within it.
-    beyond = sum(byte >= 0xC0 for byte in head)
-    ascii_letters = sum(65 <= byte <= 90 or 97 <= byte <= 122 for byte in head)
-    return "cp1251" if beyond > ascii_letters else "cp1252"
-
-
-def _text_reading(head: bytes, file_name: str) -> Reading:
-    encoding = encoding_of(head)
-    text = head.decode("utf-8-sig" if encoding == "utf-8" else encoding, errors="replace")
-    start = text.lstrip()
-    if start.startswith("["):
-        with contextlib.suppress(ValueError):
-            json.loads(start.split("\n", 1)[0])
-            if "\n" in start.strip() and start.split("\n", 2)[1].lstrip().startswith("["):
-                return Reading("lines", encoding)  # lists, one a line: no form of ours, shown as it stands
-        return Reading("array", encoding)
-    if start.startswith("{"):
-        first = start.split("\n", 1)[0]
-        try:
-            json.loads(first)
-            return Reading("objects", encoding)
-        except ValueError:
-            if '"' in first or first.strip() == "{":
-                raise Unreadable(
-                    _("This is one JSON object over several lines. Give a JSON array, or one object on each line.")
-                ) from None
-    delimiter = _delimiter(text, file_name)
-    return Reading("table", encoding, delimiter) if delimiter else Reading("lines", encoding)
-
-
-def _delimiter(text: str, file_name: str) -> str:
-    """What stands between a table's cells; "" for lines of text."""
-    lines = [line for line in text.splitlines()[:50] if line.strip()]
-    known = {name for names in NAMES.values() for name in names}
-    for delimiter in "\t;,|":
-        cells = [cell.strip(" \"'").lower() for cell in lines[0].split(delimiter)]
-        if len(cells) > 1 and known & set(cells):
-            return delimiter
-    if lines[0].strip(" \"'").lower() in NAMES["text"]:
-        return ","  # one column with a header
-    named = file_name.lower().rsplit(".", 1)[-1]
-    if named in ("csv", "tsv", "tab"):
-        counts = {d: [line.count(d) for line in lines[:20]] for d in "\t;,|"}
-        return (
-            max(counts, key=lambda d: (min(counts[d]) > 0, sum(counts[d]))) if any(map(any, counts.values())) else ","
-        )
-    if all(line.count("\t") == lines[0].count("\t") > 0 for line in lines[:20]):
-        return "\t"
-    return ""
+def _header(rows: Sequence[list[Any]]) -> tuple[int, bool]:
+    """(how many titles stand above a table, whether a row of names follows): by names that we know, else by how a row is unlike those
+    below it."""
+    known = known_names()
+    for place, cells in enumerate(rows[:TITLES]):
+        names = [plain_name(cell) for cell in cells]
+        filled = [name for name in names if name]
+        if known & set(names) and max(map(len, filled), default=0) < 60 and (len(filled) > 1 or place == 0):
+            return place, True
+    widest = max((sum(bool(str(cell).strip()) for cell in cells) for cells in rows), default=0)
+    place = next(
+        (i for i, cells in enumerate(rows[:TITLES]) if sum(bool(str(cell).strip()) for cell in cells) == widest), 0
+    )
+    if widest < 2:
+        place = 0
+    return place, _is_header(rows[place:])
 
 
 def _is_header(rows: Sequence[list[Any]]) -> bool:
-    """Whether a table's first row holds names: one of them is a name that we know, or they are short beside what stands below."""
-    first = [str(cell).strip().lower() for cell in rows[0]]
-    if {name for names in NAMES.values() for name in names} & set(first):
+    """Whether a table's first row holds names: they are short beside what stands below, and none of them stands there too."""
+    if not rows:
         return True
+    first = [str(cell).strip().lower() for cell in rows[0]]
     if len(rows) < 2 or not all(first) or len(set(first)) < len(first) or any(re.search(r"\d", cell) for cell in first):
         return False
     below = [len(str(cell)) for row in rows[1:20] for cell in row]
@@ -222,19 +136,23 @@ def _columns(good: Sequence[Record], reading: Reading) -> tuple[tuple[Column, ..
     """The columns, and the records behind the header by column."""
     body: list[dict[str, Any]] = []
     names: dict[str, str] = {}
-    for place, (_line, cells) in enumerate(good):
+    is_table = reading.kind in ("table", "xlsx")
+    for place, (_line, cells) in enumerate(good[reading.skip :] if is_table else good):
         if isinstance(cells, dict):
             body.append(cells)
             names |= {key: key for key in cells if key not in names}
             continue
-        if place == 0 and reading.header and reading.kind in ("table", "xlsx"):
+        if place == 0 and reading.header and is_table:
             names = {str(i): str(cell).strip() for i, cell in enumerate(cells)}
             continue
         if len(names) == 1 and reading.header and reading.kind == "table":
             cells = [reading.delimiter.join(map(str, cells))]
         body.append({str(i): cell for i, cell in enumerate(cells)})
-        if not (reading.header and reading.kind in ("table", "xlsx")):
+        if not (reading.header and is_table):
             names |= {str(i): _("column %(n)d") % {"n": i + 1} for i in range(len(cells)) if str(i) not in names}
+    if not is_table and not shapes.shape_of(body):
+        body = [tables.flat(one) for one in body]
+        names = {key: key for one in body for key in one if key != MEMBER}
     shown = body[:SHOWN]
     columns = tuple(
         Column(key, name, tuple(_shown(row.get(key)) for row in shown))
@@ -250,49 +168,57 @@ def _shown(value: Any) -> str:
     return short(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
-def _guess(columns: Sequence[Column], agents: Sequence[Agent]) -> dict[str, str]:
-    """Which column is what: by the names that people use, the text else by its length, the agents else by their names."""
+def _guess(columns: Sequence[Column], body: Sequence[Mapping[str, Any]], agents: Sequence[Agent]) -> dict[str, str]:
+    """Which column is what: labels by their content first, as names mislead, the others by the names that people use, the text else
+    by its length."""
+    values = Values(agents, {})
     found: dict[str, str] = {}
     by_name: dict[str, str] = {}
     for column in columns:
-        by_name.setdefault(column.name.strip().lower().replace("-", "_"), column.key)
-    for ours, names in NAMES.items():
-        key = next((by_name[name] for name in names if name in by_name and by_name[name] not in found.values()), None)
-        if key is not None:
+        by_name.setdefault(plain_name(column.name), column.key)
+        by_name.setdefault(plain_name(column.name.rpartition(".")[2]), column.key)
+    headings = {
+        column.name: (column.name, *entry.headings) for column, entry in query_columns.entries() if not entry.row
+    }
+    known = {**NAMES, **headings, **{name: (name,) for name in TURN_COLUMNS}}
+    named = {ours: next((by_name[name] for name in names if name in by_name), None) for ours, names in known.items()}
+    shares = {column.key: _share_of_labels([row.get(column.key) for row in body], values) for column in columns}
+    likely = [key for key in shares if key not in (named["text"], named["suggested_agents"], named["asked_agents"])]
+    best = max(likely, key=lambda key: (shares[key], key == named["required_agents"]), default=None)
+    if best is not None and shares[best] >= ENOUGH_LABELS:
+        found["required_agents"] = best
+    elif named["required_agents"] is not None:
+        found["required_agents"] = named["required_agents"]
+    for ours, key in named.items():
+        if key is not None and ours not in found and key not in found.values():
             found[ours] = key
+    if "suggested_agents" not in found:
+        for ours in ("suggestion_score", "suggestion_source"):
+            found.pop(ours, None)
     rest = [column for column in columns if column.key not in found.values()]
-    if "text" not in found and rest:
-        longest = max(rest, key=lambda column: sum(map(len, column.values)))
-        if any(re.search(r"\w", value) for value in longest.values):
-            found["text"] = longest.key
-    if "required_agents" not in found:
-        known = Roster(agents).by_name
-        for column in rest:
-            values = [value for value in column.values if value.strip()]
-            if column.key not in found.values() and values and all(normalise(value) in known for value in values):
-                found["required_agents"] = column.key
-                break
+    if "text" not in found and "messages" not in found and rest:
+        lengths = {column.key: sum(len(_shown(row.get(column.key))) for row in body) for column in rest}
+        longest = max(lengths, key=lambda key: lengths[key])
+        if any(re.search(r"\w", _shown(row.get(longest))) for row in body):
+            found["text"] = longest
     return found
 
 
-def _strange(
-    body: Sequence[Mapping[str, Any]], reading: Reading, agents: Sequence[Agent]
-) -> tuple[tuple[str, int], ...]:
-    key = reading.columns.get("required_agents")
-    if key is None:
-        return ()
-    roster = Roster(agents)
-    counts: dict[str, int] = {}
-    for row in body:
-        value = row.get(key)
-        try:
-            named = agents_cell(value, roster, key) if isinstance(value, str) else value
-        except BadRow:
-            named = [value]
-        for one in named if isinstance(named, list) else [named]:
-            try:
-                if one not in (None, ""):
-                    roster.find(one, key)
-            except BadRow:
-                counts[short(one)] = counts.get(short(one), 0) + 1
-    return tuple(sorted(counts.items(), key=lambda pair: -pair[1]))
+def _share_of_labels(cells: Sequence[Any], values: Values) -> float:
+    """The share of a column's values that are agents' names, or like them; a number says nothing."""
+    known = filled = 0.0
+    for cell in cells:
+        parts = [part for part in values.parts(cell) if isinstance(part, str) and not part.strip().isdecimal()]
+        if not parts:
+            continue
+        filled += 1
+        known += sum(_likeness(part, values) for part in parts) / len(parts)
+    return known / filled if filled else 0.0
+
+
+def _likeness(part: str, values: Values) -> float:
+    """1 for the name of an agent, a half for what is like one, 0 for a text."""
+    try:
+        return 1.0 if values.known(part) else 0.5
+    except Unknown:
+        return 0.5 if len(part) <= 60 and values.guess(part) is not None else 0.0

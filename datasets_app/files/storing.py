@@ -7,22 +7,26 @@ two batches goes on behind the last one, and a file that is read again changes n
 import contextlib
 import io
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
 from agents_app import jobs, pools, privacy
+from agents_app.files.formats import Reading
+from agents_app.files.limited import Position
 from datasets_app.files import tables
-from datasets_app.files.tables import Reading
+from datasets_app.files.annotators import Annotators
+from datasets_app.files.tables import FileRow
 from datasets_app.labels import disagreement, labels
-from datasets_app.models import Import, ImportProblem, Label, Query, inserting
-from datasets_app.queries import queries
+from datasets_app.models import Import, ImportProblem, Label, Query, QueueSettings, SplitGroup, hashes_of, inserting
+from datasets_app.queries import adding, query_columns
 from training_app.engine.data.examples import Row, RowError
-from training_app.engine.data.files import read_rows
 
 BATCH_ROWS = 1_000
 BATCH_BYTES = 8 << 20
@@ -32,23 +36,6 @@ Progress = Callable[[Import], None]
 
 class _Stopped(Exception):
     """This attempt no longer owns its import: it was cancelled, or another attempt has taken over."""
-
-
-class _Counted(io.RawIOBase):
-    """A stream that knows how many bytes have been taken from it."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self.taken = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        piece = self._stream.read(len(buffer))
-        buffer[: len(piece)] = piece
-        self.taken += len(piece)
-        return len(piece)
 
 
 def size(stream: BinaryIO) -> int:
@@ -68,21 +55,28 @@ def run(upload: Import, stream: BinaryIO, progress: Progress | None = None) -> I
     Whatever goes wrong, the import does not stay "running": it is marked failed and the error raised again.
     """
     own = jobs.owned(Import, upload.pk, upload.attempt)
-    counted = _Counted(stream)
+    read = Position()
+    if "filled_to" not in upload.undo:
+        filled = QueueSettings.objects.filter(pool=upload.dataset.pool_id).values_list("filled_to", flat=True).first()
+        upload.undo |= {} if filled is None else {"filled_to": filled}
+        own.update(undo=upload.undo)
     reader = Reader(upload)
     try:
         with inserting.many_batches():
-            # A quarter of a megabyte at a time: small enough for a moving progress bar, large enough to be quick.
-            for batch in _batches(io.BufferedReader(counted, 1 << 18), upload, reader.roster, counted):
-                reader.store(batch, counted.taken)
+            for batch in _batches(stream, upload, reader.roster, read):
+                reader.store(batch, read.bytes_read)
                 if progress is not None:
                     progress(upload)
-        ended = own.update(status=Import.Status.DONE, bytes_read=counted.taken, finished_at=Now())
+        ended = own.update(
+            status=Import.Status.DONE, bytes_read=upload.bytes_total or read.bytes_read, finished_at=Now()
+        )
         if ended:
             upload.chunks.all().delete()
     except _Stopped:
         if own.filter(cancel_requested=True).update(status=Import.Status.CANCELLED, finished_at=Now()):
             upload.chunks.all().delete()
+    except jobs.Stopped:
+        raise  # the worker is asked to end; another goes on
     except BaseException as error:
         reason = str(error) or type(error).__name__
         own.update(status=Import.Status.FAILED, error=reason[:2_000], finished_at=Now())
@@ -91,16 +85,18 @@ def run(upload: Import, stream: BinaryIO, progress: Progress | None = None) -> I
     return upload
 
 
-def _batches(
-    stream: BinaryIO, upload: Import, roster: Sequence[Any], counted: _Counted
-) -> Iterator[list[Row | RowError]]:
+def _batches(stream: BinaryIO, upload: Import, roster: Sequence[Any], read: Position) -> Iterator[list[Row | RowError]]:
     """What the file holds behind the last stored line, in lists that are bounded in rows and in bytes."""
     batch: list[Row | RowError] = []
-    begin = counted.taken
+    begin = read.bytes_read
     behind = upload.last_line
     alive = time.monotonic()
-    found = tables.rows(stream, Reading.of(upload.reading), roster) if upload.reading else None
-    for item in found or read_rows(stream, upload.format, roster):
+    found: Iterator[Row | RowError]
+    if upload.reading:
+        found = tables.rows(stream, Reading.of(upload.reading), roster, position=read)
+    else:
+        found = tables.own_rows(stream, upload.format, roster, position=read)
+    for item in found:
         if item.line <= behind:
             # Skipping a long way takes longer than a dead process is waited for.
             if time.monotonic() - alive > settings.HEARTBEAT_SECONDS:
@@ -109,11 +105,17 @@ def _batches(
                 alive = time.monotonic()
             continue
         batch.append(item)
-        if len(batch) >= BATCH_ROWS or counted.taken - begin >= BATCH_BYTES:
+        if len(batch) >= BATCH_ROWS or read.bytes_read - begin >= BATCH_BYTES:
             yield batch
-            batch, begin = [], counted.taken
+            batch, begin = [], read.bytes_read
     if batch:
         yield batch
+
+
+#: What only one current label may fill: query, source and, of people, the author; and what it says: agents, agents asked about,
+#: import, line, model.
+Slot = tuple[int, str, int | None]
+Before = tuple[list[int], list[int], Any, Any, Any]
 
 
 class Reader:
@@ -126,6 +128,7 @@ class Reader:
         self.names = {agent.id: agent.name for agent in self.roster}
         self.active = frozenset(agent.id for agent in pools.roster(pool))
         self.redactor = privacy.redactor_of(pool.pk)
+        self.annotators = Annotators(upload)
         self._in_order: dict[frozenset[int], list[int]] = {}
 
     def store(self, batch: Sequence[Row | RowError], bytes_read: int) -> None:
@@ -133,12 +136,13 @@ class Reader:
         upload = self.upload
         last_line = max(item.line for item in batch)
         with transaction.atomic():
-            added, labeled, unchanged, problems = self._rows(batch)
+            added, labeled, unchanged, problems, suggested = self._rows(batch)
             ImportProblem.objects.bulk_create(problems)
             counts = {
                 "rows_read": upload.rows_read + len(batch),
                 "queries_added": upload.queries_added + added,
                 "labels_added": upload.labels_added + labeled,
+                "suggestions_added": upload.suggestions_added + suggested,
                 "unchanged": upload.unchanged + unchanged,
                 "rejected": upload.rejected + sum(problem.rejected for problem in problems),
                 "last_line": last_line,
@@ -165,24 +169,18 @@ class Reader:
     def _said(self, required: Sequence[int]) -> str:
         return ", ".join(self.names.get(agent, str(agent)) for agent in required) or _("none of these")
 
-    def _rows(self, batch: Sequence[Row | RowError]) -> tuple[int, int, int, list[ImportProblem]]:
-        """(queries added, labels added, rows that changed nothing, problems) of one batch."""
-        upload, key = self.upload, self.upload.pk
+    def _rows(self, batch: Sequence[Row | RowError]) -> tuple[int, int, int, list[ImportProblem], int]:
+        """(queries added, labels added, rows that changed nothing, problems, suggestions added) of one batch."""
+        upload = self.upload
         problems = [self._problem(item, item.reason, item.field) for item in batch if isinstance(item, RowError)]
         rows = [item for item in batch if isinstance(item, Row)]
-        found, new = queries.find_or_add(
+        self._note_splits(rows)
+        found, new = adding.find_or_add(
             upload.dataset,
-            [
-                queries.NewQuery(
-                    row.text, row.id, row.split or upload.split, row.extra, self._state(row), row.conversation
-                )
-                for row in rows
-            ],
+            [self._new(row) for row in rows],
             f"import {upload.pk}",
         )
-        known = {query.pk for query in found} - new
-        said = self._said_before(known)
-        first: list[labels.NewLabel] = []  # of queries that this batch added
+        said = self._said_before({query.pk for query in found} - new)
         statements: list[labels.NewLabel] = []
         unchanged = 0
         counted_new: set[int] = set()
@@ -200,35 +198,82 @@ class Reader:
                 )
                 stays = {"stays": query.split, "split": split}
                 problems.append(self._problem(row, reason % stays, "split", rejected=False))
-            if row.required is None:
-                unchanged += not is_new
-                continue
-            required = self._sorted(row.required)
-            asked = self._sorted(row.asked if row.asked is not None else self.active | row.required)
-            before = said.get(query.pk)
-            if before is None and not asked:
-                reason = _("the pool has no active agent that the label could speak of")
-                problems.append(self._problem(row, reason, "required_agents", rejected=not is_new))
-            elif before is None:
-                said[query.pk] = (required, asked, key, row.line)
-                statement = labels.NewLabel(
-                    query.pk,
-                    Label.Source.IMPORT,
-                    required,
-                    asked,
-                    author=upload.author,
-                    provenance={"import": key, "line": row.line},
-                )
-                (first if query.pk in new else statements).append(statement)
-            elif before[0] == required and (row.asked is None or before[1] == asked):
-                unchanged += not is_new
-            else:
-                problems.append(self._problem(row, self._conflict(row, *before), "required_agents"))
+            made, wrong = self._statements(row, query.pk, said, is_new)
+            statements += made
+            problems += wrong
+            unchanged += not (made or wrong or is_new)
+        alone = Counter(one.query_id for one in statements)
+        first = [
+            one
+            for one in statements
+            if one.query_id in new and alone[one.query_id] == 1 and one.source == Label.Source.IMPORT
+        ]
+        at_once = {one.query_id for one in first}
+        later = [one for one in statements if one.query_id not in at_once]
         labels.record_first(upload.dataset.pool, first, {query.pk: query.state for query in found})
-        labels.record_many(statements)
+        labels.record_many(later)
         # An LLM or a person may have spoken of these queries before: the queue orders by how far apart they are.
-        disagreement.measure([statement.query_id for statement in statements])
-        return len(new), len(first) + len(statements), unchanged, problems
+        disagreement.measure(list(dict.fromkeys(one.query_id for one in later)))
+        suggested = sum(one.source == Label.Source.LLM for one in statements)
+        return len(new), len(statements) - suggested, unchanged, problems, suggested
+
+    def _statements(
+        self, row: Row, query: int, said: "dict[Slot, Before]", is_new: bool
+    ) -> tuple[list[labels.NewLabel], list[ImportProblem]]:
+        """The labels that a row makes for its query, and what of it was not taken. `said`: what was said before, in each slot; what
+        this row says is added."""
+        made: list[labels.NewLabel] = []
+        wrong: list[ImportProblem] = []
+        spoken: list[tuple[str, User | None, frozenset[int], frozenset[int] | None, dict[str, Any], Any]] = []
+        if row.required is not None:
+            spoken.append((Label.Source.IMPORT, self.upload.author, row.required, row.asked, {}, None))
+        if isinstance(row, FileRow):
+            for one in row.said:
+                author = self.annotators.account(one.by) if one.by else self.upload.author
+                source: str = Label.Source.HUMAN if one.by else Label.Source.IMPORT
+                asked = row.asked if one.asked is None else one.asked
+                spoken.append((source, author, one.required, asked, {}, None))
+            for guess in row.suggested:
+                asked = frozenset(self.active | guess.required | set(guess.scores))
+                spoken.append(
+                    (Label.Source.LLM, None, guess.required, asked, {"model": guess.source[:120]}, guess.scores)
+                )
+            if row.remark:
+                wrong.append(self._problem(row, row.remark, "required_agents", rejected=False))
+        for source, author, needed, about, provenance, scores in spoken:
+            required = self._sorted(needed)
+            asked_of = self._sorted(about if about is not None else self.active | needed)
+            slot = (query, source, author.pk if source == Label.Source.HUMAN and author else None)
+            before = said.get(slot)
+            if before is None and not asked_of:
+                reason = _("the pool has no active agent that the label could speak of")
+                wrong.append(self._problem(row, reason, "required_agents", rejected=not is_new))
+            elif before is None or (source == Label.Source.LLM and before[2] != self.upload.pk):
+                if before is not None and before[0] == required and before[4] == provenance.get("model"):
+                    continue
+                said[slot] = (required, asked_of, self.upload.pk, row.line, provenance.get("model"))
+                origin = {**provenance, "import": self.upload.pk, "line": row.line}
+                made.append(
+                    labels.NewLabel(query, source, required, asked_of, author=author, scores=scores, provenance=origin)
+                )
+            elif before[0] != required or (about is not None and before[1] != asked_of):
+                reason = self._conflict(needed, before, author if source == Label.Source.HUMAN else None)
+                wrong.append(self._problem(row, reason, "required_agents", rejected=source != Label.Source.LLM))
+        return made, wrong
+
+    def _note_splits(self, rows: Sequence[Row]) -> None:
+        """Keep which groups without a split this batch gives one, for undoing it."""
+        keys = {hashes_of(row.text, row.conversation)[1] for row in rows if row.split or self.upload.split}
+        if keys:
+            pool = self.upload.dataset.pool_id
+            found = SplitGroup.objects.filter(pool=pool, split="", key__in=inserting.among(list(keys)))
+            if given := list(found.values_list("pk", flat=True)):
+                self.upload.undo.setdefault("splits", []).extend(given)
+                Import.objects.filter(pk=self.upload.pk).update(undo=self.upload.undo)
+
+    def _new(self, row: Row) -> adding.NewQuery:
+        values, extra = query_columns.of_row(row)
+        return adding.NewQuery(row.text, values, row.split or self.upload.split, extra, self._state(row))
 
     def _sorted(self, agents: frozenset[int]) -> list[int]:
         """Their ids in order, the same list for the same agents."""
@@ -242,29 +287,39 @@ class Reader:
         asked = self.active if row.asked is None else row.asked
         return Query.State.GOLD if row.required is not None and (asked or row.required) else Query.State.UNLABELED
 
-    def _said_before(self, known: set[int]) -> dict[int, tuple[list[int], list[int], Any, Any]]:
-        """Query key → (required, asked, import, line) of the label that an earlier import gave it."""
+    def _said_before(self, known: set[int]) -> "dict[Slot, Before]":
+        """What is said of queries that were there: by an earlier import, by people, by an LLM."""
         if not known:
             return {}
-        stored = Label.objects.current().filter(query__in=known, source=Label.Source.IMPORT)
+        stored = Label.objects.current().filter(query__in=known, partial=False)
+        sources = (Label.Source.IMPORT, Label.Source.HUMAN, Label.Source.LLM)
         return {
-            label.query_id: (label.required, label.asked, label.provenance.get("import"), label.provenance.get("line"))
-            for label in stored
+            (label.query_id, label.source, label.author_id if label.source == Label.Source.HUMAN else None): (
+                label.required,
+                label.asked,
+                label.provenance.get("import"),
+                label.provenance.get("line"),
+                label.provenance.get("model"),
+            )
+            for label in stored.filter(source__in=sources)
         }
 
-    def _gone(self, query: queries.Place) -> str:
+    def _gone(self, query: adding.StoredQuery) -> str:
         if query.erased:
             return _("this query was erased for good; it is not read in again")
         return _("this query was deleted; restore it on the Queries page before reading it in again")
 
-    def _conflict(self, row: Row, required: list[int], asked: list[int], upload: Any, line: Any) -> str:
-        same = sorted(row.required or ()) == required
+    def _conflict(self, needed: frozenset[int], before: "Before", person: User | None) -> str:
+        required, _asked, upload, line, _model = before
+        same = sorted(needed) == required
         told = _("the same agents, but other asked_agents") if same else self._said(required)
         if upload == self.upload.pk:
             reason = _("duplicate with another label: line %(line)s of this file says “%(told)s”, which was kept")
+        elif person is not None:
+            reason = _("%(person)s has said “%(told)s” of this query here, and that label stays")
         else:
             reason = _(
                 "duplicate with another label: an earlier import (%(upload)s, line %(line)s) says “%(told)s”, and that "
                 "label stays"
             )
-        return reason % {"line": line, "told": told, "upload": upload}
+        return reason % {"line": line, "told": told, "upload": upload, "person": person}

@@ -1,101 +1,202 @@
-"""Files as people have them: spreadsheets, exports with any separator or encoding, JSON arrays, pasted lines.
+"""Queries in files as people have them: spreadsheets, CSV with any separator or encoding, JSON, exports of other tools, pasted lines.
 
 `datasets_app.files.looking` finds out how a file is to be read and proposes what its columns are; a person may correct both. What
 they agreed on is a `Reading`, kept with the import, and `rows` reads the whole file by it, row by row, bad rows named.
 """
 
-import codecs
-import io
-import json
-import tempfile
-import zipfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from datetime import date, datetime, time
-from typing import Any, BinaryIO, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO
 
-from django.utils.translation import gettext as _
-
-from training_app.engine.data.examples import Agent, Row, RowError
+from agents_app.files import reader
+from agents_app.files.archives import MEMBER
+from agents_app.files.formats import Reading, Record
+from agents_app.files.limited import JOB, Limits, Position
+from datasets_app.files import shapes
+from datasets_app.files.shapes import Answer, Prediction, Task
+from datasets_app.files.values import Unknown, Values
+from datasets_app.queries import query_columns
+from training_app.engine.data.examples import Agent, Row, RowError, normalise
 from training_app.engine.data.file_rows import COLUMNS, TURN_COLUMNS, BadRow, Roster, row_of, short
-from training_app.engine.data.files import MAX_LINE, agents_cell, json_cell, read_objects, read_records, read_rows
+from training_app.engine.data.files import json_cell, own_row
 
-#: How a file is built. `lines` is one query a line.
-KINDS = ("table", "xlsx", "objects", "array", "lines")
-ENCODINGS = ("utf-8", "cp1252", "cp1251", "utf-16")
-#: What a workbook may unpack to: beyond, it is a bomb or wants splitting.
-MAX_UNPACKED = 1 << 30
-_SPOOL = 8 << 20
-
-
-class Unreadable(ValueError):
-    """A file that cannot be read in; the message is one sentence that says why and what to do."""
+#: How a file of one of our own formats is read.
+OWN = {"jsonl": Reading("objects"), "csv": Reading("csv"), "txt": Reading("lines")}
+#: What a column may be beside a row's own keys: who labeled it, and what a model suggested.
+BESIDE = ("annotator", "suggested_agents", "suggestion_score", "suggestion_source")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """How a file is read. `columns`: one of ours ("text", "required_agents", …) → the file's, by its name in JSON, by its
-    place (as text) in a table. `header`: a table's first row holds names. `keep`: other columns are kept with the query."""
+class Said:
+    """What one annotator of a file said: their name there, the agents, and those asked about where that is not all."""
 
-    kind: str
-    encoding: str = "utf-8"
-    delimiter: str = ","
-    header: bool = True
-    columns: Mapping[str, str] = field(default_factory=dict)
-    keep: bool = True
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def of(cls, stored: Mapping[str, Any]) -> "Reading":
-        return cls(**stored)
+    by: str
+    required: frozenset[int]
+    asked: frozenset[int] | None = None
 
 
-#: One record of a file: the line on which it begins, and its cells by place, or its values by key.
-Record = tuple[int, list[Any] | dict[str, Any]]
+@dataclass(frozen=True, slots=True)
+class Suggested:
+    """What a model suggested, as a file has it."""
+
+    source: str
+    required: frozenset[int]
+    scores: Mapping[int, float]
 
 
-def records(stream: BinaryIO, reading: Reading) -> Iterator[Record | RowError]:
-    """The records of a file, its header among them. Raises Unreadable where the file as a whole cannot be read."""
-    if reading.kind == "xlsx":
-        return _workbook(stream)
-    text = (
-        stream if reading.encoding == "utf-8" else cast(BinaryIO, io.BufferedReader(Recoded(stream, reading.encoding)))
-    )
-    if reading.kind == "table":
-        return cast("Iterator[Record | RowError]", read_records(text, reading.delimiter))
-    if reading.kind == "objects":
-        return read_objects(text, lambda line, values: (line, values))
-    if reading.kind == "array":
-        return _array(text)
-    return _lines(text)
+@dataclass(frozen=True, slots=True)
+class FileRow(Row):
+    """A row with what people and models said of it by name; `remark` says why it has no label where its file seems to give one."""
+
+    said: tuple[Said, ...] = ()
+    suggested: tuple[Suggested, ...] = ()
+    remark: str = ""
 
 
-def rows(stream: BinaryIO, reading: Reading, agents: Sequence[Agent]) -> Iterator[Row | RowError]:
-    """A file's queries by what its columns were said to be; blank records are passed over."""
+def own_rows(
+    stream: BinaryIO, format: str, agents: Sequence[Agent], *, limits: Limits = JOB, position: Position | None = None
+) -> Iterator[Row | RowError]:
+    """The queries of a file of our own format: "jsonl", "csv" or "txt". Raises Unreadable."""
     roster = Roster(agents)
-    names: list[str] | None = None
-    for record in records(stream, reading):
+    for record in reader.records(stream, OWN[format], limits=limits, position=position):
         if isinstance(record, RowError):
             yield record
             continue
         line, cells = record
-        if isinstance(cells, list) and reading.header and reading.kind in ("table", "xlsx") and names is None:
-            names = [str(cell).strip() for cell in cells]
-            continue
         try:
-            values = _values(cells, names, reading, roster)
-            if values is not None:
-                yield row_of(line, values, roster)
+            if isinstance(cells, list):
+                yield row_of(line, {"text": cells[0]}, roster)
+            else:
+                yield _checked(own_row(line, cells, roster) if format == "csv" else row_of(line, cells, roster))
         except BadRow as error:
             yield error.at(line)
 
 
-def _values(
-    cells: list[Any] | dict[str, Any], names: list[str] | None, reading: Reading, roster: Roster
-) -> dict[str, Any] | None:
-    """What a record says under our names; None for a blank one. Raises BadRow."""
+def rows(
+    stream: BinaryIO,
+    reading: Reading,
+    agents: Sequence[Agent],
+    *,
+    limits: Limits = JOB,
+    position: Position | None = None,
+) -> Iterator[FileRow | RowError]:
+    """A file's queries by what its columns were said to be; blank records are passed over. Raises Unreadable."""
+    roster, values = Roster(agents), Values(agents, reading.values)
+    for found in tasks(reader.records(stream, reading, limits=limits, position=position), reading):
+        if isinstance(found, RowError):
+            yield found
+            continue
+        line, task = found
+        try:
+            yield row(line, task, reading, values, roster)
+        except BadRow as error:
+            yield error.at(line)
+
+
+def _checked(row: Row) -> Row:
+    """The row, with what it says about a query's columns checked. Raises BadRow."""
+    try:
+        query_columns.of_row(row)
+    except query_columns.WrongColumn as wrong:
+        raise BadRow(str(wrong), wrong.column, short(wrong.value)) from None
+    return row
+
+
+def row(line: int, task: Task, reading: Reading, values: Values, roster: Roster) -> FileRow:
+    """The row that a record makes. Raises BadRow, with the labels that are not understood as `excerpt`."""
+    try:
+        said = [
+            Said(one.by, required, None if one.about is None else _about(one, values))
+            for one in task.answers
+            if (required := understood(one, reading, values)) is not None
+        ]
+        suggested = [_suggested(one, values) for one in task.predictions]
+        asked = task.values.get("asked_agents")
+        about = None if asked is None else values.of(asked)
+    except Unknown as error:
+        raise BadRow(f"not understood: {error}", "required_agents", short(task.values.get("text") or "")) from None
+    own = {key: value for key, value in task.values.items() if key not in ("asked_agents", MEMBER)}
+    plain = _checked(row_of(line, own, roster))
+    alone = next((one for one in said if not one.by and one.asked is None), None)
+    if alone is not None and about is not None and not alone.required <= about:
+        raise BadRow("an agent is required but not among asked_agents", "required_agents", short(plain.text))
+    return FileRow(
+        plain.line, plain.id, plain.text, alone.required if alone else None, about, plain.split, plain.extra, plain.conversation,
+        tuple(one for one in said if one is not alone), tuple(suggested), task.left_out,
+    )  # fmt: skip
+
+
+def understood(answer: Answer, reading: Reading, values: Values) -> frozenset[int] | None:
+    """The agents of an answer: none of them for an empty list, and for an empty cell where that was said. Raises Unknown."""
+    if isinstance(answer.labels, list) and not answer.labels:
+        return frozenset()
+    if answer.labels is None or (isinstance(answer.labels, str) and not answer.labels.strip()):
+        return frozenset() if reading.empty == "none" else None
+    return values.of(answer.labels)
+
+
+def _about(answer: Answer, values: Values) -> frozenset[int]:
+    known = [values.known(label) for label in answer.about or ()]
+    return frozenset[int]().union(*(one for one in known if one is not None))
+
+
+def _suggested(one: Prediction, values: Values) -> Suggested:
+    scores = {}
+    for label, score in one.scores.items():
+        for agent in values.known(label) or ():
+            scores[agent] = max(0.0, min(1.0, score if score <= 1 else score / 100))
+    return Suggested(one.source, values.of(one.labels) or frozenset(), scores)
+
+
+# ---------------------------------------------------------------------------------------------------- records as tasks
+
+
+def tasks(found: Iterable[Record | RowError], reading: Reading) -> Iterator[tuple[int, Task] | RowError]:
+    """(line, what it says) of each record that is not blank, behind the header."""
+    names: list[str] | None = None
+    is_table = reading.kind in ("table", "xlsx")
+    skip = reading.skip if is_table else 0
+    halves: dict[str, tuple[int, Task]] = {}
+    for record in found:
+        if isinstance(record, RowError):
+            yield record
+            continue
+        line, cells = record
+        if skip:
+            skip -= 1
+            continue
+        if isinstance(cells, list) and reading.header and is_table and names is None:
+            names = [str(cell).strip() for cell in cells]
+            continue
+        try:
+            task = _task(cells, names, reading)
+        except BadRow as error:
+            yield error.at(line)
+            continue
+        if task is None:
+            continue
+        if any(answer.about is not None for answer in task.answers):
+            key = normalise(str(task.values.get("text")))
+            halves[key] = (line, task) if key not in halves else (halves[key][0], _joined(halves[key][1], task))
+        else:
+            yield line, task
+    yield from halves.values()
+
+
+def _joined(one: Task, other: Task) -> Task:
+    """Two records that each ask about one label of the same text, as one."""
+    by: dict[str, Answer] = {}
+    for answer in (*one.answers, *other.answers):
+        before = by.get(answer.by)
+        if before is not None:
+            about = tuple(dict.fromkeys((*(before.about or ()), *(answer.about or ()))))
+            answer = Answer(answer.by, list(dict.fromkeys([*before.labels, *answer.labels])), about)
+        by[answer.by] = answer
+    return replace(one, answers=tuple(by.values()), predictions=one.predictions + other.predictions)
+
+
+def _task(cells: list[Any] | dict[str, Any], names: list[str] | None, reading: Reading) -> Task | None:
+    """What a record says; None for a blank one. Raises BadRow."""
     if isinstance(cells, list):
         if not any(str(cell).strip() for cell in cells):
             return None
@@ -104,162 +205,88 @@ def _values(
         if names is not None and any(str(cell).strip() for cell in cells[len(names) :]):
             joined = " · ".join(map(str, cells))
             raise BadRow(f"has {len(cells)} cells where the header has {len(names)}", excerpt=short(joined))
-        by_name: dict[str, Any] = {str(place): cell for place, cell in enumerate(cells)}
-    else:
-        by_name = cells
+    if reading.shape:
+        values = dict(zip(names or [], cells, strict=False)) if isinstance(cells, list) else cells
+        try:
+            return shapes.task(reading.shape, values)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise BadRow(
+                f"is no record of {shapes.NAMES[reading.shape]} that is known", excerpt=short(values)
+            ) from None
+    by_name: dict[str, Any] = (
+        {str(place): cell for place, cell in enumerate(cells)} if isinstance(cells, list) else flat(cells)
+    )
+    return _of_columns(by_name, names if isinstance(cells, list) else None, reading)
+
+
+def flat(record: Mapping[str, Any], above: str = "", depth: int = 0) -> dict[str, Any]:
+    """An object's values with those of the objects in it, by dotted keys: {"fields": {"text": …}} has "fields.text"."""
+    found: dict[str, Any] = {}
+    for key, value in record.items():
+        if isinstance(value, dict) and value and depth < 3 and key not in ("required_agents", "asked_agents"):
+            if "choices" in value:
+                found[f"{above}{key}"] = value
+            else:
+                found |= flat(value, f"{above}{key}.", depth + 1)
+        else:
+            found[f"{above}{key}"] = value
+    return found
+
+
+def _of_columns(by_name: dict[str, Any], names: list[str] | None, reading: Reading) -> Task:
     taken = {ours: by_name.get(theirs) for ours, theirs in reading.columns.items()}
-    values: dict[str, Any] = {ours: value for ours, value in taken.items() if ours in (*COLUMNS, *TURN_COLUMNS)}
+    entered = [column.name for column, entry in query_columns.entries() if not entry.row]
+    values: dict[str, Any] = {
+        ours: value
+        for ours, value in taken.items()
+        if ours in (*COLUMNS, *TURN_COLUMNS, *entered) and ours != "required_agents"
+    }
     if isinstance(values.get("messages"), str):
         values["messages"] = json_cell(values["messages"], "messages")
-    for ours in ("required_agents", "asked_agents"):
-        if isinstance(values.get(ours), str):
-            values[ours] = agents_cell(values[ours], roster, ours)
-        elif isinstance(values.get(ours), int):
-            values[ours] = [values[ours]]
     for ours in ("id", "split"):
         if isinstance(values.get(ours), float) and values[ours].is_integer():
             values[ours] = int(values[ours])
+    if values.get("split") == "":
+        values["split"] = None
     if isinstance(values.get("text"), int | float) and not isinstance(values["text"], bool):
         values["text"] = str(values["text"])
+    answers: tuple[Answer, ...] = ()
+    if "required_agents" in reading.columns:
+        labels = taken["required_agents"]
+        answers = (Answer(str(taken.get("annotator") or "").strip(), labels),)
+    predictions = _predictions(by_name.pop("suggestions", None), taken)
     if reading.keep:
         for key, value in by_name.items():
-            name = key if names is None or not isinstance(cells, list) else _name(names, key)
+            name = key if names is None else names[int(key)] if int(key) < len(names) else ""
             if key not in reading.columns.values() and name and name not in COLUMNS and value not in (None, ""):
                 values[name] = value
-    return values
+    return Task(values, answers, predictions)
 
 
-def _name(names: Sequence[str], place: str) -> str:
-    return names[int(place)] if int(place) < len(names) else ""
-
-
-class Recoded(io.RawIOBase):
-    """A binary stream of some encoding as one of UTF-8."""
-
-    def __init__(self, stream: BinaryIO, encoding: str) -> None:
-        self._stream = stream
-        self._decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
-        self._rest = b""
-        self._over = False
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._rest and not self._over:
-            piece = self._stream.read(1 << 16)
-            self._over = not piece
-            self._rest = self._decoder.decode(piece, final=self._over).encode("utf-8", "surrogatepass")
-        size = min(len(buffer), len(self._rest))
-        buffer[:size] = self._rest[:size]
-        self._rest = self._rest[size:]
-        return size
-
-
-def _lines(stream: BinaryIO) -> Iterator[Record | RowError]:
-    for found in read_rows(stream, "txt", ()):
-        yield found if isinstance(found, RowError) else (found.line, [found.text])
-
-
-# ---------------------------------------------------------------------------------------------------- JSON arrays
-
-_DECODER = json.JSONDecoder(parse_constant=lambda name: None)
-_BETWEEN = " \t\r\n,"
-
-
-def _array(stream: BinaryIO) -> Iterator[Record | RowError]:
-    """The elements of one JSON array, of objects or of texts, as they come; the line is the element's number."""
-    text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace")
-    held = text.read(1 << 16).lstrip()
-    if not held.startswith("["):
-        raise Unreadable(_("The file does not begin with “[”, as a JSON array does."))
-    at, number, over = 1, 0, False
-    while True:
-        while at < len(held) and held[at] in _BETWEEN:
-            at += 1
-        if at < len(held) and held[at] == "]":
-            return
-        try:
-            value, end = _DECODER.raw_decode(held, at)
-            if end == len(held) and not over:
-                raise ValueError("it may go on")
-        except (ValueError, RecursionError) as error:
-            if len(held) - at > MAX_LINE or over:
-                reason = f"the array breaks off or is no JSON behind element {number}"
-                yield RowError(number + 1, reason, excerpt=short(held[at : at + 200]))
-                return
-            if isinstance(error, RecursionError):
-                yield RowError(number + 1, "not JSON that can be kept: nested too deep")
-                return
-            more = text.read(1 << 16)
-            over = not more
-            held, at = held[at:] + more, 0
-            continue
-        at = end
-        number += 1
-        if isinstance(value, dict):
-            yield number, value
-        elif isinstance(value, str):
-            yield number, {"text": value}
-        else:
-            yield RowError(number, f"must be an object or a text, not {type(value).__name__}", excerpt=short(value))
-
-
-# ---------------------------------------------------------------------------------------------------- workbooks
-
-
-def _workbook(stream: BinaryIO) -> Iterator[Record | RowError]:
-    """The rows of a workbook's first sheet that holds any, as texts and numbers. Raises Unreadable."""
-    with tempfile.SpooledTemporaryFile(max_size=_SPOOL) as copy:
-        while piece := stream.read(1 << 20):
-            copy.write(piece)
-        copy.seek(0)
-        yield from sheet(cast(BinaryIO, copy))
-
-
-def sheet(file: BinaryIO) -> Iterator[Record]:
-    """The same of a file that can be sought in."""
-    # Here, not above: few processes ever read a workbook, and the package takes a moment to load.
-    from openpyxl import load_workbook
-    from openpyxl.utils.exceptions import InvalidFileException
-
-    try:
-        with zipfile.ZipFile(file) as packed:
-            unpacked = sum(one.file_size for one in packed.infolist())
-        if unpacked > MAX_UNPACKED:
-            raise Unreadable(
-                _("The workbook unpacks to %(size)s MB, more than is read. Save the sheet as CSV.")
-                % {"size": unpacked >> 20}
+def _predictions(listed: Any, taken: Mapping[str, Any]) -> tuple[Prediction, ...]:
+    """What models said: in columns of their own, or under a record's `suggestions`, each with source, agents and scores."""
+    found = []
+    if taken.get("suggested_agents") not in (None, "", []):
+        score = _number(taken.get("suggestion_score"))
+        labels = taken["suggested_agents"]
+        whole = {} if score is None else dict.fromkeys([labels] if isinstance(labels, str) else map(str, labels), score)
+        found.append(Prediction(str(taken.get("suggestion_source") or "file"), labels, whole))
+    for one in listed if isinstance(listed, list) else ():
+        if isinstance(one, dict):
+            scores = {
+                str(name): number
+                for name, score in (one.get("scores") or {}).items()
+                if (number := _number(score)) is not None
+            }
+            labels = one.get(
+                "agents", one.get("required_agents", [name for name, score in scores.items() if score >= 0.5])
             )
-        file.seek(0)
-        book = load_workbook(file, read_only=True, data_only=True)
-    except (zipfile.BadZipFile, InvalidFileException, KeyError, OSError, ValueError) as error:
-        if isinstance(error, Unreadable):
-            raise
-        raise Unreadable(
-            _("This is no Excel workbook that can be read, or it has a password. Save it as .xlsx or CSV.")
-        ) from None
+            found.append(Prediction(str(one.get("source") or "file"), labels, scores))
+    return tuple(found)
+
+
+def _number(value: Any) -> float | None:
     try:
-        for one in book.worksheets:
-            found = False
-            for number, cells in enumerate(one.iter_rows(values_only=True), start=1):
-                values = [_cell(cell) for cell in cells]
-                while values and values[-1] == "":
-                    values.pop()
-                if values:
-                    found = True
-                    yield number, values
-            if found:
-                return
-    finally:
-        book.close()
-
-
-def _cell(value: Any) -> Any:
-    if value is None:
-        return ""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, datetime | date | time):
-        return value.isoformat()
-    return value if isinstance(value, str | int | float | bool) else str(value)
+        return float(str(value).strip().rstrip("%").replace(",", "."))
+    except ValueError:
+        return None

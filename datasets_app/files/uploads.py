@@ -1,18 +1,17 @@
 """Uploaded files: kept in the database in pieces, so that a worker on any machine can read them, until they have been read."""
 
-import io
-from typing import Any, BinaryIO, cast
-
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import UploadedFile
 from django.db import transaction
 
 from agents_app import audit
+from agents_app.files.formats import Reading
 from datasets_app.files import imports
-from datasets_app.files.tables import Reading
 from datasets_app.models import Dataset, Import, ImportChunk
+from datasets_app.queries.stored_files import content
 
 CHUNK_BYTES = 1 << 20
+__all__ = ("content", "receive")
 
 
 def receive(
@@ -23,9 +22,10 @@ def receive(
     split: str = "",
     author: User | None = None,
     reading: Reading | None = None,
+    made_dataset: bool = False,
 ) -> Import:
     """Store an uploaded file and queue its import; `format` "" is guessed. With a `reading` it waits for somebody to confirm what
-    its columns are (`imports.begin`). Returns the import."""
+    its columns are (`imports.begin`). `made_dataset`: the dataset was made for it, and goes where it is undone. Returns the import."""
     head = file.read(4_096)
     file.seek(0)
     name = file.name or "upload"
@@ -39,6 +39,7 @@ def receive(
             split=split,
             author=author,
             bytes_total=file.size or 0,
+            undo={"dataset": True} if made_dataset else {},
         )
         for position, content in enumerate(file.chunks(CHUNK_BYTES)):
             ImportChunk.objects.create(upload=upload, position=position, content=content)
@@ -46,33 +47,3 @@ def receive(
         if reading is None:
             imports.enqueue(upload)
     return upload
-
-
-class _Chunks(io.RawIOBase):
-    """The pieces of an upload as one stream, one piece in memory at a time."""
-
-    def __init__(self, upload: Import) -> None:
-        self._upload = upload
-        self._position = 0
-        self._rest = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        if not self._rest:
-            piece = ImportChunk.objects.filter(upload=self._upload, position=self._position)
-            content = piece.values_list("content", flat=True).first()
-            if content is None:
-                return 0
-            self._position += 1
-            self._rest = memoryview(bytes(content))
-        size = min(len(buffer), len(self._rest))
-        buffer[:size] = self._rest[:size]
-        self._rest = self._rest[size:]
-        return size
-
-
-def content(upload: Import) -> BinaryIO:
-    """The uploaded file as a binary stream."""
-    return cast(BinaryIO, io.BufferedReader(_Chunks(upload), 1 << 16))

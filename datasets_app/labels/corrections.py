@@ -10,7 +10,7 @@ from agents_app import privacy
 from agents_app.models import Pool
 from datasets_app.labels import disagreement, labeling, labels
 from datasets_app.models import Label, Query
-from datasets_app.queries import queries
+from datasets_app.queries import adding
 from training_app.engine.data.file_rows import BadRow, text_of
 
 
@@ -36,9 +36,7 @@ def correct(pool: Pool, text: str, required: Collection[int], person: User, *, s
     with transaction.atomic():
         query = find(pool, text)
         if query is None:
-            place = queries.find_or_add(
-                queries.dataset_of(pool), [queries.NewQuery(text)], f"corrected: {seen_at}"[:60]
-            )
+            place = adding.find_or_add(adding.dataset_of(pool), [adding.NewQuery(text)], f"corrected: {seen_at}"[:60])
             query = Query.objects.get(pk=place[0][0].pk)
         if query.deleted_at is not None:
             raise labeling.Gone

@@ -356,14 +356,36 @@ def visible_labels(query: Query, viewer: User) -> Sequence[Label]:
     return list(labels.filter(author=viewer, source=Label.Source.HUMAN))
 
 
-def show(lease: Assignment, agents: Sequence[int]) -> list[suggestions.Offer]:
-    """What is to be suggested on this lease, nothing on a blind one. What is shown is kept with the lease, once."""
+def suggested(lease: Assignment) -> list[suggestions.Offer]:
+    """What is suggested on this lease: nothing on a blind one, and nothing that `reveal` has not written down."""
+    return _offers(lease) if lease.shown else []
+
+
+def is_unrevealed(lease: Assignment) -> bool:
+    """Whether something could be suggested on this lease that `reveal` has not written down yet."""
+    return not lease.shown and bool(_offers(lease))
+
+
+def reveal(lease: Assignment) -> None:
+    """Write down, once, what will be suggested on this lease: its label's provenance says so."""
+    found = [] if lease.shown else _offers(lease)
+    if found:
+        proposed = sorted(suggestions.proposed(found, asked_of(lease), trust.weights(lease.item.pool)))
+        lease.shown = [{"proposed": proposed, **offer.as_json()} for offer in found]
+        Assignment.objects.filter(pk=lease.pk).update(shown=lease.shown)
+
+
+def _offers(lease: Assignment) -> list[suggestions.Offer]:
     if lease.blind:
         return []
     about = lease.item.agent.number if lease.item.agent else None
-    found = suggestions.offers([lease.item.query_id], about).get(lease.item.query_id, [])
-    if found and not lease.shown:
-        proposed = sorted(suggestions.proposed(found, agents, trust.weights(lease.item.pool)))
-        lease.shown = [{"proposed": proposed, **offer.as_json()} for offer in found]
-        Assignment.objects.filter(pk=lease.pk).update(shown=lease.shown)
-    return found
+    return suggestions.offers([lease.item.query_id], about).get(lease.item.query_id, [])
+
+
+def asked_of(lease: Assignment) -> list[int]:
+    """The ids of the agents that this lease asks about, in their order."""
+    if lease.item.agent:
+        return [lease.item.agent.number]
+    return list(
+        Agent.objects.filter(pool=lease.item.pool_id).active().order_by("number").values_list("number", flat=True)
+    )

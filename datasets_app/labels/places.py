@@ -9,7 +9,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet, Value
 from django.db.models.functions import Greatest
 
 from agents_app.models import Pool
-from datasets_app.labels.queue import OPEN, fill, resize, settings_of
+from datasets_app.labels.queue import OPEN, fill_these, resize, stored_settings
 from datasets_app.models import Label, Query, QueueItem
 
 #: What tells a reviewer's decision of one query from what was adjudicated in bulk.
@@ -26,10 +26,10 @@ def unasked(queries: "QuerySet[Query]") -> "QuerySet[Query]":
 def send(queries: "QuerySet[Query]", pool: Pool) -> int:
     """Ask people about these queries, whatever is known of them already; returns how many were not being asked before.
 
-    A query that has all the answers it was to have is asked once more, of somebody who has not answered it.
+    A query that has all the answers it was to have is asked once more, of somebody who has not answered it. 1,000 queries at most.
     """
-    fill(pool, everything=True)
-    settings = settings_of(pool)
+    fill_these(pool, list(queries.values_list("pk", flat=True)))
+    settings = stored_settings(pool)
     closed = QueueItem.objects.filter(pool=pool, agent__isnull=True, query__in=queries.values("pk")).exclude(OPEN)
     line = round(settings.overlap_share * 10_000)
     count = 0
@@ -63,9 +63,9 @@ class Sent(NamedTuple):
 
     @classmethod
     def of(cls, stored: Sequence[Any]) -> "Sent":
-        """As `BulkChangeEntry.place` has it; one of three values was stored before decisions had a mark of their own."""
-        wanted, extra, *decided, after = stored
-        return cls(Place(bool(wanted), int(extra), bool(decided and decided[0])), int(after))
+        """As `BulkChangeEntry.before` has it: wanted, extra and decided before, and extra after."""
+        wanted, extra, decided, after = stored
+        return cls(Place(bool(wanted), int(extra), bool(decided)), int(after))
 
 
 def of(query_ids: Collection[int]) -> dict[int, Place]:
@@ -89,7 +89,7 @@ def take_back(pool: Pool, sent: Mapping[int, Sent]) -> int:
                 standing = Label.objects.current().filter(query=OuterRef("query"), **REVIEWED)
                 items.filter(Exists(standing)).update(decided=True)
             count += items.update(wanted=before.wanted, extra=before.extra)
-        resize(settings_of(pool), list(sent))
+        resize(stored_settings(pool), list(sent))
     return count
 
 
@@ -104,7 +104,7 @@ def decide(query: Query) -> bool:
 def undecide(query: Query, pool: Pool) -> None:
     """Ask about a query again as before a decision closed it."""
     if QueueItem.objects.filter(query=query, agent__isnull=True, decided=True).update(decided=False):
-        resize(settings_of(pool), [query.pk])
+        resize(stored_settings(pool), [query.pk])
 
 
 def drop(queries: "QuerySet[Query]", pool: Pool) -> int:

@@ -4,7 +4,6 @@ Every write is a conditional UPDATE that goes on only if one row changed, so not
 Where rows can be locked, `SKIP LOCKED` spares takers the wait for each other.
 """
 
-import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,15 +11,23 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import disagreement, talks
-from datasets_app.models import Assignment, Label, Query, QueueItem, QueueSettings
+from datasets_app.labels import talks
+from datasets_app.labels.filling import fill, fill_these, lots, needed, not_filled, settings_of, stored_settings
+from datasets_app.models import Assignment, Query, QueueItem, QueueSettings
 from datasets_app.models.labeling import LOTS
 
+__all__ = [
+    "DONE", "HELD", "OPEN", "SKIPPED", "Holding", "assignment_of", "close", "done_today", "fill", "fill_these", "finish", "heartbeat",
+    "held", "holdings", "is_blind", "is_evaluation", "lots", "needed", "not_filled", "offer_skipped", "open_item", "release",
+    "release_idle", "reopen", "resize", "settings_of", "skip", "skipped", "still_open", "stored_settings", "take",
+]  # fmt: skip
 BATCH = 1_000
+#: Items that somebody who takes work puts into the queue on the way, where an import has just come in.
+ON_THE_WAY = 200
 OPEN = Q(taken__lt=F("needed"))
 HELD, DONE, SKIPPED = Assignment.State.HELD, Assignment.State.DONE, Assignment.State.SKIPPED
 
@@ -32,77 +39,6 @@ class Holding:
     person: Any
     items: int
     free_at: datetime
-
-
-def settings_of(pool: Pool) -> QueueSettings:
-    """The pool's queue settings, made with their defaults on first use."""
-    return QueueSettings.objects.select_related("pool", "order_agent").get_or_create(pool=pool)[0]
-
-
-# ------------------------------------------------------------------------------------------------------ what is asked
-
-
-def lots(seed: int, text: str) -> tuple[float, int, int, int]:
-    """The place in the random order (0 to 1) and the overlap, blind and evaluation lots (0 to 9,999) of a query.
-
-    A pure function of the text's hash, and for the order of the seed: the same on every machine, and independent of each other.
-    """
-    digest = hashlib.sha256(text.encode()).digest()
-    order = hashlib.sha256(f"{seed}:{text}".encode()).digest()
-    numbers = [int.from_bytes(digest[i : i + 4], "big") % 10_000 for i in (0, 4, 8)]
-    return int.from_bytes(order[:6], "big") / 2**48, numbers[0], numbers[1], numbers[2]
-
-
-def needed(settings: QueueSettings, overlap_lot: int) -> int:
-    """How many people are to answer an item of that lot."""
-    return settings.overlap if overlap_lot < round(settings.overlap_share * 10_000) else 1
-
-
-def fill(pool: Pool, *, everything: bool = False, settings: QueueSettings | None = None) -> int:
-    """Put queries that have no item yet into the queue; returns how many came in.
-
-    A query that came with its gold is not asked about until somebody sends it. `everything` looks at all queries, not only at
-    those newer than the last that came in: importers that commit late are found that way.
-    """
-    settings = settings or settings_of(pool)
-    newest = Query.objects.aggregate(newest=Max("pk"))["newest"] or 0
-    if newest <= settings.filled_to and not everything:
-        return 0
-    queries = Query.objects.of(pool)
-    if not everything:
-        queries = queries.filter(pk__gt=settings.filled_to)
-    missing = queries.exclude(Exists(QueueItem.objects.filter(query=OuterRef("pk"), agent__isnull=True))).order_by("pk")
-    rows = missing.values_list("pk", "text_hash", "state", "turn", "group__key")
-    count = last = 0
-    # Page by page: on SQLite a write beside an open read fails once another process has written.
-    while batch := list(rows.filter(pk__gt=last)[:BATCH]):
-        last = batch[-1][0]
-        items = []
-        for key, text_hash, state, turn, group in batch:
-            random_key, overlap_lot, blind_lot, evaluation_lot = lots(
-                settings.seed, talks.drawn_by(text_hash, turn, group)
-            )
-            wanted = state != Query.State.GOLD
-            items.append(
-                QueueItem(
-                    pool=pool,
-                    query_id=key,
-                    wanted=wanted,
-                    needed=needed(settings, overlap_lot) if wanted else 0,
-                    rank=float(key) if settings.order == QueueSettings.Order.OLDEST else random_key,
-                    random_key=random_key,
-                    overlap_lot=overlap_lot,
-                    blind_lot=blind_lot,
-                    evaluation_lot=evaluation_lot,
-                )
-            )
-        QueueItem.objects.bulk_create(items, ignore_conflicts=True)
-        keys = [row[0] for row in batch]
-        spoken = Label.objects.current().filter(query__in=keys, source__in=(Label.Source.LLM, Label.Source.HUMAN))
-        disagreement.measure(list(spoken.values_list("query_id", flat=True).distinct()))
-        count += len(items)
-    QueueSettings.objects.filter(pk=settings.pk, filled_to__lt=newest).update(filled_to=newest)
-    return count
 
 
 def resize(settings: QueueSettings, query_ids: Collection[int] | None = None) -> None:
@@ -144,7 +80,7 @@ def take(
     `beside`: keys of queries that the person has on screen or is sending; they are not given out again. `agent`: the re-ask
     queue of that agent instead of the main one. Each item is leased until the idle time has passed without a heartbeat.
     """
-    settings = settings_of(pool)
+    settings = stored_settings(pool)
     now = timezone.now()
     release_idle(pool, now)
     held = Assignment.objects.filter(
@@ -156,15 +92,30 @@ def take(
     if mine:
         held.filter(pk__in=[one.pk for one in mine]).update(leased_until=now + settings.idle)
     if agent is None and len(mine) < count:
-        fill(pool, settings=settings)
+        fill(pool, most=ON_THE_WAY, settings=settings)
     while len(mine) < count:
         lease = _claim_next(settings, person, agent)
-        if lease is None and agent is None and not mine and fill(pool, everything=True):
+        if lease is None and agent is None and not mine and fill(pool, look_back=True, most=ON_THE_WAY):
             continue
         if lease is None:
             break
         mine.append(lease)
     return mine
+
+
+def held(pool: Pool, person: User, agent: Agent | None = None) -> Assignment | None:
+    """The item that this person took first of those that they hold now; None where they hold none. Writes nothing."""
+    mine = Assignment.objects.filter(
+        item__pool=pool, item__agent=agent, item__query__deleted_at__isnull=True, person=person, state=HELD,
+        leased_until__gt=timezone.now(),
+    )  # fmt: skip
+    return mine.select_related("item__query", "item__agent").order_by("pk").first()
+
+
+def assignment_of(query: Query, person: User, pool: Pool, agent: Agent | None = None) -> Assignment | None:
+    """This person's assignment for one query, whatever became of it; None where there is none. Writes nothing."""
+    found = Assignment.objects.filter(item__query=query, item__agent=agent, item__pool=pool, person=person)
+    return found.select_related("item__query", "item__agent").first()
 
 
 def _candidates(settings: QueueSettings, person: User, agent: Agent | None) -> "QuerySet[QueueItem]":
@@ -232,12 +183,10 @@ def open_item(query: Query, person: User, pool: Pool, agent: Agent | None = None
 
     An assignment that is done or skipped is returned as it is.
     """
-    if agent is None:
-        fill(pool)
     settings = settings_of(pool)
     item = QueueItem.objects.select_related("query", "agent").filter(query=query, agent=agent, pool=pool).first()
     if item is None:
-        fill(pool, everything=True)
+        fill_these(pool, [query.pk])
         item = QueueItem.objects.select_related("query", "agent").get(query=query, agent=agent, pool=pool)
     now = timezone.now()
     with transaction.atomic():

@@ -6,10 +6,9 @@ added to a pool that has gold; answering adds to what was said and replaces noth
 
 from collections.abc import Sequence
 
-from django.db import transaction
 from django.db.models import Exists, OuterRef
-from django_q.tasks import async_task
 
+from agents_app import work
 from agents_app.models import Agent, Pool
 from datasets_app.labels import queue
 from datasets_app.models import Gold, Query, QueueItem
@@ -23,10 +22,7 @@ def of_adding(agent: Agent) -> None:
     if Gold.objects.filter(query__dataset__pool=agent.pool_id)[: AT_ONCE + 1].count() <= AT_ONCE:
         fill(agent)
         return
-    key = agent.pk
-    transaction.on_commit(
-        lambda: async_task("datasets_app.labeling_tasks.fill_reask", key, q_options={"cluster": "default"})
-    )
+    work.submit("fill_reask", agent=agent.pk)
 
 
 def fill(agent: Agent) -> int:

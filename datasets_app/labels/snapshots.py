@@ -4,20 +4,24 @@ import gzip
 import hashlib
 import io
 import json
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import F, Max, Q
+from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from agents_app import audit, pools
 from agents_app.models import Pool
+from agents_app.texts.columns import chunks, rewrite
+from agents_app.texts.matching import LONG
 from datasets_app.labels import gold, voices
 from datasets_app.models import (
     Label,
@@ -25,13 +29,15 @@ from datasets_app.models import (
     Snapshot,
     SnapshotContent,
     Split,
-    SplitGroup,
 )
-from datasets_app.queries import splits, traces
-from training_app.engine.data.conversations import as_json, from_json
-from training_app.engine.data.examples import Agent, Example, of_one_conversation
+from datasets_app.queries import query_columns, splits, traces
+from routerweb import hooks
+from routerweb.erasing import ErasedQuery, Lookup
+from training_app.engine.data.conversations import as_json, before, from_json
+from training_app.engine.data.examples import Agent, Example, normalise, of_one_conversation
 
 BATCH = 1_000
+ATTEMPTS = 3  # to store a snapshot, while others give splits
 TURN = ("messages", "conversation")  # what a row has beside its text where it is a turn of a conversation
 
 
@@ -39,66 +45,130 @@ class SnapshotError(Exception):
     """A snapshot that cannot be taken; the message says why and what to do."""
 
 
-def take(pool: Pool, *, author: User | None = None, note: str = "", include_llm: bool = False) -> Snapshot:
-    """Copy the pool's gold rows and its active agents; a pool that has not changed since gives the snapshot that it has.
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A snapshot that is not stored yet, with the splits that it needs."""
 
-    Gold queries without a split get one first, in the default ratios. A row speaks of the active agents only, and is left out
-    where it was asked about none of them. With `include_llm`, what only an LLM has labeled joins the training rows, never
-    validation or test; a group that has no split yet is in train from then on. Raises SnapshotError when there is nothing to copy.
-    """
-    splits.assign(pool)
-    if include_llm:
-        spoken = Query.objects.of(pool).filter(labels__superseded_at__isnull=True)
-        spoken = spoken.filter(
-            labels__source=Label.Source.LLM, labels__provenance__fallback__isnull=True, group__split=""
-        )
-        splits.give_where(SplitGroup.objects.filter(pk__in=list(spoken.values_list("group", flat=True))), Split.TRAIN)
+    planned: splits.Plan
+    roster: list[dict[str, Any]]
+    digest: str
+    content: bytes
+    judges: Mapping[str, Mapping[str, int]]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Split → rows."""
+        return {split: sum(of.values()) for split, of in self.judges.items()}
+
+
+def draft(pool: Pool, *, include_llm: bool | None = None) -> Draft:
+    """What `take` would store. Nothing is written."""
+    include_llm = splits.with_llm(pool, include_llm)
+    planned = splits.plan(pool, include_llm=include_llm)
+    llm = planned.llm_counts_in if include_llm else frozenset()
     roster = pools.roster(pool)
     entries = [_agent_values(agent) for agent in roster]
     digest = hashlib.sha256(_canonical(entries))
     content = io.BytesIO()
-    sizes = dict.fromkeys(Split.values, 0)
+    judges: dict[str, Counter[str]] = {split: Counter() for split in Split.values}
     with gzip.GzipFile(fileobj=content, mode="wb", mtime=0, compresslevel=6) as packed:
-        for row in _rows(pool, frozenset(agent.id for agent in roster), include_llm):
+        for row, judge in _rows(pool, frozenset(agent.id for agent in roster), planned.split_of(), llm):
             digest.update(bytes.fromhex(row["sha256"]))
-            sizes[row["split"]] += 1
+            judges[row["split"]][judge] += 1
             packed.write(_canonical(row) + b"\n")
-    total = sum(sizes.values())
-    if not total:
-        raise SnapshotError(
-            _("The pool “%(pool)s” has no gold labels yet. Label queries or import labeled ones first.")
-            % {"pool": pool}
-        )
+    counted = {split: dict(of) for split, of in judges.items()}
+    return Draft(planned, entries, digest.hexdigest(), content.getvalue(), counted)
+
+
+def take(
+    pool: Pool,
+    *,
+    author: User | None = None,
+    note: str = "",
+    include_llm: bool | None = None,
+    least: Mapping[str, int] | None = None,
+) -> Snapshot:
+    """Copy the pool's gold rows and its active agents; a pool that has not changed since gives the snapshot that it has.
+
+    Labeled queries without a split get one, in the default ratios. A row speaks of the active agents only, and is left out where it
+    was asked about none of them. With `include_llm`, what only an LLM has labeled joins: in training always, in validation and test
+    until gold is enough there. None leaves it to the pool, see `splits.with_llm`. `least`: split → the rows that it must have.
+
+    Raises SnapshotError where there is nothing to copy or a split has too few rows; then nothing has changed.
+    """
+    for _attempt in range(ATTEMPTS):
+        drafted = draft(pool, include_llm=include_llm)
+        _check(pool, drafted.sizes, least or {})
+        try:
+            return _store(pool, drafted, author, note)
+        except _Overtaken:  # somebody gave some of the groups another split meanwhile
+            continue
+    raise SnapshotError(_("The splits of “%(pool)s” are being changed. Try again in a minute.") % {"pool": pool})
+
+
+class _Overtaken(Exception):
+    """The database is not any more as the draft found it."""
+
+
+def _store(pool: Pool, drafted: Draft, author: User | None, note: str) -> Snapshot:
+    """The draft as a snapshot, or the one that holds the same. Raises _Overtaken, and then nothing has changed."""
     with transaction.atomic():
         Pool.objects.select_for_update(no_key=True).get(pk=pool.pk)
-        known = Snapshot.objects.filter(pool=pool, digest=digest.hexdigest(), erased_rows=0).first()
+        given = splits.carry_out(pool, drafted.planned)
+        if sum(given.values()) != sum(map(len, drafted.planned.groups.values())):
+            raise _Overtaken
+        known = Snapshot.objects.filter(pool=pool, digest=drafted.digest, erased_rows=0).first()
         if known is not None:
             return known
         highest = Snapshot.objects.filter(pool=pool).aggregate(highest=Max("number"))["highest"] or 0
         snapshot = Snapshot.objects.create(
             pool=pool,
             number=highest + 1,
-            digest=digest.hexdigest(),
-            roster=entries,
-            rows=total,
-            split_sizes=sizes,
+            digest=drafted.digest,
+            roster=drafted.roster,
+            rows=sum(drafted.sizes.values()),
+            split_sizes=drafted.sizes,
+            judges=drafted.judges,
             note=note[:200],
             author=author,
         )
-        SnapshotContent.objects.create(snapshot=snapshot, rows_gzip=content.getvalue())
-        audit.record(
-            "snapshot.taken",
-            actor=author,
-            target=str(snapshot),
-            pool=pool,
-            detail={"rows": total, "digest": snapshot.digest},
-        )
+        SnapshotContent.objects.create(snapshot=snapshot, rows_gzip=drafted.content)
+        detail = {"rows": snapshot.rows, "digest": snapshot.digest}
+        audit.record("snapshot.taken", actor=author, target=str(snapshot), pool=pool, detail=detail)
     return snapshot
+
+
+def _check(pool: Pool, sizes: Mapping[str, int], least: Mapping[str, int]) -> None:
+    """Raises SnapshotError where there are too few rows."""
+    suggested = splits.labeled_by_llm_alone(pool).count() if not sum(sizes.values()) else 0
+    if suggested:
+        raise SnapshotError(
+            ngettext(
+                "The pool “%(pool)s” has no gold labels yet, only %(count)d label of an LLM. Include it, or check it.",
+                "The pool “%(pool)s” has no gold labels yet, only %(count)d labels of an LLM. Include them, or check some.",
+                suggested,
+            )
+            % {"pool": pool, "count": suggested}
+        )
+    if not sum(sizes.values()):
+        raise SnapshotError(
+            _("The pool “%(pool)s” has no gold labels yet. Label queries or import labeled ones first.")
+            % {"pool": pool}
+        )
+    few = [
+        _("%(split)s has %(have)d labeled queries and needs %(least)d")
+        % {"split": Split(split).label, "have": sizes.get(split, 0), "least": count}
+        for split, count in least.items()
+        if sizes.get(split, 0) < count
+    ]
+    if few:
+        raise SnapshotError(_("%(few)s. Label or import more.") % {"few": "; ".join(few)})
 
 
 def examples(snapshot: Snapshot) -> Iterator[Example]:
     """The snapshot's rows for the engine, in order; erased ones are left out. `asked` is None where all agents were."""
     everyone = frozenset(agent["id"] for agent in snapshot.roster)
+    llm_judges = snapshot.judged_by == "llm"
     for row in rows(snapshot):
         if row["text"]:
             asked = frozenset(row["asked"])
@@ -109,6 +179,7 @@ def examples(snapshot: Snapshot) -> Iterator[Example]:
                 asked=None if asked == everyone else asked,
                 split=row["split"],
                 group=row.get("conversation", ""),
+                judges=llm_judges or row.get("judge") != Label.Source.LLM,
             )
 
 
@@ -172,55 +243,86 @@ def verify(snapshot: Snapshot) -> bool:
 
 # ---------------------------------------------------------------------------------------------------- erasing
 
-Eraser = Callable[[Query, str], None]
-_erasers: list[Eraser] = []
+
+def erase(query: Query, actor: User | None = None, *, report: bool = True) -> list[traces.Trace]:
+    """Take a query's text out of everything, see `erase_all`. Returns where it still stands, unless `report` is off: what people wrote
+    for everybody, as guidelines, is theirs to change."""
+    text, erased = query.text, erase_all([query.pk], actor)
+    query.refresh_from_db()
+    return traces.of(text) if report and text in _texts(erased) else []
 
 
-def on_erase(eraser: Eraser) -> Eraser:
-    """Have `eraser(query, its text)` called within the transaction when a query is erased: for what later rooms keep of it."""
-    if eraser not in _erasers:
-        _erasers.append(eraser)
-    return eraser
+def erase_all(
+    keys: Sequence[int], actor: User | None = None, tick: Callable[[], None] = lambda: None
+) -> list[ErasedQuery]:
+    """Take the texts of queries out of everything, wherever they stand in this form but for case and space: the queries of such a text
+    in any dataset, every column that declares to hold such texts or remarks on them, snapshots, files of failed imports. With a turn
+    all turns of its conversation go. Returns the queries that were erased.
 
-
-def erase(query: Query, actor: User | None = None) -> list[traces.Trace]:
-    """Take a query's text out of everything, wherever it stands in this form but for case and space: the queries of that text in any
-    dataset, their labels' remarks, import reports and files, snapshots, decisions, comments, the audit trail's details. With a turn
-    all turns of its conversation go. Returns where it still stands: what people wrote for everybody, as guidelines, is theirs to
-    change.
+    Everything is looked through once for all texts, and once more afterwards for copies that were written meanwhile. No look-up is
+    part of a transaction that writes, and the queries themselves are erased last: whoever breaks it off can run it again.
 
     Counts, labels and hashes stay: a snapshot still adds up to its digest, and an import of the same text does not bring it
     back. There is no undo.
     """
+    chosen = [query for some in chunks(keys) for query in Query.objects.filter(pk__in=some, erased_at=None)]
+    doomed: dict[int, ErasedQuery] = {}
+    for query in chosen:
+        if query.pk not in doomed:
+            same = Query.objects.filter(of_the_same(query), erased_at=None).select_related("dataset")
+            doomed |= {one.pk: ErasedQuery(one.pk, one.dataset.pool_id, one.said) for one in same}
+            tick()
+    if not doomed:
+        return []
+    _forget_copies(list(doomed.values()))
+    erased: dict[int, ErasedQuery] = {}
+    for query in chosen:
+        if query.pk not in erased:
+            erased |= {one.key: one for one in _erase_alike(query, actor)}
+            tick()
+    _forget_copies(list({**doomed, **erased}.values()))
+    return list(erased.values())
+
+
+def _erase_alike(query: Query, actor: User | None) -> list[ErasedQuery]:
+    """Erase a query with those that go with it, in one transaction; what was erased."""
+    now = timezone.now()
     with transaction.atomic():
         same = Query.objects.filter(of_the_same(query), erased_at=None).order_by("pk")
         locked = list(same.select_for_update(of=("self",), no_key=True).select_related("dataset__pool"))
         if not any(one.pk == query.pk for one in locked):
             return []
-        said = next(one.said for one in locked if one.pk == query.pk)
-        # A turn as short as "yes" is said in many conversations: elsewhere it is another query's.
-        texts = list(dict.fromkeys(one.text for one in locked if not one.messages or len(one.text) >= traces.MIN))
-        now = timezone.now()
-        for one in locked:
-            for eraser in _erasers:
-                eraser(one, one.said)
-        keys = {one.pk for one in locked}
-        Label.objects.filter(query__in=keys).update(reason="")
-        for content in SnapshotContent.objects.iterator(chunk_size=1):
-            without, rows_without = _without(bytes(content.rows_gzip), keys, texts)
-            if rows_without:
-                SnapshotContent.objects.filter(pk=content.pk).update(rows_gzip=without)
-                Snapshot.objects.filter(pk=content.snapshot_id).update(erased_rows=F("erased_rows") + rows_without)
-        for one in locked:
-            one.text, one.external_id, one.extra, one.messages, one.conversation = "", "", {}, None, ""
-            one.erased_at, one.deleted_at = now, one.deleted_at or now
-            one.save(update_fields=(*BLANKED, "erased_at", "deleted_at", "updated_at"))
-        for text in texts:
-            traces.forget(text)
-        for one in locked:
-            audit.record("query.erased", actor=actor, target=f"query {one.pk}", pool=one.dataset.pool)
-    query.refresh_from_db()
-    return traces.of(str(said)) if str(said) in texts else []
+        erased = [ErasedQuery(one.pk, one.dataset.pool_id, one.said) for one in locked]
+        for one in erased:
+            hooks.query_erased(one)
+        Label.objects.filter(query__in=[one.pk for one in locked]).update(reason="")
+        for row in locked:
+            row.text, row.extra, row.messages = "", {}, None  # `turn` stays: the place of a turn in its conversation
+            blanks = query_columns.erased()
+            for attribute, blank in blanks.items():
+                setattr(row, attribute, blank)
+            row.erased_at, row.deleted_at = now, row.deleted_at or now
+            row.save(update_fields=("text", "extra", "messages", *blanks, "erased_at", "deleted_at", "updated_at"))
+            audit.record("query.erased", actor=actor, target=f"query {row.pk}", pool=row.dataset.pool)
+    return erased
+
+
+def _forget_copies(erased: Sequence[ErasedQuery]) -> None:
+    texts, keys = _texts(erased), {one.key for one in erased}
+    long = {normalise(text) for text in texts if len(text) >= LONG}
+
+    def is_gone(row: dict[str, Any]) -> bool:
+        return row["query"] in keys or any(normalise(said["content"]) in long for said in row.get("messages", ()))
+
+    # First those that keep more beside a text than its column does, such as comments on decisions.
+    hooks.texts_erased(erased)
+    blank_rows(is_gone)
+    traces.forget(texts, keys)
+
+
+def _texts(erased: Iterable[ErasedQuery]) -> list[str]:
+    """The texts that go with queries. A turn as short as "yes" is said in many conversations: elsewhere it is another query's."""
+    return list(dict.fromkeys(str(one.text) for one in erased if not before(one.text) or len(one.text) >= LONG))
 
 
 def of_the_same(query: Query) -> Q:
@@ -235,30 +337,63 @@ def of_the_same(query: Query) -> Q:
     return same
 
 
-#: What erasing empties; how many messages were said before stays, as the place of a turn in its conversation.
-BLANKED = ("text", "external_id", "extra", "messages", "conversation")
+def holding(lookup: Lookup) -> list[int]:
+    """The keys of the contents in a row of which it stands."""
+    return _holding(lambda row: lookup.found_in(said_in(row)))
 
 
-def _without(packed: bytes, query_ids: set[int], texts: Sequence[str]) -> tuple[bytes, int]:
-    """The rows with these queries' text and id blanked, and those in which one of `texts` was said before; and how many of them were
-    among the rows and not blank yet."""
-    phrases = [traces.Phrase(text) for text in texts if len(text) >= traces.MIN]
-    found = 0
-    out = io.BytesIO()
-    with (
-        gzip.GzipFile(fileobj=io.BytesIO(packed)) as lines,
-        gzip.GzipFile(fileobj=out, mode="wb", mtime=0, compresslevel=6) as target,
-    ):
-        for line in lines:
-            row = json.loads(line)
-            said = row.get("messages", ())
-            gone = row["query"] in query_ids or any(p.is_all_of(m["content"]) for m in said for p in phrases)
-            if gone and (row["text"] or row["id"]):
-                found += 1
-                blank: dict[str, Any] = {"text": "", "id": ""}
-                line = _canonical({k: v for k, v in row.items() if k not in TURN} | blank) + b"\n"
-            target.write(line)
-    return out.getvalue(), found
+def _holding(is_meant: Callable[[dict[str, Any]], bool]) -> list[int]:
+    contents = SnapshotContent.objects.order_by("pk").values_list("pk", "rows_gzip").iterator(chunk_size=1)
+    return [key for key, packed in contents if any(is_meant(row) for row in _unpacked(packed))]
+
+
+def blank_rows(is_gone: Callable[[dict[str, Any]], bool], keys: Collection[int] | None = None) -> None:
+    """Blank the text, id and conversation of these rows in every snapshot, or in the contents with these keys. Their hashes stay."""
+    for key in _holding(lambda row: _is_left(row) and is_gone(row)) if keys is None else keys:
+        _blank_rows_of(SnapshotContent.objects.filter(pk=key), is_gone)
+
+
+def _blank_rows_of(content: QuerySet[SnapshotContent], is_gone: Callable[[dict[str, Any]], bool]) -> None:
+    blanked = 0
+
+    def without(packed: bytes) -> bytes | None:
+        nonlocal blanked
+        blanked, out = 0, io.BytesIO()
+        with gzip.GzipFile(fileobj=out, mode="wb", mtime=0, compresslevel=6) as target:
+            for row in _unpacked(packed):
+                if _is_left(row) and is_gone(row):
+                    blanked += 1
+                    row = {name: value for name, value in row.items() if name not in TURN} | {"text": "", "id": ""}
+                target.write(_canonical(row) + b"\n")
+        return out.getvalue() if blanked else None
+
+    def count(_written: bytes) -> None:
+        Snapshot.objects.filter(content__in=content).update(erased_rows=F("erased_rows") + blanked)
+
+    rewrite(content, "rows_gzip", without, count)
+
+
+def _is_left(row: dict[str, Any]) -> bool:
+    """Whether a row is not blanked yet."""
+    return any(said_in(row).values())
+
+
+def _unpacked(packed: bytes | memoryview) -> Iterator[dict[str, Any]]:
+    with gzip.GzipFile(fileobj=io.BytesIO(bytes(packed))) as lines:
+        yield from map(json.loads, lines)
+
+
+def said_in(row: dict[str, Any]) -> dict[str, Any]:
+    """What a row says in somebody's words."""
+    return {name: row.get(name) for name in ("text", "id", *TURN)}
+
+
+def digest_again(snapshot: Snapshot) -> None:
+    """Give a snapshot whose roster has changed the digest that it adds up to."""
+    digest = hashlib.sha256(_canonical(snapshot.roster))
+    for row in rows(snapshot):
+        digest.update(bytes.fromhex(row["sha256"]))
+    Snapshot.objects.filter(pk=snapshot.pk).update(digest=digest.hexdigest())
 
 
 # ---------------------------------------------------------------------------------------------------- rows
@@ -282,30 +417,51 @@ def _agent_values(agent: Agent) -> dict[str, Any]:
 def _row_hash(row: dict[str, Any]) -> str:
     """SHA-256 of what the row says; the query's key is no part of it, so that equal data hashes equally everywhere."""
     said = [row["id"], row["text"], row["required"], row["asked"], row["split"]]
-    # What only turns have comes last, and plain texts hash as they did before there were any.
-    more = [row.get(key) for key in TURN]
-    return hashlib.sha256(_canonical([*said, *(more if any(more) else [])])).hexdigest()
+    # What only turns and an LLM's rows have comes last, so that it changes no other row's hash.
+    more = [row.get(key) for key in (*TURN, "judge")]
+    while more and not more[-1]:
+        more.pop()
+    return hashlib.sha256(_canonical([*said, *more])).hexdigest()
 
 
-def _rows(pool: Pool, active: frozenset[int], include_llm: bool) -> Iterator[dict[str, Any]]:
-    """The rows of a new snapshot, by key of the query."""
+def _rows(
+    pool: Pool, active: frozenset[int], split_of: Mapping[str, str], llm: frozenset[str]
+) -> Iterator[tuple[dict[str, Any], str]]:
+    """The rows of a new snapshot, by key of the query, each with who judged it. `split_of`: the splits that groups will get, by their
+    keys. `llm`: the splits in which an LLM's labels count."""
     found = Query.objects.of(pool).filter(erased_at__isnull=True)
-    if include_llm:
-        found = found.filter(Q(gold__isnull=False) | Q(labels__isnull=False)).distinct()
+    if llm:
+        found = found.filter(Q(gold__isnull=False) | Exists(Label.objects.filter(query=OuterRef("pk"))))
     else:
         found = found.filter(gold__isnull=False)
     values = found.order_by("pk").values_list(
-        "pk", "external_id", "text", "messages", "conversation", "group__split", "gold__required", "gold__asked"
+        "pk",
+        "external_id",
+        "text",
+        "messages",
+        "conversation",
+        "group__split",
+        "group__key",
+        "gold__required",
+        "gold__asked",
     )
     merged = voices.merges([pool.pk])[pool.pk]
     pending = values.iterator(chunk_size=BATCH)
     while batch := list(islice(pending, BATCH)):
+        keys = [values[0] for values in batch]
         labels: dict[int, list[Label]] = defaultdict(list)
-        if include_llm:
-            for label in Label.objects.current().filter(query__in=[values[0] for values in batch]).order_by("pk"):
+        sources: dict[int, set[str]] = defaultdict(set)
+        current = Label.objects.current().filter(query__in=keys)
+        if llm:
+            for label in current.order_by("pk"):
                 labels[label.query_id].append(label)
-        for key, identifier, text, messages, conversation, split, required, asked in batch:
-            if include_llm and split == Split.TRAIN:
+                sources[label.query_id].add(label.source)
+        else:
+            for key, source in current.values_list("query_id", "source"):
+                sources[key].add(source)
+        for key, identifier, text, messages, conversation, given, group, required, asked in batch:
+            split, judge = given or split_of.get(group, ""), _judge(sources[key])
+            if split in llm and (judge == Label.Source.LLM or split == Split.TRAIN):
                 whole = gold.compose(labels[key], merged, include_llm=True)
                 required, asked = whole.required, whole.asked
             said = active & frozenset(asked or ())
@@ -320,4 +476,12 @@ def _rows(pool: Pool, active: frozenset[int], include_llm: bool) -> Iterator[dic
                 "split": split,
             }
             row |= {k: v for k, v in zip(TURN, (messages, conversation), strict=True) if v}
-            yield row | {"sha256": _row_hash(row)}
+            row |= {"judge": judge} if judge == Label.Source.LLM else {}
+            yield row | {"sha256": _row_hash(row)}, judge
+
+
+def _judge(sources: Collection[str]) -> str:
+    """Who says what a query needs, of the sources of its labels: people, a file ("import") or an LLM ("llm")."""
+    if Label.Source.HUMAN in sources or Label.Source.ADJUDICATION in sources:
+        return "people"
+    return str(Label.Source.IMPORT if Label.Source.IMPORT in sources else Label.Source.LLM)

@@ -1,6 +1,7 @@
 """Queries and all that is known about them, by subject."""
 
-from datasets_app.models.files import Import, ImportChunk, ImportProblem
+from datasets_app.models.figures import PoolFigures
+from datasets_app.models.files import Import, ImportChunk, ImportProblem, LabelValue
 from datasets_app.models.labeling import (
     Assignment,
     BulkChange,
@@ -29,8 +30,10 @@ __all__ = (
     "ImportChunk",
     "ImportProblem",
     "Label",
+    "LabelValue",
     "LlmAnswer",
     "PeersSeen",
+    "PoolFigures",
     "PrelabelItem",
     "PrelabelJob",
     "PromptTemplate",

@@ -6,8 +6,9 @@ from django.utils.translation import gettext_lazy as _
 
 from agents_app.jobs import Job
 from datasets_app.models.queries import Dataset, Split
+from routerweb.holds import Holds
 
-FORMATS = (("jsonl", "JSONL"), ("csv", "CSV"), ("txt", "TXT"), ("json", "JSON"), ("xlsx", "Excel"))
+FORMATS = (("jsonl", "JSONL"), ("csv", "CSV"), ("txt", "TXT"), ("json", "JSON"), ("xlsx", "Excel"), ("zip", "ZIP"))
 
 
 class Import(Job):
@@ -46,6 +47,14 @@ class Import(Job):
     labels_added = models.PositiveIntegerField(default=0)
     unchanged = models.PositiveIntegerField(default=0)
     rejected = models.PositiveIntegerField(default=0)
+    suggestions_added = models.PositiveIntegerField(default=0)
+    undo = models.JSONField(
+        default=dict,
+        blank=True,
+        editable=False,
+        help_text=_("What the import made beside queries and labels, by keys, so that all of it can be undone."),
+    )
+    holds = Holds(remark=[file_name, reading], neither=[undo])
 
     class Meta:
         ordering = ("-pk",)
@@ -74,12 +83,37 @@ class Import(Job):
         return self.status in (self.Status.DONE, self.Status.FAILED, self.Status.CANCELLED)
 
 
+class LabelValue(models.Model):
+    """What a label in files of this pool means, as somebody said when they imported one: “Labs” is the agent Lab results."""
+
+    pool = models.ForeignKey("agents_app.Pool", on_delete=models.CASCADE, related_name="label_values")
+    value = models.CharField(_("value"), max_length=200, help_text=_("In small letters, white space as one space."))
+    agents = models.JSONField(
+        _("agents"),
+        null=True,
+        blank=True,
+        help_text=_("Their ids; [] is “none of these”, null leaves a query unlabeled."),
+    )
+    upload = models.ForeignKey(Import, on_delete=models.CASCADE, null=True, blank=True, related_name="label_values")
+    holds = Holds(remark=[value], neither=[agents])
+
+    class Meta:
+        ordering = ("pool", "value")
+        verbose_name = _("meaning of a label")
+        verbose_name_plural = _("meanings of labels")
+        constraints = (models.UniqueConstraint(fields=("pool", "value"), name="label_value_unique_in_pool"),)
+
+    def __str__(self) -> str:
+        return f"{self.value}: {self.agents}"
+
+
 class ImportChunk(models.Model):
     """A piece of an uploaded file, kept in the database so that any worker on any machine can read it; gone when it is done."""
 
     upload = models.ForeignKey(Import, on_delete=models.CASCADE, related_name="chunks")
     position = models.PositiveIntegerField()
     content = models.BinaryField()
+    holds = Holds(query=[content])
 
     class Meta:
         ordering = ("upload", "position")
@@ -95,6 +129,7 @@ class ImportProblem(models.Model):
     reason = models.CharField(_("reason"), max_length=400)
     excerpt = models.CharField(_("excerpt"), max_length=200, blank=True)
     rejected = models.BooleanField(_("left out"), default=True)
+    holds = Holds(remark=[field, reason, excerpt])
 
     class Meta:
         ordering = ("upload", "line", "pk")

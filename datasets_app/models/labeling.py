@@ -10,6 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Agent, Pool
+from routerweb.holds import Holds
 
 LOTS = 10_000  # an item's lots are drawn from 0 to 9,999: a share of 0.25 is every lot below 2,500
 SHARE = (MinValueValidator(0.0), MaxValueValidator(1.0))
@@ -118,6 +119,7 @@ class QueueItem(models.Model):
     note = models.CharField(
         _("why it is asked"), max_length=300, blank=True, help_text=_("Shown to labelers, except on blind items.")
     )
+    holds = Holds(remark=[note])
 
     class Meta:
         verbose_name = _("queue item")
@@ -173,6 +175,7 @@ class Assignment(models.Model):
     drawn = models.BooleanField(_("of the evaluation sample"), default=False)  # given at random, not chosen by anybody
     blind = models.BooleanField(_("blind"), default=False)
     shown = models.JSONField(default=list, help_text=_("The suggestions that this person was shown, as they were."))
+    holds = Holds(remark=[reason, shown])
 
     class Meta:
         verbose_name = _("assignment")
@@ -212,6 +215,7 @@ class Draft(models.Model):
     writer = models.CharField(max_length=40, blank=True)
     step = models.PositiveIntegerField(default=0)
     saved_at = models.DateTimeField(auto_now=True)
+    holds = Holds(remark=[note, writer], neither=[required])
 
     class Meta:
         verbose_name = _("draft")
@@ -241,6 +245,7 @@ class Suggestion(models.Model):
     required = models.JSONField(default=list)
     scores = models.JSONField(default=dict, help_text=_("Agent id → probability."))
     made_at = models.DateTimeField(auto_now=True)
+    holds = Holds(neither=[version, required, scores])
 
     class Meta:
         verbose_name = _("suggestion")
@@ -259,6 +264,7 @@ class Submission(models.Model):
     label = models.ForeignKey("datasets_app.Label", on_delete=models.CASCADE, related_name="submissions")
     at = models.DateTimeField(default=timezone.now)
     undone_at = models.DateTimeField(null=True, blank=True)
+    holds = Holds(remark=[key])
 
     class Meta:
         verbose_name = _("submission")
@@ -287,15 +293,8 @@ class BulkChange(models.Model):
     """What was done as one to everything that a search returned, and is undone as one: an agent added or removed, suggestions
     accepted, sent to the queue, deleted."""
 
-    class Action(models.TextChoices):
-        ADD = "add", _("Add")
-        REMOVE = "remove", _("Remove")
-        ACCEPT = "accept", _("Accept suggestions")
-        SEND = "send", _("Send to queue")
-        DELETE = "delete", _("Delete")
-
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="bulk_changes")
-    action = models.CharField(max_length=6, choices=Action.choices)
+    action = models.CharField(max_length=20, help_text=_("The code of one of `bulk_actions.ACTIONS`."))
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     search = models.CharField(max_length=400, blank=True)
     author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
@@ -304,6 +303,7 @@ class BulkChange(models.Model):
     at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True, blank=True)
     undone_at = models.DateTimeField(null=True, blank=True)
+    holds = Holds(remark=[search], neither=[action])
 
     class Meta:
         ordering = ("-pk",)
@@ -315,14 +315,13 @@ class BulkChange(models.Model):
 
 
 class BulkChangeEntry(models.Model):
-    """One query of a bulk change, and the label that the change made for it, or how its place in the queue was before."""
+    """One query of a bulk change, and what undoing it needs to know: `before`, as its action returned it; null where the change did
+    nothing to the query."""
 
     change = models.ForeignKey(BulkChange, on_delete=models.CASCADE, related_name="entries")
     query = models.ForeignKey("datasets_app.Query", on_delete=models.CASCADE, related_name="+")
-    label = models.ForeignKey("datasets_app.Label", on_delete=models.CASCADE, null=True, related_name="+")
-    place = models.JSONField(
-        null=True, help_text=_("Of a sent query: wanted, extra and decided before, and extra after.")
-    )
+    before = models.JSONField(null=True)
+    holds = Holds(neither=[before])
 
     objects: ClassVar[Any] = models.Manager()
 

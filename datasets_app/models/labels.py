@@ -8,6 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Agent, Pool
 from datasets_app.models.queries import Query
+from routerweb.holds import Holds
 
 
 class LabelQuerySet(models.QuerySet["Label"]):
@@ -66,6 +67,7 @@ class Label(models.Model):
     superseded_by = models.ForeignKey(
         "self", on_delete=models.PROTECT, null=True, blank=True, editable=False, related_name="supersedes"
     )
+    holds = Holds(remark=[reason, note, provenance], person=[provenance], neither=[required, asked, scores])
 
     objects: ClassVar[Any] = LabelQuerySet.as_manager()
 
@@ -112,6 +114,7 @@ class Gold(models.Model):
     asked = models.JSONField(_("asked agents"))
     decided_by = models.JSONField(_("decided by"), help_text=_("Agent id → id of the label that says so."))
     composed_at = models.DateTimeField(auto_now=True)
+    holds = Holds(neither=[required, asked, decided_by])
 
     objects = GoldQuerySet.as_manager()
 

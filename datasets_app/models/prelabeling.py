@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents_app.jobs import Job
 from agents_app.models import Pool
+from routerweb.holds import Holds
 
 
 class PromptTemplate(models.Model):
@@ -19,6 +20,7 @@ class PromptTemplate(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
     created_at = models.DateTimeField(auto_now_add=True)
+    holds = Holds(shared=[text])
 
     class Meta:
         ordering = ("pool", "-version")
@@ -73,6 +75,7 @@ class PrelabelJob(Job):
     tokens_in = models.PositiveBigIntegerField(default=0)
     tokens_out = models.PositiveBigIntegerField(default=0)
     settled_before = models.PositiveIntegerField(default=0, editable=False)  # queries that earlier turns had done with
+    holds = Holds(setting=[base_url, model], neither=[wish])
 
     class Meta:
         ordering = ("-pk",)
@@ -116,6 +119,7 @@ class PrelabelItem(models.Model):
     call = models.UUIDField(
         null=True, editable=False, help_text=_("The call that asks about it, until that is answered.")
     )
+    holds = Holds(remark=[error])
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("job", "query"), name="prelabel_item_unique_in_job"),)
@@ -134,6 +138,7 @@ class LlmAnswer(models.Model):
     required = models.JSONField()
     scores = models.JSONField(default=dict)
     created_at = models.DateTimeField(auto_now_add=True)
+    holds = Holds(setting=[model], neither=[key, required, scores])
 
     def __str__(self) -> str:
         return f"{self.model}: {self.required}"

@@ -7,6 +7,7 @@ from django.db.models.functions import Lower
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Pool
+from routerweb.holds import Holds
 from training_app.engine.data import conversations
 from training_app.engine.data.examples import conversation_key, keys_of, split_key
 
@@ -41,6 +42,7 @@ class Dataset(models.Model):
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="datasets")
     name = models.CharField(_("name"), max_length=120)
     created_at = models.DateTimeField(auto_now_add=True)
+    holds = Holds(shared=[name])
 
     class Meta:
         ordering = ("pool", "name")
@@ -58,6 +60,7 @@ class SplitGroup(models.Model):
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="split_groups")
     key = models.CharField(max_length=64)
     split = models.CharField(max_length=5, choices=Split.choices, blank=True, default="")
+    holds = Holds(neither=[key])
 
     class Meta:
         constraints = (
@@ -118,6 +121,9 @@ class Query(models.Model):
     updated_at = models.DateTimeField(auto_now=True, db_index=True)
     deleted_at = models.DateTimeField(null=True, blank=True, editable=False)
     erased_at = models.DateTimeField(null=True, blank=True, editable=False)
+    holds = Holds(
+        query=[text, messages], remark=[external_id, conversation, extra, origin], person=[origin], neither=[text_hash]
+    )
 
     objects = QueryQuerySet.as_manager()
 

@@ -5,6 +5,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Pool
+from routerweb.holds import Holds
 
 
 class Snapshot(models.Model):
@@ -18,6 +19,12 @@ class Snapshot(models.Model):
     roster = models.JSONField(_("roster"))
     rows = models.PositiveIntegerField(_("rows"))
     split_sizes = models.JSONField(_("split sizes"))
+    judges = models.JSONField(
+        _("who judged"),
+        default=dict,
+        editable=False,
+        help_text=_("Split → who said what its queries need (people, import, llm) → how many queries."),
+    )
     erased_rows = models.PositiveIntegerField(
         default=0,
         editable=False,
@@ -28,6 +35,7 @@ class Snapshot(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
     created_at = models.DateTimeField(auto_now_add=True)
+    holds = Holds(shared=[roster], remark=[note], neither=[digest, split_sizes, judges])
 
     class Meta:
         ordering = ("pool", "-number")
@@ -45,6 +53,18 @@ class Snapshot(models.Model):
     def __str__(self) -> str:
         return f"{self.pool.slug}-s{self.number}"
 
+    @property
+    def measured_on(self) -> str:
+        """The split that a router's figures are of: test, or validation where there is no test query."""
+        return "test" if self.split_sizes.get("test") else "val"
+
+    @property
+    def judged_by(self) -> str:
+        """Who judges a router that learns from it: "llm" where an LLM alone labeled some of the queries that it is measured on, else
+        "people", or "import" where a file named the answers of all; "" where that was not kept."""
+        of: dict[str, int] = self.judges.get(self.measured_on) or {}
+        return next((who for who in ("llm", "people", "import") if of.get(who)), "")
+
 
 class SnapshotContent(models.Model):
     """A snapshot's rows, gzipped JSON lines `{query, id, text, required, asked, split, sha256}`, of turns also `messages` and
@@ -52,3 +72,4 @@ class SnapshotContent(models.Model):
 
     snapshot = models.OneToOneField(Snapshot, on_delete=models.CASCADE, related_name="content")
     rows_gzip = models.BinaryField()
+    holds = Holds(query=[rows_gzip])

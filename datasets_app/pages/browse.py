@@ -1,23 +1,23 @@
 """Finding queries: a search line of words and `key:value` terms becomes one filter, the same for pages, bulk changes and export."""
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 
 from django.contrib.auth.models import User
 from django.db.models import Exists, OuterRef, Q, QuerySet
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents_app.models import Agent, Pool
 from datasets_app.figures import progress
-from datasets_app.labels import adjudication
-from datasets_app.models import Gold, GoldAgent, Label, Query, QueueItem, Split
+from datasets_app.labels import adjudication, queue
+from datasets_app.models import Gold, GoldAgent, Label, Query, QueueItem
+from datasets_app.queries import query_columns
 from routerweb import parameters
 
-KEYS = ("agent", "state", "split", "source", "by", "dataset", "disagreement", "before", "after", "is")
-STATES = tuple(Query.State.values)
+#: Terms about more than one column of a query; those about one are in `columns`.
+RELATIONS = ("agent", "source", "by", "disagreement", "is")
+KEYS = (*RELATIONS, *(column.name for column in query_columns.FOUND))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +87,16 @@ def _condition(pool: Pool, term: Term) -> Q | Exists:
         return Q(text__icontains=term.value) | Q(external_id=term.value)
     conditions: dict[str, Callable[[Pool, str], Q | Exists]] = {
         "agent": _agent,
-        "state": _state,
-        "split": _split,
         "source": _source,
         "by": _by,
-        "dataset": lambda pool, value: Q(dataset__in=pool.datasets.filter(name__iexact=value).values("pk")),
         "disagreement": _disagreement,
-        "before": lambda pool, value: Q(updated_at__lt=_day(value)),
-        "after": lambda pool, value: Q(updated_at__gte=_day(value) + timedelta(days=1)),
         "is": _is,
     }
-    return conditions[term.key](pool, term.value)
-
-
-def _one_of(value: str, options: Sequence[str]) -> str:
-    if value.lower() not in options:
-        raise LookupError(_("not one of %(options)s.") % {"options": ", ".join(options)})
-    return value.lower()
+    if term.key in conditions:
+        return conditions[term.key](pool, term.value)
+    find = query_columns.BY_NAME[term.key].find
+    assert find is not None
+    return find(term.value)
 
 
 def agent_of(pool: Pool, value: str) -> Agent:
@@ -131,17 +124,10 @@ def _agent(pool: Pool, value: str) -> Exists | Q:
     return Q(pk__in=GoldAgent.objects.filter(agent=agent_of(pool, value)).values("gold__query"))
 
 
-def _state(pool: Pool, value: str) -> Q:
-    return Q(state=_one_of(value, STATES))
-
-
-def _split(pool: Pool, value: str) -> Q:
-    word = _one_of(value, (*Split.values, "none"))
-    return Q(group__split="" if word == "none" else word)
-
-
 def _source(pool: Pool, value: str) -> Exists:
-    return Exists(Label.objects.current().filter(query=OuterRef("pk"), source=_one_of(value, Label.Source.values)))
+    return Exists(
+        Label.objects.current().filter(query=OuterRef("pk"), source=query_columns.one_of(value, Label.Source.values))
+    )
 
 
 def _by(pool: Pool, value: str) -> Exists:
@@ -162,18 +148,15 @@ def _disagreement(pool: Pool, value: str) -> Q:
     return Q(pk__in=items.values("query"))
 
 
-def _day(value: str) -> datetime:
-    day = parameters.day(value)
-    if day is None:
-        raise LookupError(_("not a date like 2026-01-31."))
-    return timezone.make_aware(datetime(day.year, day.month, day.day))
-
-
 def _is(pool: Pool, value: str) -> Q | Exists:
     """Each word means what the pages mean that count it: Home, Label, Review and Export."""
-    word = _one_of(value, ("open", "labeled", "suggested", "gold", "unsure", "skipped", "deleted"))
+    word = query_columns.one_of(value, ("open", "labeled", "suggested", "gold", "unsure", "skipped", "deleted"))
     conditions: dict[str, Callable[[], Q | Exists]] = {
-        "open": lambda: Exists(progress.waiting(pool).filter(query=OuterRef("pk"), agent__isnull=True)),
+        # What has just come in and will be put into the queue counts as waiting, as on Home.
+        "open": lambda: (
+            Exists(progress.waiting(pool).filter(query=OuterRef("pk"), agent__isnull=True))
+            | Q(pk__in=queue.not_filled(pool).order_by().values("pk"))
+        ),
         "labeled": progress.is_labeled,
         "suggested": progress.is_suggested,
         "gold": lambda: Q(gold__isnull=False),

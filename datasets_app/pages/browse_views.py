@@ -1,51 +1,33 @@
 """The pages Queries and one query: search, bulk changes with a preview and an undo, export, delete and erase."""
 
-from typing import Any, cast
+from typing import Any
 
 from django.contrib import messages
-from django.core.paginator import Paginator
-from django.db import transaction
 from django.db.models import Count, QuerySet
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.utils.functional import cached_property
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
-from django_q.tasks import async_task
 
 from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Agent, Pool
 from datasets_app.files import exports
 from datasets_app.labels import bulk, labeling, snapshots, suggestions
+from datasets_app.labels.bulk_actions import ACTIONS, BulkAction
 from datasets_app.models import Assignment, BulkChange, Label, Query, QueueItem, Split
 from datasets_app.pages import browse, chat
 from datasets_app.pages.labeling_page import history
-from datasets_app.queries import traces
+from datasets_app.queries import query_columns, traces
 from routerweb import parameters
 from routerweb.downloads import download
 from routerweb.http import page, wants_fragment
+from routerweb.paging import LongPaginator
 
 ROWS = 50
-AT_ONCE = 2_000  # a bulk change of more queries is left to a worker
-SORTS = {
-    "updated": "updated_at",
-    "text": "text",
-    "state": "state",
-    "split": "group__split",
-    "added": "pk",
-}
 may_browse = require_role(Role.REVIEWER, Role.OPS)
-
-
-class Pages(Paginator):
-    """Pages of keys: what is drawn is fetched by key afterwards, so that sorting never carries the texts along."""
-
-    @cached_property
-    def count(self) -> int:
-        return cast("QuerySet[Query]", self.object_list).order_by().count()
 
 
 @require_GET
@@ -54,7 +36,8 @@ def queries(request: HttpRequest, slug: str) -> HttpResponse:
     """The list: a search line, its terms as chips, a page of the table. An HTMX request gets the list alone."""
     pool = get_pool(request, slug)
     found = browse.search(pool, request.GET.get("q", ""))
-    pages = Pages(_sorted(found.queries, request.GET.get("sort", "")).values_list("pk", flat=True), ROWS)
+    # Pages of keys: what is drawn is fetched by key afterwards, so that sorting never carries the texts along.
+    pages = LongPaginator(_sorted(found.queries, request.GET.get("sort", "")).values_list("pk", flat=True), ROWS)
     shown = pages.get_page(request.GET.get("page"))
     agents = list(pool.agents.all())
     last = BulkChange.objects.filter(pool=pool).select_related("agent", "author").first()
@@ -64,13 +47,17 @@ def queries(request: HttpRequest, slug: str) -> HttpResponse:
         "chips": [(str(term), found.without(term)) for term in found.terms],
         "page_of": shown,
         "total": pages.count,
+        "more": pages.more,
         "rows": table_rows(list(shown.object_list), agents),
+        "columns": query_columns.LISTED,
         "agents": [agent for agent in agents if agent.state == Agent.State.ACTIVE],
         "states": Query.State.choices,
         "splits": Split.choices,
         "sources": Label.Source.choices,
         "last": last,
-        "undo_last": last is not None and last.total > AT_ONCE and last.finished_at and not last.undone_at,
+        "last_action": ACTIONS[last.action].label if last is not None else "",
+        "actions": ACTIONS.values(),
+        "undo_last": last is not None and last.total > bulk.AT_ONCE and last.finished_at and not last.undone_at,
         "action": request.GET.get("action", ""),
         "agent_asked": request.GET.get("agent", ""),
         "may_prelabel": bool(roles_of(request.user, pool) & {Role.REVIEWER, Role.OPS}),
@@ -82,10 +69,10 @@ def queries(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _sorted(queries: "QuerySet[Query]", sort: str) -> "QuerySet[Query]":
     name = sort.removeprefix("-")
-    if name not in SORTS:
+    if name not in query_columns.SORTS:
         return queries.order_by("-pk")
     sign = "-" if sort.startswith("-") else ""
-    return queries.order_by(sign + SORTS[name], sign + "pk")
+    return queries.order_by(sign + query_columns.SORTS[name], sign + "pk")
 
 
 def table_rows(keys: list[int], agents: list[Agent]) -> list[dict[str, Any]]:
@@ -107,6 +94,7 @@ def table_rows(keys: list[int], agents: list[Agent]) -> list[dict[str, Any]]:
         rows.append(
             {
                 "query": query,
+                "badges": [shown for _column, shown in query_columns.badges(query, listed=True)],
                 "gold": gold,
                 "agents": [by_number[n] for n in gold.required if n in by_number] if gold else [],
                 "people": people.get(key, 0),
@@ -161,21 +149,18 @@ def bulk_preview(request: HttpRequest, slug: str) -> HttpResponse:
         messages.error(request, _("Tick the queries first, or “all that match”."))
         kept = {name: request.GET[name] for name in ("action", "agent") if request.GET.get(name)}
         return redirect(f"{back}&{urlencode(kept)}" if kept else back)
-    if action in (bulk.ADD, bulk.REMOVE):
-        agent = _agent(pool, request.GET.get("agent"))
-        if agent is None or (action == bulk.ADD and agent.state != Agent.State.ACTIVE):
-            return _which_agent(request, pool, action, back)
-    elif action not in (bulk.DELETE, bulk.ACCEPT, bulk.SEND, "restore"):
+    what = ACTIONS.get(action)
+    if what is None:
         messages.error(request, _("Choose what is to be done first."))
         return redirect(back)
-    if action == "restore":
-        count = chosen.count()
-        seen = bulk.Preview(count, count, chosen.filter(gold__isnull=True).count(), list(chosen.order_by("pk")[:5]))
-    else:
-        seen = bulk.preview(chosen, action, agent)
+    if what.takes_agent:
+        agent = _agent(pool, request.GET.get("agent"))
+        if agent is None or (agent.state != Agent.State.ACTIVE and not what.retired_agents):
+            return _which_agent(request, pool, what, back)
+    seen = bulk.preview(chosen, action, agent)
     context = {
-        "pool": pool, "action": action, "agent": agent, "preview": seen, "search": text, "ticked": ticked.split(",") if ticked else [],
-        "all": request.GET.get("all", ""), "back": back,
+        "pool": pool, "action": what, "button": what.button(seen.changes), "agent": agent, "preview": seen, "search": text,
+        "ticked": ticked.split(",") if ticked else [], "all": request.GET.get("all", ""), "back": back,
     }  # fmt: skip
     crumbs = [(_("Queries"), back)]
     return page(request, "datasets_app/bulk_preview.html", context, title=_("Change many queries"), crumbs=crumbs)
@@ -186,11 +171,11 @@ def _list_of(slug: str, search: str) -> str:
     return f"{reverse('queries', args=[slug])}?{urlencode({'q': search})}"
 
 
-def _which_agent(request: HttpRequest, pool: Pool, action: str, back: str) -> HttpResponse:
+def _which_agent(request: HttpRequest, pool: Pool, action: BulkAction, back: str) -> HttpResponse:
     context = {
         "pool": pool,
         "action": action,
-        "agents": pool.agents.active() if action == bulk.ADD else pool.agents.all(),
+        "agents": pool.agents.all() if action.retired_agents else pool.agents.active(),
         "kept": [(name, value) for name in ("q", "all", "query") for value in request.GET.getlist(name)],
         "back": back,
     }
@@ -206,32 +191,17 @@ def bulk_apply(request: HttpRequest, slug: str) -> HttpResponse:
     action = request.POST.get("action", "")
     chosen, text, _ticked = _selected(request, pool, request.POST)
     back = _list_of(slug, text)
-    if action == "restore":
-        count = bulk.restore(pool, list(chosen.values_list("pk", flat=True)))
-        messages.success(request, ngettext("%(n)s query is back.", "%(n)s queries are back.", count) % {"n": count})
-        return redirect(back)
-    agent = _agent(pool, request.POST.get("agent"))
-    if action not in BulkChange.Action.values or (agent is None) != (action not in bulk.ABOUT_AN_AGENT):
+    agent, what = _agent(pool, request.POST.get("agent")), ACTIONS.get(action)
+    if what is None or (agent is not None) != what.takes_agent:
         raise Http404(_("No such change."))
     change = bulk.start(pool, chosen, action, agent, author=actor, search=text)
-    if change.total > AT_ONCE:
-        key = change.pk
-        transaction.on_commit(
-            lambda: async_task("datasets_app.labeling_tasks.bulk_change", key, q_options={"cluster": "default"})
-        )
+    change = bulk.carry_out(change)
+    if change.finished_at is None:
         messages.success(request, _("%(n)s queries are being changed by a worker.") % {"n": change.total})
         return redirect(back)
-    bulk.go_on(change)
-    messages.success(request, told(change), extra_tags="undo:" + reverse("bulk_undo", args=[slug, change.pk]))
+    undo = "undo:" + reverse("bulk_undo", args=[slug, change.pk])
+    messages.success(request, what.done(change.total), extra_tags=undo)
     return redirect(back)
-
-
-def told(change: BulkChange) -> str:
-    """What a change did, in a sentence."""
-    n = change.total
-    if change.action == bulk.SEND:
-        return ngettext("%(n)s query waits for labelers.", "%(n)s queries wait for labelers.", n) % {"n": n}
-    return ngettext("%(n)s query was changed.", "%(n)s queries were changed.", n) % {"n": n}
 
 
 @require_POST
@@ -276,6 +246,7 @@ def query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     context = {
         "pool": pool,
         "query": found,
+        "badges": query_columns.badges(found),
         "chat": chat.earlier(found.said, list(agents.values())),
         "gold": gold,
         "rows": rows,

@@ -3,9 +3,9 @@
 from typing import Any
 
 from django import forms
-from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
+from agents_app import llm
 from agents_app.models import Pool
 from agents_app.views.forms import Monospace
 from datasets_app.models import PrelabelJob, QueueSettings
@@ -84,21 +84,25 @@ class PrelabelForm(forms.ModelForm):
         for name in self.Meta.fields:
             if last is not None:
                 self.initial.setdefault(name, getattr(last, name))
-        if last is None:
-            self.initial.setdefault("base_url", settings.LLM_BASE_URL)
-            self.initial.setdefault("model", settings.LLM_MODEL)
+        known = llm.connection()
+        self.ready = known.ready
+        if last is None or known.saved:
+            self.initial.update(base_url=known.base_url, model=known.model)
+        if known.saved:
+            self.initial.update(price_in=known.price_in, price_out=known.price_out)
         self.fields["temperature"].widget.attrs |= {"min": 0, "max": 2, "step": "0.1"}
         self.fields["base_url"].help_text = _(
-            "Any server of POST /chat/completions. The site's key is sent to %(url)s only."
-        ) % {"url": settings.LLM_BASE_URL}
+            "Any server of POST /chat/completions. The stored key is sent to %(url)s only."
+        ) % {"url": known.base_url}
 
     def main(self) -> list[Any]:
-        """The fields that everybody looks at."""
-        return [self[name] for name in ("q", "limit", "base_url", "model", "fallback")]
+        """The fields that everybody looks at: which queries, and who is asked where no LLM is connected."""
+        return [self[name] for name in (("q", "limit") if self.ready else ("q", "limit", "base_url", "model"))]
 
     def details(self) -> list[Any]:
         """The fields that stay folded."""
-        return [self[name] for name in self.fields if name not in ("q", "limit", "base_url", "model", "fallback")]
+        shown = {field.name for field in self.main()}
+        return [self[name] for name in self.fields if name not in shown]
 
     def clean_temperature(self) -> float:
         value = float(self.cleaned_data["temperature"])

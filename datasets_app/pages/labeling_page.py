@@ -47,7 +47,7 @@ def address(pool: Pool, agent: Agent | None) -> str:
 
 def counts(pool: Pool, person: User, agent: Agent | None = None) -> dict[str, int]:
     """How much this person has done today, and how much waits for somebody."""
-    left = progress.left(pool, person, agent, filled=True)
+    left = progress.left(pool, person, agent)
     return {"today": queue.done_today(pool, person), "left": left.yours, "others": left.others}
 
 
@@ -57,7 +57,7 @@ def item(lease: Assignment, choice: labeling.Choice | None = None, problem: str 
     only = lease.item.agent
     agents = [only] if only else list(Agent.objects.filter(pool=lease.item.pool_id).active().order_by("number"))
     numbers = [agent.number for agent in agents]
-    offers = labeling.show(lease, numbers)
+    offers = labeling.suggested(lease)
     own = labeling.own_label(query, person)
     draft = labeling.draft_of(lease)
     if choice is None:

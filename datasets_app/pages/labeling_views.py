@@ -13,7 +13,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from agents_app import audit
 from agents_app.access import Role, get_pool, person, require_role, roles_of
@@ -24,7 +24,7 @@ from datasets_app.labels import labeling, queue
 from datasets_app.models import Assignment, Query, QueueItem
 from datasets_app.pages.labeling_page import SKIP_REASONS, address, counts, history, item, nothing
 from routerweb import parameters
-from routerweb.http import page
+from routerweb.http import opening, page
 
 
 def _unless_gone(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
@@ -44,37 +44,60 @@ def _unless_gone(view: Callable[..., HttpResponse]) -> Callable[..., HttpRespons
     return checked
 
 
-@require_GET
+@require_http_methods(["GET", "POST"])
 @require_role(Role.LABELER)
 def label(request: HttpRequest, slug: str, number: int | None = None) -> HttpResponse:
-    """The page: the person's next item, or why there is none."""
+    """The page: the item that the person holds, or why there is none. A POST takes the next one; where they hold none and some wait, a
+    GET is a page that sends that POST."""
     pool, labeler = get_pool(request, slug), person(request)
     agent = _about(pool, number)
-    leases = queue.take(pool, labeler, agent=agent)
-    return _label_page(request, pool, agent, item(leases[0]) if leases else nothing(pool, labeler, agent))
+    if request.method == "POST":
+        leases = queue.take(pool, labeler, agent=agent)
+        if leases:
+            labeling.reveal(leases[0])
+            return redirect(address(pool, agent))
+        return _label_page(request, pool, agent, nothing(pool, labeler, agent))
+    lease = queue.held(pool, labeler, agent)
+    if lease is None and progress.left(pool, labeler, agent).yours:
+        return opening(request, _("Label"))
+    if lease is None:
+        return _label_page(request, pool, agent, nothing(pool, labeler, agent))
+    lease.item.pool, lease.person = pool, labeler
+    if labeling.is_unrevealed(lease):
+        return opening(request, _("Label"))
+    return _label_page(request, pool, agent, item(lease))
 
 
-@require_GET
+@require_http_methods(["GET", "POST"])
 @require_role(Role.LABELER)
 @_unless_gone
 def label_item(request: HttpRequest, slug: str, query_id: int, number: int | None = None) -> HttpResponse:
-    """One query of the person's choice: the page, or for the script the item alone."""
+    """One query of the person's choice. A POST opens it, and answers the script with the item; a GET of one that is not open yet is a
+    page that sends that POST."""
     pool = get_pool(request, slug)
-    lease = _lease(request, pool, query_id, number)
-    if _wants_json(request):
-        return JsonResponse(_drawn(request, pool, lease))
-    return _label_page(request, pool, lease.item.agent, item(lease))
+    if request.method == "POST":
+        lease = _lease(request, pool, query_id, number)
+        labeling.reveal(lease)
+        return JsonResponse(_drawn(request, pool, lease)) if _wants_json(request) else redirect(request.path)
+    query, agent = _query(pool, query_id), _about(pool, number)
+    found = queue.assignment_of(query, person(request), pool, agent)
+    if found is not None:
+        found.item.pool, found.person = pool, person(request)
+    if found is None or labeling.is_unrevealed(found):
+        return opening(request, _("Label"))
+    return _label_page(request, pool, agent, item(found))
 
 
-@require_GET
+@require_POST
 @require_role(Role.LABELER)
 def label_next(request: HttpRequest, slug: str, number: int | None = None) -> HttpResponse:
-    """The item to come, for the script; `beside` lists the queries that the person has on screen or is sending."""
+    """Take the item to come, for the script; `beside` lists the queries that the person has on screen or is sending."""
     pool, labeler = get_pool(request, slug), person(request)
     agent = _about(pool, number)
-    beside = parameters.listed(request.GET.get("beside"))
+    beside = parameters.listed(request.POST.get("beside"))
     leases = queue.take(pool, labeler, beside=beside, agent=agent)
     if leases:
+        labeling.reveal(leases[0])
         return JsonResponse(_drawn(request, pool, leases[0]))
     html = render_to_string(
         "datasets_app/_label_nothing.html", {"pool": pool, **nothing(pool, labeler, agent)}, request
@@ -239,16 +262,21 @@ def _about(pool: Pool, number: int | None) -> Agent | None:
 
 
 def _lease(request: HttpRequest, pool: Pool, query_id: int, number: int | None) -> Assignment:
-    agent = _about(pool, number)
-    query = get_object_or_404(Query, pk=query_id, dataset__pool=pool)
-    if query.deleted_at is not None:
-        raise labeling.Gone
+    agent, query = _about(pool, number), _query(pool, query_id)
     if agent is not None:
         get_object_or_404(QueueItem, query=query, agent=agent)
     lease = queue.open_item(query, person(request), pool, agent)
     lease.person = person(request)
     lease.item.pool = pool
     return lease
+
+
+def _query(pool: Pool, query_id: int) -> Query:
+    """The query that an address names. Raises labeling.Gone."""
+    query = get_object_or_404(Query, pk=query_id, dataset__pool=pool)
+    if query.deleted_at is not None:
+        raise labeling.Gone
+    return query
 
 
 def _choice(request: HttpRequest, pool: Pool) -> labeling.Choice:

@@ -1,7 +1,6 @@
 """My labels: what one has said, to look it up and put it right."""
 
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
@@ -12,6 +11,7 @@ from agents_app.access import Role, get_pool, person, require_role
 from datasets_app.figures import own
 from datasets_app.labels import labels
 from routerweb.http import page
+from routerweb.paging import LongPaginator
 
 ROWS = 50
 
@@ -22,7 +22,7 @@ def my_labels(request: HttpRequest, slug: str) -> HttpResponse:
     """The person's own labels, newest first; `?q=` searches the queries' texts."""
     pool, who = get_pool(request, slug), person(request)
     search = request.GET.get("q", "").strip()[:200]
-    shown = Paginator(own.labels_of(pool, who, search), ROWS).get_page(request.GET.get("page"))
+    shown = LongPaginator(own.labels_of(pool, who, search), ROWS).get_page(request.GET.get("page"))
     agents = {agent.number: agent for agent in pool.agents.all()}
     context = {
         "pool": pool,

@@ -1,6 +1,5 @@
 """The settings' sections Labeling queue and Pre-labeling, and the page of a pre-labeling job."""
 
-from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -9,8 +8,8 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from agents_app import audit, pools
-from agents_app.access import Role, get_pool, person, require_role
+from agents_app import audit, llm, pools
+from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Agent, Pool
 from agents_app.views.settings import draw
 from datasets_app.figures import progress
@@ -18,14 +17,16 @@ from datasets_app.labels import orders, queue, reask
 from datasets_app.models import Label, PrelabelJob, Query
 from datasets_app.pages import browse
 from datasets_app.pages.labeling_forms import PrelabelForm, PromptForm, QueueSettingsForm
+from datasets_app.prelabeling import agreement, prompts
 from datasets_app.prelabeling import jobs as prelabel
-from datasets_app.prelabeling import prompts
 from routerweb.http import page, wants_fragment
 
 #: Queries that "try and look" asks about.
 TRIED = 10
+#: Labeled queries that it asks about too, to say how often the LLM agrees with people.
+CHECKED = 40
 #: A job of so few shows what it was answered, query by query.
-SHOWN = 20
+SHOWN = TRIED + CHECKED
 
 may_set = require_role(Role.REVIEWER, Role.OPS)
 
@@ -88,7 +89,7 @@ def prelabel_page(request: HttpRequest, slug: str) -> HttpResponse:
             form.add_error("q", " ".join(found.problems))
         elif "start" in request.POST:
             if request.POST["start"] == "try":
-                limit = TRIED
+                queries, limit = agreement.to_try(pool, queries, TRIED, CHECKED), None
             try:
                 job = prelabel.create(pool, queries, author=person(request), limit=limit, **given)
             except prelabel.PrelabelError as error:
@@ -106,7 +107,9 @@ def prelabel_page(request: HttpRequest, slug: str) -> HttpResponse:
     context = {
         "form": form,
         "estimate": estimate,
-        "has_key": bool(settings.LLM_API_KEY),
+        "llm": llm.connection(),
+        "waiting": prelabel.unlabeled(pool).count(),
+        "may_connect": Role.ADMIN in roles_of(request.user),
         "prompt": prompts.current(pool),
         "jobs": [
             (job, prelabel.counts(job)) for job in PrelabelJob.objects.filter(pool=pool).select_related("prompt")[:20]
@@ -161,7 +164,11 @@ def prelabel_job(request: HttpRequest, slug: str, job_id: int) -> HttpResponse:
     running = job.status in (PrelabelJob.Status.QUEUED, PrelabelJob.Status.RUNNING)
     problems = list(job.items.filter(error__gt="").select_related("query").order_by("pk")[:20])
     context = {"pool": job.pool, "job": job, "counts": counted, "live": running, "problems": problems}
+    if not running:
+        context["labeled"] = progress.labeled(job.pool)
+        context["may_train"] = Role.OPS in roles_of(request.user, job.pool)
     context |= _pace(job, counted)
+    context["agreed"] = agreement.with_people(job)
     if counted["total"] <= SHOWN:
         context["answers"] = _answers(job)
     if running and job.cost and counted["done"]:

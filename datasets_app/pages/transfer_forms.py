@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy
 
 from agents_app.models import Pool
 from datasets_app.models import Dataset, Split
+from datasets_app.queries import query_columns
 from training_app.engine.data.files import holds_json
 
 FORMATS = (("jsonl", "JSONL"), ("csv", "CSV"), ("txt", gettext_lazy("Text, one query a line")))
@@ -21,7 +22,10 @@ class ImportForm(forms.Form):
     file = forms.FileField(
         label=gettext_lazy("File"),
         required=False,
-        help_text=gettext_lazy("Excel, CSV, JSON, JSONL or text, one query a line. Choose it, or drop it here."),
+        help_text=gettext_lazy(
+            "Excel, CSV, JSON, JSONL, ZIP or text, one query a line; or an export of Label Studio, Argilla, doccano or Prodigy. "
+            "Choose it, or drop it here."
+        ),
         error_messages={
             "empty": gettext_lazy("The file is empty. Choose one that holds queries."),
         },
@@ -92,12 +96,21 @@ MEANINGS = (
     ("asked_agents", gettext_lazy("Agents that were asked about")),
     ("id", gettext_lazy("Its id")),
     ("split", gettext_lazy("Its split")),
+    *((column.name, column.label) for column, entry in query_columns.entries() if not entry.row),
+    ("annotator", gettext_lazy("Who labeled it")),
+    ("suggested_agents", gettext_lazy("Suggested agents")),
+    ("suggestion_score", gettext_lazy("Score of the suggestion")),
+    ("suggestion_source", gettext_lazy("Source of the suggestion")),
+    ("messages", gettext_lazy("The conversation")),
+    ("conversation_id", gettext_lazy("The conversation's id")),
 )
 ENCODINGS = (
     ("utf-8", "UTF-8"),
     ("cp1252", gettext_lazy("Windows-1252 (Western)")),
     ("cp1251", gettext_lazy("Windows-1251 (Cyrillic)")),
     ("utf-16", "UTF-16"),
+    ("utf-16-le", "UTF-16 LE"),
+    ("utf-16-be", "UTF-16 BE"),
 )
 DELIMITERS = ((",", gettext_lazy("comma")), (";", gettext_lazy("semicolon")), ("\t", gettext_lazy("tab")), ("|", "|"))
 
@@ -109,6 +122,11 @@ class ColumnsForm(forms.Form):
     delimiter = forms.ChoiceField(label=gettext_lazy("Between the cells"), choices=DELIMITERS, required=False)
     header = forms.BooleanField(label=gettext_lazy("The first row holds names"), required=False)
     keep = forms.BooleanField(label=gettext_lazy("Keep the other columns with each query"), required=False)
+    empty = forms.ChoiceField(
+        label=gettext_lazy("An empty cell of labels means"),
+        required=False,
+        choices=(("unlabeled", gettext_lazy("not labeled yet")), ("none", gettext_lazy("none of these agents"))),
+    )
     split = forms.ChoiceField(
         label=gettext_lazy("Split"),
         required=False,

@@ -2,30 +2,30 @@
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import Any, BinaryIO, cast
+from collections.abc import Iterator
+from typing import Any
 
 from django.contrib import messages
-from django.core.files.uploadedfile import UploadedFile
 from django.core.paginator import Paginator
 from django.db.models import Count, Q
 from django.http import FileResponse, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from agents_app import pools
+from agents_app import llm
 from agents_app.access import Role, get_pool, person, require_role, roles_of
+from agents_app.files.formats import Unreadable
 from agents_app.models import Pool
 from datasets_app.figures import progress
-from datasets_app.files import exports, imports, looking, uploads
-from datasets_app.files.tables import Reading, Unreadable
+from datasets_app.files import exports, imports, undoing, uploads
 from datasets_app.labels import snapshots
 from datasets_app.models import Import, Query, Snapshot
-from datasets_app.pages.transfer_forms import MEANINGS, ColumnsForm, ExportForm, ImportForm
-from datasets_app.queries import queries
+from datasets_app.pages import import_columns
+from datasets_app.pages.transfer_forms import ExportForm, ImportForm
+from datasets_app.queries import adding, splits
 from routerweb.downloads import download
 from routerweb.http import Crumb, page, takes_file, wants_fragment
 from training_app.engine.data.files import formula_safe
@@ -57,17 +57,18 @@ def import_page(request: HttpRequest, slug: str) -> HttpResponse:
     if posted and form.is_valid():
         chosen = form.cleaned_data
         try:
-            reading = None if chosen["format"] else _reading(pool, chosen["file"])
+            reading = None if chosen["format"] else import_columns.reading_of(pool, chosen["file"])
         except Unreadable as error:
             form.add_error("file" if chosen["file"] is request.FILES.get("file") else "pasted", str(error))
         else:
             upload = uploads.receive(
-                queries.dataset_of(pool, chosen["dataset"]),
+                adding.dataset_of(pool, chosen["dataset"]),
                 chosen["file"],
                 format=chosen["format"],
                 split=chosen["split"],
                 author=person(request),
                 reading=reading,
+                made_dataset=chosen["dataset"].casefold() not in {name.casefold() for name in names},
             )
             return redirect("import_columns" if reading else "import_detail", slug, upload.pk)
     found = Import.objects.filter(dataset__pool=pool).select_related("dataset", "author")
@@ -82,100 +83,11 @@ def import_page(request: HttpRequest, slug: str) -> HttpResponse:
     return page(request, "datasets_app/import.html", context, title=_("Import"), crumbs=_crumbs(pool), status=status)
 
 
-def _reading(pool: Pool, file: UploadedFile) -> Reading | None:
-    """How a file is to be read; None for one of our own form, of which nothing needs to be asked. Raises Unreadable."""
-    looked = looking.look(cast(BinaryIO, file), file.name or "", pools.roster(pool, retired=True))
-    file.seek(0)
-    return None if looked.plain else looked.reading
-
-
-@require_http_methods(["GET", "POST"])
-@require_role(Role.REVIEWER, Role.OPS)
-def import_columns(request: HttpRequest, slug: str, import_id: int) -> HttpResponse:
-    """The first rows of a file and what its columns are; a POST reads it in. An HTMX request shows them by other settings."""
-    upload = _upload(slug, import_id)
-    pool = upload.dataset.pool
-    if upload.status != Import.Status.CHOOSING:
-        return redirect("import_detail", slug, import_id)
-    stored = Reading.of(upload.reading)
-    asked = request.POST if request.method == "POST" else request.GET
-    form = ColumnsForm(asked or None, initial={**upload.reading, "split": upload.split})
-    reading, problem, looked = stored, "", None
-    if asked and form.is_valid():
-        reading = _corrected(stored, form.cleaned_data)
-    agents = pools.roster(pool, retired=True)
-    try:
-        looked = looking.again(uploads.content(upload), reading, agents, guess=reading != stored)
-        if asked and reading == stored:
-            named = {meaning: looked.columns[i].key for i, meaning in _meanings(asked, len(looked.columns))}
-            looked = looking.again(
-                uploads.content(upload), replace(reading, columns=named, keep="keep" in asked), agents
-            )
-    except Unreadable as error:
-        problem = str(error)
-    if looked and reading != stored:
-        Import.objects.filter(pk=upload.pk).update(reading=looked.reading.as_json())
-    elif looked and request.method == "POST":
-        if "text" in looked.reading.columns:
-            imports.begin(upload, looked.reading, form.cleaned_data.get("split", ""))
-            return redirect("import_detail", slug, import_id)
-        problem = _("Say which column holds the query's text.")
-    shown = looked.reading if looked else reading
-    context = {
-        "pool": pool,
-        "upload": upload,
-        "form": ColumnsForm(initial={**shown.as_json(), "split": asked.get("split", upload.split)}),
-        "problem": problem,
-        "looked": looked,
-        "meanings": MEANINGS,
-        "columns": _with_meanings(looked) if looked else [],
-        "is_table": shown.kind in ("table", "xlsx"),
-        "is_text": shown.kind != "xlsx",
-    }
-    if wants_fragment(request):
-        return render(request, "datasets_app/_import_columns.html", context)
-    crumbs = _crumbs(pool, (_("Import"), reverse("import", args=[slug])))
-    status = 422 if problem and request.method == "POST" else 200
-    return page(
-        request, "datasets_app/import_columns.html", context, title=upload.file_name, crumbs=crumbs, status=status
-    )
-
-
-def _corrected(stored: Reading, said: Mapping[str, Any]) -> Reading:
-    """A reading by what somebody has corrected of how the file is built."""
-    changed = replace(stored, encoding=said["encoding"] or stored.encoding)
-    if stored.kind in ("table", "xlsx"):
-        changed = replace(changed, header=said["header"])
-    if stored.kind == "table":
-        changed = replace(changed, delimiter=said["delimiter"] or stored.delimiter)
-    return changed
-
-
-def _meanings(asked: Mapping[str, str], count: int) -> Iterator[tuple[int, str]]:
-    """(column's place, what it is said to be) of each column that is one of ours; of two of a kind the first."""
-    known, taken = dict(MEANINGS), set()
-    for place in range(count):
-        meaning = asked.get(f"as-{place}", "")
-        if meaning in known and meaning not in taken:
-            taken.add(meaning)
-            yield place, meaning
-
-
-def _with_meanings(looked: looking.Look) -> list[tuple[looking.Column, str]]:
-    by_key = {key: meaning for meaning, key in looked.reading.columns.items()}
-    return [(column, by_key.get(column.key, "")) for column in looked.columns]
-
-
-def _upload(slug: str, import_id: int) -> Import:
-    found = Import.objects.select_related("dataset__pool", "author").defer("dataset__pool__guidelines")
-    return get_object_or_404(found, pk=import_id, dataset__pool__slug=slug)
-
-
 @require_GET
 @require_role(Role.REVIEWER, Role.OPS)
 def import_detail(request: HttpRequest, slug: str, import_id: int) -> HttpResponse:
     """One import: live while it is read, then its report. An HTMX request gets the live part alone."""
-    upload = _upload(slug, import_id)
+    upload = import_columns.get_upload(slug, import_id)
     pool = upload.dataset.pool
     if upload.status == Import.Status.CHOOSING:
         return redirect("import_columns", slug, import_id)
@@ -195,6 +107,8 @@ def import_detail(request: HttpRequest, slug: str, import_id: int) -> HttpRespon
         "may_train": Role.OPS in roles_of(request.user, upload.dataset.pool_id),
         "can_retry": upload.status == Import.Status.FAILED and upload.chunks.exists(),
     }
+    if upload.ended and upload.queries_added and not upload.labels_added and not upload.suggestions_added:
+        context["llm_address"] = _llm_address(request, pool)
     if wants_fragment(request):
         response = render(request, "datasets_app/_import_live.html", context)
         if upload.ended:
@@ -204,11 +118,20 @@ def import_detail(request: HttpRequest, slug: str, import_id: int) -> HttpRespon
     return page(request, "datasets_app/import_detail.html", context, title=upload.file_name, crumbs=crumbs)
 
 
+def _llm_address(request: HttpRequest, pool: Pool) -> str:
+    """Where an LLM is asked to label the pool's queries, by way of connecting one; "" while there are no agents to choose from."""
+    if not pool.agents.active().exists():
+        return ""
+    if Role.ADMIN in roles_of(request.user) and not llm.connection().ready:
+        return reverse("settings_llm", query={"pool": pool.slug})
+    return reverse("prelabel", args=[pool.slug])
+
+
 @require_POST
 @require_role(Role.REVIEWER, Role.OPS)
 def import_cancel(request: HttpRequest, slug: str, import_id: int) -> HttpResponse:
     """Stop an import; what it has stored stays."""
-    if imports.cancel(_upload(slug, import_id)):
+    if imports.cancel(import_columns.get_upload(slug, import_id)):
         messages.success(request, _("The import is being stopped. What has been stored stays."))
     else:
         messages.info(request, _("The import had ended already."))
@@ -219,16 +142,45 @@ def import_cancel(request: HttpRequest, slug: str, import_id: int) -> HttpRespon
 @require_role(Role.REVIEWER, Role.OPS)
 def import_retry(request: HttpRequest, slug: str, import_id: int) -> HttpResponse:
     """Go on with a failed import behind its last stored row."""
-    if not imports.retry(_upload(slug, import_id)):
+    if not imports.retry(import_columns.get_upload(slug, import_id)):
         messages.error(request, _("This import cannot be resumed: its file is gone. Upload it again."))
     return redirect("import_detail", slug, import_id)
+
+
+@require_POST
+@require_role(Role.REVIEWER, Role.OPS)
+def import_undo(request: HttpRequest, slug: str, import_id: int) -> HttpResponse:
+    """Take out all that an import brought."""
+    upload = import_columns.get_upload(slug, import_id)
+    if upload.queries_added + upload.labels_added > undoing.MOST_OF_A_PAGE:
+        said = _(
+            "This import is too large for a page to undo. Run: manage.py import_queries --undo %(id)d --pool %(pool)s"
+        )
+        messages.error(request, said % {"id": upload.pk, "pool": slug})
+        return redirect("import_detail", slug, import_id)
+    try:
+        undone = undoing.undo(upload, person(request))
+    except undoing.UndoError as error:
+        messages.error(request, str(error))
+        return redirect("import_detail", slug, import_id)
+    said = _("“%(file)s” is undone: %(queries)d queries and %(labels)d labels are gone.")
+    told = said % {"file": upload.file_name, "queries": undone.queries, "labels": undone.labels}
+    if undone.kept:
+        stays = ngettext(
+            "%(n)d query stays, as it was worked on since.",
+            "%(n)d queries stay, as they were worked on since.",
+            undone.kept,
+        )
+        told = f"{told} {stays % {'n': undone.kept}}"
+    messages.success(request, told)
+    return redirect("import", slug)
 
 
 @require_GET
 @require_role(Role.REVIEWER, Role.OPS)
 def import_problems(request: HttpRequest, slug: str, import_id: int) -> FileResponse:
     """All problems of an import as CSV."""
-    upload = _upload(slug, import_id)
+    upload = import_columns.get_upload(slug, import_id)
     found = upload.problems.values_list("line", "field", "reason", "excerpt", "rejected")
 
     def lines() -> Iterator[bytes]:
@@ -308,6 +260,8 @@ def snapshot_list(request: HttpRequest, slug: str) -> HttpResponse:
         "pool": pool,
         "snapshots": Paginator(found, ROWS).get_page(request.GET.get("page")),
         "gold": progress.gold(pool),
+        "llm": splits.labeled_by_llm_alone(pool).count(),
+        "llm_counts": splits.with_llm(pool, None),
     }
     return page(request, "datasets_app/snapshots.html", context, title=_("Snapshots"), crumbs=_crumbs(pool))
 

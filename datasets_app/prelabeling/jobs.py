@@ -15,14 +15,15 @@ from django.db import transaction
 from django.db.models import Count, F, QuerySet
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
-from django_q.tasks import async_task
 
 from agents_app import audit, pools
 from agents_app import jobs as life
+from agents_app import llm as site_llm
 from agents_app.models import Pool
 from agents_app.outbound import guard
 from datasets_app.models import Label, PrelabelItem, PrelabelJob, Query
 from datasets_app.prelabeling import prompts
+from routerweb.observing import tracing
 from training_app.engine import llm
 from training_app.engine.data.examples import Agent
 
@@ -30,9 +31,6 @@ BATCH = 1_000
 CALL_SECONDS = 300.0  # a worker waits that long for one whole answer
 CHARACTERS_PER_TOKEN = 4  # a rule of thumb for English; only the estimate uses it
 ANSWER_TOKENS = 30
-#: A queued job that no worker began is handed to the queue again after so long.
-LOST_AFTER_SECONDS = 60
-CLUSTER = "default"
 Status, ItemStatus = PrelabelJob.Status, PrelabelItem.Status
 
 
@@ -96,7 +94,7 @@ def create(
     if not base_url or not model:
         raise PrelabelError(_("Name the server's base URL and the model."))
     try:
-        guard.check(base_url)
+        guard.check(base_url, own=_own(base_url))
     except guard.Refused as refused:
         raise PrelabelError(str(refused)) from None
     except OSError:
@@ -125,11 +123,7 @@ def _add(job: PrelabelJob, keys: Iterable[int]) -> None:
 
 def enqueue(job: PrelabelJob) -> None:
     """Hand a queued job to the workers once the transaction is through. Twice does no harm: its claim decides."""
-    life.deliver(PrelabelJob, job.pk, _send)
-
-
-def _send(job_id: int) -> None:
-    async_task("datasets_app.labeling_tasks.prelabel", job_id, q_options={"cluster": CLUSTER})
+    life.deliver(PrelabelJob, job.pk)
 
 
 # ------------------------------------------------------------------------------------------------------ the job's life
@@ -174,7 +168,7 @@ def resume(job: PrelabelJob, *, now: bool = True) -> bool:
             return False
         queued = PrelabelJob.objects.filter(pk=job.pk, status__in=stopped)
         if not queued.update(
-            status=Status.QUEUED, error="", wish="", finished_at=None, deliveries=0, delivered_at=Now()
+            status=Status.QUEUED, error="", wish="", finished_at=None, losses=0, deliveries=0, delivered_at=Now()
         ):  # fmt: skip
             return False
         if now:
@@ -183,20 +177,22 @@ def resume(job: PrelabelJob, *, now: bool = True) -> bool:
 
 
 def fail_dead_jobs() -> int:
-    """Mark running jobs whose worker died as failed; returns how many."""
-    reason = _("The worker died. “Resume” asks only for what is not answered yet.")
+    """Take jobs away from workers that died; returns how many."""
+    return life.end_dead(PrelabelJob, interrupted)
 
-    def end(job: PrelabelJob, still: "QuerySet[PrelabelJob]") -> bool:
-        return bool(
-            still.update(status=Status.FAILED, error=reason, finished_at=Now(), attempt=None, losses=F("losses") + 1)
-        )
 
-    return life.end_dead(PrelabelJob, end)
+def interrupted(job: PrelabelJob, still: "QuerySet[PrelabelJob]") -> bool:
+    """Put a job whose worker died back into the queue, RUN_RETRIES times; then it fails. One that was to stop stops."""
+    wish = {"pause": Status.PAUSED, "cancel": Status.CANCELLED}.get(job.wish)
+    if wish:
+        return bool(still.update(status=wish, wish="", finished_at=Now(), attempt=None, losses=F("losses") + 1))
+    reason = _("The worker died, again and again. “Resume” asks only for what is not answered yet.")
+    return life.interrupted(job, still, reason)
 
 
 def enqueue_lost_jobs() -> int:
     """Hand jobs to the workers again whose messages may be lost; returns how many."""
-    return life.deliver_again(PrelabelJob, _send, CLUSTER, LOST_AFTER_SECONDS)
+    return life.deliver_again(life.kind_of(PrelabelJob))
 
 
 def counts(job: PrelabelJob) -> dict[str, int]:
@@ -212,10 +208,17 @@ def settled(counted: dict[str, int]) -> int:
     return counted["answered"] + counted["fallback"] + counted["failed"]
 
 
-def key_for(job: PrelabelJob) -> str:
-    """The API key that this job may use: the site's key goes to the site's own server alone, never to an address that
-    somebody typed into a page, nor to another path."""
-    return settings.LLM_API_KEY if _place(settings.LLM_BASE_URL) == _place(job.base_url) else ""
+def key_for(job: PrelabelJob, known: site_llm.Connection | None = None) -> str:
+    """The API key that this job may use: the installation's key goes to the server that it was entered for alone, never to an address
+    that somebody typed into a page, nor to another path."""
+    known = known or site_llm.connection()
+    return known.key if _place(known.base_url) == _place(job.base_url) else ""
+
+
+def _own(url: str, known: site_llm.Connection | None = None) -> guard.Server | None:
+    """The server of an address where an admin allowed calls to it in the own network."""
+    own = (known or site_llm.connection()).own_server
+    return own if own is not None and own == site_llm.server_of(url) else None
 
 
 def _place(url: str) -> tuple[str, str, int, str, str]:
@@ -225,19 +228,26 @@ def _place(url: str) -> tuple[str, str, int, str, str]:
 
 
 def client_for(
-    job: PrelabelJob, key: str | None = None, *, seconds: float = CALL_SECONDS, **options: Any
+    job: PrelabelJob,
+    key: str | None = None,
+    *,
+    seconds: float = CALL_SECONDS,
+    known: site_llm.Connection | None = None,
+    **options: Any,
 ) -> llm.Client:
     """A client of the job's server, through the guard for outbound calls; each call takes `seconds` at most, a slow answer's
     too. What the server replies is told only where the settings name it."""
+    own = _own(job.base_url, known)
     try:
-        parts = guard.check_url(job.base_url)
-        named = guard.listed(parts.hostname or "", guard.port_of(parts))
+        parts = guard.check_url(job.base_url, own=own)
+        named = guard.listed(parts.hostname or "", guard.port_of(parts), own)
     except guard.Refused:
         named = False  # and each call is refused
     # A server that the settings name may stand behind the proxy that the environment names.
-    transport = None if named and getproxies() else guard.Transport(seconds)
-    secret = key_for(job) if key is None else key
-    return llm.Client(job.base_url, job.model, secret, transport=transport, tell=named, **options)
+    transport = None if named and getproxies() else guard.Transport(seconds, own=own)
+    secret = key_for(job, known) if key is None else key
+    watch = tracing.completion if settings.TRACES else None
+    return llm.Client(job.base_url, job.model, secret, transport=transport, tell=named, watch=watch, **options)
 
 
 # --------------------------------------------------------------------------------------------------------- fallbacks

@@ -5,9 +5,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from django.conf import settings
 from django.utils.translation import gettext as _
 
+from agents_app import llm as site_llm
 from agents_app import pools
 from agents_app.models import Pool
 from agents_app.outbound import guard
@@ -50,8 +50,8 @@ def judge(pool: Pool, query: Query, required: Collection[int]) -> Verdict:
 
     Not to be called within a transaction: it waits for another server, SECONDS at most in all.
     """
-    last = PrelabelJob.objects.filter(pool=pool).first()
-    job = last or PrelabelJob(pool=pool, base_url=settings.LLM_BASE_URL, model=settings.LLM_MODEL)
+    last, connection = PrelabelJob.objects.filter(pool=pool).first(), site_llm.connection()
+    job = last or PrelabelJob(pool=pool, base_url=connection.base_url, model=connection.model)
     if not job.base_url or not job.model:
         raise NoVerdict(_("No LLM is set up: name the server and the model under Settings, Pre-labeling."))
     roster = [

@@ -13,12 +13,12 @@ from agents_app import pools
 from agents_app.models import Pool
 from datasets_app.models import PromptTemplate
 from datasets_app.prelabeling import templates
-from training_app.engine import asking
+from training_app.engine import routing_prompt
 from training_app.engine.data.conversations import earlier_as_json
 from training_app.engine.data.examples import Agent
 
 DEFAULT = (
-    asking.DEFAULT_PROMPT
+    routing_prompt.DEFAULT_PROMPT
     + "\n{% if guidelines %}\nThe guidelines of the people who label these queries:\n{{ guidelines }}\n{% endif %}"
 )
 # What a template may be drawn with before a pool has agents, so that a misspelt field of one is found when it is saved.
@@ -80,7 +80,7 @@ def messages(
     instruction: str, texts: Sequence[str], agents: Sequence[Agent], minimum: int, maximum: int | None
 ) -> list[dict[str, str]]:
     """What one call sends, as the preview shows it."""
-    return asking.routing_messages(texts, agents, instruction, minimum, maximum)
+    return routing_prompt.routing_messages(texts, agents, instruction, minimum, maximum)
 
 
 def roster_digest(agents: Sequence[Agent]) -> str:

@@ -22,6 +22,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from agents_app import jobs, pools
+from agents_app import llm as site_llm
 from datasets_app.labels import disagreement, labels
 from datasets_app.models import Label, LlmAnswer, PrelabelItem, PrelabelJob
 from datasets_app.prelabeling import jobs as prelabel
@@ -62,8 +63,10 @@ def run(
     if job is None:
         return None
 
+    known = site_llm.connection()  # here, as the threads that ask never touch the database
+
     def client(stop: Callable[[], bool]) -> llm.Client:
-        return prelabel.client_for(job, api_key, temperature=job.temperature, stop=stop)
+        return prelabel.client_for(job, api_key, known=known, temperature=job.temperature, stop=stop)
 
     turn = _Turn(job, client, progress)
     try:
@@ -96,8 +99,11 @@ class _Turn:
         self.labeled_at = self.beat_at = 0.0
 
     def go(self) -> PrelabelJob:
+        clients = [
+            self.make_client(self.stopping.is_set) for _ in range(self.job.concurrency)
+        ]  # what fails here ends the turn
         threads = [
-            threading.Thread(target=tracing.going_on(self._ask), daemon=True) for _ in range(self.job.concurrency)
+            threading.Thread(target=tracing.going_on(self._ask), args=(client,), daemon=True) for client in clients
         ]
         for thread in threads:
             thread.start()
@@ -164,9 +170,9 @@ class _Turn:
         self.out += 1
         self.work.put(call)
 
-    def _ask(self) -> None:
+    def _ask(self, client: llm.Client) -> None:
         """A thread: asks, hands over what came, and waits until that is stored; it never touches the database."""
-        with self.make_client(self.stopping.is_set) as client:
+        with client:
             while (call := self.work.get()) is not None:
                 if self.stopping.is_set():
                     continue

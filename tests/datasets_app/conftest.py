@@ -83,7 +83,7 @@ def queries(add_query: Callable[..., Query]) -> list[Query]:
 @pytest.fixture
 def plain(pool: Pool) -> QueueSettings:
     """The pool's queue without overlap, blind or evaluation share, oldest first: what a test expects is easy to see."""
-    settings = queue.settings_of(pool)
+    settings = queue.stored_settings(pool)
     settings.order = QueueSettings.Order.OLDEST
     settings.overlap_share = settings.blind_share = settings.evaluation_share = 0.0
     settings.save()

@@ -169,7 +169,7 @@ def test_exporting_the_selected(root: Client, four: dict[str, Query]) -> None:
 
 def test_taking_a_snapshot(root: Client, four: dict[str, Query]) -> None:
     page = act(root, "take_snapshot", [four["bare"]]).content.decode()
-    assert "support-s1 holds all 1 gold queries of the pool." in page
+    assert "support-s1 holds all 2 labeled queries of the pool." in page
     assert Snapshot.objects.get().author == User.objects.get(username="root")
 
 

@@ -31,7 +31,7 @@ def test_sending_asks_labelers(client, pool, plain, queries):
     labels.record(queries[0], source="import", required=[0], asked=range(4))
     queue.fill(pool)
     assert queue.still_open(pool) == 5
-    html = act(client, "send_to_queue", queries[0]).content.decode()
+    html = act(client, "bulk_send", queries[0]).content.decode()
     assert "1 query waits for labelers." in html
     assert queue.still_open(pool) == 6
     undo = reverse("bulk_undo", args=[pool.slug, BulkChange.objects.get().pk])
@@ -45,7 +45,7 @@ def test_accepting_makes_gold_of_suggestions_alone_and_undoes(client, pool, plai
     labels.record(queries[1], source="llm", required=[0, 1], asked=range(4), provenance={"fallback": "all-agents"})
     labels.record(queries[2], source="import", required=[0], asked=range(4))
     labels.record(queries[2], source="llm", required=[3], asked=range(4))
-    assert "1 suggestion is gold now." in act(client, "accept_suggestions", *queries).content.decode()
+    assert "1 query was changed." in act(client, "bulk_accept", *queries).content.decode()
     assert Gold.objects.get(query=queries[0]).required == [2]
     assert Gold.objects.get(query=queries[2]).required == [0], "gold that stands is left alone"
     assert Label.objects.get(source="adjudication").provenance["shown"][0]["source"] == "llm"
@@ -66,7 +66,7 @@ def test_prelabeling_starts_a_job(client, pool, plain, queries, settings):
 def test_an_agent_is_chosen_counted_and_changed(client, pool, plain, queries, action):
     if action == "remove":
         labels.record(queries[0], source="import", required=[3], asked=range(4))
-    answer = act(client, f"{action}_agent", queries[0], queries[1])
+    answer = act(client, f"bulk_{action}", queries[0], queries[1])
     assert f"{action.capitalize()} which agent?" in answer.content.decode()
     chosen = {"action": action, "agent": "3", "query": [queries[0].pk, queries[1].pk]}
     changed = 2 if action == "add" else 1
@@ -95,7 +95,7 @@ def test_queries_are_found_by_disagreement(client, pool, plain, queries, person)
 
 def test_what_is_sent_is_recorded(client, pool, plain, queries):
     labels.record(queries[0], source="import", required=[0], asked=range(4))
-    act(client, "send_to_queue", queries[0])
+    act(client, "bulk_send", queries[0])
     entry = AuditEntry.objects.get(action="queries.sent")
     assert (entry.actor_name, entry.detail["queries"]) == ("root", 1)
 

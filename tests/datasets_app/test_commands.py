@@ -144,7 +144,11 @@ def test_import_queries_guesses_the_format_and_reports(pool: Pool, tmp_path: Pat
     path = tmp_path / "tickets.csv"
     path.write_text("text,required_agents\nrefund,Billing\nparcel,9\n")
     out, err = run("import_queries", str(path), pool="support", dataset="Tickets", split="val")
-    assert out == "tickets.csv: 2 rows, 1 queries added, 1 labels added, 0 unchanged, 1 left out\n"
+    assert out == (
+        "tickets.csv: 1 of 2 labels will be kept, 1 are not understood\n"
+        "  “9”: 1 rows, the first on line 3\n"
+        "tickets.csv: 2 rows, 1 queries added, 1 labels added, 0 unchanged, 1 left out\n"
+    )
     assert "tickets.csv:3, required_agents: unknown agent 9" in err
     query = Query.objects.get()
     assert (query.dataset.name, query.group.split) == ("Tickets", "val")
@@ -246,7 +250,7 @@ def test_dataset_split(pool: Pool, add_query: Callable[..., Query]) -> None:
     out, _err = run("dataset_split", pool="support", ratios="50/25/25", seed=3)
     assert out == (
         "groups that got a split: train 4, val 2, test 2\n"
-        "2 queries without gold wait for their first label before they get a split\n"
+        "2 queries that nobody has labeled get a split with their first label\n"
     )
 
 

@@ -16,7 +16,7 @@ from datasets_app.labels import labeling, queue, snapshots
 from datasets_app.labels.labeling import Choice
 from datasets_app.models import Dataset, Import, Query, QueueItem, QueueSettings, SplitGroup
 from datasets_app.pages import labeling_page
-from datasets_app.queries import queries, splits
+from datasets_app.queries import adding, splits
 from training_app.engine.data.conversations import Message, Turn, before
 
 Row = dict[str, Any]
@@ -134,11 +134,11 @@ class TestErasing:
     def test_a_text_goes_from_what_was_said_before_others(self, dataset: Dataset) -> None:
         said = [Message("user", "my number is 12345678")]
         turn, other = Turn("call me", said), Turn("call me", [Message("user", "hello")])
-        new = [queries.NewQuery(text) for text in (turn, other, "my number is 12345678")]
-        queries.find_or_add(dataset, new, "test")
+        new = [adding.NewQuery(text) for text in (turn, other, "my number is 12345678")]
+        adding.find_or_add(dataset, new, "test")
         snapshots.erase(Query.objects.get(text="my number is 12345678"))
         assert not any("12345678" in json.dumps(one.messages) for one in Query.objects.all())
-        assert Query.objects.get(text="call me", text_hash=queries.hashes_of(other)[0]).said == other
+        assert Query.objects.get(text="call me", text_hash=adding.hashes_of(other)[0]).said == other
 
 
 @pytest.fixture

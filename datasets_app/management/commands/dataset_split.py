@@ -1,5 +1,6 @@
 """Give queries a split where they have none."""
 
+from argparse import BooleanOptionalAction
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ def ratios(value: str) -> tuple[float, ...]:
 
 class Command(BaseCommand):
     help = (
-        "Give every gold query without a split one, stratified by set size. Queries that read the same but for case, "
+        "Give every labeled query without a split one, stratified by set size. Queries that read the same but for case, "
         "punctuation and space share a split; one that was given, or came with an import, never changes. "
         "Example: python manage.py dataset_split --pool support --ratios 70/15/15 --seed 0"
     )
@@ -37,6 +38,11 @@ class Command(BaseCommand):
         parser.add_argument(
             "--output", metavar="DIR", help="also write the folder: agents.jsonl, train.jsonl, val.jsonl, test.jsonl"
         )
+        parser.add_argument(
+            "--include-llm",
+            action=BooleanOptionalAction,
+            help="also split queries that only an LLM has labeled (default: only where people have labeled too little to learn from)",
+        )
         parser.add_argument("--seed", type=int, default=0, help="another seed, another draw (default: 0)")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -47,9 +53,11 @@ class Command(BaseCommand):
             raise CommandError(
                 f"--ratios: {options['ratios']!r} is not three shares; write train/val/test, for example 70/15/15"
             ) from None
-        give = splits.divide_training if options["divide_training"] else splits.assign
         try:
-            counts = give(pool, shares, options["seed"])
+            if options["divide_training"]:
+                counts = splits.divide_training(pool, shares, options["seed"])
+            else:
+                counts = splits.assign(pool, shares, options["seed"], include_llm=options["include_llm"])
         except splits.SplitError as error:
             raise CommandError(str(error)) from None
         told = ", ".join(f"{split} {count:,}" for split, count in counts.items())
@@ -57,7 +65,7 @@ class Command(BaseCommand):
         waiting = Query.objects.of(pool).filter(gold__isnull=True, group__split="")
         left = waiting.count()
         if left:
-            self.stdout.write(f"{left:,} queries without gold wait for their first label before they get a split")
+            self.stdout.write(f"{left:,} queries that nobody has labeled get a split with their first label")
         if options["output"]:
             folder = Path(options["output"])
             try:

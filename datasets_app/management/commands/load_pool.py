@@ -12,7 +12,7 @@ from agents_app.models import Pool
 from datasets_app.files import imports
 from datasets_app.labels import queue
 from datasets_app.management.console import ImportBar, tell
-from datasets_app.queries import queries
+from datasets_app.queries import adding
 from training_app.engine.data.examples import DataError
 from training_app.engine.data.folders import read_agents
 
@@ -64,7 +64,7 @@ class Command(BaseCommand):
             return
         progress = ImportBar()
         try:
-            dataset = queries.dataset_of(pool, options["dataset"])
+            dataset = adding.dataset_of(pool, options["dataset"])
             uploads = imports.load_folder(
                 pool, directory, dataset=dataset, author=Actor("load_pool"), progress=progress
             )

@@ -31,7 +31,7 @@ training:
   checkpoint_freq: 10
 output_dir: ./artifacts/
 """
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases, pytest.mark.commits_for_others]
 
 
 @pytest.fixture

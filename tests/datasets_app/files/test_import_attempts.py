@@ -5,25 +5,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.utils import timezone
 
+from agents_app import jobs
 from datasets_app.files import imports, storing
 from datasets_app.models import Dataset, Gold, Import, ImportChunk, ImportProblem, Label, Query
 from tests.datasets_app.files.reading import counts, jsonl, read
 from tests.silence import silence
-
-
-class BreaksOff(io.BytesIO):
-    """A file that cannot be read any further after some bytes."""
-
-    def __init__(self, content: bytes, after: int) -> None:
-        super().__init__(content)
-        self.after = after
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        if self.tell() >= self.after:
-            raise OSError("the disk is gone")
-        return super().read(min(size or 0, 400))
 
 
 def test_what_was_read_before_an_interruption_stays_and_the_rest_comes_with_the_next_reading(
@@ -31,8 +20,17 @@ def test_what_was_read_before_an_interruption_stays_and_the_rest_comes_with_the_
 ) -> None:
     monkeypatch.setattr(storing, "BATCH_ROWS", 10)
     content = jsonl(*({"text": f"row {n}", "required_agents": [n % 4]} for n in range(100)))
-    with pytest.raises(OSError, match="the disk is gone"):
-        imports.read_file(dataset, BreaksOff(content, len(content) // 2), "jsonl")
+    store = storing.Reader.store
+
+    def breaks_off(reader: storing.Reader, batch: Any, bytes_read: int) -> None:
+        if reader.upload.rows_read >= 50:
+            raise OSError("the disk is gone")
+        store(reader, batch, bytes_read)
+
+    with monkeypatch.context() as broken_off:
+        broken_off.setattr(storing.Reader, "store", breaks_off)
+        with pytest.raises(OSError, match="the disk is gone"):
+            imports.read_file(dataset, io.BytesIO(content), "jsonl")
     broken = Import.objects.get()
     assert (broken.status, broken.error) == ("failed", "the disk is gone")
     half = Query.objects.count()
@@ -125,7 +123,7 @@ def dead(dataset: Dataset, **options: Any) -> Import:
 @pytest.fixture
 def handed_on(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
-    monkeypatch.setattr(imports, "_send", found.append)
+    monkeypatch.setattr(jobs, "send", lambda _kind, key: found.append(key))
     monkeypatch.setattr("agents_app.jobs.transaction.on_commit", lambda act: act())
     return found
 
@@ -139,7 +137,7 @@ def test_a_dead_import_is_handed_to_another_worker(dataset: Dataset, handed_on: 
 
 
 def test_one_that_dies_again_and_again_is_failed(dataset: Dataset, handed_on: list[int]) -> None:
-    upload = dead(dataset, attempts=imports.MAX_ATTEMPTS - 1)
+    upload = dead(dataset, losses=settings.RUN_RETRIES)
     assert imports.fail_dead_imports() == 1
     upload.refresh_from_db()
     assert (upload.status, handed_on) == ("failed", [])

@@ -51,7 +51,7 @@ def _peak(work: object) -> int:
 def test_a_file_is_never_held_whole(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storing, "BATCH_ROWS", 5)
     monkeypatch.setattr(exports, "BATCH", 5)
-    count = 250
+    count = 1_000
     size = sum(map(len, _lines(count)))
     assert _peak(lambda: imports.read_file(dataset, Endless(count), "jsonl")) < 0.7 * size  # type: ignore[arg-type]
     assert Query.objects.count() == count

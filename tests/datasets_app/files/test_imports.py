@@ -13,9 +13,11 @@ from agents_app.models import Agent, Pool
 from datasets_app.files import imports, storing
 from datasets_app.labels import labels, places, queue, snapshots
 from datasets_app.models import Dataset, Gold, Import, Label, Query, QueueItem, SplitGroup
-from datasets_app.queries import queries
+from datasets_app.queries import adding
 from tests.datasets_app.files.reading import ALL, counts, jsonl, read
 from training_app.engine.data.file_rows import MAX_TEXT
+
+pytestmark = pytest.mark.both_databases
 
 
 def stored() -> dict[str, list[Any]]:
@@ -169,7 +171,7 @@ def test_people_are_not_overruled_by_an_import(dataset: Dataset, query: Query, p
 def test_what_an_import_says_against_the_llm_is_asked_first_where_the_queue_asks_that_first(
     dataset: Dataset, add_query: Callable[..., Query]
 ) -> None:
-    settings = queue.settings_of(dataset.pool)
+    settings = queue.stored_settings(dataset.pool)
     settings.order = settings.Order.DISAGREEMENT
     settings.save()
     said = [add_query(f"query {n}") for n in range(6)]
@@ -295,15 +297,15 @@ def test_a_batch_takes_the_same_number_of_database_queries(
     content = jsonl(*({"text": f"row {n}", "required_agents": [1], "split": "val"} for n in range(count)))
     read(dataset, content)
     room = 6 if connection.vendor == "sqlite" else 0  # SQLite is given memory, and its own settings back
-    with django_assert_num_queries(20 + room):
+    with django_assert_num_queries(23 + room):
         read(dataset, content)
 
 
 def test_adding_queries_finds_those_that_are_there(dataset: Dataset) -> None:
-    first, new = queries.find_or_add(dataset, [queries.NewQuery("One"), queries.NewQuery("one ")], "test")
+    first, new = adding.find_or_add(dataset, [adding.NewQuery("One"), adding.NewQuery("one ")], "test")
     assert first[0] == first[1]
     assert new == {first[0].pk}
-    second, new = queries.find_or_add(dataset, [queries.NewQuery("ONE", split="val"), queries.NewQuery("two")], "test")
+    second, new = adding.find_or_add(dataset, [adding.NewQuery("ONE", split="val"), adding.NewQuery("two")], "test")
     assert second[0].pk == first[0].pk
     assert new == {second[1].pk}
     assert second[0].split == "val"

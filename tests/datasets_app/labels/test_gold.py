@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from agents_app import pools
-from agents_app.models import Agent, Pool
+from agents_app import pools, work
+from agents_app.models import Agent, BackgroundJob, Pool
 from datasets_app import tasks
 from datasets_app.labels import gold, labels, voices
 from datasets_app.labels.voices import Merge
 from datasets_app.models import Draft, Gold, GoldAgent, Label, Query
+
+pytestmark = pytest.mark.both_databases
 
 
 @dataclass
@@ -217,16 +219,13 @@ def test_merging_agents_and_taking_it_back_composes_gold_anew(pool: Pool, query:
     assert Gold.objects.get(query=query).required == [2]
 
 
-def test_a_large_pool_is_composed_anew_by_a_worker(
-    pool: Pool, query: Query, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
-) -> None:
+def test_a_large_pool_is_composed_anew_by_a_worker(pool: Pool, query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
     labels.record(query, source="import", required=[2], asked=ALL)
-    jobs: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(tasks, "async_task", lambda *args, **options: jobs.append(args))
     monkeypatch.setattr(tasks, "AT_ONCE", 0)
-    with django_capture_on_commit_callbacks(execute=True):
-        pools.merge(pool.agents.get(number=2), pool.agents.get(number=1), None)
-    assert jobs == [("datasets_app.tasks.recompose_pool", pool.pk)]
+    pools.merge(pool.agents.get(number=2), pool.agents.get(number=1), None)
+    job = BackgroundJob.objects.get(work="recompose_pool")
     assert Gold.objects.get(query=query).required == [2]
-    assert tasks.recompose_pool(pool.pk) == 1
+    assert work.execute(str(job.pk)) == "done"
+    job.refresh_from_db()
+    assert (job.result, job.progress) == ("1", {"last": query.pk, "changed": 1})
     assert Gold.objects.get(query=query).required == [1]

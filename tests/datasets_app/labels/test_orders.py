@@ -118,6 +118,6 @@ def test_a_new_pool_asks_in_varied_order_and_at_random_until_a_model_has_spoken(
     for n in range(5):
         add_query(f"query {n}")
     queue.fill(pool)
-    assert queue.settings_of(pool).order == Order.DIVERSE
-    orders.arrange(queue.settings_of(pool))
+    assert queue.stored_settings(pool).order == Order.DIVERSE
+    orders.arrange(queue.stored_settings(pool))
     assert all(item.rank == item.random_key for item in QueueItem.objects.all())

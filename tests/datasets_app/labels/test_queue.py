@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from datetime import timedelta
 
+import pytest
 from django.contrib.auth.models import Group, User
 from django.db import OperationalError, connections
 from django.utils import timezone
@@ -26,6 +27,8 @@ from datasets_app.models import (
 )
 from datasets_app.models.labeling import LOTS
 from tests.thorough import EVERYTHING
+
+pytestmark = pytest.mark.both_databases
 
 
 def texts(leases: list[Assignment]) -> list[str]:
@@ -218,7 +221,7 @@ def busy(count: int, items: int) -> tuple[Pool, list[User]]:
         text = f"query {n}"
         group = SplitGroup.objects.create(pool=pool, key=group_hash(text))
         Query.objects.create(dataset=dataset, text=text, text_hash=text_hash(text), group=group)
-    settings = queue.settings_of(pool)
+    settings = queue.stored_settings(pool)
     settings.overlap, settings.overlap_share = 2, 1.0
     settings.save()
     queue.fill(pool)
@@ -239,7 +242,7 @@ def again(call):
 
 def work_off(pool: Pool, user: User, number: int) -> None:
     """What one labeler does until nothing is left for them: answer, now and then dawdle, and now and then send a submit twice."""
-    draw, settings = random.Random(number), queue.settings_of(pool)
+    draw, settings = random.Random(number), queue.stored_settings(pool)
     while True:
         count = draw.choice((1, 2))
         leases = again(lambda count=count: queue.take(pool, user, count=count))

@@ -11,7 +11,11 @@ from django.utils import timezone
 from agents_app.models import Agent, Pool
 from datasets_app.labels import labels, snapshots
 from datasets_app.models import ImportProblem, Label, Query, Snapshot, SnapshotContent
+from routerweb import hooks
+from routerweb.erasing import ErasedQuery
 from training_app.engine.data.examples import Example
+
+pytestmark = pytest.mark.both_databases
 
 ALL = [0, 1, 2, 3]
 
@@ -130,17 +134,20 @@ def test_retired_agents_are_left_out(pool: Pool, add_query: Callable[..., Query]
     assert (found["both"].required, found["both"].asked) == ({0}, None)
 
 
-def test_llm_labels_train_where_they_are_let_and_never_judge(pool: Pool, add_query: Callable[..., Query]) -> None:
+def test_llm_labels_count_where_they_are_let_and_nobody_else_has_labeled(
+    pool: Pool, add_query: Callable[..., Query]
+) -> None:
     for text, split in (("loose", ""), ("trained", "train"), ("judged", "test")):
         labels.record(add_query(text, split), source="llm", required=[0], asked=ALL)
     partly = add_query("partly", "train")
     labels.record(partly, source="import", required=[1], asked=[1])
     labels.record(partly, source="llm", required=[0], asked=ALL)
-    assert set(taken(snapshots.take(pool))) == {"partly"}
+    assert set(taken(snapshots.take(pool, include_llm=False))) == {"partly"}
     found = taken(snapshots.take(pool, include_llm=True))
     assert {text: example.split for text, example in found.items()} == {
         "loose": "train",
         "trained": "train",
+        "judged": "test",
         "partly": "train",
     }
     assert (found["partly"].required, found["partly"].asked) == ({0, 1}, None)
@@ -169,13 +176,13 @@ def test_erasing_takes_the_text_everywhere_and_leaves_counts_and_hashes(
     ImportProblem.objects.create(upload=upload, line=1, reason="r", excerpt="two")
     labels.record(three[1], source="llm", required=[0], asked=ALL, reason="mentions her name")
     told: list[Any] = []
-    monkeypatch.setattr(snapshots, "_erasers", [])
-    snapshots.on_erase(lambda query, text: told.append((query.pk, text)))
+    monkeypatch.setattr(hooks.query_erased, "_implementations", [])
+    hooks.query_erased.register(told.append)
 
     snapshots.erase(three[1])
     snapshots.erase(three[1])
 
-    assert told == [(three[1].pk, "two")]
+    assert told == [ErasedQuery(three[1].pk, pool.pk, "two")]
     row = three[1]
     row.refresh_from_db()
     assert (row.text, row.external_id, row.extra) == ("", "", {})

@@ -13,6 +13,8 @@ from datasets_app.labels import bulk, labels, places, queue
 from datasets_app.models import Assignment, BulkChange, Draft, Gold, Label, Query, QueueItem, SplitGroup
 from datasets_app.pages import browse
 
+pytestmark = pytest.mark.both_databases
+
 
 def url(name, pool, *args):
     return reverse(name, args=[pool.slug, *args])
@@ -255,13 +257,12 @@ def test_queries_that_nobody_queued_yet_are_not_counted_as_sent(pool, plain, kno
     change = bulk.apply(pool, browse.search(pool, "").queries, bulk.SEND, None, author=rita)
     assert change.total == 2, "the gold ones; the others come into the queue of themselves"
     assert bulk.undo(change, rita) == 2
+    queue.fill(pool)
     assert queue.still_open(pool) == 4
 
 
 def test_a_change_that_a_worker_made_is_undone_from_the_list(client, pool, plain, known, rita, monkeypatch):
-    from datasets_app.pages import browse_views
-
-    monkeypatch.setattr(browse_views, "AT_ONCE", 1)
+    monkeypatch.setattr(bulk, "AT_ONCE", 1)
     client.post(url("bulk_apply", pool), {"q": "", "all": "1", "action": "add", "agent": "3"})
     change = BulkChange.objects.get()
     undo = url("bulk_undo", pool, change.pk)

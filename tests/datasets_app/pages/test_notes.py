@@ -12,8 +12,9 @@ from django.utils import timezone
 from agents_app.models import Pool
 from datasets_app.files import exports
 from datasets_app.labels import labels
-from datasets_app.labels.erasure import of_erasing
+from datasets_app.labels.erasure import of_query
 from datasets_app.models import Draft, Label, Query, QueueSettings
+from routerweb.erasing import ErasedQuery
 
 JSON = {"HTTP_ACCEPT": "application/json"}
 ALL = [0, 1, 2, 3]
@@ -95,7 +96,7 @@ def test_its_author_changes_it_and_nobody_else(
 
 def test_erasing_takes_it(pool: Pool, query: Query, ana: User) -> None:
     labels.record(query, source="human", author=ana, required=[0], asked=ALL, note=NOTE)
-    of_erasing(query, query.text)
+    of_query(ErasedQuery(query.pk, pool.pk, query.text))
     assert Label.objects.get().note == ""
 
 

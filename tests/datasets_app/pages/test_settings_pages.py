@@ -61,7 +61,7 @@ def test_the_queue_follows_its_settings_at_once(client, pool, queries):
     ("field", "value"), [("overlap", "0"), ("blind_share", "101"), ("order", "x"), ("evaluation_share", "")]
 )
 def test_a_bad_setting_is_refused_beside_its_field(client, pool, field, value):
-    before = queue.settings_of(pool).overlap
+    before = queue.stored_settings(pool).overlap
     html = client.post(url("settings_queue", pool), QUEUE | {field: value}).content.decode()
     assert 'aria-invalid="true"' in html
     assert QueueSettings.objects.get(pool=pool).overlap == before

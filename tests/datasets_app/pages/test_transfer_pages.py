@@ -14,9 +14,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from agents_app import jobs
 from agents_app.models import AuditEntry, Pool
 from datasets_app import tasks
-from datasets_app.files import imports, storing, uploads
+from datasets_app.files import storing, uploads
 from datasets_app.labels import labels
 from datasets_app.models import Dataset, Import, ImportChunk, ImportProblem, Query, QueueItem, Snapshot
 
@@ -32,7 +33,7 @@ def reviewer(client: Client, person: Callable[..., User]) -> Client:
 @pytest.fixture
 def queued_jobs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(imports, "async_task", lambda *args, **options: found.append((*args, options)))
+    monkeypatch.setattr(jobs, "send", lambda kind, key: found.append((kind.name, key)))
     return found
 
 
@@ -120,7 +121,7 @@ def test_a_file_walks_from_the_form_to_the_report(
     assert upload.author is not None
     assert upload.author.username == "rita"
     assert ImportChunk.objects.exists()
-    assert queued_jobs == [("datasets_app.tasks.read_upload", upload.pk, {"q_options": {"cluster": "default"}})]
+    assert queued_jobs == [("import", upload.pk)]
     assert AuditEntry.objects.filter(action="import.started", actor=upload.author).exists()
 
     page = reviewer.get(answer["Location"]).content.decode()
@@ -164,6 +165,28 @@ def test_the_live_part_alone_answers_htmx_and_reloads_the_page_at_the_end(review
     Import.objects.update(status="done")
     answer = reviewer.get(reverse("import_detail", args=["support", running.pk]), headers={"HX-Request": "true"})
     assert answer["HX-Refresh"] == "true"
+
+
+def test_queries_without_labels_are_offered_to_an_llm_first(
+    client: Client, person: Callable[..., User], dataset: Dataset, settings: Any
+) -> None:
+    settings.LLM_BASE_URL, settings.LLM_MODEL = "https://api.example/v1", ""
+    upload = an_import(dataset, rows_read=3, queries_added=3)
+    address, offer = reverse("import_detail", args=["support", upload.pk]), "Have an LLM label them"
+    client.force_login(person("ada", "admin"))
+    html = client.get(address).content.decode()
+    assert f'rw-button-primary" href="{reverse("settings_llm")}?pool=support">{offer}' in html
+    settings.LLM_MODEL = "gpt-5"
+    html = client.get(address).content.decode()
+    assert f'rw-button-primary" href="{reverse("prelabel", args=["support"])}">{offer}' in html
+    assert "Label them by hand" in html
+    settings.LLM_MODEL = ""
+    client.force_login(person("rita", "reviewer"))
+    html = client.get(address).content.decode()
+    assert f'href="{reverse("prelabel", args=["support"])}">{offer}' in html, "only admins connect an LLM"
+    assert "An admin connects one" in client.get(reverse("prelabel", args=["support"])).content.decode()
+    Import.objects.update(labels_added=1)
+    assert offer not in client.get(address).content.decode()
 
 
 @pytest.mark.parametrize(

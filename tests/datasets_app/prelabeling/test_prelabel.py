@@ -101,8 +101,8 @@ def test_part_of_a_batch_is_asked_again_alone(texts, make, server, monkeypatch):
 
     real = module.answer
 
-    def leaves_one_out(body, wrong_id=False):
-        value = json.loads(real(body, wrong_id))
+    def leaves_one_out(body, wrong_id=False, judge=None):
+        value = json.loads(real(body, wrong_id, judge))
         if len(value["answers"]) > 1:
             value["answers"].pop()
         return json.dumps(value)
@@ -213,7 +213,31 @@ def test_a_dead_job_is_noticed(texts, make):
     assert prelabel.fail_dead_jobs() == 0
     silence(PrelabelJob.objects.all())
     assert prelabel.fail_dead_jobs() == 1
+    job.refresh_from_db()
+    assert (job.status, job.losses) == ("queued", 1), "another worker goes on"
+    assert done(job).status == "done"
+
+
+def test_a_job_whose_workers_die_again_and_again_waits_for_a_person(texts, make, settings):
+    job = make()
+    for _attempt in range(settings.RUN_RETRIES + 1):
+        prelabel.claim(job.pk)
+        silence(PrelabelJob.objects.all())
+        assert prelabel.fail_dead_jobs() == 1
+    job.refresh_from_db()
+    assert job.status == "failed"
     assert prelabel.resume(job, now=False)
+
+
+@pytest.mark.parametrize(("wish", "status"), [("pause", "paused"), ("cancel", "cancelled")])
+def test_a_dead_job_that_was_to_stop_stops(texts, make, wish, status):
+    job = make()
+    prelabel.claim(job.pk)
+    assert getattr(prelabel, wish)(job)
+    silence(PrelabelJob.objects.all())
+    assert prelabel.fail_dead_jobs() == 1
+    job.refresh_from_db()
+    assert (job.status, job.wish) == (status, "")
 
 
 def test_a_job_whose_message_was_lost_is_handed_over_again(texts, make, django_capture_on_commit_callbacks):
@@ -226,7 +250,7 @@ def test_a_job_whose_message_was_lost_is_handed_over_again(texts, make, django_c
         prelabel.enqueue(job)
     OrmQ.objects.all().delete()
     assert handed() == 0, "it may be on its way"
-    long_ago = timezone.now() - timezone.timedelta(seconds=prelabel.LOST_AFTER_SECONDS + 1)
+    long_ago = timezone.now() - timezone.timedelta(seconds=61)
     PrelabelJob.objects.update(delivered_at=long_ago)
     assert handed() == 1
     assert handed() == 0
@@ -275,9 +299,9 @@ def test_the_servers_words_stand_in_a_job_where_it_is_listed_alone(pool, texts, 
     server.refuse_key = True
     job = prelabel.create(pool, prelabel.unlabeled(pool), base_url=server.url, model="m")
     listed = done(job).error
-    monkeypatch.setattr(guard, "listed", lambda host, port: False)
+    monkeypatch.setattr(guard, "listed", lambda *where: False)
     monkeypatch.setattr(guard, "public", lambda address: True)
-    monkeypatch.setattr(guard, "check_url", lambda url, plain=False: guard.urlsplit(url))
+    monkeypatch.setattr(guard, "check_url", lambda url, **how: guard.urlsplit(url))
     prelabel.resume(job)
     assert done(job).error == "the server refused the key (401)"
     assert listed.startswith("the server refused the key (401): ")

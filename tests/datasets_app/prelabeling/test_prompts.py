@@ -1,6 +1,5 @@
 """Prompts: what a template may say, what it costs at most, and what was stored in Django's syntax."""
 
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -144,43 +143,3 @@ def test_a_misspelt_field_of_an_agent_is_found_when_it_is_saved(pool) -> None:
             prompts.save(pool, "{% for agent in agents %}{{ agent.titel }}{% endfor %}words", None)
         assert (pool.agents.count() == 0) == (agents == 0)
         pool.agents.all().delete()
-
-
-# ------------------------------------------------------------------------------------------- what was stored before
-
-
-translation = import_module("datasets_app.migrations.0011_prompts_in_jinja")
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (prompts.DEFAULT, prompts.DEFAULT),
-        ("{% comment %}x{% endcomment %}Hi {{ pool }}.", "{#x#}Hi {{ pool }}."),
-        (
-            "{% for a in agents %}{{ forloop.counter }} {{ a.name }}{% empty %}none{% endfor %}",
-            "{% for a in agents %}{{ loop.index }} {{ a.name }}{% else %}none{% endfor %}",
-        ),
-        ('{{ agents.0.keywords|join:", " }}', '{{ agents[0].keywords|join(", ") }}'),
-        ("{{ guidelines|default:pool }}", "{{ guidelines|default(pool, true) }}"),
-        ("{% if agents|length > 1 %}several{% endif %}", "{% if agents|length > 1 %}several{% endif %}"),
-    ],
-)
-def test_a_stored_template_says_the_same_in_jinja(before: str, after: str) -> None:
-    assert translation.translated(before) == (after, "")
-    templates.draw(after, translation.SAMPLE)
-
-
-@pytest.mark.parametrize(
-    "before",
-    ["{{ pool|ljust:50 }}", "{% now 'Y' %}", "{{ pool }} {{ misspelt }}", "{% cycle 'a' 'b' %}", "{{ agents }}x"],
-)
-def test_what_cannot_be_translated_stays_and_is_named(before: str) -> None:
-    text, why = translation.translated(before)
-    assert text == before
-    assert why
-
-
-@pytest.mark.parametrize("before", ["Select at least {{ min_agents }} agent(s).", "{{ text }}"])
-def test_a_jinja_template_that_was_stored_already_stays_as_it_is(before: str) -> None:
-    assert translation.translated(before) == (before, "")

@@ -3,17 +3,25 @@
 import io
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
+from django.db.models import Model
 from django.test import Client
 
 from agents_app import audit
 from agents_app.models import AuditEntry, Pool
+from agents_app.texts import columns
+from agents_app.texts.matching import Phrase, Phrases, WholePhrase
 from datasets_app.files import imports
 from datasets_app.labels import labels, snapshots
 from datasets_app.models import BulkChange, Dataset, Import, ImportChunk, Label, Query, QueueItem
 from datasets_app.queries import traces
+from routerweb import holds, hooks
+from routerweb.erasing import ErasedQuery
+from routerweb.holds import Content
 from training_app.answering import decisions
 from training_app.engine.routing.router import Route
 from training_app.models import Alarm, Decision, Outcome
@@ -64,9 +72,11 @@ def copies(pool: Pool, dataset: Dataset, person: Callable[..., User]) -> Query:
 def everything() -> str:
     """All that the database holds of the tables that may keep a copy, as one text."""
     found = []
-    for label, names in traces.COLUMNS.items():
-        model = traces.apps.get_model(label)
-        found += [json.dumps(row, ensure_ascii=False, default=str) for row in model._base_manager.values_list(*names)]
+    for model in holds.tables():
+        names = [column.name for column in holds.columns(model, Content.QUERY | Content.REMARK)]
+        if names:
+            rows = model._base_manager.values_list(*names)
+            found += [json.dumps(row, ensure_ascii=False, default=str) for row in rows]
     found += list(Query.objects.values_list("text", flat=True))
     found += [json.dumps(list(snapshots.rows(one)), ensure_ascii=False) for one in snapshots.Snapshot.objects.all()]
     found += [bytes(content).decode() for content in ImportChunk.objects.values_list("content", flat=True)]
@@ -110,6 +120,11 @@ def test_what_people_wrote_for_everybody_is_told_and_stays(copies: Query, pool: 
         (TEXT, f"before {OTHER} after", True),
         (TEXT, f'{{"text": "{TEXT[:30]}…', True),
         (TEXT, TEXT[:20], True),
+        (TEXT, f"she wrote: {TEXT[:20]}", False),
+        (TEXT, f"she wrote: {TEXT[:19]}", False),
+        (TEXT, f"she wrote: {TEXT[:18]}", True),
+        (TEXT, f"she wrote: {TEXT[:20]}…", True),
+        (f"{TEXT} and nobody answers", f"she wrote: {TEXT} and nobody", True),
         (TEXT, "My name is Jane Doe, and I was charged", False),
         (TEXT, "", False),
         ("ｆｕｌｌ　ｗｉｄｔｈ　ｌｅｔｔｅｒｓ", "full width letters", True),
@@ -117,10 +132,18 @@ def test_what_people_wrote_for_everybody_is_told_and_stays(copies: Query, pool: 
 )
 @pytest.mark.any_database
 def test_where_a_text_stands_in_another(text: str, value: str, held: bool) -> None:
-    cleaned, found = traces.Phrase(text).clean({"deep": [value]})
-    assert found is held
-    assert (cleaned == {"deep": [value]}) is not held
-    assert not traces.Phrase(text).clean(cleaned)[1]
+    phrase, before = Phrase(text), {"deep": [value]}
+    assert phrase.found_in(before) is held
+    assert (phrase.taken_out(before) == before) is not held
+    assert not phrase.found_in(phrase.taken_out(before))
+
+
+@pytest.mark.any_database
+def test_of_a_remark_that_ends_with_a_copy_cut_short_the_rest_stays() -> None:
+    phrase = Phrase(TEXT)
+    assert phrase.taken_out(f"She wrote: “{TEXT[:25]}…") == "She wrote: “[…]"
+    assert phrase.taken_out(f"Twice: {TEXT}; {TEXT[:17]}") == "Twice: […]; […]"
+    assert phrase.taken_out(TEXT[:25]) == "[…]"
 
 
 def test_a_short_text_does_not_empty_other_remarks(pool: Pool, dataset: Dataset) -> None:
@@ -129,12 +152,6 @@ def test_a_short_text_does_not_empty_other_remarks(pool: Pool, dataset: Dataset)
     snapshots.erase(Query.objects.get())
     entry = AuditEntry.objects.get(action="x.y")
     assert (entry.target, entry.detail) == ("yes, sure", {"a": "", "b": "yesterday"})
-
-
-def test_every_column_that_may_hold_a_copy_exists() -> None:
-    for columns in (traces.COLUMNS, traces.TOLD):
-        for label, names in columns.items():
-            assert {field.name for field in traces.apps.get_model(label)._meta.concrete_fields} >= set(names), label
 
 
 def test_the_page_shows_where_it_stands_before_and_what_is_left_after(
@@ -153,3 +170,97 @@ def test_the_page_shows_where_it_stands_before_and_what_is_left_after(
     after = client.post(address, {"sure": "1"}, follow=True).content.decode()
     assert "pools (1)" in after
     assert client.get(address).status_code == 302
+
+
+@pytest.fixture
+def several(pool: Pool, dataset: Dataset) -> list[Query]:
+    """Six queries, of which the first is a part of the second, each quoted in the audit trail."""
+    texts = [TEXT, f"{TEXT}, please help", *(f"letter number {n} of Jane Roe" for n in range(3)), "yes"]
+    rows = [{"text": text, "required_agents": [0]} for text in texts]
+    imports.read_file(dataset, io.BytesIO("\n".join(map(json.dumps, rows)).encode()), "jsonl")
+    for text in texts:
+        audit.record("query.sent", actor=None, detail={"quoted": f"they wrote: {text}!", "whole": text})
+    snapshots.take(pool)
+    return list(Query.objects.filter(text__in=texts).order_by("pk"))
+
+
+def test_of_many_queries_everything_is_looked_through_as_often_as_of_one(
+    several: list[Query], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    holding = columns.holding
+
+    def noted(model: type[Model], words: Any, lookup: Any) -> Any:
+        read.append(model.__name__)
+        return holding(model, words, lookup)
+
+    monkeypatch.setattr(columns, "holding", noted)
+    snapshots.erase_all([several[-1].pk])
+    once = read.copy()
+    read.clear()
+    assert len(snapshots.erase_all([query.pk for query in several[:-1]])) == 5
+    assert read == once
+    assert "jane" not in everything()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nothing_is_looked_for_while_a_transaction_writes(
+    several: list[Query], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    within: list[bool] = []
+    found_in = Phrases.found_in
+
+    def noted(phrases: Phrases, value: Any) -> bool:
+        within.append(connection.in_atomic_block)
+        return found_in(phrases, value)
+
+    monkeypatch.setattr(Phrases, "found_in", noted)
+    monkeypatch.setattr(columns, "take_out_of", lambda *_those_that_were_found: None)
+    snapshots.erase_all([query.pk for query in several])
+    assert within
+    assert not any(within)
+
+
+def test_a_copy_written_while_queries_are_erased_goes_too(
+    several: list[Query], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def quote(erased: ErasedQuery) -> None:
+        audit.record("query.sent", actor=None, detail={"late": f"somebody wrote: {erased.text}"})
+
+    monkeypatch.setattr(hooks.query_erased, "_implementations", [quote])
+    snapshots.erase_all([query.pk for query in several[2:4]])
+    late = [entry.detail["late"] for entry in AuditEntry.objects.filter(detail__has_key="late")]
+    assert late == ["somebody wrote: […]"] * 2
+
+
+def test_who_breaks_it_off_can_run_it_again(several: list[Query], monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(_erased: ErasedQuery) -> None:
+        raise KeyboardInterrupt
+
+    keys = [query.pk for query in several]
+    with monkeypatch.context() as dying:
+        dying.setattr(hooks.query_erased, "_implementations", [killed])
+        with pytest.raises(KeyboardInterrupt):
+            snapshots.erase_all(keys)
+    assert Query.objects.filter(text="").count() == 0
+    assert len(snapshots.erase_all(keys)) == len(several)
+    assert "jane" not in everything()
+
+
+@pytest.mark.any_database
+@pytest.mark.parametrize("few", [Phrases.FEW, 0])
+def test_many_texts_at_once_are_found_as_each_alone(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Phrases, "FEW", few)
+    texts = [TEXT, f"{TEXT}, please help", "yes", "ｆｕｌｌ　ｗｉｄｔｈ　ｌｅｔｔｅｒｓ", "a letter\nof two lines"]
+    values = [
+        "yes", "yes, sure", OTHER, f"before {OTHER} after", TEXT[:20], f"{TEXT[:20]}…", {"deep": ["A LETTER of two  lines"]},
+        {TEXT: 1}, '"a letter\\nof two lines"', {"b": '{"a": "yes"}'}, "FULL width letters!", f"%20{TEXT.replace(' ', '%20')}",
+        TEXT.encode(), "my name is nobody", "", None, 3, [], f"{TEXT}, please help and {TEXT}",
+    ]  # fmt: skip
+    for kind in (Phrase, WholePhrase):
+        together, alone = Phrases(texts, kind), [kind(text) for text in texts]
+        for value in values:
+            assert together.found_in(value) is any(phrase.found_in(value) for phrase in alone), (kind, value)
+            left = together.taken_out(value)
+            assert not any(phrase.found_in(left) for phrase in alone), (kind, value)
+            assert together.found_in(value) or left == value

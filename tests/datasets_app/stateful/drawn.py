@@ -2,6 +2,8 @@
 
 from hypothesis import strategies as st
 
+from datasets_app.labels.bulk_actions import ACTIONS
+
 #: Each text with the number of its group: two of one group read the same but for case, punctuation, space and what nobody sees.
 TEXTS = (
     ("Where is my parcel?", 0),
@@ -51,7 +53,7 @@ ACTS: dict[str, tuple[int, dict[str, st.SearchStrategy]]] = {
     "bulk_change": (
         9,
         {
-            "action": st.sampled_from(("add", "add", "remove", "remove", "accept", "accept", "send", "send", "delete")),
+            "action": st.sampled_from(tuple(ACTIONS)),
             "number": number,
             "some": st.sets(places, min_size=1, max_size=3),
             "now": st.sampled_from((True, True, True, False)),

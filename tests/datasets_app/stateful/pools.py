@@ -11,6 +11,7 @@ from datasets_app.models import (
     Snapshot,
     SplitGroup,
 )
+from datasets_app.queries.splits import ENOUGH_TO_JUDGE
 from tests.datasets_app.stateful import reference as ref
 from tests.datasets_app.stateful.drawn import LABELERS, MOST_AGENTS
 from tests.datasets_app.stateful.steps import Steps
@@ -62,7 +63,7 @@ class Pools(Steps):
 
     def settings(self, overlap: int) -> None:
         self.step("settings")
-        settings = queue.settings_of(self.pool)
+        settings = queue.stored_settings(self.pool)
         settings.overlap = overlap
         settings.save()
         queue.resize(settings)
@@ -98,7 +99,9 @@ class Pools(Steps):
 
     def expected(self, query: ref.Query, llm: bool) -> dict[str, Any] | None:
         split = self.ref.splits[query.group]
-        gold = self.ref.gold(query, llm=llm and split == "train")
+        sources = {one.voice[0] for one in query.said if self.ref.standing(query, one.voice)}
+        llm_alone = not sources & {"human", "adjudication", "import"}
+        gold = self.ref.gold(query, llm=llm and self.llm_counts(split) and (llm_alone or split == "train"))
         asked = gold.asked & self.ref.active
         if not asked or not split:
             return None
@@ -108,7 +111,17 @@ class Pools(Steps):
             "required": sorted(gold.required & asked),
             "asked": sorted(asked),
             "split": split,
+            **({"judge": "llm"} if llm_alone else {}),
         }
+
+    def llm_counts(self, split: str) -> bool:
+        """Whether an LLM's labels count in the split: in training always, else where gold is too little to judge."""
+        gold = [
+            query
+            for query in self.ref.queries.values()
+            if not query.deleted and self.ref.splits[query.group] == split and self.ref.gold(query).asked
+        ]
+        return split == "train" or len(gold) < ENOUGH_TO_JUDGE
 
     def past(self) -> None:
         """Every snapshot is as it was taken, but for erased texts; and no text was ever in two splits."""

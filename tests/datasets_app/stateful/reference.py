@@ -84,6 +84,7 @@ class Change:
     made: dict[int, Statement] = field(default_factory=dict)
     before: dict[int, tuple[bool, int, bool]] = field(default_factory=dict)
     after: dict[int, int] = field(default_factory=dict)
+    was_deleted: dict[int, bool] = field(default_factory=dict)
 
 
 @dataclass

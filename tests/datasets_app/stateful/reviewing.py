@@ -1,6 +1,7 @@
 """What reviewers do: bulk changes and their undoing, disagreements, decisions, erasing."""
 
 from datasets_app.labels import adjudication, bulk, labels, snapshots
+from datasets_app.labels.bulk_actions import ACTIONS
 from datasets_app.models import (
     BulkChange,
     Label,
@@ -14,7 +15,7 @@ class Reviewing(Steps):
     """Each method is one step, done to the product and to the reference."""
 
     def bulk_change(self, action: str, number: int, some: set[int], now: bool) -> None:
-        about = action in ("add", "remove")
+        about = ACTIONS[action].takes_agent
         number %= self.ref_agents
         if action == "add":
             number = sorted(self.ref.active)[number % len(self.ref.active)]
@@ -35,6 +36,8 @@ class Reviewing(Steps):
             self.finish(begun, time)
 
     def concerns(self, query: ref.Query, action: str, number: int) -> bool:
+        if action == "restore":
+            return query.deleted and not query.erased
         if query.deleted:
             return False
         if action == "add":
@@ -46,6 +49,7 @@ class Reviewing(Steps):
             return self.ref.state(query) != "gold" and any(not one.fallback for one in machine)
         if action == "send":
             return not self.ref.open(query, None)
+        assert action == "delete", f"the reference does not know {action}"
         return True
 
     def go_on(self, place: int) -> None:
@@ -63,12 +67,14 @@ class Reviewing(Steps):
             via = {"provenance__change": change.key, "source": "adjudication"}
             made = {one.query_id: one for one in Label.objects.filter(**via)}
         for query in change.queries:
-            if query.deleted:
+            if query.deleted != (change.action == "restore") or query.erased:
                 assert query.key not in made, "what was deleted since is left alone"
                 continue
-            if change.action == "delete":
-                query.deleted = True
-                self.ref.free(query)
+            if change.action in ("delete", "restore"):
+                change.was_deleted[query.key] = query.deleted
+                query.deleted = not query.deleted
+                if query.deleted:
+                    self.ref.free(query)
             elif change.action == "send":
                 self.resend(change, query)
             else:
@@ -119,15 +125,25 @@ class Reviewing(Steps):
             made = change.made.get(query.key)
             if made and not query.erased:
                 made.withdrawn = True
-            if change.action == "delete" and not self.later(change, query, "delete"):
-                query.deleted = query.erased
+            if query.key in change.was_deleted:
+                self.undelete(change, query)
             if query.key in change.before:
                 self.unsend_query(change, query)
 
-    def later(self, change: ref.Change, query: ref.Query, action: str) -> list[ref.Change]:
+    def later(self, change: ref.Change, query: ref.Query, *actions: str) -> list[ref.Change]:
         """The changes after this one that stand and have done something to the query, the next one first."""
         done = [one for one in self.ref.changes if one.key > change.key and one.finished and not one.undone]
-        return [one for one in done if one.action == action and query in one.queries]
+        return [one for one in done if one.action in actions and query in one.queries]
+
+    def undelete(self, change: ref.Change, query: ref.Query) -> None:
+        again = [one for one in self.later(change, query, "delete", "restore") if query.key in one.was_deleted]
+        if again:
+            again[0].was_deleted[query.key] = change.was_deleted[query.key]
+            return
+        before = query.deleted
+        query.deleted = change.was_deleted[query.key] or query.erased
+        if query.deleted and not before:
+            self.ref.free(query)
 
     def unsend_query(self, change: ref.Change, query: ref.Query) -> None:
         again = [one for one in self.later(change, query, "send") if query.key in one.before]

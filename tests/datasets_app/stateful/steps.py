@@ -8,7 +8,7 @@ from django.db import transaction
 from hypothesis.stateful import RuleBasedStateMachine
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import queue
+from datasets_app.labels import peers, queue
 from datasets_app.models import (
     Assignment,
     Dataset,
@@ -33,7 +33,7 @@ class World:
         for name, role in [*((name, "labeler") for name in LABELERS), ("rita", "reviewer")]:
             self.people[name] = User.objects.create_user(name, is_staff=True)
             self.people[name].groups.add(Group.objects.get_or_create(name=role)[0])
-        settings = queue.settings_of(self.pool)
+        settings = queue.stored_settings(self.pool)
         settings.order = QueueSettings.Order.OLDEST
         settings.overlap, settings.overlap_share = 1, 1.0
         settings.blind_share = settings.evaluation_share = 0.0
@@ -60,6 +60,7 @@ class Steps(RuleBasedStateMachine):
     def teardown(self) -> None:
         transaction.set_rollback(True)
         self.transaction.__exit__(None, None, None)
+        peers._noted.clear()  # what waits to be written is of queries whose keys come again
 
     def step(self, name: str) -> int:
         self.steps[name] += 1

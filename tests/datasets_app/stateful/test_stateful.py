@@ -14,7 +14,9 @@ from tests.datasets_app.stateful.machine import Labeling
 from tests.datasets_app.stateful.steps import World
 from tests.thorough import many
 
-STEPS = many(5_000, 160)
+pytestmark = pytest.mark.computes_long
+
+STEPS = many(2_500, 160)
 EACH = 80
 
 

@@ -1,7 +1,7 @@
 """Adding queries to a dataset: one query a text, however often it comes."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from agents_app import audit, privacy
 from agents_app.audit import Who, actor_of
 from agents_app.models import Pool
 from datasets_app.models import Dataset, Query, hashes_of, inserting
-from datasets_app.queries import splits
+from datasets_app.queries import query_columns, splits
 from training_app.engine.data.conversations import before, earlier_as_json
 
 #: The dataset of queries that came by the API, unless they name another.
@@ -20,15 +20,22 @@ SENT = "Sent"
 
 @dataclass(frozen=True, slots=True)
 class NewQuery:
-    """One text, or turn of the `conversation` of that id, that may or may not be in a dataset already. `split` is "" or what its file
-    says; `state` the state that a new query will have once the caller has recorded its label, which spares a second write."""
+    """One text, or turn of a conversation, that may or may not be in a dataset already.
+
+    `values` are those of its columns, by the names of `query_columns.entries`; `extra` its other keys. `split` is "" or what its file
+    says; `state` the state that a new query will have once the caller has recorded its label, which spares a second write.
+    """
 
     text: str
-    external_id: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
     split: str = ""
-    extra: dict[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
     state: str = Query.State.UNLABELED
-    conversation: str = ""
+
+    @property
+    def conversation(self) -> str:
+        """The id of the conversation that it is a turn of, "" for none."""
+        return str(self.values.get("conversation", ""))
 
 
 def dataset_of(pool: Pool, name: str = "") -> Dataset:
@@ -40,7 +47,7 @@ def dataset_of(pool: Pool, name: str = "") -> Dataset:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StoredQuery:
     """The query that a text is: its key, its split ("" for none), the state it was added with ("" where it was there before), and
     whether it was deleted or erased."""
 
@@ -51,7 +58,7 @@ class Place:
     erased: bool = False
 
 
-def find_or_add(dataset: Dataset, texts: Sequence[NewQuery], origin: str) -> tuple[list[Place], set[int]]:
+def find_or_add(dataset: Dataset, texts: Sequence[NewQuery], origin: str) -> tuple[list[StoredQuery], set[int]]:
     """The dataset's query for each text, in order, and the keys of those that were not there before.
 
     Texts that are the same once normalised are one query, which keeps the first one's text, id and other keys. In one
@@ -63,7 +70,7 @@ def find_or_add(dataset: Dataset, texts: Sequence[NewQuery], origin: str) -> tup
             replace(
                 new,
                 text=redactor.said(new.text),
-                external_id=redactor.text(new.external_id),
+                values=query_columns.redacted(new.values, redactor.text),
                 extra=redactor.value(new.extra),
             )
             for new in texts
@@ -90,41 +97,38 @@ def find_or_add(dataset: Dataset, texts: Sequence[NewQuery], origin: str) -> tup
         groups = splits.groups(dataset.pool, wanted)
 
         missing = [place for key, place in first.items() if key not in rows]
-        columns = (
-            "dataset_id", "external_id", "text", "text_hash", "group_id", "origin", "extra", "state", "messages", "conversation",
-            "turn",
-        )  # fmt: skip
-        keys = inserting.insert(
-            Query,
-            columns,
-            [
-                (
-                    dataset.pk,
-                    new.external_id,
-                    str(new.text),
-                    key,
-                    groups[group_of[key]][0],
-                    origin,
-                    json.dumps(new.extra) if new.extra else "{}",
-                    new.state,
-                    json.dumps(earlier_as_json(new.text)) if before(new.text) else None,
-                    new.conversation,
-                    len(before(new.text)) if new.conversation or before(new.text) else None,
-                )
-                for new, key in ((texts[place], hashes[place][0]) for place in missing)
-            ],
-        )
+        keys = _insert(dataset, origin, [(texts[i], hashes[i][0], groups[group_of[hashes[i][0]]][0]) for i in missing])
     found = {
-        key: Place(pk, groups[group][1], "", deleted is not None, erased is not None)
+        key: StoredQuery(pk, groups[group][1], "", deleted is not None, erased is not None)
         for key, (pk, group, deleted, erased) in rows.items()
     }
     for place, pk in zip(missing, keys, strict=True):
         key = hashes[place][0]
-        found[key] = Place(pk, groups[group_of[key]][1], texts[place].state)
+        found[key] = StoredQuery(pk, groups[group_of[key]][1], texts[place].state)
     return [found[key] for key, _group in hashes], set(keys)
 
 
-def send(pool: Pool, rows: Sequence[NewQuery], *, actor: Who, dataset: str = "") -> tuple[Dataset, list[Place]]:
+def _insert(dataset: Dataset, origin: str, rows: Sequence[tuple[NewQuery, str, int]]) -> list[int]:
+    """New queries, each with its hash and the key of its group; returns their keys in the same order."""
+    attributes = (
+        "dataset_id", "text", "text_hash", "group_id", "origin", "extra", "state", "messages", "turn",
+        *(column.lookup for column, _entry in query_columns.entries()),
+    )  # fmt: skip
+    values = []
+    for new, key, group in rows:
+        said = before(new.text)
+        values.append(
+            (
+                dataset.pk, str(new.text), key, group, origin, json.dumps(new.extra) if new.extra else "{}", new.state,
+                json.dumps(earlier_as_json(new.text)) if said else None,
+                len(said) if new.conversation or said else None,
+                *query_columns.stored(new.values),
+            )
+        )  # fmt: skip
+    return inserting.insert(Query, attributes, values)
+
+
+def send(pool: Pool, rows: Sequence[NewQuery], *, actor: Who, dataset: str = "") -> tuple[Dataset, list[StoredQuery]]:
     """Queries that an application wants labeled, at most a thousand: into the pool's dataset of that name, made where there is none.
 
     Returns the dataset and each one's place, in order; a text that is there already, deleted or erased stays as it is.

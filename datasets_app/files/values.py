@@ -1,0 +1,163 @@
+"""Which agents a label in somebody's file means: by id, code or name, by what a person said of the value, several in one cell."""
+
+import difflib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from training_app.engine.data.examples import Agent, normalise
+from training_app.engine.data.file_rows import BadRow, Roster, short
+
+#: What people write where no agent is needed.
+NONE_WORDS = frozenset(
+    {
+        "none", "none of these", "none of them", "none of the above", "none of these agents", "nobody", "no one", "noone", "no agent",
+        "no agents", "nothing", "no label", "n/a", "na", "n.a.", "-", "–", "—", "[]", "keine", "keiner", "niemand", "нет", "никто",
+        "aucun", "ninguno",
+    }
+)  # fmt: skip
+#: What may stand between the agents of one cell, the plainest first.
+_BETWEEN = (
+    r"\s*;\s*", r"\s*\|\s*", r"\s*[\r\n]+\s*", r"\s*#\s*", r"\s+/\s+|\s*//\s*", r"\s*,\s*", r"\s*\+\s*|\s*&\s*", r"\s*/\s*",
+    r"\s*,\s*|\s+(?:and|und|et|y|и)\s+", r"\s*[;,|/+&#\r\n]\s*",
+)  # fmt: skip
+#: A guess at what an unknown value means is as like it as this, at least.
+LIKE = 0.55
+
+
+class Unknown(Exception):
+    """Parts of a label that name no agent, as they stand in the file."""
+
+    def __init__(self, parts: Sequence[str]) -> None:
+        self.parts = tuple(parts)
+        super().__init__(", ".join(self.parts))
+
+
+class Values:
+    """What the labels of one file mean. `said`: normalised value → agents, [] for none of them, None for "leave its query without a
+    label"."""
+
+    def __init__(self, agents: Sequence[Agent], said: Mapping[str, list[int] | None]) -> None:
+        self._roster = Roster(agents)
+        self._agents = agents
+        self._said = {normalise(value): meaning for value, meaning in said.items()}
+
+    def known(self, part: Any) -> frozenset[int] | None:
+        """The agents that one value names: none of them for a word of NONE_WORDS, None for a value that leaves its query without a
+        label. Raises Unknown."""
+        if isinstance(part, str):
+            plain = normalise(part)
+            if plain in self._said:
+                meaning = self._said[plain]
+                return None if meaning is None else frozenset(meaning)
+            if plain in NONE_WORDS and plain not in self._roster.by_name:
+                return frozenset()
+        try:
+            return frozenset({self._roster.find(part, "")})
+        except BadRow:
+            raise Unknown([short(part)]) from None
+
+    def of(self, value: Any) -> frozenset[int] | None:
+        """The agents that a cell, a list or an object of choices names; None for a query that is not labeled. Raises Unknown with the
+        parts that name none, and where “none” stands beside an agent."""
+        value = _opened(value)
+        if value is None or (isinstance(value, str) and not value.strip()):
+            return None
+        if not isinstance(value, list):
+            value = self._split(value)
+        found: list[frozenset[int] | None] = []
+        strange: list[str] = []
+        for part in value:
+            try:
+                found.append(self.known(part))
+            except Unknown as error:
+                strange += error.parts
+        if strange:
+            raise Unknown(strange)
+        named = [part for part in found if part is not None]
+        if found and not named:
+            return None
+        if any(not part for part in named) and any(named):
+            raise Unknown([short(", ".join(map(str, value)))])
+        return frozenset[int]().union(*named)
+
+    def parts(self, value: Any) -> list[Any]:
+        """The single values in a cell, a list or an object of choices."""
+        value = _opened(value)
+        if value is None or (isinstance(value, str) and not value.strip()):
+            return []
+        return value if isinstance(value, list) else self._split(value)
+
+    def _split(self, value: Any) -> list[Any]:
+        """A cell's single values: the whole one where it is known, else by the separator that leaves the fewest unknown."""
+        if not isinstance(value, str) or self._knows(value):
+            return [value]
+        best, fewest = [value.strip()], 1.0
+        for between in _BETWEEN:
+            parts = [part.strip() for part in re.split(between, value) if part.strip()]
+            if len(parts) > 1:
+                strange = sum(not self._knows(part) for part in parts) / len(parts)
+                if strange < fewest:
+                    best, fewest = parts, strange
+        return best
+
+    def _knows(self, part: str) -> bool:
+        try:
+            self.known(part)
+        except Unknown:
+            return False
+        return True
+
+    def guess(self, part: str) -> Agent | None:
+        """The agent whose name is most like an unknown value, where one is like it at all."""
+        scored = [(_alike(normalise(part), normalise(agent.name)), -agent.id, agent) for agent in self._agents]
+        best = max(scored, key=lambda one: one[:2], default=None)
+        return best[2] if best and best[0] >= LIKE else None
+
+
+def _opened(value: Any) -> Any:
+    """A label without what a tool wraps it in: {"choices": […]}, or JSON in a cell."""
+    if isinstance(value, str) and value.strip()[:1] in ("[", "{"):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    if isinstance(value, dict):
+        for name in ("choices", "labels", "taxonomy", "value", "values"):
+            if name in value:
+                return _opened(value[name])
+        if value and all(isinstance(one, bool) or one in (0, 1, "0", "1") for one in value.values()):
+            return [name for name, one in value.items() if one in (True, 1, "1")]
+        return [json.dumps(value, ensure_ascii=False)]
+    if isinstance(value, list):
+        return list(_flat(value))
+    return value
+
+
+def _flat(values: list[Any]) -> Iterator[Any]:
+    for one in values:
+        if isinstance(one, list):
+            yield one[-1] if one and not isinstance(one[-1], list) else json.dumps(one)  # a taxonomy's path: its end
+        elif isinstance(one, dict):
+            name = next((one[key] for key in ("text", "name", "label", "value", "id") if one.get(key)), None)
+            yield name if isinstance(name, str | int) else json.dumps(one, ensure_ascii=False)
+        elif one not in (None, ""):
+            yield one
+
+
+def _alike(one: str, other: str) -> float:
+    """How alike two names are, from 0 to 1: by their letters, or by how many of the shorter one's words begin like the other's."""
+    ones, others = re.findall(r"\w+", one), re.findall(r"\w+", other)
+    if not ones or not others:
+        return 0.0
+    letters = difflib.SequenceMatcher(None, one, other).ratio()
+    fewer, more = sorted((ones, others), key=len)
+    begun = sum(any(_begin_alike(a, b) for b in more) for a in fewer)
+    return max(letters, 0.9 * begun / len(fewer))
+
+
+def _begin_alike(one: str, other: str) -> bool:
+    """Whether two words are one but for an ending: “labs” and “lab”, “pharmacist” and “pharmacy”."""
+    shared = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return shared >= 3 and shared >= min(len(one), len(other)) - 2

@@ -1,0 +1,154 @@
+"""Queries come into the queue: window by window of their keys, each in a transaction of its own, one filler of a pool at a time.
+
+What a window costs does not depend on how large the pool is. Whoever waits for a page fills a few items; importers fill what they
+brought, and the rest is filled by the clock.
+"""
+
+import hashlib
+from collections.abc import Collection, Sequence
+
+from django.db import transaction
+from django.db.models import Exists, Max, OuterRef, QuerySet
+
+from agents_app.models import Pool
+from datasets_app.labels import disagreement, talks
+from datasets_app.models import Label, Query, QueueItem, QueueSettings
+
+#: Keys that one transaction looks at, and items that it makes at most.
+WINDOW, BATCH = 5_000, 1_000
+#: Keys below the last one filled that are looked at again: an importer that commits late may have taken them.
+LOOK_BACK = 10_000
+
+
+def settings_of(pool: Pool) -> QueueSettings:
+    """The pool's queue settings; the defaults, not stored, where there are none yet."""
+    found = QueueSettings.objects.select_related("pool", "order_agent").filter(pool=pool).first()
+    return found or QueueSettings(pool=pool)
+
+
+def stored_settings(pool: Pool) -> QueueSettings:
+    """The pool's queue settings, stored where they were not yet."""
+    return QueueSettings.objects.select_related("pool", "order_agent").get_or_create(pool=pool)[0]
+
+
+def lots(seed: int, text: str) -> tuple[float, int, int, int]:
+    """The place in the random order (0 to 1) and the overlap, blind and evaluation lots (0 to 9,999) of a query.
+
+    A pure function of the text's hash, and for the order of the seed: the same on every machine, and independent of each other.
+    """
+    digest = hashlib.sha256(text.encode()).digest()
+    order = hashlib.sha256(f"{seed}:{text}".encode()).digest()
+    numbers = [int.from_bytes(digest[i : i + 4], "big") % 10_000 for i in (0, 4, 8)]
+    return int.from_bytes(order[:6], "big") / 2**48, numbers[0], numbers[1], numbers[2]
+
+
+def needed(settings: QueueSettings, overlap_lot: int) -> int:
+    """How many people are to answer an item of that lot."""
+    return settings.overlap if overlap_lot < round(settings.overlap_share * 10_000) else 1
+
+
+def fill(
+    pool: Pool,
+    *,
+    everything: bool = False,
+    look_back: bool = False,
+    most: int | None = None,
+    settings: QueueSettings | None = None,
+) -> int:
+    """Put queries that have no item yet into the queue; returns how many came in.
+
+    A query that came with its gold is not asked about until somebody sends it. Looked at are the queries newer than the last that came
+    in; with `look_back` LOOK_BACK keys before it too, and with `everything` all of them. `most`: about how many items at most, for
+    somebody who waits; it is 0 while somebody else fills.
+    """
+    settings = settings or stored_settings(pool)
+    newest = Query.objects.aggregate(newest=Max("pk"))["newest"] or 0
+    if newest <= settings.filled_to and not (everything or look_back):
+        return 0
+    at = 0 if everything else max(0, settings.filled_to - LOOK_BACK) if look_back else settings.filled_to
+    count = 0
+    while at < newest and (most is None or count < most):
+        made = _fill_window(settings, at, min(BATCH, BATCH if most is None else most - count), wait=most is None)
+        if made is None:
+            break
+        at, came = made
+        count += came
+    return count
+
+
+def fill_all() -> int:
+    """Every pool's new queries, for the clock; how many came in."""
+    newest = Query.objects.aggregate(newest=Max("pk"))["newest"] or 0
+    behind = Pool.objects.in_use().filter(queue_settings__filled_to__lt=newest)
+    return sum(fill(pool, look_back=True) for pool in behind)
+
+
+def fill_all_again() -> int:
+    """Look at every query of every pool, for the clock: what an importer committed very late is found here."""
+    return sum(fill(pool, everything=True) for pool in Pool.objects.in_use().filter(queue_settings__isnull=False))
+
+
+def fill_these(pool: Pool, query_ids: Collection[int]) -> int:
+    """Put those of these queries that have no item yet into the queue, and no others; 1,000 keys at most."""
+    rows = list(_rows(pool).filter(pk__in=query_ids))
+    return _make(stored_settings(pool), rows) if rows else 0
+
+
+def not_filled(pool: Pool) -> "QuerySet[Query]":
+    """Queries that have come in since the queue was filled last, and will be asked about once it is."""
+    return _missing(pool).filter(pk__gt=settings_of(pool).filled_to).exclude(state=Query.State.GOLD)
+
+
+def _missing(pool: Pool) -> "QuerySet[Query]":
+    return Query.objects.of(pool).exclude(Exists(QueueItem.objects.filter(query=OuterRef("pk"), agent__isnull=True)))
+
+
+#: What an item is made of: the query's key, text hash, state, turn and group.
+Row = tuple[int, str, str, int | None, str]
+
+
+def _rows(pool: Pool) -> "QuerySet[Query, Row]":
+    return _missing(pool).order_by("pk").values_list("pk", "text_hash", "state", "turn", "group__key")
+
+
+def _fill_window(settings: QueueSettings, after: int, most: int, *, wait: bool) -> tuple[int, int] | None:
+    """Fill from the keys `after` one: (the key up to which all is filled now, how many came in). None: somebody else fills.
+
+    The row of the settings is held meanwhile, so that two fillers never make the same items; on SQLite the transaction does that.
+    """
+    with transaction.atomic():
+        rows = QueueSettings.objects.select_for_update(of=("self",), no_key=True, skip_locked=not wait)
+        held = rows.filter(pk=settings.pk).first()
+        if held is None:
+            return None
+        newest = Query.objects.aggregate(newest=Max("pk"))["newest"] or 0  # first: what comes in later is newer
+        found = list(_rows(settings.pool).filter(pk__gt=after, pk__lte=after + WINDOW)[:most])
+        count = _make(held, found) if found else 0
+        last = found[-1][0] if len(found) == most else min(after + WINDOW, newest)
+        QueueSettings.objects.filter(pk=settings.pk, filled_to__lt=last).update(filled_to=last)
+        return max(last, after + 1), count
+
+
+def _make(settings: QueueSettings, rows: Sequence[Row]) -> int:
+    items = []
+    for key, text_hash, state, turn, group in rows:
+        random_key, overlap_lot, blind_lot, evaluation_lot = lots(settings.seed, talks.drawn_by(text_hash, turn, group))
+        wanted = state != Query.State.GOLD
+        items.append(
+            QueueItem(
+                pool_id=settings.pool_id,
+                query_id=key,
+                wanted=wanted,
+                needed=needed(settings, overlap_lot) if wanted else 0,
+                rank=float(key) if settings.order == QueueSettings.Order.OLDEST else random_key,
+                random_key=random_key,
+                overlap_lot=overlap_lot,
+                blind_lot=blind_lot,
+                evaluation_lot=evaluation_lot,
+            )
+        )
+    QueueItem.objects.bulk_create(items, ignore_conflicts=True)
+    keys = [row[0] for row in rows]
+    spoken = Label.objects.current().filter(query__in=keys, source__in=(Label.Source.LLM, Label.Source.HUMAN))
+    disagreement.measure(list(spoken.values_list("query_id", flat=True).distinct()))
+    return len(items)

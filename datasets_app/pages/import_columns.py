@@ -1,0 +1,232 @@
+"""The page between a file and its import: what we think it is, what its columns and its labels mean, and what would be kept."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO, cast
+
+from django.core.files.uploadedfile import UploadedFile
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from agents_app import pools
+from agents_app.access import Role, person, require_role, roles_of
+from agents_app.files.formats import Reading, Unreadable
+from agents_app.models import Pool
+from agents_app.pools import PoolError
+from datasets_app.files import checking, imports, looking, meanings, shapes, uploads
+from datasets_app.models import Import
+from datasets_app.pages.transfer_forms import MEANINGS, ColumnsForm
+from routerweb.http import page, reads_file, wants_fragment
+from training_app.engine.data.examples import Agent
+
+#: Values that no agent is called by which the page asks about; more mean that the column is none of labels.
+MOST_VALUES = 40
+NONE, LEAVE, NEW = "none", "leave", "new"
+
+
+def get_upload(slug: str, import_id: int) -> Import:
+    """The import of that pool, or 404."""
+    found = Import.objects.select_related("dataset__pool", "author").defer("dataset__pool__guidelines")
+    return get_object_or_404(found, pk=import_id, dataset__pool__slug=slug)
+
+
+def reading_of(pool: Pool, file: UploadedFile) -> Reading | None:
+    """How a file is to be read; None for one of our own form of which all is understood, so that nothing needs to be asked. Raises
+    Unreadable."""
+    agents = pools.roster(pool, retired=True)
+    looked = looking.look(cast(BinaryIO, file), file.name or "", agents)
+    reading = replace(looked.reading, values=meanings.remembered(pool))
+    file.seek(0)
+    if looked.plain and not reading.values:
+        checked = checking.check(cast(BinaryIO, file), reading, agents)
+        file.seek(0)
+        if not checked.lost and not checked.pattern:
+            return None
+    return reading
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One value of the labels beside what it may mean: `chosen` is an agent's id, NONE, LEAVE, NEW or "" for not said yet."""
+
+    value: str
+    count: int
+    text: str
+    chosen: str
+    guess: Agent | None
+
+
+@reads_file
+@require_http_methods(["GET", "POST"])
+@require_role(Role.REVIEWER, Role.OPS)
+def import_columns(request: HttpRequest, slug: str, import_id: int) -> HttpResponse:
+    """The first rows of a file, what its columns and labels are, and how many labels would be kept; a POST reads it in. An HTMX
+    request shows them by other settings."""
+    upload = get_upload(slug, import_id)
+    pool = upload.dataset.pool
+    if upload.status != Import.Status.CHOOSING:
+        return redirect("import_detail", slug, import_id)
+    asked = request.POST if request.method == "POST" else request.GET
+    agents = pools.roster(pool, retired=True)
+    reading, problem, looked, checked = Reading.of(upload.reading), "", None, None
+    form = ColumnsForm(asked or None, initial={**upload.reading, "split": upload.split})
+    try:
+        looked = _looked(upload, reading, form, asked, agents)
+        reading = replace(looked.reading, values={**reading.values, **_chosen(asked)})
+        if reading.shape or {"text", "messages"} & set(reading.columns):
+            checked = checking.check(uploads.content(upload), reading, agents)
+        else:
+            problem = _("Say which column holds the query's text.")
+    except Unreadable as error:
+        problem = str(error)
+    values = _asked_about(checked, asked) if checked else []
+    if request.method == "POST" and checked is not None:
+        problem = _undecided(values, asked)
+        if not problem:
+            try:
+                return _begin(request, upload, reading, values, form)
+            except PoolError as error:
+                problem = str(error)
+    built = {name: getattr(reading, name) for name in ("encoding", "delimiter", "header")}
+    context = {
+        "pool": pool,
+        "upload": upload,
+        "form": ColumnsForm(initial={**reading.as_json(), "split": asked.get("split", upload.split)}),
+        "problem": problem if asked or not looked else "",
+        "looked": looked,
+        "checked": checked,
+        "lost": checked.lost if checked else 0,
+        "values": values[:MOST_VALUES],
+        "more_values": max(len(values) - MOST_VALUES, 0),
+        "agents": agents,
+        "may_make_agents": Role.OPS in roles_of(request.user, pool.pk),
+        "tool": shapes.NAMES.get(reading.shape, ""),
+        "meanings": MEANINGS,
+        "columns": _with_meanings(looked) if looked else [],
+        "built": json.dumps(built, sort_keys=True),
+        "is_table": reading.kind in ("table", "xlsx"),
+        "is_text": reading.kind not in ("xlsx", "zip"),
+        "labels_from": _labels_from(looked) if looked else "",
+    }
+    if wants_fragment(request):
+        return render(request, "datasets_app/_import_columns.html", context)
+    crumbs = [(pool.name, reverse("home")), (_("Import"), reverse("import", args=[slug]))]
+    status = 422 if problem and request.method == "POST" else 200
+    return page(
+        request, "datasets_app/import_columns.html", context, title=upload.file_name, crumbs=crumbs, status=status
+    )
+
+
+def _looked(
+    upload: Import, stored: Reading, form: ColumnsForm, asked: Mapping[str, str], agents: tuple[Agent, ...]
+) -> looking.Look:
+    """The first rows by what has been chosen; where that changes how the file is built, its columns are guessed anew. Raises
+    Unreadable."""
+    if not asked or not form.is_valid():
+        return looking.again(uploads.content(upload), stored, agents)
+    reading = _corrected(stored, form.cleaned_data)
+    built = {name: getattr(reading, name) for name in ("encoding", "delimiter", "header")}
+    drawn = asked.get("built") or json.dumps({name: getattr(stored, name) for name in built}, sort_keys=True)
+    anew = json.dumps(built, sort_keys=True) != drawn
+    looked = looking.again(uploads.content(upload), reading, agents, columns=anew)
+    if not anew and not reading.shape:
+        named = {meaning: looked.columns[i].key for i, meaning in _meanings(asked, len(looked.columns))}
+        looked = replace(looked, reading=replace(looked.reading, columns=named))
+    return looked
+
+
+def _corrected(stored: Reading, said: Mapping[str, Any]) -> Reading:
+    """A reading by what somebody has corrected of how the file is built."""
+    changed = replace(
+        stored, encoding=said["encoding"] or stored.encoding, keep=said["keep"], empty=said["empty"] or stored.empty
+    )
+    if stored.kind in ("table", "xlsx"):
+        changed = replace(changed, header=said["header"])
+    if stored.kind == "table":
+        changed = replace(changed, delimiter=said["delimiter"] or stored.delimiter)
+    return changed
+
+
+def _meanings(asked: Mapping[str, str], count: int) -> Iterator[tuple[int, str]]:
+    """(column's place, what it is said to be) of each column that is one of ours; of two of a kind the first."""
+    known, taken = dict(MEANINGS), set()
+    for place in range(count):
+        meaning = asked.get(f"as-{place}", "")
+        if meaning in known and meaning not in taken:
+            taken.add(meaning)
+            yield place, meaning
+
+
+def _with_meanings(looked: looking.Look) -> list[tuple[looking.Column, str]]:
+    by_key = {key: meaning for meaning, key in looked.reading.columns.items()}
+    return [(column, by_key.get(column.key, "")) for column in looked.columns]
+
+
+def _labels_from(looked: looking.Look) -> str:
+    """The name of the column that holds the labels, "" for none."""
+    key = looked.reading.columns.get("required_agents")
+    return next((column.name for column in looked.columns if column.key == key), "")
+
+
+# ---------------------------------------------------------------------------------------------------- what labels mean
+
+
+def _said(asked: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """(value as it stands in the file, what was chosen for it) of each that the page asked about."""
+    place = 0
+    while f"value-{place}" in asked:
+        yield asked[f"value-{place}"], asked.get(f"means-{place}", "")
+        place += 1
+
+
+def _chosen(asked: Mapping[str, str]) -> dict[str, list[int] | None]:
+    """Normalised value → agents, of those that have been decided; a new agent is made only when the file is read in."""
+    found: dict[str, list[int] | None] = {}
+    for value, chosen in _said(asked):
+        if chosen == NONE:
+            found[meanings.key_of(value)] = []
+        elif chosen in (LEAVE, NEW):
+            found[meanings.key_of(value)] = None
+        elif chosen.isdecimal():
+            found[meanings.key_of(value)] = [int(chosen)]
+    return found
+
+
+def _asked_about(checked: checking.Check, asked: Mapping[str, str]) -> list[Asked]:
+    """The values to be asked about: those that have been decided, then those that are not understood, each with a guess chosen."""
+    found = [Asked(value, 0, "", chosen, None) for value, chosen in _said(asked) if chosen]
+    for one in checked.strange:
+        found.append(Asked(one.value, one.count, one.text, str(one.guess.id) if one.guess else "", one.guess))
+    return found
+
+
+def _undecided(values: list[Asked], asked: Mapping[str, str]) -> str:
+    """The question to whoever imports a file with labels whose meaning they have not seen; "" where there is none."""
+    said = dict(_said(asked))
+    if asked.get("others") == LEAVE:
+        return ""
+    open_ones = [one.value for one in values if not said.get(one.value)]
+    if not open_ones:
+        return ""
+    shown = ", ".join(f"“{value}”" for value in open_ones[:3])
+    return _("Say what %(values)s means, or leave the queries of all such labels unlabeled.") % {"values": shown}
+
+
+def _begin(
+    request: HttpRequest, upload: Import, reading: Reading, values: list[Asked], form: ColumnsForm
+) -> HttpResponse:
+    """Read the file in as it was said. Raises PoolError for an agent that cannot be made."""
+    actor, said = person(request), dict(_said(request.POST))
+    decided = _chosen(request.POST)
+    for value, chosen in said.items():
+        if chosen == NEW and Role.OPS in roles_of(request.user, upload.dataset.pool_id):
+            decided[meanings.key_of(value)] = [meanings.make_agent(upload, value, actor)]
+    meanings.remember(upload, decided)
+    left = {meanings.key_of(one.value): None for one in values if not said.get(one.value)}
+    reading = replace(reading, values={**reading.values, **left, **decided})
+    imports.begin(upload, reading, form.cleaned_data.get("split", "") if form.is_valid() else "")
+    return redirect("import_detail", upload.dataset.pool.slug, upload.pk)

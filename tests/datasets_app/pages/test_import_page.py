@@ -1,0 +1,163 @@
+"""The page between a file and its import: what its labels mean is asked, remembered and undone."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from django.urls import reverse
+
+from agents_app import jobs, pools
+from agents_app.models import Pool
+from datasets_app import tasks
+from datasets_app.models import Gold, Import, LabelValue, Query
+from tests.datasets_app.files import messy
+
+LABELED = [
+    ("my results please", "Labs"),
+    ("again my results", "Labs / Pharmacy"),
+    ("a refill", "Pharmacy"),
+    ("hi", "none"),
+    ("late", ""),
+]
+CONTENT = messy.csv(";", ("Question", "Team(s)"), LABELED).encode()
+
+
+@pytest.fixture(autouse=True)
+def no_queue(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(jobs, "send", lambda _kind, _key: None)
+    return
+
+
+@pytest.fixture
+def clinic(db: None) -> Pool:
+    pool = pools.create_pool("Clinic", "clinic")
+    for name in messy.AGENTS:
+        pools.add_agent(pool, name)
+    return pool
+
+
+@pytest.fixture
+def ops(client: Client, clinic: Pool, person: Callable[..., User]) -> Client:
+    client.force_login(person("olga", "ops"))
+    return client
+
+
+def send(client: Client, content: bytes, name: str = "patients.csv") -> str:
+    """Upload a file; the address of the page that asks about it."""
+    client.post(reverse("import", args=["clinic"]), {"dataset": "Line", "file": SimpleUploadedFile(name, content)})
+    return reverse("import_columns", args=["clinic", Import.objects.get(status="choosing").pk])
+
+
+def fields(page: Any) -> dict[str, str]:
+    """What the page's form would send as it stands."""
+    import re
+
+    found = {}
+    for name, value in re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', page.text):
+        found[name] = value.replace("&quot;", '"').replace("&amp;", "&")
+    for name, body in re.findall(r'<select name="([^"]+)".*?>(.*?)</select>', page.text, re.DOTALL):
+        chosen = re.search(r'<option value="([^"]*)" selected', body)
+        found[name] = chosen[1] if chosen else ""
+    if "header" not in found:
+        found["header"] = "on"
+    found.pop("csrfmiddlewaretoken", None)
+    return found
+
+
+def gold() -> dict[str, list[int]]:
+    return {one.query.text: one.required for one in Gold.objects.select_related("query")}
+
+
+def test_the_page_says_what_would_be_kept_and_guesses_what_is_meant(ops: Client, clinic: Pool) -> None:
+    address = send(ops, CONTENT)
+    page = ops.get(address)
+    assert "labels in “Team(s)”" in page.text
+    assert "2 of 4 labels will be kept, 2 are not understood" in page.text
+    assert Query.objects.count() == 0
+    labs = clinic.agents.get(name="Lab results")
+    form = fields(page)
+    assert (form["value-0"], form["means-0"]) == ("Labs", str(labs.number))
+    ops.post(address, form)
+    assert tasks.read_upload(Import.objects.get().pk) == "done"
+    pharmacy = clinic.agents.get(name="Pharmacy").number
+    assert gold() == {
+        "my results please": [labs.number],
+        "again my results": sorted((labs.number, pharmacy)),
+        "a refill": [pharmacy],
+        "hi": [],
+    }
+    assert Query.objects.get(text="late").state == "unlabeled"
+
+
+def test_what_was_said_once_is_remembered(ops: Client, clinic: Pool) -> None:
+    address = send(ops, CONTENT)
+    ops.post(address, fields(ops.get(address)))
+    assert LabelValue.objects.get().value == "labs"
+    tasks.read_upload(Import.objects.get().pk)
+    again = send(ops, messy.csv(",", ("text", "label"), [("one more", "LABS")]).encode())
+    page = ops.get(again)
+    assert "1 of 1 labels will be kept" in page.text
+    assert "value-0" not in fields(page)
+
+
+def test_what_nobody_has_decided_stops_the_import(ops: Client, clinic: Pool) -> None:
+    address = send(ops, messy.csv(",", ("text", "label"), [("x", "Surgery"), ("y", "Billing")]).encode())
+    form = fields(ops.get(address))
+    assert (form["value-0"], form["means-0"]) == ("Surgery", "")
+    answer = ops.post(address, form)
+    assert answer.status_code == 422
+    assert "Say what “Surgery” means" in answer.text
+    assert Import.objects.get().status == "choosing"
+    ops.post(address, {**form, "others": "leave"})
+    tasks.read_upload(Import.objects.get().pk)
+    assert gold() == {"y": [1]}
+    assert Query.objects.get(text="x").state == "unlabeled"
+
+
+def test_an_unknown_agent_is_made_there_and_goes_with_the_import(ops: Client, clinic: Pool) -> None:
+    address = send(ops, messy.csv(",", ("text", "label"), [("x", "Surgery"), ("y", "Billing")]).encode())
+    form = fields(ops.get(address))
+    ops.post(address, {**form, "means-0": "new"})
+    upload = Import.objects.get()
+    tasks.read_upload(upload.pk)
+    surgery = clinic.agents.get(name="Surgery")
+    assert gold()["x"] == [surgery.number]
+    answer = ops.post(reverse("import_undo", args=["clinic", upload.pk]), follow=True)
+    assert "2 queries and 2 labels are gone" in answer.text
+    clinic.refresh_from_db()
+    assert not clinic.agents.filter(name="Surgery").exists()
+    assert (clinic.next_agent_number, Query.objects.count(), LabelValue.objects.count()) == (4, 0, 0)
+    assert not clinic.datasets.exists()
+
+
+def test_a_reviewer_makes_no_agents(client: Client, clinic: Pool, person: Callable[..., User]) -> None:
+    client.force_login(person("rita", "reviewer"))
+    address = send(client, messy.csv(",", ("text", "label"), [("x", "Surgery"), ("y", "Billing")]).encode())
+    form = fields(client.get(address))
+    assert 'value="new"' not in client.get(address).text
+    client.post(address, {**form, "means-0": "new"})
+    assert not clinic.agents.filter(name="Surgery").exists()
+
+
+@pytest.mark.parametrize(("empty", "wanted"), [("unlabeled", "unlabeled"), ("none", "gold")])
+def test_an_empty_cell_means_what_was_chosen(ops: Client, clinic: Pool, empty: str, wanted: str) -> None:
+    address = send(ops, CONTENT)
+    form = fields(ops.get(address))
+    ops.post(address, {**form, "empty": empty})
+    tasks.read_upload(Import.objects.get().pk)
+    assert Query.objects.get(text="late").state == wanted
+
+
+def test_our_own_file_with_unknown_agents_is_asked_about_too(ops: Client, clinic: Pool) -> None:
+    rows = b"".join(b'{"text": "q%d", "required_agents": ["Labs"]}\n' % n for n in range(5))
+    page = ops.get(send(ops, rows, "own.jsonl"))
+    assert "0 of 5 labels will be kept, 5 are not understood" in page.text
+
+
+def test_an_export_names_its_tool(ops: Client, clinic: Pool) -> None:
+    page = ops.get(send(ops, messy.exports()["label-studio.json"], "export.json"))
+    assert "An export of Label Studio" in page.text
+    assert "1 was cancelled" in page.text
