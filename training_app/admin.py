@@ -21,8 +21,7 @@ from agents_app.templatetags.routerweb import ago, state
 from datasets_app.admin.history import chips_of
 from datasets_app.models import Snapshot
 from training_app.engine.config import Config
-from training_app.models import Decision, Episode, Promotion, RouterModel, Run
-from training_app.orchestration import episodes
+from training_app.models import Decision, Promotion, RouterModel, Run
 from training_app.training import runs
 from training_app.versions import gate, registry
 
@@ -176,30 +175,6 @@ class DecisionAdmin(ReadOnlyAdmin):
     @admin.display(description=_("query"))
     def short_text(self, decision: Decision) -> str:
         return decision.text if len(decision.text) <= 100 else decision.text[:99] + "…"
-
-
-@admin.register(Episode)
-class EpisodeAdmin(ReadOnlyAdmin):
-    page = "episode"
-    readonly_fields = ("page_link",)
-    list_display = ("created_at", "short_task", "status", "stop_reason", "steps", "cost", "policy", "pool", "page_link")
-    list_filter = ("pool", "status", "stop_reason")
-    list_select_related = ("pool",)
-    search_fields = ("=id", "task")
-    actions = ("cancel",)
-    exclude = ("attempt", "idempotency_key", "request_digest")
-
-    @admin.display(description=_("task"))
-    def short_task(self, episode: Episode) -> str:
-        return episode.task if len(episode.task) <= 100 else episode.task[:99] + "…"
-
-    @admin.action(description=_("Cancel"), permissions=["operate"])
-    def cancel(self, request: HttpRequest, queryset: QuerySet[Episode]) -> None:
-        actor = person(request)
-        one_by_one(
-            request, queryset.select_related("pool"), lambda episode: episodes.cancel(episode, actor=actor),
-            _t("%(row)s is cancelled."), (episodes.EpisodeError,),
-        )  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------- on earlier rooms' lists

@@ -5,23 +5,17 @@ from django.utils.translation import gettext as _
 from agents_app.audit import Who
 from agents_app.jobs import QUEUED, RUNNING
 from agents_app.models import Pool
-from training_app.models import Decision, Episode, RouterModel, Run
-from training_app.orchestration import episodes
+from training_app.models import Decision, RouterModel, Run
 from training_app.training import runs
 
 
 def of_putting_away(pool: Pool, actor: Who) -> None:
-    """Cancel the runs and the episodes that are under way."""
+    """Cancel the runs that are under way."""
     for run in Run.objects.filter(pool=pool, status__in=(QUEUED, RUNNING)).select_related("pool"):
         try:
             runs.cancel(run, actor=actor)
         except runs.RunError:
             continue  # it has ended meanwhile
-    for episode in Episode.objects.filter(pool=pool, status__in=(QUEUED, RUNNING)).select_related("pool"):
-        try:
-            episodes.cancel(episode, actor=actor)
-        except episodes.EpisodeError:
-            continue
 
 
 def holds(pool: Pool) -> list[tuple[str, int]]:
@@ -30,5 +24,4 @@ def holds(pool: Pool) -> list[tuple[str, int]]:
         (_("Runs"), Run.objects.filter(pool=pool).count()),
         (_("Models"), RouterModel.objects.filter(pool=pool).count()),
         (_("Decisions"), Decision.objects.filter(pool=pool).count()),
-        (_("Episodes"), Episode.objects.filter(pool=pool).count()),
     ]

@@ -8,6 +8,7 @@ import json
 import os
 import secrets
 import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -18,21 +19,54 @@ from django.contrib.auth.models import Group
 from agents_app import keys
 from agents_app.access import Role
 from agents_app.models import ApiKey, Pool
+from datasets_app.demo.generate import write_demo
+from routerweb import hooks
+from training_app.models import SET_ROUTER
 
-TASK = "my parcel is lost and i was charged twice"
 EXAMPLE = "i was charged twice this month and since the update i cant log in on my phone"
 
 
 @dataclass(frozen=True, slots=True)
-class Demo:
-    """What the card needs: the slugs of the pools that the key opens, the login and the key. `desk` is the one whose agents are
-    called, "" in an installation from before it was there."""
+class DemoPool:
+    """A pool of the demo: `write` writes the folder that it is loaded from, `prepare` does what is left once it is there, and a
+    model of the kind `kind` is trained with `settings`. The card shows a call of `path` with `body` and the pool's slug,
+    introduced by `says`."""
 
-    pool: str
+    slug: str
+    name: str
+    write: Callable[[str], object]
+    kind: str
+    says: str
+    path: str
+    body: Mapping[str, str]
+    settings: tuple[str, ...] = ()
+    prepare: Callable[[Pool], None] = lambda pool: None
+
+
+SUPPORT = DemoPool(
+    slug="support",
+    name="Customer support (demo)",
+    write=write_demo,
+    kind=SET_ROUTER,
+    says="Ask it which agents a query needs",
+    path="/api/route/",
+    body={"query": EXAMPLE},
+)
+
+
+def demo_pools() -> list[DemoPool]:
+    """Every pool of the demo, the router's first."""
+    return [SUPPORT, *(pool for added in hooks.demo_pools() for pool in added)]
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """What the card needs: the slugs of the pools that the key opens, the login and the key."""
+
+    pools: tuple[str, ...]
     login: str
     password: str
     key: str
-    desk: str = ""
 
 
 def demo_file() -> Path:
@@ -42,28 +76,29 @@ def demo_file() -> Path:
 def read_demo() -> Demo | None:
     """The demo of this installation, or None where there is none, or its file cannot be read."""
     try:
-        return Demo(**json.loads(demo_file().read_text("utf-8")))
-    except (OSError, ValueError, TypeError):
+        kept = json.loads(demo_file().read_text("utf-8"))
+        return Demo(**{**kept, "pools": tuple(kept["pools"])})
+    except (OSError, ValueError, TypeError, KeyError):
         return None
 
 
-def make_demo(pool: Pool, desk: Pool) -> Demo:
-    """The demo's login and key, made where they are missing; what stands already is kept, and opens both pools."""
-    known = read_demo()
+def make_demo(pools: Sequence[Pool]) -> Demo:
+    """The demo's login and key, made where they are missing; what stands already is kept, and opens all the pools."""
+    known, slugs = read_demo(), tuple(pool.slug for pool in pools)
     users = get_user_model().objects
     key = ApiKey.objects.live().filter(digest=ApiKey.digest_of(known.key)).first() if known else None
     if known and key and users.filter(username=known.login).exists():
-        if known.desk:
+        if known.pools == slugs:
             return known
-        key.pools.add(desk)
-        return _kept(replace(known, desk=desk.slug))
-    demo = Demo(pool.slug, "admin@routerweb.local", secrets.token_urlsafe(12), "", desk.slug)
+        key.pools.add(*pools)
+        return _kept(replace(known, pools=slugs))
+    demo = Demo(slugs, "admin@routerweb.local", secrets.token_urlsafe(12), "")
     user, _ = users.get_or_create(username=demo.login, defaults={"email": demo.login})
     user.is_staff = user.is_superuser = True
     user.set_password(demo.password)
     user.save()
     user.groups.add(*Group.objects.filter(name=Role.ADMIN))
-    _, secret = keys.create_key("demo", [pool, desk], [ApiKey.Scope.ROUTE], created_by=user)
+    _, secret = keys.create_key("demo", list(pools), [ApiKey.Scope.ROUTE], created_by=user)
     return _kept(replace(demo, key=secret))
 
 
@@ -78,29 +113,30 @@ def _write_private(path: Path, text: str) -> None:
         file.write(text)
 
 
-def demo_card(address: str) -> str | None:
-    """What `make run` prints once the web server answers; None where this installation has no demo."""
+def demo_card(address: str, *, training: bool = False) -> str | None:
+    """What `make run` prints once the web server answers; None where this installation has no demo. `training`: its first router is
+    not there yet."""
     demo = read_demo()
     if demo is None:
         return None
 
-    def curl(path: str, **body: str) -> str:
-        return (
-            f"curl -X POST {address}{path} \\\n"
+    calls = ""
+    for pool in demo_pools():
+        if pool.slug not in demo.pools:
+            continue
+        later = ", once its first router is trained, in some seconds" if training and pool is SUPPORT else ""
+        body = shlex.quote(json.dumps({**pool.body, "pool": pool.slug}))
+        calls += (
+            f"  {pool.says}{later}:\n\n"
+            f"  curl -X POST {address}{pool.path} \\\n"
             f"    -H 'Authorization: Bearer {demo.key}' -H 'Content-Type: application/json' \\\n"
-            f"    -d {shlex.quote(json.dumps(body))}"
+            f"    -d {body}\n\n"
         )
-
-    orchestrate = (
-        f"  Have agents called, one after another:\n\n  {curl('/api/orchestrate/', task=TASK, pool=demo.desk)}\n\n"
-    )
     return (
         f"\n  Routerweb is running.\n\n"
         f"  Pages     {address}/\n"
         f"  Login     {demo.login}\n"
         f"  Password  {demo.password}\n\n"
-        f"  Ask it which agents a query needs:\n\n"
-        f"  {curl('/api/route/', query=EXAMPLE, pool=demo.pool)}\n\n"
-        f"{orchestrate if demo.desk else ''}"
+        f"{calls}"
         f"  Ctrl-C stops it. What it learnt and stored stays in {settings.DATA_DIR}.\n"
     )

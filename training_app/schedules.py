@@ -1,36 +1,33 @@
-"""What the default cluster does by the clock. `install` runs after every migrate and changes none that is there already."""
+"""What this package leaves to the workers: its kinds of job, and what it does by the clock."""
 
-from typing import Any
+from collections.abc import Sequence
 
-from django.db import connection
+from agents_app.jobs import JobKind
+from agents_app.work import Work, by_the_clock
+from training_app.models import Run
+from training_app.training import runs
 
-#: Function -> its name in the queue's list, one of django-q2's schedule types, and how many minutes apart, where that is the type.
-SCHEDULES = {
-    "training_app.answering.decisions.prune": ("Delete old decisions", "D", None),
-    "agents_app.health.check_all": ("Health checks of agents", "I", 1),
-    "agents_app.accounts.sessions.prune": ("Forget sessions that have run out", "D", None),
-    "agents_app.sources.catalog.look_all": ("Look for changed agent cards and MCP servers", "D", None),
-    "agents_app.archive.purge_due": ("Delete for good the pools that were deleted 30 days ago", "D", None),
-    "training_app.answering.shadowing.prune": ("Delete old shadow scores", "D", None),
-    "training_app.rollout.outcomes.offer_failures": ("Send reported failures to labeling", "I", 1),
-    "training_app.rollout.outcomes.offer_unsure": ("Send unsure decisions to labeling", "H", None),
-    "training_app.answering.suggesting.suggest_all": ("Suggestions of the active models", "I", 1),
-    "training_app.orchestration.episodes.prune": ("Delete old episodes", "D", None),
-    "training_app.orchestration.episodes.redact_ended": ("Redact the texts of ended episodes", "I", 1),
-    "training_app.watching.drift.look_all": ("Look for drift", "H", None),
-    "training_app.versions.keeping.look": ("Prune the artifacts of old models", "D", None),
-    "datasets_app.files.imports.forget_unchosen": ("Drop files that nobody went on with", "D", None),
-    "training_app.training.rules.evaluate": ("Launch runs by rule", "I", 1),
-}
+HOUR, DAY = 60, 24 * 60
 
 
-def install(**_signal: Any) -> None:
-    """Add the schedules that are missing; one that an admin has changed stays as it is."""
-    from django_q.models import Schedule
+def kinds() -> Sequence[JobKind]:
+    """For the hook `job_kinds`."""
+    return (
+        JobKind(
+            "run", Run, "training_app.training.tasks.execute", runs.interrupted, runs.QUEUE, runs.DELIVER_AGAIN_SECONDS
+        ),
+    )
 
-    if Schedule._meta.db_table not in connection.introspection.table_names():
-        return  # only some applications are migrated yet
-    there = set(Schedule.objects.filter(func__in=SCHEDULES).values_list("func", flat=True))
-    for func, (name, often, minutes) in SCHEDULES.items():
-        if func not in there:
-            Schedule.objects.create(name=name, func=func, schedule_type=often, minutes=minutes, cluster="default")
+
+def work() -> Sequence[Work]:
+    """For the hook `background_work`."""
+    return (
+        by_the_clock("training_app.answering.decisions.prune", "Delete old decisions", DAY),
+        by_the_clock("training_app.answering.shadowing.prune", "Delete old shadow scores", DAY),
+        by_the_clock("training_app.rollout.outcomes.offer_failures", "Send reported failures to labeling", 1),
+        by_the_clock("training_app.rollout.outcomes.offer_unsure", "Send unsure decisions to labeling", HOUR),
+        by_the_clock("training_app.answering.suggesting.suggest_all", "Suggestions of the active models", 1),
+        by_the_clock("training_app.watching.drift.look_all", "Look for drift", HOUR),
+        by_the_clock("training_app.versions.keeping.look", "Prune the artifacts of old models", DAY),
+        by_the_clock("training_app.training.rules.evaluate", "Launch runs by rule", 1),
+    )

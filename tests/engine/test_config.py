@@ -34,6 +34,7 @@ def test_strings_are_read_as_the_fields_type() -> None:
         ({"gamma": float("nan")}, "gamma"),
         ({"gamma": None}, "gamma"),
         ({"gamma": True}, "gamma"),
+        ({"gamma": 0}, "gamma"),
         ({"total_steps": 1.5}, "total_steps"),
         ({"total_steps": 0}, "total_steps"),
         ({"total_steps": "1e99"}, "total_steps"),

@@ -22,6 +22,8 @@ from training_app.engine.routing.policy import load_policy
 from training_app.engine.routing.router import Router
 from training_app.engine.train import PHASES, TrainError, train
 
+pytestmark = pytest.mark.computes_long
+
 QUICK = {
     "encoder": "linear",
     "svm_c": 1.0,
@@ -337,6 +339,11 @@ class TestRouter:
         away = router_of["never"].route("refund my invoice")
         assert (away.agents, away.stop_reason, away.abstained) == ((0,), "abstained", True)
 
+    def test_the_rule_that_answers_is_the_one_that_the_scorecard_names(self, trained: list[Progress]) -> None:
+        result = trained[-1].result
+        router = Router.load(result.artifact)
+        assert router.explain("refund my invoice").rule == router.rule == result.scorecard["decision"]["rule"]
+
     def test_an_explanation_retells_the_route(self, router: Router) -> None:
         found = router.explain("refund my invoice and track my package", available=[0, 3, 4])
         assert found.route.agents == tuple(s["chosen"] for s in found.steps if s["chosen"] is not None)
@@ -422,6 +429,19 @@ def test_a_classifier_routes_explains_and_keeps_its_limits() -> None:
     explained = router.explain(text)
     assert explained.steps[0]["chosen"] == route.agents[0]
     assert router.route(text, available=[4, 7]).agents != route.agents
+
+
+@pytest.mark.parametrize(("cost", "worth", "refused"), [(1.0, 1.0, True), (1.0, 5.0, False), (0.3, 1.0, False)])
+def test_a_run_that_would_answer_nobody_says_why_before_it_trains(cost: float, worth: float, refused: bool) -> None:
+    priced = [dataclasses.replace(agent, cost=cost) for agent in AGENTS]
+    steps = train(quick(goal="value", query_value=worth), priced, examples())
+    if not refused:
+        assert next(iter(steps)).phase
+        return
+    with pytest.raises(
+        TrainError, match=r"cost as much as the query is worth \(2 in the middle, against query_value 1\)"
+    ):
+        next(iter(steps))
 
 
 def test_a_router_that_learnt_value_answers_from_its_file_one_by_one_as_in_a_batch() -> None:

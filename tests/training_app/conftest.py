@@ -15,6 +15,7 @@ from agents_app.audit import Actor
 from agents_app.models import Agent, Pool
 from datasets_app.labels import snapshots
 from datasets_app.models import Snapshot
+from tests import orchestration
 from tests.training_app.labeled import label
 from tests.training_app.receiving import Receiver
 from tests.training_app.served import NAMES, Application, ScriptedRouter, application, promoted
@@ -22,7 +23,6 @@ from tests.training_app.served import artifact as served_artifact
 from tests.training_app.told import NotAnArtifact, ToldRouter, TrainError, artifact, progress, result
 from tests.training_app.words import WordRouter, card
 from training_app.answering import decisions, serving, shadowing, throttle
-from training_app.backends import state
 from training_app.engine.routing import router as engine
 from training_app.models import AlarmReceiver, Canary, LiveSettings, RouterModel, Run
 from training_app.rollout import trials
@@ -167,7 +167,10 @@ def fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(serving, "_database_fault", "")
     serving.forget()
     throttle.forget()
-    state.forget()
+    if orchestration.INSTALLED:
+        from orchestration_app.backends import state
+
+        state.forget()
     yield
     serving.forget()
     decisions.buffer = decisions.Buffer()

@@ -18,10 +18,10 @@ from agents_app.redaction import BadPattern
 from datasets_app.files import imports
 from datasets_app.labels import corrections
 from datasets_app.models import Query
+from tests import orchestration
 from tests.training_app.served import Application
 from training_app.answering import decisions
-from training_app.models import Decision, Episode, Outcome, RouterModel, Step, packed
-from training_app.orchestration import episodes
+from training_app.models import Decision, Outcome, RouterModel
 from training_app.rollout import outcomes
 
 pytestmark = pytest.mark.usefixtures("fresh_process")
@@ -40,14 +40,13 @@ def keep(pool: Pool, **changes: Any) -> Privacy:
     return privacy.change(pool, kinds=["e-mail"], patterns=[("customer", r"\bK-\d{6}\b")], actor=None, **values)
 
 
-@pytest.mark.parametrize("count", [1, decisions.PACK_FROM])
+@pytest.mark.parametrize("count", [1, 64])
 def test_a_decision_answers_the_real_text_and_keeps_the_redacted(
     private: Pool, model: RouterModel, app: Application, count: int
 ) -> None:
     for _time in range(count):
         assert app.post("/api/route/", {"query": TEXT}).json()["agents"] == [0]
     decisions.buffer.write()
-    packed.unpack_all()
     assert list(Decision.objects.values_list("text", flat=True)) == [STORED] * count
 
 
@@ -95,12 +94,18 @@ def test_a_correction_finds_the_redacted_query_again(private: Pool, ops: User) -
     assert Query.objects.get().text == STORED
 
 
+@orchestration.needed
 def test_episodes_a_minute_after_their_end(private: Pool) -> None:
+    from orchestration_app.episodes import episodes
+    from orchestration_app.models import Episode, Step
+
     ended = {"status": "done", "finished_at": timezone.now() - timedelta(minutes=2)}
     old = Episode.objects.create(
-        pool=private, policy="p", task=TEXT, messages=[{"content": TEXT}], answer=TEXT, **ended
+        pool=private, policy="p", task=TEXT, messages=[{"content": TEXT}], answer=TEXT, plan={"for": TEXT}, **ended
     )
-    Step.objects.create(episode=old, turn=0, number=0, call=0, agent=0, output=TEXT, metadata={"answer": TEXT})
+    Step.objects.create(
+        episode=old, turn=0, number=0, call=0, agent=0, output=TEXT, metadata={"answer": TEXT}, state={"so far": [TEXT]}
+    )
     fresh = Episode.objects.create(pool=private, policy="p", task=TEXT, status="done", finished_at=timezone.now())
     running = Episode.objects.create(pool=private, policy="p", task=TEXT, status="running")
     assert episodes.redact_ended() == 1
@@ -109,14 +114,19 @@ def test_episodes_a_minute_after_their_end(private: Pool) -> None:
     step = old.trajectory.get()
     assert (old.task, old.messages, old.answer) == (STORED, [{"content": STORED}], STORED)
     assert (step.output, step.metadata) == (STORED, {"answer": STORED})
+    assert (old.plan, step.state) == ({"for": STORED}, {"so far": [STORED]})
     for other in (fresh, running):
         other.refresh_from_db()
         assert other.task == TEXT
 
 
+@orchestration.needed
 def test_each_pool_keeps_decisions_and_episodes_for_its_own_days(
     private: Pool, model: RouterModel, app: Application, settings: Any
 ) -> None:
+    from orchestration_app.episodes import episodes
+    from orchestration_app.models import Episode
+
     settings.DECISION_DAYS = settings.EPISODE_DAYS = 30
     other = pools.create_pool("Other")
     ten = timezone.now() - timedelta(days=10)
@@ -128,6 +138,8 @@ def test_each_pool_keeps_decisions_and_episodes_for_its_own_days(
         Episode.objects.filter(pk=made.pk).update(created_at=ten)
     assert (decisions.prune(), episodes.prune()) == (0, 0)
     keep(private, decision_days=9, episode_days=9)
+    Outcome.objects.create(decision_id=decisions.new_id(1.0), pool=pool, success=True, comment="without a decision")
+    Outcome.objects.filter(comment="without a decision").update(at="2026-01-01T00:00Z")
     assert (decisions.prune(), episodes.prune()) == (1, 1)
     assert Decision.objects.get().pool == other
     assert Outcome.objects.get().pool == other

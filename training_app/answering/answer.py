@@ -7,16 +7,17 @@ keeping it as a decision, or not, is left to the caller: `keep` hands it to the 
 import time
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from django.conf import settings
 
+from routerweb import disconnect
 from training_app.answering import decisions, loaded, shadowing
-from training_app.answering import wishes as wishing
 from training_app.answering.loaded import LoadedModel, LoadedPool
-from training_app.answering.wishes import Wishes
 from training_app.engine.data.conversations import BadConversation, Bounds, checked, left_out, opening
 from training_app.engine.routing import exploring
+from training_app.engine.routing.options import RequestOptions
 from training_app.engine.routing.router import Explanation, Route, Router
 from training_app.models import Decision
 
@@ -24,18 +25,37 @@ from training_app.models import Decision
 MOST_LETTERS = 18
 
 
-#: Characters that are routed together before others get their turn: some milliseconds' worth.
-TURN_CHARACTERS = 8_000
+#: Characters, and texts, that are routed together before others get their turn: some milliseconds' worth.
+TURN_CHARACTERS, TURN_TEXTS = 8_000, 256
 
 
-class NoModel(Exception):
-    """The pool has no model that could answer; the message says why, `hint` what to do."""
+class NotReady(Exception):
+    """The pool has nothing that could answer yet; the message says why, `hint` what to do, and `code` is a word for programs."""
+
+    code = "not_ready"
+
+    def __init__(self, why: str, hint: str) -> None:
+        super().__init__(why)
+        self.hint = hint
+
+
+class NoModel(NotReady):
+    """The pool has no model that could answer."""
+
+    code = "no_model"
 
     def __init__(self, pool: LoadedPool) -> None:
-        super().__init__(pool.problem or f"The pool {pool.slug} has no active model yet.")
-        self.hint = (
-            f"Train and promote one: python manage.py train --pool {pool.slug} --promote, or open Runs in the browser."
+        super().__init__(
+            pool.problem or f"The pool {pool.slug} has no active model yet.",
+            f"Train and promote one: python manage.py train --pool {pool.slug} --promote, or open Runs in the browser.",
         )
+
+
+class Extra(NamedTuple):
+    """What a package adds to an answer: to what is `shown`, and to what is `kept` with the decision."""
+
+    shown: Mapping[str, Any]
+    kept: Mapping[str, Any]
 
 
 class Unroutable(ValueError):
@@ -70,7 +90,7 @@ class Answer(NamedTuple):
     cold: Mapping[int, float] | None = None
     cold_taken: tuple[int, ...] = ()
     unit: str = ""
-    wishes: Wishes | None = None
+    options: RequestOptions | None = None
 
     @property
     def model(self) -> LoadedModel:
@@ -128,71 +148,88 @@ def answer(
     sticky: str = "",
     explain: bool = False,
     explore: bool = True,
-    wishes: Wishes | None = None,
+    options: RequestOptions | None = None,
 ) -> Answer:
     """The answer to one text that `check_text` took, or turn that `conversation` made. `sticky` keeps a user on one side of a canary;
     the turns of a conversation that opens with the same words stay on one by themselves.
 
-    Without `explore` nothing is decided by lot: for those who look at an answer and do not act on it. `wishes` are the request's own.
+    Without `explore` nothing is decided by lot: for those who look at an answer and do not act on it. `options` are the request's own.
     Raises NoModel.
     """
     model_of(pool)
     key = sticky or opening(text)
     side = pool if pool.live is None else pool.live.side(pool, key)
     own = side is pool
-    if wishes is not None:
-        side, pool = wishes.on(side), wishes.on(pool)
+    if options is not None and options.names_agents:
+        side, pool = _narrowed(side, options), _narrowed(pool, options)
     began = time.perf_counter_ns()
     try:
-        walked, explanation = _walk(side, text, explain, wishes)
+        walked, explanation = _walk(side, text, explain, options)
     except Exception as error:  # what a canary may raise is not known
         if own:
             raise
         # A canary must never cost an answer.
         pool.live.failed(model_of(side), error)  # type: ignore[union-attr]
         side = pool
-        walked, explanation = _walk(side, text, explain, wishes)
+        walked, explanation = _walk(side, text, explain, options)
     microseconds = (time.perf_counter_ns() - began) // 1000
-    return _finish(side, text, walked, microseconds, explanation, explore, _unit(pool, key), wishes)
+    return _finish(side, text, walked, microseconds, explanation, explore, _unit(pool, key), options)
 
 
 def answers(
-    pool: LoadedPool, texts: Sequence[str], *, sticky: str = "", explore: bool = True, wishes: Wishes | None = None
+    pool: LoadedPool,
+    texts: Sequence[str],
+    *,
+    sticky: str = "",
+    explore: bool = True,
+    options: RequestOptions | None = None,
 ) -> list[Answer]:
-    """The answers to many texts, in their order; the router sees those of one side together, and each alone where `wishes` have to be
-    met. Raises NoModel."""
+    """The answers to many texts, in their order; the router sees those of one side together, and each alone where
+    `options` change the walk. Raises NoModel, and Abandoned once the client has left."""
     model_of(pool)
     if not texts:
         return []
-    if wishes is not None:
-        return [answer(pool, text, sticky=sticky, explore=explore, wishes=wishes) for text in texts]
+    if options is not None and not options.batched:
+        return [
+            answer(pool, text, sticky=sticky, explore=explore, options=options) for text in disconnect.checked(texts)
+        ]
     began = time.perf_counter_ns()
     walked = []
-    for some in _in_turns(texts):
+    for some in disconnect.checked(_in_turns(texts)):
         walked += _walk_all(pool, some, sticky)
         time.sleep(0)  # others may compute
     microseconds = (time.perf_counter_ns() - began) // 1000 // len(texts)
     return [
-        _finish(side, text, route, microseconds, None, explore, _unit(pool, sticky or opening(text)))
-        for text, (side, route) in zip(texts, walked, strict=True)
+        _finish(side, text, route, microseconds, None, explore, _unit(pool, sticky or opening(text)), options)
+        for text, (side, route) in disconnect.checked(zip(texts, walked, strict=True))
     ]
 
 
 def _in_turns(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The texts in their order, as many at once as have TURN_CHARACTERS together, or one that is longer."""
+    """The texts in their order, up to TURN_TEXTS at once that have TURN_CHARACTERS together, or one that is longer."""
     first, characters = 0, 0
     for place, text in enumerate(texts):
-        if characters and characters + len(text) > TURN_CHARACTERS:
+        if place > first and (characters + len(text) > TURN_CHARACTERS or place - first == TURN_TEXTS):
             yield texts[first:place]
             first, characters = place, 0
         characters += len(text)
     yield texts[first:]
 
 
-def _walk(pool: LoadedPool, text: str, explain: bool, wishes: Wishes | None = None) -> tuple[Route, Explanation | None]:
+def _narrowed(pool: LoadedPool, options: RequestOptions) -> LoadedPool:
+    """The pool with only those agents that the request allows."""
+    if pool.model is None:
+        return pool
+    ids = (agent.id for agent in pool.model.router.agents) if pool.available is None else pool.available
+    return replace(pool, available=frozenset(agent for agent in ids if options.allows(agent)))
+
+
+def _walk(
+    pool: LoadedPool, text: str, explain: bool, options: RequestOptions | None = None
+) -> tuple[Route, Explanation | None]:
     router = model_of(pool).router
-    if wishes is not None:
-        return wishes.walk(router, text, pool.available, explain)
+    if options is not None:
+        return options.walk(router, text, pool.available, explain)
     if explain:
         explanation = router.explain(text, pool.available)
         return explanation.route, explanation
@@ -234,29 +271,29 @@ def _finish(
     explanation: Explanation | None,
     explore: bool,
     unit: str,
-    wishes: Wishes | None = None,
+    options: RequestOptions | None = None,
 ) -> Answer:
     at = time.time()
     number, on = decisions.new_id(at), pool.live
     if on is None:
         return Answer(
-            number, pool, text, walked, walked, at, microseconds, microseconds, explanation, wishes=wishes
+            number, pool, text, walked, walked, at, microseconds, microseconds, explanation, options=options
         )  # fmt: skip
     began = time.perf_counter_ns()
     router = model_of(pool).router
-    least, most = router.limits if wishes is None else wishes.limits(router)
+    least, most = router.limits if options is None else options.limits(router)
     explored, propensity = None, None
-    if on.exploration and explore and wishes is None:
+    if on.exploration and explore and (options is None or options.explored):
         drawn = exploring.explore(walked.agents, walked.scores, on.exploration, loaded.chance, least=least, most=most)
         explored, propensity = drawn.agent, drawn.propensity
     cold = None if on.cold is None else on.cold.scores(text)
-    if cold is not None and wishes is not None:
-        cold = {agent: score for agent, score in cold.items() if wishes.allows(agent)}
+    if cold is not None and options is not None:
+        cold = {agent: score for agent, score in cold.items() if options.allows(agent)}
     route, taken = completed(walked, explored, cold, on.threshold, most)
     whole = microseconds + (time.perf_counter_ns() - began) // 1000
     return Answer(
         number, pool, text, walked, route, at, whole, microseconds, explanation, explored, propensity, cold, taken, unit,
-        wishes,
+        options,
     )  # fmt: skip
 
 
@@ -277,10 +314,11 @@ def completed(
 # --- What becomes of an answer ------------------------------------------------------------------------------------
 
 
-def keep(given: Answer, api_key: int | None, assignments: list[dict[str, Any]] | None = None) -> None:
-    """Keep the answer as a decision of that key, with what was assigned to run it, and hand its text to the shadows. Never waits."""
+def keep(given: Answer, api_key: int | None, extra: Mapping[str, Any] | None = None) -> None:
+    """Keep the answer as a decision of that key, with what packages add to its detail, and hand its text to the shadows. Never
+    waits."""
     pool, model, on = given.pool, given.model, given.pool.live
-    if on is not None and given.wishes is None:
+    if on is not None and (given.options is None or given.options.shadowed):
         for shadow in on.shadows:
             shadowing.offer(
                 shadowing.Task(shadow, model.pk, given.number, given.text, given.walked.agents, given.walk_microseconds)
@@ -297,7 +335,7 @@ def keep(given: Answer, api_key: int | None, assignments: list[dict[str, Any]] |
             given.microseconds,
             given.at,
             given.propensity,
-            _detail(given) if assignments is None else (_detail(given) or {}) | {"assignments": assignments},
+            {**(_detail(given) or {}), **extra} if extra else _detail(given),
         )
     )
 
@@ -305,9 +343,9 @@ def keep(given: Answer, api_key: int | None, assignments: list[dict[str, Any]] |
 def _detail(given: Answer) -> dict[str, Any] | None:
     """What a replay needs to do again, None where the model alone made the set."""
     on = given.pool.live
-    if on is None and given.wishes is None:
+    if on is None and given.options is None:
         return None
-    detail: dict[str, Any] = {} if given.wishes is None else {"wishes": given.wishes.as_json()}
+    detail: dict[str, Any] = {} if given.options is None else {"options": dict(given.options.replayed)}
     if on is None:
         return detail
     if on.is_canary:
@@ -369,13 +407,13 @@ def again(kept: Decision, router: Router, cold: Mapping[int, float] | None) -> t
     is the one that the decision names. `cold` are the likenesses, None where no agent was routed by its description.
     """
     detail, available = kept.detail or {}, frozenset(int(agent) for agent in kept.scores)
-    wished = wishing.kept(detail)
-    if wished is None:
+    options = RequestOptions.of_decision(detail)
+    if options is None:
         explanation, most = router.explain(kept.said, available), router.limits[1]
     else:
-        _route, walked = wished.walk(router, kept.said, available, explain=True)
+        _route, walked = options.walk(router, kept.said, available, explain=True)
         assert walked is not None
-        explanation, most = walked, wished.limits(router)[1]
+        explanation, most = walked, options.limits(router)[1]
     threshold = detail.get("cold", {}).get("threshold", 1.0)
     route, _taken = completed(explanation.route, detail.get("explored"), cold, threshold, most)
     return explanation, route

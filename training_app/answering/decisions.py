@@ -1,8 +1,8 @@
 """Answers on their way to the database: a bounded buffer in memory that a thread writes in bulk, so that no request waits for it.
 
-Every DECISION_SECONDS it writes what there is: a few as rows of their own, many packed into one (`models.packed`), so that a process
-at its full rate keeps every decision. While the database is away the buffer fills; beyond DECISION_BUFFER the oldest are dropped
-and counted. What a process has in memory when it is killed is lost, and counted by the next one to start on its machine.
+Every DECISION_SECONDS it writes what there is (`decision_rows`). While the database is away the buffer fills; beyond DECISION_BUFFER
+the oldest are dropped and counted. What a process has in memory when it is killed is lost, and counted by the next one to start on
+its machine.
 """
 
 import logging
@@ -10,34 +10,31 @@ import os
 import threading
 from collections import deque
 from collections.abc import Sequence
-from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.core.signals import setting_changed
-from django.db import DataError, IntegrityError, transaction
+from django.db import DataError, IntegrityError
 from django.db import Error as DatabaseFault
-from django.utils import timezone
 
 from agents_app import privacy
-from agents_app.models import Pool
+from routerweb import state
 from routerweb.background import Background
-from training_app.answering import metrics, tally
+from training_app.answering import decision_rows, metrics, tally
 from training_app.answering.serving import drop_connection
 from training_app.engine.data.conversations import earlier_as_json
 from training_app.engine.routing.router import Route
-from training_app.models import Decision, Outcome, packed
+from training_app.models import Decision, Outcome
 
 logger = logging.getLogger(__name__)
 
 LONGEST_PAUSE_SECONDS = 5.0
-ROWS_AT_ONCE = 200
-#: So many waiting are packed into one row, and at most so many go into one.
-PACK_FROM, PACK_AT_MOST = 64, 256
-#: Web processes unpack once none of them has packed anything for so long.
-QUIET_SECONDS = 5.0
+#: What a row raises that can never be written; the last is what SQLite's driver makes of a number that is too large.
+UNWRITABLE = (IntegrityError, DataError, OverflowError)
+#: Rows of one transaction. Another process waits for it, on SQLite, for some 20 ms.
+ROWS_AT_ONCE = 500
 
 
 class Pending(NamedTuple):
@@ -62,6 +59,7 @@ class Pending(NamedTuple):
 #: The system's randomness for so many ids is asked for at once.
 NOISE_AT_ONCE = 256
 _noise: list[bytes] = []
+state.keep(__name__, "_noise", "Random parts of decision ids", NOISE_AT_ONCE)
 
 
 def new_id(at: float) -> int:
@@ -129,13 +127,13 @@ class Buffer:
     def write(self) -> int:
         """Write all that is pending now; returns how many decisions were written. What fails for want of a database stays pending.
 
-        What comes meanwhile waits for the next turn: on a busy process a few come during each write, and would be written as rows
-        of their own, which cost ten times a packed one, again and again. Raises django.db.Error where the database cannot be reached.
+        What comes meanwhile waits for the next turn, so that few transactions write many rows each. Raises django.db.Error where the
+        database cannot be reached.
         """
         written = 0
         with self._writing:
-            for count in parts(len(self._pending)):
-                taken = self._take(count)
+            for first in range(0, waiting := len(self._pending), ROWS_AT_ONCE):
+                taken = self._take(min(ROWS_AT_ONCE, waiting - first))
                 try:
                     written += self._insert(taken)
                 except DatabaseFault:
@@ -171,36 +169,35 @@ class Buffer:
             metrics.dropped(1)
 
     def _insert(self, taken: Sequence[Pending]) -> int:
+        taken = redacted(taken)
         try:
-            taken = redacted(taken)
-            if len(taken) >= PACK_FROM:
-                packed.pack([_row(one) for one in taken])
-            else:
-                insert(taken)
-        except (IntegrityError, DataError) as error:
-            # A pool or model that was deleted meanwhile must not hold up every other decision.
-            if len(taken) == 1:
-                self._drop(1)
-                logger.warning("A decision of model %s cannot be written: %s", taken[0].model, error)
-                return 0
-            return sum(self._insert([one]) for one in taken)
+            insert(taken)
+        except UNWRITABLE:
+            # What was deleted meanwhile must not hold up every other decision.
+            taken = [one for one in taken if self._insert_alone(one)]
         with self._lock:
             self.tally.add(settled=len(taken))
         metrics.count(taken)
         return len(taken)
 
-
-def parts(waiting: int) -> list[int]:
-    """How many are written at once, of so many: even parts, so that none of them is too small to be packed."""
-    count = -(-waiting // PACK_AT_MOST)
-    return [waiting // count + (place < waiting % count) for place in range(count)]
+    def _insert_alone(self, one: Pending) -> bool:
+        """Write one answer, and tell whether it could be; what cannot be written is counted as dropped."""
+        try:
+            row = decision_rows.still_valid(_row(one))
+            if row is not None:
+                decision_rows.add([row])
+                return True
+            reason = "its pool or its model was deleted"
+        except UNWRITABLE as error:
+            reason = str(error)
+        self._drop(1)
+        logger.warning("A decision of model %s cannot be written: %s", one.model, reason)
+        return False
 
 
 def insert(rows: Sequence[Pending]) -> None:
-    """Write rows of their own in one transaction."""
-    with transaction.atomic():
-        for first in range(0, len(rows), ROWS_AT_ONCE):
-            packed.insert([_row(row) for row in rows[first : first + ROWS_AT_ONCE]])
+    """Write answers past the buffer."""
+    decision_rows.write([_row(row) for row in rows])
 
 
 def redacted(taken: Sequence[Pending]) -> Sequence[Pending]:
@@ -211,8 +208,8 @@ def redacted(taken: Sequence[Pending]) -> Sequence[Pending]:
     return [one._replace(text=redactors[one.pool].said(one.text)) if one.pool in redactors else one for one in taken]
 
 
-def _row(kept: Pending) -> packed.Row:
-    """A decision as its row has it, for `packed.COLUMNS`."""
+def _row(kept: Pending) -> decision_rows.Row:
+    """A decision as its row has it, for `decision_rows.COLUMNS`."""
     route = kept.route
     return (
         f"{kept.id:032x}", kept.pool, kept.model, kept.api_key, str(kept.text), route.agents, kept.scores, route.confidence,
@@ -224,6 +221,7 @@ def _row(kept: Pending) -> packed.Row:
 # --- The writer ---------------------------------------------------------------------------------------------------
 
 buffer = Buffer()
+state.keep(__name__, "buffer", "Decisions, not yet written", settings.DECISION_BUFFER)
 
 
 def record(pending: Pending) -> None:
@@ -275,10 +273,7 @@ def _turn() -> float:
 def write_once() -> bool:
     """Write what is pending; whether the database took it."""
     try:
-        if not buffer.write():
-            # A process that answers has no time for it, and would hold the database while it waits for its turn; a quiet one would
-            # take the processor from those that answer.
-            packed.unpack(quiet=QUIET_SECONDS)
+        buffer.write()
     except DatabaseFault as error:
         logger.warning("Decisions wait in memory (%d), the database does not take them: %s", len(buffer), error)
         drop_connection()
@@ -300,14 +295,6 @@ _pause = 0.0
 writer = Background("decision-writer", _turn, at_end=close, in_child=_in_child)
 
 
-def _unpack() -> float:
-    """Rows of what web processes had no time to write as such; the seconds until the next look."""
-    return 0.05 if packed.unpack(4) else 2.0
-
-
-#: For a cluster of short jobs, beside the web processes.
-unpacker = Background("decision-unpacker", _unpack)
-
 # --- Replay -------------------------------------------------------------------------------------------------------
 
 
@@ -324,13 +311,14 @@ def identical(kept: Decision, route: Route) -> bool:
 
 
 def prune(days: int | None = None, *, rows_at_once: int = 2_000) -> int:
-    """Delete decisions older than their pool's days, else `days` (DECISION_DAYS), in small transactions, and what was reported of
-    them; returns how many decisions. Run once a day."""
-    own, deleted = privacy.days("decision_days"), 0
-    for pool in Pool.objects.values_list("pk", flat=True):
-        kept_for = own.get(pool, settings.DECISION_DAYS if days is None else days)
-        old = Decision.objects.filter(pool=pool, at__lt=timezone.now() - timedelta(days=kept_for)).order_by("at")
-        while ids := list(old.values_list("pk", flat=True)[:rows_at_once]):
-            deleted += Decision.objects.filter(pk__in=ids).delete()[0]
-            Outcome.objects.filter(decision_id__in=ids).delete()
-    return deleted
+    """Delete decisions older than their pool's days, else `days` (DECISION_DAYS), what was reported of them, and reports of that age
+    that came without a decision; returns how many decisions. Run once a day."""
+    default = settings.DECISION_DAYS if days is None else days
+    privacy.delete_old(Outcome.objects.all(), "at", default=default, rows_at_once=rows_at_once)
+    return privacy.delete_old(
+        Decision.objects.all(),
+        "at",
+        default=default,
+        rows_at_once=rows_at_once,
+        beside=lambda keys: Outcome.objects.filter(decision_id__in=keys).delete(),
+    )

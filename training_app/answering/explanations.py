@@ -8,6 +8,7 @@ from typing import Any
 from training_app.answering.loaded import LoadedPool
 from training_app.engine.data.examples import Agent as EngineAgent
 from training_app.engine.routing.router import Explanation
+from training_app.versions.scorecards import RULES
 
 WORDS_SHOWN = 8
 
@@ -52,13 +53,15 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An explanation, ready to be drawn. `scores` are (agent, probability, whether it was taken), likeliest first."""
+    """An explanation, ready to be drawn. `scores` are (agent, probability, whether it was taken), likeliest first. `rule` says what
+    chose."""
 
     columns: tuple[Column, ...]
     steps: tuple[Step, ...]
     scores: tuple[tuple[Column, float, bool], ...]
     words: tuple[tuple[Column, tuple[Word, ...]], ...]
     route_agents: tuple[Column, ...]
+    rule: str = ""
 
 
 def columns_of(agents: tuple[EngineAgent, ...], pool: LoadedPool) -> tuple[Column, ...]:
@@ -92,6 +95,7 @@ def picture(explanation: Explanation, columns: tuple[Column, ...]) -> Picture:
         tuple((by_id[agent], score, agent in route.agents) for agent, score in ranked),
         tuple((by_id[agent], _words(explanation.features.get(agent, []))) for agent in explained),
         tuple(by_id[agent] for agent in route.agents),
+        str(RULES[explanation.rule]),
     )
 
 
@@ -119,12 +123,15 @@ def _words(features: list[tuple[str, float]]) -> tuple[Word, ...]:
 
 
 def as_json(explanation: Explanation) -> dict[str, Any]:
-    """What led to a route: per step the value of every agent and of STOP, and the parts of the text that weighed most."""
+    """What led to a route: the rule that chose; per step what was on offer and chosen, with the network's value of every agent and of
+    STOP where it was the network; and the parts of the text that weighed most."""
+    network = explanation.rule == "ddqn"
     return {
+        "rule": explanation.rule,
         "steps": [
             {
-                "q": {agent: _finite(value) for agent, value in step["q"].items()},
-                "stop": _finite(step["stop"]),
+                "q": {agent: _finite(value) for agent, value in step["q"].items()} if network else {},
+                "stop": _finite(step["stop"]) if network else None,
                 "masked": step["masked"],
                 "chosen": step["chosen"],
             }

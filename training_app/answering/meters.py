@@ -2,7 +2,11 @@
 `watching/gauges`; `python -m training_app.answering.meters > docs/metrics.md` makes the page of reference.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
+
+from routerweb import hooks
 
 COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
 
@@ -21,6 +25,13 @@ class Meter:
     def shown(self) -> str:
         """Its name in Prometheus."""
         return f"{self.name}_total" if self.kind == COUNTER else self.name
+
+
+class Gauge(NamedTuple):
+    """A meter that is read off the database: `read` takes the pools' slugs by key and gives (labels, value) of each series."""
+
+    meter: Meter
+    read: Callable[[Mapping[int, str]], list[tuple[tuple[str, ...], float]]]
 
 
 #: What labels hold.
@@ -58,13 +69,16 @@ WAITING = Meter(
 JOBS = Meter("routerweb_jobs_waiting", GAUGE, ("cluster",), "jobs", "Jobs in a queue that no worker has taken.")
 QUERIES = Meter("routerweb_queries", GAUGE, ("pool", "state"), "queries", "Queries by state.")
 RUNS = Meter("routerweb_runs", GAUGE, ("pool", "status"), "runs", "Training runs by status.")
-EPISODES = Meter("routerweb_episodes", GAUGE, ("pool", "status"), "episodes", "Episodes by status.")
-SPEND = Meter("routerweb_spend", GAUGE, ("pool",), "the pool's currency", "What the episodes that are kept have cost.")
 
 #: Counted by each web process; whichever is asked adds up those of its machine.
 COUNTED = (DECISIONS, AGENT_DECISIONS, ABSTENTIONS, DROPPED, SECONDS)
 #: Read when they are asked for: the first of the process that is asked, the others of the database, so the same whoever is asked.
-READ = (WAITING, JOBS, QUERIES, RUNS, EPISODES, SPEND)
+OWN_READ = (WAITING, JOBS, QUERIES, RUNS)
+
+
+def read() -> tuple[Meter, ...]:
+    """Every meter that is read off the database, those that packages add among them."""
+    return (*OWN_READ, *(gauge.meter for added in hooks.gauges() for gauge in added))
 
 
 def reference() -> str:
@@ -89,7 +103,7 @@ def reference() -> str:
             "",
             f"`{WAITING.shown}` is of the process that is asked; the others stand in the database, so take one machine's, not a sum.",
             "",
-            *_table(READ),
+            *_table(read()),
             "",
             "## Labels",
             "",
@@ -110,4 +124,10 @@ def _table(meters: tuple[Meter, ...]) -> list[str]:
 
 
 if __name__ == "__main__":
+    import os
+
+    import django
+
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "routerweb.settings")
+    django.setup()
     print(reference(), end="")

@@ -1,7 +1,7 @@
 """How much one API key may send in a calendar month (UTC): queries, and characters as the router will read them.
 
 A process holds a share of what is left of the month, in memory; a request counts against it and asks the database nothing. The thread
-that settles the keys' minutes settles these too (`leases.settle_month`). All processes together stay within the quota but for the
+that settles the keys' minutes settles these too (`key_shares.settle_month`). All processes together stay within the quota but for the
 moment before one has its first share: then it takes one request, and from then on up to EARLY of the quota, of what it knew was left.
 """
 
@@ -16,7 +16,8 @@ from django.db import Error as DatabaseFault
 from django.db import IntegrityError
 
 from agents_app.models import KeyMonth
-from training_app.answering import leases, serving
+from routerweb import state
+from training_app.answering import key_shares
 from training_app.answering.loaded import Caller, Served
 
 #: What is counted, in the order of every tuple of two here.
@@ -91,6 +92,8 @@ class Month:
 _months: dict[int, Month] = {}
 #: Months that ended with something that is not yet told.
 _ended: list[tuple[int, Month]] = []
+state.keep(__name__, "_months", "Months of API keys", "one for each key with a quota")
+state.keep(__name__, "_ended", "Months of API keys, ended and not yet written", "one for each key with a quota")
 _lock = threading.Lock()
 
 
@@ -194,7 +197,7 @@ def _settle(key: int, month: Month, *, leave: bool) -> None:
         used, month.used = month.used, [0, 0]
         quota = month.quota
     try:
-        told, held = leases.settle_month(key, month.begins, quota, used, leave=leave)
+        told, held = key_shares.settle_month(key, month.begins, quota, used, leave=leave)
     except DatabaseFault:
         with _lock:
             month.used = [since + before for since, before in zip(month.used, used, strict=True)]
@@ -203,6 +206,3 @@ def _settle(key: int, month: Month, *, leave: bool) -> None:
         month.told, month.woken = told, False
         # What was used while this was settled counts against the new share; of another quota meanwhile there is none yet.
         month.held = None if leave or quota != month.quota else held
-
-
-serving.on_load.append(know)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from training_app.answering import answer, decisions
-from training_app.answering import wishes as wishing
 from training_app.engine.reading.cold import ColdScorer
+from training_app.engine.routing.options import RequestOptions
 from training_app.engine.routing.router import Explanation, Route, Router
 from training_app.models import Decision
 
@@ -29,11 +29,13 @@ def replay(kept: Decision, router: Router, scorer: ColdScorer | None = None) -> 
     """Route the decision's text again. `scorer` is the pool's present one, where it has one."""
     detail = kept.detail or {}
     then = cold_scores(detail) if "cold" in detail else None
-    now, computed, wished = then, None, wishing.kept(detail)
+    now, computed, options = then, None, RequestOptions.of_decision(detail)
     if then is not None:
         computed = scorer is not None and scorer.profile == detail["cold"]["profile"]
         if scorer is not None and computed:
-            now = {agent: score for agent, score in scorer.scores(kept.text).items() if wished is None or agent in then}
+            now = {
+                agent: score for agent, score in scorer.scores(kept.text).items() if options is None or agent in then
+            }
     explanation, route = answer.again(kept, router, now)
     return Replay(explanation, route, now == then and decisions.identical(kept, route), computed)
 

@@ -18,7 +18,7 @@ from django.db import Error as DatabaseFault
 from django.db import connection
 
 from agents_app.models import Agent, ApiKey, Pool, Stamp
-from routerweb import memory
+from routerweb import hooks, memory
 from routerweb.background import Background
 from training_app.answering import live
 from training_app.answering.loaded import Caller, LoadedModel, LoadedPool, RosterAgent, Served
@@ -27,10 +27,6 @@ from training_app.models import Promotion, RouterModel
 from training_app.versions import registry
 
 logger = logging.getLogger(__name__)
-
-
-#: Told, after each load, of what is served from now on: later rooms bring what they keep in memory up to date with it.
-on_load: list[Callable[[Served], None]] = []
 
 _served: Served | None = None
 _loading = threading.Lock()
@@ -118,8 +114,7 @@ def refresh() -> Served:
             stamp = Stamp.current()
             if _served is None or _served.stamp != stamp:
                 fresh = _load(stamp, _served)
-                for told in on_load:
-                    told(fresh)
+                hooks.models_loaded(fresh)
                 _served = fresh
                 # The connection would keep the artifacts that it read among its pages.
                 drop_connection()
@@ -145,6 +140,12 @@ def health() -> dict[str, Any]:
         "models": {pool.slug: pool.model.name if pool.model else None for pool in pools},
         "problems": {pool.slug: pool.problem for pool in pools if pool.problem},
     }
+
+
+def in_memory() -> list[str]:
+    """The names of the versions that this process keeps loaded, those of canaries and shadows included. Loads nothing."""
+    pools = _served.pools.values() if _served is not None else ()
+    return sorted(version.name for pool in pools for version in _versions(pool).values())
 
 
 def forget() -> None:

@@ -21,6 +21,7 @@ from django.db import IntegrityError, connection
 from django.db.models import F
 from django.utils import timezone
 
+from routerweb import state
 from routerweb.background import Background
 from training_app.engine.routing.router import Router
 from training_app.models import LiveTally, RouterModel, ShadowScore
@@ -83,6 +84,8 @@ class Count:
 
 _queue: deque[Task] = deque()
 _counts: dict[tuple[int, str], Count] = {}
+state.keep(__name__, "_queue", "Questions for shadows", QUEUE)
+state.keep(__name__, "_counts", "Counts of shadows and canaries, not yet written", "two for each model that is tried")
 _lock = threading.Lock()
 
 

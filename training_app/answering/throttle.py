@@ -1,7 +1,8 @@
 """How much one API key may send in a minute: requests, queries, and characters as the router will read them; and its month's quota.
 
 A setting of 0 sets no limit. A request counts against what this process holds of the key's minute, in memory; it asks the database
-nothing. A thread beside the requests settles with the other processes (`leases`). What a key may send in a month is its own: `quotas`.
+nothing. A thread beside the requests settles with the other processes (`key_shares`). What a key may send in a month is its own:
+`quotas`.
 """
 
 import logging
@@ -16,8 +17,9 @@ from django.core.signals import setting_changed
 from django.db import Error as DatabaseFault
 from django.db import IntegrityError
 
+from routerweb import disconnect, state
 from routerweb.background import Background
-from training_app.answering import leases, quotas
+from training_app.answering import key_shares, quotas
 from training_app.answering.quotas import Exceeded as Exceeded
 from training_app.answering.serving import drop_connection
 from training_app.engine.data.conversations import before
@@ -75,6 +77,9 @@ _held: dict[int, Allowance] = {}
 #: Keys that were used since they were last noted, where nothing is limited; and when each was.
 _used: set[int] = set()
 _noted: dict[int, float] = {}
+state.keep(__name__, "_held", "Minutes of API keys", "one for each key of the last minutes")
+state.keep(__name__, "_used", "API keys whose use is not yet written", "one for each key")
+state.keep(__name__, "_noted", "Times at which uses of API keys were written", "one for each key")
 _lock = threading.Lock()
 
 
@@ -93,7 +98,7 @@ def take(key: int, texts: Sequence[str], quota: quotas.Quota | None = None) -> N
         if quota is None:
             return
     many = limits[2] or (quota is not None and quota[1] is not None)
-    characters = sum(map(read_length, texts)) if many else 0
+    characters = sum(map(read_length, disconnect.checked(texts))) if many else 0
     costs = (1, len(texts), characters if limits[2] else 0)
     with _lock:
         held = _minute(key, limits, costs) if limited else None
@@ -160,7 +165,7 @@ def note() -> None:
     due = {key for key in list(_used) if now - _noted.get(key, -NOTE_SECONDS) >= NOTE_SECONDS}
     if due:
         _used.difference_update(due)
-        leases.note(due, len(_limits()))
+        key_shares.note(due, len(_limits()))
         _noted.update(dict.fromkeys(due, now))
 
 
@@ -194,7 +199,7 @@ def _settle(key: int, held: Allowance, *, leave: bool) -> None:
     with _lock:
         used, held.used = held.used, [0.0] * len(limits)
     try:
-        share = leases.settle(key, limits, used, held.held, leave=leave)
+        share = key_shares.settle(key, limits, used, held.held, leave=leave)
     except DatabaseFault:
         with _lock:
             held.used = [now + before for now, before in zip(held.used, used, strict=True)]

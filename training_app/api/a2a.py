@@ -7,8 +7,10 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from training_app.api import json_rpc
+from training_app.api import json_rpc, route_requests
+from training_app.api.errors import unknown_field
 from training_app.api.json_rpc import Fault
+from training_app.engine.routing.options import Carrier, carried_by
 
 TASK_NOT_FOUND, NOT_SUPPORTED, NO_SUCH_CONTENT, NO_SUCH_VERSION = -32001, -32004, -32005, -32009
 #: Methods that send a message, by the version whose words they are.
@@ -22,8 +24,10 @@ OTHERS = frozenset({
     "tasks/resubscribe", "tasks/list", "agent/getAuthenticatedExtendedCard", "tasks/pushNotificationConfig/set",
     "tasks/pushNotificationConfig/get", "tasks/pushNotificationConfig/list", "tasks/pushNotificationConfig/delete",
 })  # fmt: skip
-#: What of a message's metadata is asked of the router with it.
-OPTIONS = ("explain", "preference", "sticky_key")
+#: The options that a message's metadata may carry.
+OPTIONS = tuple(option.name for option in carried_by(Carrier.A2A, route_requests.OPTIONS))
+#: What an object among a message's parts may hold.
+CONTENT = ("query", "messages")
 MOST_CONTEXT = 200
 
 
@@ -83,6 +87,10 @@ def asked(params: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     body = _read(message.get("parts", ()))
     metadata = message.get("metadata")
     if isinstance(metadata, dict):
+        for name in metadata:
+            # Names of extensions are URIs; whatever else is not an option was meant for this router and would have no effect.
+            if name not in OPTIONS and ":" not in name:
+                raise Fault(json_rpc.INVALID_PARAMS, unknown_field(name, OPTIONS).error["message"])
         body |= {option: metadata[option] for option in OPTIONS if option in metadata}
     if context and len(context) <= MOST_CONTEXT:
         body.setdefault("sticky_key", context)
@@ -97,8 +105,11 @@ def _read(parts: Sequence[Any]) -> dict[str, Any]:
             raise Fault(json_rpc.INVALID_PARAMS, "params.message.parts must be objects.")
         if isinstance(part.get("text"), str):
             texts.append(part["text"])
-        elif isinstance(part.get("data"), dict) and {"query", "messages"} & part["data"].keys():
-            return {name: part["data"][name] for name in ("query", "messages") if name in part["data"]}
+        elif isinstance(part.get("data"), dict) and set(CONTENT) & part["data"].keys():
+            for name in part["data"]:
+                if name not in CONTENT:
+                    raise Fault(json_rpc.INVALID_PARAMS, unknown_field(name, CONTENT).error["message"])
+            return dict(part["data"])
         else:
             raise Fault(
                 NO_SUCH_CONTENT, "A part must be a text, or an object with query or messages; files are not read."

@@ -2,14 +2,18 @@
 
 import json
 from collections.abc import Callable, Mapping
+from json import decoder
 from typing import IO, Any
 
 from django.conf import settings
 from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
 
+from routerweb import disconnect
 from training_app.api.errors import Refused
 
+#: A longer body is parsed one item of its lists after another: a scan of all of it would hold up the event loop.
+SHORT_CHARACTERS = 64 * 1024
 #: Headers that every answer has beside its type and length.
 EVERY_ANSWER = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
 JSON_TYPES = ("application/json", "application/json; charset=utf-8", "application/json;charset=utf-8")
@@ -41,10 +45,12 @@ def read(meta: Mapping[str, Any], read_bytes: Callable[[int], bytes]) -> dict[st
 
 
 def parsed(raw: bytes) -> dict[str, Any]:
-    """The JSON object in those bytes. Numbers that JSON can write and no double can hold come out as infinite. Raises Refused."""
+    """The JSON object in those bytes. Numbers that JSON can write and no double can hold come out as infinite. Raises Refused, and
+    Abandoned once the client has left."""
     try:
         # json.loads would guess at UTF-16 and UTF-32 when given bytes.
-        body = DECODER.decode(raw.decode())
+        text = raw.decode()
+        body = (DECODER if len(text) <= SHORT_CHARACTERS else IN_STEPS).decode(text)
     except UnicodeDecodeError as error:
         raise Refused(400, "malformed", f"The body is not UTF-8: byte {error.start + 1} cannot be read.") from None
     except json.JSONDecodeError as error:
@@ -63,6 +69,19 @@ def written(value: Any) -> bytes:
     return ENCODE(value).encode("utf-8", "backslashreplace")
 
 
+def written_in_steps(value: Mapping[str, Any]) -> bytes:
+    """The same bytes as `written`, the items of its lists one after another. Raises Abandoned once the client has left."""
+    parts = (
+        f"{ENCODE(name)}:{_list_in_steps(each) if isinstance(each, list) else ENCODE(each)}"
+        for name, each in value.items()
+    )
+    return f"{{{','.join(parts)}}}".encode("utf-8", "backslashreplace")
+
+
+def _list_in_steps(items: list[Any]) -> str:
+    return f"[{','.join(map(ENCODE, disconnect.checked(items)))}]"
+
+
 def kind(value: Any) -> str:
     """What a JSON value is, in words."""
     names = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
@@ -73,7 +92,32 @@ def _constant(name: str) -> Any:
     raise json.JSONDecodeError(f"{name} is no JSON", name, 0)
 
 
+class _InSteps(json.JSONDecoder):
+    """Reads what the decoder reads, and what a list of the outermost object holds one item after another, with a look at the client
+    before each: a scan in C cannot be stopped."""
+
+    def __init__(self) -> None:
+        super().__init__(parse_constant=_constant)
+        self._item: Callable[[str, int], tuple[Any, int]] = self.scan_once  # type: ignore[has-type]
+        self.scan_once = self._outermost
+
+    def _outermost(self, text: str, start: int) -> tuple[Any, int]:
+        if text[start : start + 1] == "{":
+            return decoder.JSONObject((text, start + 1), self.strict, self._member, None, None, {})  # type: ignore[attr-defined]
+        return self._item(text, start)
+
+    def _member(self, text: str, start: int) -> tuple[Any, int]:
+        if text[start : start + 1] == "[":
+            return decoder.JSONArray((text, start + 1), self._checked)  # type: ignore[attr-defined]
+        return self._item(text, start)
+
+    def _checked(self, text: str, start: int) -> tuple[Any, int]:
+        disconnect.check()
+        return self._item(text, start)
+
+
 DECODER = json.JSONDecoder(parse_constant=_constant)
+IN_STEPS = _InSteps()
 ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 

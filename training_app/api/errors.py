@@ -4,7 +4,7 @@
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.core.exceptions import SuspiciousOperation
@@ -15,9 +15,8 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.serializers import as_serializer_error
 
-from training_app.answering.answer import NoModel
+from training_app.answering.answer import NotReady
 from training_app.answering.throttle import Exceeded
-from training_app.orchestration.policies import NoPolicy
 
 logger = logging.getLogger(__name__)
 
@@ -53,10 +52,8 @@ def refusal_of(error: Exception, path: str) -> Refused:
     """What a caller of that path is told about an exception; whatever is not expected is logged and told as a fault of the server."""
     if isinstance(error, Refused):
         return error
-    if isinstance(error, NoModel):
-        return Refused(503, "no_model", str(error), hint=error.hint)
-    if isinstance(error, NoPolicy):
-        return Refused(503, "no_orchestrator", str(error), hint=error.hint)
+    if isinstance(error, NotReady):
+        return Refused(503, error.code, str(error), hint=error.hint)
     if isinstance(error, Exceeded):
         again = (("Retry-After", str(error.seconds)),)
         return Refused(429, error.code, str(error), hint=error.hint, headers=again)
@@ -76,6 +73,14 @@ def refusal_of(error: Exception, path: str) -> Refused:
         return not_found(path)
     logger.error("%s failed.", path, exc_info=error)
     return Refused(500, "internal_error", "This request failed; the server's log tells why.")
+
+
+def unknown_field(name: str, fields: Iterable[str], path: str = "") -> Refused:
+    """The refusal of a body or a query string with a field that its address does not have. `path` is where in a body it stands."""
+    return Refused(
+        422, "unknown_field", f"{name[:40]!r} is not a field of this address.", field=f"{path}{name[:40]}",
+        hint=f"The fields are {', '.join(sorted(fields))}.",
+    )  # fmt: skip
 
 
 def overloaded() -> Refused:

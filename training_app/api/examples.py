@@ -58,6 +58,7 @@ QUOTA = {
 }
 BATCH = {"model": "support-3", "results": [ANSWER], "not_covered": []}
 EXPLANATION = {
+    "rule": "ddqn",
     "steps": [
         {"q": {"0": 0.91, "1": -0.4}, "stop": 0.0, "masked": [], "chosen": 0},
         {"q": {"1": -0.6}, "stop": 0.0, "masked": [0], "chosen": None},
@@ -118,7 +119,8 @@ HEALTH = {
     "process": {"name": "web-1:4711", "memory_bytes": 206_438_400, "threads": 14, "running_seconds": 86_512.4},
 }
 RUN = {
-    "id": 12, "pool": "support", "status": "queued", "phase": "", "step": 0, "total": 0, "metrics": {}, "error": "", "worker": "",
+    "id": 12, "pool": "support", "kind": "set_router", "status": "queued", "phase": "", "step": 0, "total": 0, "metrics": {},
+    "error": "", "worker": "",
     "workers_lost": 0, "config": {"total_steps": 5000}, "snapshot": 4, "promote": True, "model": None, "created_at": AT,
     "started_at": None, "finished_at": None, "page": "/p/support/runs/12/",
 }  # fmt: skip
@@ -130,13 +132,19 @@ SWEEP = {
     "created_at": AT, "page": "/p/support/sweeps/3/",
 }  # fmt: skip
 RULE = {
-    "id": 2, "pool": "support", "name": "nightly", "trigger": "nightly", "hour": 3, "labels": 100, "rest_hours": 12, "only_new": True,
+    "id": 2, "pool": "support", "name": "nightly", "kind": "set_router", "trigger": "nightly", "hour": 3, "labels": 100,
+    "rest_hours": 12, "only_new": True,
     "include_llm": False, "promote": False, "config": {"total_steps": 5000}, "active": True,
     "waits_for": "If gold has changed by then", "next_at": "2026-03-02T03:00:00+00:00", "last_fired_at": None, "last_reason": "",
     "problem": "", "page": "/p/support/rules/2/",
 }  # fmt: skip
 MODEL = {
     "name": "support-3", "version": 3, "state": "active", "run": 12, "jaccard": 0.913, "f1": 0.949, "exact": 0.628,
+    "judged_by": "people",
+    "verdict": {
+        "sentence": "About 63 of 100 queries exactly right (55 to 70). Measured on 159 queries that it was not trained on.",
+        "queries": 159, "right_of_100": 63, "low": 55, "high": 70,
+    },
     "agents": [0, 1, 2],
     "sha256": "9f2c…", "bytes": 482113, "pinned": False, "created_at": AT,
 }  # fmt: skip
@@ -170,7 +178,8 @@ ITEM = {
 TAKEN = {"item": ITEM, "today": 41, "left": 260, "others": 12}
 SUBMITTED = {"query": 17, "new": True, "undone": False, "label": LABEL, "today": 42, "left": 259, "others": 12}
 EPISODE = {
-    "episode_id": DECISION, "status": "done", "answer": "The second charge was refunded.", "stop_reason": "stop", "error": "",
+    "episode_id": DECISION, "status": "done", "answer": "The second charge was refunded.", "stop_reason": "stop",
+    "composed": "joined", "missing": [], "error": "",
     "steps": 2, "cost": 0.0031, "tokens": 812, "latency": 1.914, "policy": "support-5",
 }  # fmt: skip
 TAKEN_STEP = {
@@ -178,7 +187,10 @@ TAKEN_STEP = {
     "probabilities": {"0": 0.91, "1": 0.06, "stop": 0.03}, "propensity": 1.0, "output": "Two charges; the second was refunded.",
     "failure": "", "why": "", "cost": 0.0021, "tokens": 512, "latency": 1.1, "attempts": 1, "metadata": {},
 }  # fmt: skip
-EPISODE_DETAIL = EPISODE | {
+EPISODE_RESULT = EPISODE | {
+    "outputs": [{"agent": 0, "name": "Billing", "path": 0, "step": 0, "output": "The second charge was refunded."}],
+}
+EPISODE_DETAIL = EPISODE_RESULT | {
     "pool": "support", "task": "I was charged twice", "budget": 0.05, "success": None, "rating": None, "created_at": AT,
     "finished_at": AT, "trajectory": [TAKEN_STEP], "page": f"/p/support/episodes/{DECISION}/",
 }  # fmt: skip

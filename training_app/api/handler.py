@@ -22,8 +22,8 @@ from django.urls import ResolverMatch, set_script_prefix
 from django.urls.resolvers import RegexPattern, URLResolver
 from django.utils.module_loading import import_string
 
+from routerweb import admission
 from routerweb.observing import tracing
-from training_app.api import fast_lane
 from training_app.api.bodies import EVERY_ANSWER, written
 from training_app.api.errors import Refused, unknown_host
 
@@ -40,9 +40,8 @@ class Door(SecurityMiddleware):
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """The answer; an error where the host is not this site's, a redirect where the connection has to be secure."""
         try:
-            # Django works it out anew for each request; of most the very same host was seen before.
-            if not fast_lane.known_host(request.META.get("HTTP_HOST", "").encode("latin-1")):
-                request.get_host()
+            if not admission.known_host(request.META.get("HTTP_HOST", "")):
+                request.get_host()  # it says what is wrong with the host
         except DisallowedHost:
             response = told(unknown_host(request.META.get("HTTP_HOST", "")))
         else:
@@ -50,9 +49,8 @@ class Door(SecurityMiddleware):
             response = moved or cast(HttpResponse, self.get_response(request))
         headers = response.headers
         headers["Content-Length"] = str(len(response.content))
-        if self.sts_seconds:
-            domains = "; includeSubDomains" if self.sts_include_subdomains else ""
-            headers["Strict-Transport-Security"] = f"max-age={self.sts_seconds}{domains}"
+        if (strict_transport := admission.strict_transport()) != "":
+            headers["Strict-Transport-Security"] = strict_transport
         return response
 
 

@@ -12,7 +12,8 @@ from typing import Any
 from training_app.api import json_rpc
 from training_app.api.bodies import written
 from training_app.api.json_rpc import Call, Fault
-from training_app.engine.backends.choosing import PRESETS
+from training_app.api.route_requests import OPTIONS
+from training_app.engine.routing.options import Carrier, carried_by
 
 SHAKEN = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS = ("2026-07-28",)
@@ -129,14 +130,9 @@ def tools(pools: Sequence[str]) -> dict[str, Any]:
             "enum": list(pools),
             "description": "The pool whose agents are chosen from." + (" May be left out." if one else ""),
         },
-        "explain": {"type": "boolean", "description": "Whether to tell what led to the answer."},
-        "preference": {
-            "type": "string",
-            "enum": list(PRESETS),
-            "description": "What the backends of the chosen agents should be, in pools that have backends.",
-        },
-        "sticky_key": text | {"description": "Names a user or a conversation; the same key meets the same model."},
     }
+    for option in carried_by(Carrier.MCP, OPTIONS):
+        properties[option.name] = {**option.value.schema, "description": option.description}
     answer = {
         "agents": numbers | {"description": "Ids of the agents that are needed, in the order they were chosen."},
         "agent_names": {"type": "array", "items": text, "description": "Their names, in the same order."},
@@ -152,7 +148,12 @@ def tools(pools: Sequence[str]) -> dict[str, Any]:
         "name": TOOL,
         "title": "Route a query",
         "description": "Says which agents of a pool a query needs. Calls none of them.",
-        "inputSchema": {"type": "object", "properties": properties, "required": [] if one else ["pool"]},
+        "inputSchema": {
+            "type": "object",
+            "properties": properties,
+            "required": [] if one else ["pool"],
+            "additionalProperties": False,
+        },
         "outputSchema": {"type": "object", "properties": answer, "required": list(answer)},
         "annotations": {"readOnlyHint": True, "openWorldHint": False},
     }

@@ -54,15 +54,19 @@ CODES: dict[str, tuple[int, str]] = {
     "length_missing": (411, "The request has no Content-Length."),
     "too_large": (413, "The body is larger than 26,214,400 bytes."),
     "not_json": (415, "The body is text/plain; it must be application/json."),
+    "unknown_field": (422, "'model' is not a field of this address."),
     "unprocessable": (422, "query is missing."),
     "too_many_requests": (429, "This API key may send 600 queries a minute to a process."),
     "quota_exhausted": (429, "This API key may send 100,000 queries a month, and all of them are used."),
+    "no_executor": (503, "No agent of the pool support can be called. Without an active executor: Billing, Shipping."),
+    "no_runner": (503, "No process runs episodes."),
     "no_model": (503, "The pool support has no active model yet."),
     "database_away": (503, "The database cannot be reached, and this process has not loaded a model yet."),
-    "not_ready": (503, "Nothing is loaded yet: the database cannot be reached."),
+    "not_ready": (503, "Nothing is loaded yet: the database cannot be reached."),  # or requests wait for a thread
     "overloaded": (503, "Too many calls are waiting here."),
 }
-OF_A_BODY = ("malformed", "missing", "invalid", "length_missing", "too_large", "not_json")
+ALSO_AT = "x-also-at"  # inside drf-spectacular alone: `for_generators` turns it into a sentence
+OF_A_BODY = ("malformed", "missing", "invalid", "unknown_field", "length_missing", "too_large", "not_json")
 OF_A_KEY = ("key_missing", "key_refused", "database_away", "overloaded")
 WORDS = {
     400: "What was sent does not hold; `field` tells where",
@@ -74,7 +78,7 @@ WORDS = {
     411: "The body has no length",
     413: "The body is too large",
     415: "The body is not JSON",
-    422: "What was sent does not hold; `detail` tells where",
+    422: "What was sent has a field that the address does not have, or does not hold",
     429: "The key has used up its minute or its month; Retry-After tells when to come back",
     503: "It cannot be answered just now",
 }
@@ -89,6 +93,23 @@ PATHS: dict[str, tuple[Any, str, Any]] = {
     "decision_id": (OpenApiTypes.UUID, "The id that an answer came with", "019a9f3e-5d0a-7c31-9f0e-4a1b6c2d8e7f"),
 }
 
+#: The headers of answers that programs read, and on which answers they are.
+HEADERS: dict[str, tuple[str, Sequence[int]]] = {
+    "Link": ('`<address>; rel="next"`: the next part of the list. Absent on the last part.', (200,)),
+    "Retry-After": ("Seconds after which the same call may be answered. Absent where that is not known.", (429, 503)),
+    "Idempotent-Replayed": ("`true` where the call was done before under its Idempotency-Key.", (200, 201, 202)),
+    "ETag": ("Names this state of the list, for If-None-Match.", (200, 304)),
+    "X-Router-Decision": ("The id of the decision.", (200,)),
+    "X-Router-Model": ("The model that decided.", (200,)),
+    "X-Router-Agents": ("The ids of the agents, with commas between them.", (200,)),
+}
+IF_NONE_MATCH = OpenApiParameter(
+    "If-None-Match",
+    OpenApiTypes.STR,
+    OpenApiParameter.HEADER,
+    description="The ETag of an earlier answer: 304 where nothing has changed since.",
+    examples=[OpenApiExample("An earlier answer's", '"5d41402abc4b2a76b9719d911017c592"')],
+)
 IDEMPOTENCY_KEY = OpenApiParameter(
     "Idempotency-Key",
     OpenApiTypes.STR,
@@ -112,18 +133,21 @@ def operation(
     public: bool = False,
     any_pool: bool = True,
     keyed: bool = False,
+    headers: Sequence[str] = (),
+    also_at: str = "",
 ) -> Callable[[View], View]:
     """Describe a view's method. `of` is its chapter; `answers` are by status the serializer, what it is, and an example.
 
     `body` and `asked` are the serializers of what comes in, `example` one of a body, `parts` the names of the address's parts,
     `errors` the codes beyond those that every operation with a key, or with a body, may answer with. `keyed` ones take an
-    Idempotency-Key (`once`).
+    Idempotency-Key (`once`). `headers` are those of HEADERS that its answers have beside Link, Retry-After and
+    Idempotent-Replayed, and `also_at` is the address at the root of the site that leads to the same.
     """
     codes = [*errors, *(("key_used", "invalid") if keyed else ())]
     if body is not None:
         codes += OF_A_BODY
     if asked is not None:
-        codes.append("invalid")
+        codes += ["invalid", "unknown_field"]
     if not public:
         codes += [*OF_A_KEY, "scope_missing"]
         codes += ["pool_refused", "pool_archived", "pool_deleted", "missing", "invalid"] if any_pool else []
@@ -145,9 +169,14 @@ def operation(
         parameters.append(asked)
     if keyed:
         parameters.append(IDEMPOTENCY_KEY)
+    if "ETag" in headers:
+        parameters.append(IF_NONE_MATCH)
+    sent = [*headers, "Retry-After", *(["Link"] if getattr(asked, "in_parts", False) else [])]
+    parameters += _sent_headers([*sent, "Idempotent-Replayed"] if keyed else sent, responses)
     return extend_schema(
         operation_id=name,
         summary=summary,
+        extensions={ALSO_AT: also_at} if also_at else None,
         tags=[of],
         parameters=parameters,
         request={"application/json": body} if body is not None else None,
@@ -174,6 +203,23 @@ def with_slash(endpoints: list[tuple[str, str, str, Any]], **_more: Any) -> list
     return [endpoint for endpoint in endpoints if endpoint[0].endswith("/")]
 
 
+def for_generators(result: dict[str, Any], **_more: Any) -> dict[str, Any]:
+    """The document as generators of clients need it: bodies that are needed are said to be, tags have their list, and nothing of
+    drf-spectacular's own is left in it."""
+    tags: dict[str, None] = {}
+    for methods in result["paths"].values():
+        for one in methods.values():
+            tags |= dict.fromkeys(one["tags"])
+            if also_at := one.pop(ALSO_AT, ""):
+                one["description"] += f"\n\nThe same is at `{also_at}`."
+            if "requestBody" in one:
+                one["requestBody"]["required"] = (
+                    True  # drf-spectacular takes a body without required fields for one to leave out
+                )
+    _drop(result, "x-spec-enum-id")
+    return result | {"tags": [{"name": tag} for tag in tags]}
+
+
 def document() -> bytes:
     """The OpenAPI document as JSON in UTF-8; generating it is one thread's work, as drf-spectacular takes no two at once."""
     with _generating:
@@ -189,6 +235,25 @@ def _document() -> bytes:
 
     patterns = [path("api/", include("training_app.api.urls"))]
     return written(SchemaGenerator(patterns=patterns).get_schema(request=None, public=True))
+
+
+def _sent_headers(names: Sequence[str], responses: Mapping[Any, Any]) -> list[OpenApiParameter]:
+    """How drf-spectacular describes headers of answers."""
+    return [
+        OpenApiParameter(
+            name, OpenApiTypes.STR, OpenApiParameter.HEADER, description=HEADERS[name][0], response=statuses
+        )
+        for name in names
+        if (statuses := [status for status in HEADERS[name][1] if status in responses])
+    ]
+
+
+def _drop(part: Any, name: str) -> None:
+    """Remove a name wherever it is."""
+    if isinstance(part, dict):
+        part.pop(name, None)
+    for below in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        _drop(below, name)
 
 
 def _error(status: int, codes: Sequence[str]) -> OpenApiResponse:

@@ -1,18 +1,15 @@
 """Every address under /api/; what nothing answers gets a JSON 404, not a page."""
 
-from collections.abc import Callable
-from typing import Any
-from uuid import UUID
+from django.urls import path, re_path
 
-from django.urls import URLPattern, path, re_path, register_converter
-
+from routerweb import hooks
+from training_app.api.addresses import address
 from training_app.api.views import (
     a2a,
     ard,
     chat,
     ddqn_router,
     decisions,
-    episodes,
     labeling,
     mcp,
     models,
@@ -24,55 +21,11 @@ from training_app.api.views import (
 )
 from training_app.api.views.base import NothingHere
 
-
-class Number:
-    """A whole number, in any number of digits; what no database has room for names nothing."""
-
-    regex = "[0-9]+"
-    to_url = str
-
-    def to_python(self, value: str) -> int:
-        """The number, cut to what every look-up takes."""
-        return int(value) if len(value) < 19 else 10**18
-
-
-class Id:
-    """A UUID, in either case."""
-
-    regex = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
-    to_python = UUID
-    to_url = str
-
-
-class Name:
-    """A model's name."""
-
-    regex = "[a-zA-Z0-9_-]+"
-    to_python = str
-    to_url = str
-
-
-register_converter(Number, "number")
-register_converter(Id, "id")
-register_converter(Name, "name")
-
-
-def address(route: str, view: Any, name: str | None = None) -> list[URLPattern]:
-    """An address, with or without its last slash: a redirect would lose what was sent."""
-    answer: Callable[..., Any] = view.as_view()
-    return [path(route, answer, name=name), path(route.removesuffix("/"), answer)]
-
-
 urlpatterns = [
     *address("route/", routing.RouteView),
     *address("route/batch/", routing.BatchView),
     *address("outcomes/", routing.OutcomeView),
-    *address("orchestrate/", episodes.OrchestrateView),
-    *address("orchestrate/next/", episodes.NextView),
-    *address("episodes/", episodes.EpisodesView),
-    *address("episodes/<id:episode_id>/", episodes.EpisodeView, "api_episode"),
-    *address("episodes/<id:episode_id>/cancel/", episodes.CancelEpisodeView),
-    *address("episodes/<id:episode_id>/outcome/", episodes.JudgeView),
+    *(pattern for added in hooks.api_addresses() for pattern in added),
     *address("ard/search/", ard.SearchView),
     *address("ard/catalog/", ard.CatalogView),
     *address("health/", serving.HealthView),
@@ -110,6 +63,7 @@ urlpatterns = [
     *address("decisions/<id:decision_id>/", decisions.DecisionView),
     *address("decisions/<id:decision_id>/replay/", decisions.ReplayView),
     *address("queries/", queries.QueriesView),
+    *address("suggestions/accept/", queries.AcceptView),
     *address("label/next/", labeling.Next),
     *address("label/undo/", labeling.Undo),
     *address("label/heartbeat/", labeling.Heartbeat),

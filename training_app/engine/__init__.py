@@ -1,4 +1,4 @@
-"""The engine: text in, the set of agents out. To embed it, `from training_app.engine import Router` is enough."""
+"""The engine: text in, the set of agents out. To embed it, `from routerweb import Router` is enough."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -30,6 +30,7 @@ from training_app.engine.judging import learning_curve, llm_baseline
 from training_app.engine.judging.leaderboard import leaderboard
 from training_app.engine.judging.llm_baseline import LanguageModel
 from training_app.engine.llm import LLMError
+from training_app.engine.measures import COMPARED_SHARES, MEASURES
 
 #: Routers that can be measured, the product's own first; `bayes` and `threshold` are its scorer with that decision rule.
 ROUTERS = ("ddqn", "bayes", "threshold", "svm", "logreg", "neighbours", "constant", "keyword", "random", "llm")
@@ -160,7 +161,7 @@ def lead(ours: Sequence[Any], theirs: Any, required: Any, rows: Any) -> dict[str
     bool[N] -> {measure: paired interval}."""
     mine = [metrics.per_query(sets[rows], required[rows]) for sets in ours]
     other = metrics.per_query(theirs[rows], required[rows])
-    return {m: metrics.paired(np.stack([v[m] for v in mine]), other[m]) for m in ("jaccard", "f1", "exact", "success")}
+    return {m: metrics.paired(np.stack([v[m] for v in mine]), other[m]) for m in COMPARED_SHARES}
 
 
 def _required(examples: Sequence[Example], folder: Folder) -> Any:
@@ -172,7 +173,7 @@ def combine(runs: Sequence[dict[str, Any]], required: Any, whole: Any) -> dict[s
     seeds; times are the mean over seeds, memory the largest."""
     sets = [run["selected"][whole] for run in runs]
     values = [metrics.per_query(chosen, required) for chosen in sets]
-    stacked = {m: np.stack([v[m] for v in values]) for m in metrics.MEASURES}
+    stacked = {m: np.stack([v[m] for v in values]) for m in MEASURES}
     empties = [metrics.empty_sets(chosen, required) for chosen in sets]
 
     def mean(numbers: Sequence[float | None]) -> float | None:
@@ -193,7 +194,8 @@ def combine(runs: Sequence[dict[str, Any]], required: Any, whole: Any) -> dict[s
             for bucket in metrics.BUCKETS
             if (rows := np.array(metrics.bucket_of(required)) == bucket).any()
         },
-        "seeds": [{m: float(v[m].mean()) for m in ("jaccard", "f1", "exact", "success")} for v in values],
+        "seeds": [{m: float(v[m].mean()) for m in COMPARED_SHARES} for v in values],
+        "rules": [run["rule"] for run in runs if run.get("rule")],
         "train_cpu_seconds": mean([run["train_cpu_seconds"] for run in runs]),
         "peak_mb": max(run["peak_mb"] for run in runs),
         "route_us_p50": mean([run["route_us_p50"] for run in runs]),
@@ -226,7 +228,8 @@ def _in_child(path: str | Path, name: str, seed: int, settings: dict[str, Any]) 
 def measure(path: str | Path, name: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
     """Train and time one router in this process.
 
-    `selected` bool[test, A]; `answerable` float32[test] or None; CPU seconds of training (reading the files and
+    `selected` bool[test, A]; `rule` what turns scores into sets, "" of a baseline;
+    `answerable` float32[test] or None; CPU seconds of training (reading the files and
     importing libraries not counted); peak resident megabytes of the process; microseconds of one route, over at most
     TIMED test queries after a first pass over them; routes a second in one batch.
     """
@@ -235,11 +238,11 @@ def measure(path: str | Path, name: str, seed: int, settings: dict[str, Any]) ->
     if name == "llm":
         return _measure_llm(folder, Config.from_mapping({**settings, "seed": seed}))
     if name in ("ddqn", "bayes", "threshold"):
-        rule = {} if name == "ddqn" else {"decision": name}
-        fitted = _fit_router(folder, Config.from_mapping({**settings, **rule, "seed": seed, "baselines": False}))
+        decision = {} if name == "ddqn" else {"decision": name}
+        fitted = _fit_router(folder, Config.from_mapping({**settings, **decision, "seed": seed, "baselines": False}))
     else:
         fitted = _fit_baseline(folder, name, seed)
-    select, answerable, route, batch, cpu = fitted
+    select, answerable, route, batch, cpu, rule = fitted
     sample = texts[:TIMED]
     for text in sample:
         route(text)
@@ -255,6 +258,7 @@ def measure(path: str | Path, name: str, seed: int, settings: dict[str, Any]) ->
         rates.append(len(texts) / (time.perf_counter() - began_s))
     return {
         "selected": select(texts),
+        "rule": rule,
         "answerable": None if answerable is None else answerable(texts),
         "train_cpu_seconds": cpu,
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
@@ -292,7 +296,10 @@ def _measure_llm(folder: Folder, config: Config) -> dict[str, Any]:
     }
 
 
-Fitted = tuple[Callable[[Any], Any], Callable[[Any], Any] | None, Callable[[str], Any], Callable[[Any], Any], float]
+#: What selects, what tells queries that need nobody, one route, a batch of them, CPU seconds, the rule that decides or "".
+Fitted = tuple[
+    Callable[[Any], Any], Callable[[Any], Any] | None, Callable[[str], Any], Callable[[Any], Any], float, str
+]
 
 
 def _fit_router(folder: Folder, config: Config) -> Fitted:
@@ -315,7 +322,7 @@ def _fit_router(folder: Folder, config: Config) -> Fitted:
         chosen[:, columns] = router.selections(texts)
         return chosen
 
-    return select, router.answerable, router.route, router.route_batch, cpu
+    return select, router.answerable, router.route, router.route_batch, cpu, router.rule
 
 
 def _fit_baseline(folder: Folder, name: str, seed: int) -> Fitted:
@@ -325,7 +332,7 @@ def _fit_baseline(folder: Folder, name: str, seed: int) -> Fitted:
     began = time.process_time()
     fitted = BASELINES[name](folder.agents, train, val, seed)
     cpu = time.process_time() - began
-    return fitted.select, fitted.answerable, lambda text: fitted.select([text]), fitted.select, cpu
+    return fitted.select, fitted.answerable, lambda text: fitted.select([text]), fitted.select, cpu, ""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from training_app.engine.orchestrator_config import ORCHESTRATOR_GROUPS, OrchestratorConfig
+from training_app.engine import measures
+from training_app.engine.measures import GOAL_MEASURES, GOALS, PRIMARY
 from training_app.engine.settings import ConfigError, Settings, setting, tables
 
-__all__ = ("PUBLISHED", "Config", "ConfigError", "OrchestratorConfig", "reference")
+__all__ = ("PUBLISHED", "Config", "ConfigError", "reference")
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Config(Settings):
     sentences: bool = setting(
         True,
         "Let encoder: auto try the multilingual sentence encoder that is installed with Routerweb, in pools below 20,000 training "
-        "queries. A model that uses it takes 150 MB more in each process that serves it, and 0.5 to 4 ms more a route.",
+        "queries. A model that uses it takes 150 to 210 MB more in each process that serves it, and 0.5 to 4 ms more a route.",
         group="scorer",
     )
     unlabeled: bool = setting(
@@ -51,9 +52,8 @@ class Config(Settings):
     )
     tidy: bool = setting(
         True,
-        "Read texts as they are meant: without greeting, sign-off and quoted mail, capitals made small, and a word that no training "
-        "query holds as the known one that is a slip of the keyboard away, unless validation queries lose by that. Not with encoder: "
-        "embedding.",
+        "Read texts without greeting, sign-off and quoted mail, and capitals as small letters. Correct typing slips towards words of "
+        "the training queries where validation shows that it helps; never change a word that exists. Not with encoder: embedding.",
         group="scorer",
     )
     embedding_path: str = setting(
@@ -215,11 +215,12 @@ class Config(Settings):
         group="answer",
     )
     goal: str = setting(
-        "jaccard",
-        "What the policy learns to do well, and where it works. jaccard, f1, exact: the mean of that measure; value: queries whose "
+        PRIMARY,
+        f"What the policy learns to do well, and where it works. {', '.join(GOAL_MEASURES)}: the mean of that measure; "
+        "value: queries whose "
         "agents are all there, each worth query_value, less what the agents cost; recall: learn jaccard, then reach recall_floor on "
         "validation with as few agents as possible; size: learn jaccard, then at most average_agents a query on validation.",
-        choices=("jaccard", "f1", "exact", "value", "recall", "size"),
+        choices=(*GOALS, "recall", "size"),
         group="answer",
     )
     query_value: float = setting(
@@ -286,6 +287,8 @@ class Config(Settings):
             raise ConfigError("max_agents", f"{self.max_agents} is below min_agents, {self.min_agents}")
         if self.min_replay_size > self.replay_buffer_size:
             raise ConfigError("min_replay_size", f"{self.min_replay_size} is above replay_buffer_size")
+        if self.reward_mode == "shaped" and not self.gamma:
+            raise ConfigError("gamma", "0 takes the shaped reward's own goal away: above 0, or another reward_mode")
         if self.folds == 1:
             raise ConfigError("folds", "1 fold leaves nothing to fit on: 0 for the scorer's own, or 2 and more")
         if self.judging_folds == 1:
@@ -348,11 +351,13 @@ def reference() -> str:
     page += tables(Config, GROUPS)
     page += [
         "",
-        "# The settings of an orchestrator's run",
+        "# Measures and goals",
         "",
-        "Those of `--kind orchestrator`; see [orchestration.md](orchestration.md).",
+        "What scorecards, benchmarks and pages measure, each a mean over queries, and which measures a policy can learn to maximise",
+        "(`goal`, which also takes `value`, `recall` and `size`).",
+        "",
+        measures.reference(),
     ]
-    page += tables(OrchestratorConfig, ORCHESTRATOR_GROUPS)
     return "\n".join(page) + "\n"
 
 

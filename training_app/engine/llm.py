@@ -22,9 +22,9 @@ from typing import Any, Protocol
 
 import httpx
 
-from training_app.engine.asking import DEFAULT_PROMPT, routing_messages
 from training_app.engine.data import storable
 from training_app.engine.data.examples import Agent
+from training_app.engine.routing_prompt import DEFAULT_PROMPT, routing_messages
 
 MAX_WAIT = 120.0  # seconds between two tries at most, whatever Retry-After says
 MAX_ANSWER = 4 << 20  # bytes of one response
@@ -102,8 +102,8 @@ class Watching(Protocol):
         """What came back."""
 
 
-#: Stands around every call, given the server's address, the model, the messages and the temperature: for traces. None: nobody watches.
-watch: Callable[[str, str, Sequence[Mapping[str, Any]], float | None], AbstractContextManager[Watching]] | None = None
+#: Stands around a call, given the server's address, the model, the messages and the temperature.
+Watch = Callable[[str, str, Sequence[Mapping[str, Any]], float | None], AbstractContextManager[Watching]]
 
 
 class Client:
@@ -111,7 +111,7 @@ class Client:
 
     `total` are the seconds that one call may take with all its tries, waits and slow answers; none: as long as it takes. `tell`:
     whether errors quote what the server replied. `stop` is asked before each try and during waits; when it says true, `Stopped` is
-    raised. `sleep` and `rng` are for tests.
+    raised. `watch` stands around every call, for traces. `sleep` and `rng` are for tests.
     """
 
     def __init__(
@@ -129,6 +129,7 @@ class Client:
         max_tokens: int | None = None,
         transport: httpx.BaseTransport | None = None,
         stop: Callable[[], bool] = lambda: False,
+        watch: Watch | None = None,
         sleep: Callable[[float], None] = time.sleep,
         rng: random.Random | None = None,
     ) -> None:
@@ -136,7 +137,7 @@ class Client:
         self.model, self.temperature, self.tries, self.max_tokens = model, temperature, max(1, tries), max_tokens
         #: Whether a JSON schema is sent; a server that refuses it turns this off for the calls that follow.
         self.structured = structured
-        self._stop, self._sleep = stop, sleep
+        self._stop, self._sleep, self._watch = stop, sleep, watch
         self._total, self._tell, self._until = total, tell, float("inf")
         self._rng = rng or random.Random()  # noqa: S311 - jitter needs no secret
         self._http = httpx.Client(
@@ -163,9 +164,9 @@ class Client:
         """The model's answer to `messages` ({"role", "content"} each). With `schema`, a JSON schema of the answer,
         the server is asked to hold to it where it can. `key` goes out as the Idempotency-Key of every try, so that a
         server that honours it does the work, and charges, once. Raises BadKey, Stopped, NoAnswer or LLMError."""
-        if watch is None:
+        if self._watch is None:
             return self._complete(messages, schema, key, {})
-        with watch(str(self._http.base_url), self.model, messages, self.temperature) as told:
+        with self._watch(str(self._http.base_url), self.model, messages, self.temperature) as told:
             done = self._complete(messages, schema, key, told.headers)
             told.completed(done.text, done.usage.prompt_tokens, done.usage.completion_tokens)
             return done
@@ -173,27 +174,17 @@ class Client:
     def _complete(
         self, messages: Sequence[dict[str, str]], schema: dict[str, Any] | None, key: str, headers: dict[str, str]
     ) -> Completion:
-        body: dict[str, Any] = {"model": self.model, "messages": list(messages)}
-        if self.temperature is not None:
-            body["temperature"] = self.temperature
-        if self.max_tokens:
-            body["max_tokens"] = self.max_tokens
         reason, answered, spoilt = "no try was made", True, 0
         self._until = time.monotonic() + self._total if self._total else float("inf")
         for attempt in range(self.tries):
             if self._stop():
                 raise Stopped("stopped")
             with_schema = schema is not None and self.structured
-            if with_schema:
-                shape = {"name": "answer", "strict": True, "schema": schema}
-                body["response_format"] = {"type": "json_schema", "json_schema": shape}
-            else:
-                body.pop("response_format", None)
             wait: float | None = None
             answered = False
             try:
                 named = _named(key, schema is not None and not with_schema, spoilt)
-                response = self._post(body, named | headers)
+                response = self._post(self._body(messages, schema if with_schema else None), named | headers)
             except httpx.TimeoutException:
                 reason = "the server did not answer in time"
             except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
@@ -201,26 +192,43 @@ class Client:
             except httpx.TransportError as error:
                 reason = f"the server cannot be reached: {error}"
             else:
-                status, answered = response.status_code, True
-                if status in (401, 403):
-                    raise BadKey(f"the server refused the key ({status}){self._quoted(response)}")
-                if status in (400, 422) and with_schema:
+                answered = True
+                if response.status_code in (400, 422) and with_schema:
                     # Servers that know no schema say so with a 400; any other fault will show again without it.
                     self.structured = False
                     continue
-                if status == 200:
+                if response.status_code == 200:
                     found, reason = _completion(response)
                     if found is not None:
                         return found
                     spoilt += 1
-                elif status in (408, 409, 425, 429) or status >= 500:
-                    reason = f"the server answered {status}{self._quoted(response)}"
-                    wait = _retry_after(response)
                 else:
-                    raise LLMError(f"the server answered {status}{self._quoted(response)}")
+                    reason, wait = self._busy(response), _retry_after(response)
             if attempt + 1 < self.tries:
                 self._wait(attempt, wait, reason)
         raise (LLMError if answered else NoAnswer)(f"gave up after {self.tries} tries: {reason}")
+
+    def _body(self, messages: Sequence[dict[str, str]], schema: dict[str, Any] | None) -> dict[str, Any]:
+        """What is sent, with the JSON schema of the answer unless that is None."""
+        body: dict[str, Any] = {"model": self.model, "messages": list(messages)}
+        if self.temperature is not None:
+            body["temperature"] = self.temperature
+        if self.max_tokens:
+            body["max_tokens"] = self.max_tokens
+        if schema is not None:
+            shape = {"name": "answer", "strict": True, "schema": schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": shape}
+        return body
+
+    def _busy(self, response: httpx.Response) -> str:
+        """Why a server that may answer later did not. Raises BadKey and LLMError for answers that will not change."""
+        status = response.status_code
+        if status in (401, 403):
+            raise BadKey(f"the server refused the key ({status}){self._quoted(response)}")
+        reason = f"the server answered {status}{self._quoted(response)}"
+        if status in (408, 409, 425, 429) or status >= 500:
+            return reason
+        raise LLMError(reason)
 
     def _post(self, body: dict[str, Any], headers: dict[str, str]) -> httpx.Response:
         extensions: dict[str, Any] = {"until": self._until} if self._total else {}

@@ -47,6 +47,7 @@ from training_app.engine.routing.ddqn import Queries
 from training_app.engine.routing.decision import Decision, decide, environment
 from training_app.engine.routing.decision import selected as selected_by
 from training_app.engine.routing.env import RoutingEnv
+from training_app.engine.routing.goals import why_nobody
 from training_app.engine.routing.policy import Policy
 from training_app.engine.routing.router import Router, scorer_parts
 
@@ -110,6 +111,9 @@ def _trained(
 ) -> Iterator[Progress]:
     examples = [e for e in examples if e.split in ("train", "val", "test")]
     data = prepared(agents, examples)
+    needed_agents = data.val.rows.required & data.val.rows.asked
+    if not config.min_agents and (nobody := why_nobody(config.goal, data.agents, config.query_value, needed_agents)):
+        raise TrainError(nobody)
     belongs = fingerprint(config, agents, examples)
     try:
         saved = checkpoints.read(checkpoint, belongs) if checkpoint is not None else None

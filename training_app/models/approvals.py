@@ -5,6 +5,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Pool
+from routerweb.holds import Holds
 from training_app.models.versions import Promotion, RouterModel
 
 
@@ -49,6 +50,7 @@ class PromotionRequest(models.Model):
     decided_at = models.DateTimeField(null=True)
     note = models.CharField(_("what was said to it"), max_length=400, blank=True)
     promotion = models.OneToOneField(Promotion, on_delete=models.SET_NULL, null=True, related_name="request")
+    holds = Holds(person=[author_name, decided_by_name], remark=[reason, override, note])
 
     objects = PromotionRequestQuerySet.as_manager()
 

@@ -8,6 +8,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import ApiKey, Pool
+from routerweb.holds import Holds
 from training_app.engine.data.conversations import from_json
 from training_app.models.versions import RouterModel
 
@@ -49,6 +50,7 @@ class Decision(models.Model):
         _("detail"), null=True, help_text=_("What else made the set: a canary, an explored agent, agents routed cold.")
     )
     at = models.DateTimeField(default=timezone.now)
+    holds = Holds(query=[text, messages], remark=[detail], neither=[agents, scores, stop_reason], days="decision_days")
 
     objects: ClassVar[Any] = DecisionQuerySet.as_manager()
 
@@ -81,6 +83,7 @@ class Outcome(models.Model):
         default=False, editable=False, help_text=_("Whether the failure went to the labeling queue.")
     )
     at = models.DateTimeField(auto_now=True)
+    holds = Holds(remark=[comment], neither=[agents_used], days="decision_days")
 
     class Meta:
         indexes = (models.Index(fields=("pool", "-at")),)

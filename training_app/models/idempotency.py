@@ -4,6 +4,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import ApiKey
+from routerweb.holds import Holds
 
 
 class KeptAnswer(models.Model):
@@ -15,6 +16,7 @@ class KeptAnswer(models.Model):
     status = models.PositiveSmallIntegerField(default=0)
     body = models.TextField(default="")
     at = models.DateTimeField(auto_now_add=True, db_index=True)
+    holds = Holds(remark=[key, body], neither=[digest], backup=False)
 
     class Meta:
         verbose_name = _("kept answer")

@@ -7,6 +7,8 @@ from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Pool
 from datasets_app.models import Snapshot
+from routerweb.holds import Holds
+from training_app.models.kinds import SET_ROUTER
 
 
 class LaunchRule(models.Model):
@@ -22,6 +24,7 @@ class LaunchRule(models.Model):
 
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="rules")
     name = models.CharField(_("name"), max_length=80)
+    model_kind = models.CharField(_("kind of model"), max_length=30, default=SET_ROUTER, editable=False)
     trigger = models.CharField(_("when"), max_length=7, choices=Trigger.choices, default=Trigger.NIGHTLY)
     hour = models.PositiveSmallIntegerField(
         _("hour"),
@@ -56,6 +59,7 @@ class LaunchRule(models.Model):
     passed_at = models.DateTimeField(null=True, editable=False, help_text=_("The last night that was passed over."))
     last_reason = models.CharField(_("why it launched last"), max_length=300, blank=True, editable=False)
     problem = models.CharField(_("why it could not launch"), max_length=400, blank=True, editable=False)
+    holds = Holds(shared=[name], remark=[last_reason, problem], setting=[config], neither=[model_kind])
 
     class Meta:
         ordering = ("pool", "name")
@@ -90,6 +94,7 @@ class Sweep(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
     created_at = models.DateTimeField(auto_now_add=True)
+    holds = Holds(setting=[base, space])
 
     class Meta:
         ordering = ("-pk",)

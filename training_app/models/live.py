@@ -8,6 +8,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Pool
+from routerweb.holds import Holds
 from training_app.models.kinds import SET_ROUTER
 
 MOST_EXPLORED = 0.10
@@ -51,6 +52,7 @@ class LiveSettings(models.Model):
     failures_per_day = models.PositiveIntegerField(
         _("at most a day"), default=50, validators=[MaxValueValidator(10_000)]
     )
+    holds = Holds(neither=[salt])
 
     class Meta:
         constraints = (
@@ -97,6 +99,7 @@ class Canary(models.Model):
     started_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True)
     ended = models.CharField(_("ended"), max_length=8, choices=Ended.choices, blank=True)
+    holds = Holds(remark=[reason, findings, override], neither=[kind, shares])
 
     objects = CanaryQuerySet.as_manager()
 
@@ -132,6 +135,7 @@ class ShadowScore(models.Model):
     microseconds = models.PositiveIntegerField(_("its time in µs"))
     answered_in = models.PositiveIntegerField(_("time of the answer in µs"))
     at = models.DateTimeField()
+    holds = Holds(neither=[agents, answered])
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("model", "decision_id"), name="one_shadow_score_per_decision"),)
@@ -155,6 +159,7 @@ class LiveTally(models.Model):
     skipped = models.PositiveBigIntegerField(default=0)
     last_error = models.CharField(max_length=300, blank=True)
     last_error_at = models.DateTimeField(null=True)
+    holds = Holds(remark=[last_error])
 
     class Meta:
         constraints = (

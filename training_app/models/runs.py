@@ -8,6 +8,7 @@ from django.utils.translation import gettext_lazy as _
 from agents_app.jobs import Job
 from agents_app.models import Pool
 from datasets_app.models import Snapshot
+from routerweb.holds import Holds
 from training_app.models.kinds import SET_ROUTER
 
 
@@ -41,6 +42,7 @@ class Run(Job):
     step = models.PositiveIntegerField(default=0)
     total = models.PositiveIntegerField(default=0)
     metrics = models.JSONField(_("latest metrics"), default=dict)
+    holds = Holds(setting=[config], neither=[kind, phase, metrics])
 
     class Meta:
         ordering = ("-pk",)
@@ -74,6 +76,7 @@ class RunEvent(models.Model):
     step = models.PositiveIntegerField(default=0)
     message = models.CharField(max_length=500, blank=True)
     metrics = models.JSONField(default=dict)
+    holds = Holds(remark=[message], person=[message], neither=[phase, metrics])
 
     class Meta:
         ordering = ("run", "pk")
@@ -89,3 +92,4 @@ class Checkpoint(models.Model):
     step = models.PositiveIntegerField()
     content = models.BinaryField()
     saved_at = models.DateTimeField(auto_now=True)
+    holds = Holds(neither=[content])

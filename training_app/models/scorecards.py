@@ -1,11 +1,15 @@
 """What a model learnt and how well it does, in tables of their own: a list of models reads neither."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+
+from routerweb.holds import Holds
+from training_app.engine.measures import HEADLINE, PRIMARY
 
 if TYPE_CHECKING:
     from training_app.models.versions import RouterModel
@@ -61,14 +65,30 @@ class Folded:
     baselines: Mapping[str, Baseline]
 
 
+def _judges(content: Mapping[str, Any]) -> Mapping[str, int]:
+    """Of the queries that the figures are of. By cross-validation these are all labeled ones, but an LLM's labels judge there only
+    where they judge the test split too."""
+    by_split: Mapping[str, Mapping[str, int]] = content.get("judges") or {}
+    measured = by_split.get(content.get("measured_on") or "test") or {}
+    if not content.get("cross_validated"):
+        return measured
+    together: Counter[str] = Counter()
+    for of in by_split.values():
+        together.update(of)
+    if not measured.get("llm"):
+        del together["llm"]
+    return together
+
+
 @dataclass(frozen=True, slots=True)
 class Card:
     """A scorecard. One that came without figures has no `metrics`.
 
     `queries` are those that it was measured on, of the split `measured_on`. `best_baseline` names the strongest one, "" without any.
     `folded` is there where the test split is too small to judge by. `validation` is the Jaccard on validation by which the policy
-    was chosen. `errors` are {"text", "required", "selected", "nearest"}. `content` is all of it as the engine wrote it, for what
-    pages only draw.
+    was chosen. `judges`: who said what the queries need that it was measured on (people, import, llm) → how many of them; empty where
+    that was not kept. `errors` are {"text", "required", "selected", "nearest"}. `content` is all of it as the engine wrote it, for
+    what pages only draw.
     """
 
     metrics: Mapping[str, Interval] = field(default_factory=dict)
@@ -78,6 +98,7 @@ class Card:
     measured_on: str = "test"
     folded: Folded | None = None
     validation: float | None = None
+    judges: Mapping[str, int] = field(default_factory=dict)
     errors: Sequence[Mapping[str, Any]] = ()
     content: Mapping[str, Any] = field(default_factory=dict)
 
@@ -96,11 +117,31 @@ class Card:
             queries=content.get("queries") or 0,
             measured_on=content.get("measured_on") or "test",
             validation=(content.get("best_validation") or {}).get("val_jaccard"),
+            judges=_judges(content),
             errors=content.get("errors") or (),
             content=content,
         )
 
-    def best_folded(self, measure: str = "jaccard") -> str:
+    @property
+    def checked(self) -> int:
+        """How many queries judge the model: all labeled ones where it was cross-validated, else those of the test split. Validation
+        queries chose it, so they judge nothing."""
+        if self.folded is not None:
+            return self.folded.queries
+        return self.queries if self.measured_on == "test" else 0
+
+    @property
+    def figures(self) -> Mapping[str, Interval]:
+        """The figures of the `checked` queries, by measure."""
+        return self.folded.metrics if self.folded is not None else self.metrics
+
+    @property
+    def judged_by(self) -> str:
+        """ "llm" where an LLM alone labeled some of the queries, else "people", or "import" where a file named every answer; "" where
+        that was not kept."""
+        return next((who for who in ("llm", "people", "import") if self.judges.get(who)), "")
+
+    def best_folded(self, measure: str = PRIMARY) -> str:
         """The strongest baseline by cross-validation that is not the rule which answers; "" without any."""
         if self.folded is None:
             return ""
@@ -108,14 +149,19 @@ class Card:
         others = {name: beside.metrics[measure].mean for name, beside in self.folded.baselines.items() if name != rule}
         return max(others, key=lambda name: others[name], default="")
 
-    def lead(self, baseline: str, measure: str = "jaccard") -> Interval | None:
-        """The model's lead over a baseline, None where that was not measured beside it."""
-        beside = self.baselines.get(baseline)
-        return beside.lead.get(measure) if beside else None
+    @property
+    def beside(self) -> Mapping[str, Baseline]:
+        """What stood beside the model on the `checked` queries, by name."""
+        return self.folded.baselines if self.folded is not None else self.baselines
+
+    def lead(self, baseline: str, measure: str = PRIMARY) -> Interval | None:
+        """The model's lead over a baseline on the `checked` queries, None where that was not measured beside it."""
+        found = self.beside.get(baseline)
+        return found.lead.get(measure) if found else None
 
 
 class Scorecard(models.Model):
-    """A model's scorecard as the engine wrote it; the figures that lists show and sort by stand in columns of their own."""
+    """A model's scorecard as the engine wrote it; the figures that lists show and sort by, HEADLINE, have columns of their own."""
 
     model = models.OneToOneField("training_app.RouterModel", on_delete=models.CASCADE, related_name="measured")
     content = models.JSONField(_("scorecard"), default=dict)
@@ -123,6 +169,7 @@ class Scorecard(models.Model):
     f1 = models.FloatField(null=True)
     exact = models.FloatField(null=True)
     validation = models.FloatField(null=True)
+    holds = Holds(remark=[content])
 
     def __str__(self) -> str:
         return str(self.model)
@@ -131,7 +178,7 @@ class Scorecard(models.Model):
     def of(cls, model: "RouterModel", content: Mapping[str, Any]) -> "Scorecard":
         """A row that is not saved yet."""
         card = Card.of(content)
-        figures = {name: card.metrics[name].mean for name in ("jaccard", "f1", "exact") if name in card.metrics}
+        figures = {name: card.metrics[name].mean for name in HEADLINE if name in card.metrics}
         return cls(model=model, content=dict(content), validation=card.validation, **figures)
 
     @property
@@ -145,6 +192,7 @@ class LearntRoster(models.Model):
 
     model = models.OneToOneField("training_app.RouterModel", on_delete=models.CASCADE, related_name="learnt")
     agents = models.JSONField(_("roster"), default=list)
+    holds = Holds(shared=[agents])
 
     def __str__(self) -> str:
         return str(self.model)

@@ -3,6 +3,7 @@
 from django.db import models
 
 from agents_app.models import ApiKey
+from routerweb.holds import Holds
 
 
 class KeyMinute(models.Model):
@@ -13,6 +14,7 @@ class KeyMinute(models.Model):
     at = models.FloatField(default=0.0)
     free = models.JSONField(default=list)
     shares = models.JSONField(default=dict)
+    holds = Holds(neither=[free, shares], backup=False)
 
     def __str__(self) -> str:
         return str(self.api_key)

@@ -8,6 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Pool
 from datasets_app.models import Snapshot
+from routerweb.holds import Holds
 from training_app.models.kinds import SET_ROUTER
 from training_app.models.runs import Run
 from training_app.models.scorecards import Card, LearntRoster, Scorecard
@@ -43,6 +44,7 @@ class RouterModel(models.Model):
     )
     pruned_at = models.DateTimeField(null=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
+    holds = Holds(neither=[kind, artifact_digest])
 
     objects = RouterModelQuerySet.as_manager()
 
@@ -90,6 +92,7 @@ class Artifact(models.Model):
 
     model = models.OneToOneField(RouterModel, on_delete=models.CASCADE, related_name="artifact")
     content = models.BinaryField()
+    holds = Holds(remark=[content])
 
 
 class Promotion(models.Model):
@@ -110,6 +113,7 @@ class Promotion(models.Model):
     )
     reason = models.CharField(_("reason"), max_length=400, blank=True)
     at = models.DateTimeField(auto_now_add=True)
+    holds = Holds(remark=[reason], neither=[model_kind])
 
     class Meta:
         ordering = ("-pk",)
@@ -139,6 +143,7 @@ class Comparison(models.Model):
         _("figures"), help_text=_("By measure: ours, theirs and the difference, each a mean with its 95 % interval.")
     )
     at = models.DateTimeField(auto_now_add=True)
+    holds = Holds(neither=[figures])
 
     class Meta:
         constraints = (
@@ -156,6 +161,7 @@ class Judgement(models.Model):
     passed = models.BooleanField(_("passed"))
     findings = models.JSONField(_("findings"), default=list)
     override = models.CharField(_("reason for the override"), max_length=400, blank=True)
+    holds = Holds(remark=[findings, override])
 
     class Meta:
         constraints = (

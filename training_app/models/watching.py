@@ -9,6 +9,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Pool
+from routerweb.holds import Holds
 
 
 class DriftReference(models.Model):
@@ -31,6 +32,7 @@ class DriftReference(models.Model):
     words = models.BinaryField(default=bytes)
     grams = models.BinaryField(default=bytes)
     at = models.DateTimeField(auto_now=True)
+    holds = Holds(neither=[counts, means, words, grams])
 
     def __str__(self) -> str:
         return f"{self.model_id} {self.source}"
@@ -46,6 +48,7 @@ class DriftPoint(models.Model):
     measures = models.JSONField(default=dict)
     words = models.JSONField(default=list)
     drifts = models.BooleanField(default=False)
+    holds = Holds(remark=[words], neither=[measures])
 
     class Meta:
         ordering = ("-at",)
@@ -64,6 +67,7 @@ class Alarm(models.Model):
         QUEUE = "queue", _("Jobs wait")
         DROPPED = "dropped", _("Decisions were dropped")
         WORKERS = "workers", _("Workers are missing")
+        CLUSTER = "cluster", _("A job cluster stands still")
         REFUSED = "refused", _("A model cannot be loaded")
         LABELING = "labeling", _("Labeling queue")
         APPROVAL = "approval", _("A promotion or a canary waits for approval")
@@ -78,6 +82,7 @@ class Alarm(models.Model):
     opened_at = models.DateTimeField(default=timezone.now)
     seen_at = models.DateTimeField(_("last seen"), default=timezone.now)
     resolved_at = models.DateTimeField(null=True, blank=True)
+    holds = Holds(remark=[sentence, evidence])
 
     class Meta:
         ordering = ("-opened_at", "-pk")
@@ -137,6 +142,7 @@ class AlarmReceiver(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     removed_at = models.DateTimeField(null=True)
+    holds = Holds(person=[address], secret=[nonce])
 
     objects = AlarmReceiverQuerySet.as_manager()
 
@@ -172,6 +178,7 @@ class AlarmDelivery(models.Model):
     next_at = models.DateTimeField(default=timezone.now)
     log = models.JSONField(default=list)
     created_at = models.DateTimeField(auto_now_add=True)
+    holds = Holds(remark=[body, log], neither=[event])
 
     class Meta:
         ordering = ("-created_at",)
@@ -182,7 +189,10 @@ class AlarmDelivery(models.Model):
 
 
 class ProcessSign(models.Model):
-    """A sign of life of one process of the installation, written a few times a minute; silent ones are deleted after a day."""
+    """A sign of life of one process of the installation, written a few times a minute; silent ones are deleted after a day.
+
+    `part` is one of `Part` or of `agents_app.processes`. `memory` is resident bytes; `loaded` are the names of the versions that it
+    keeps loaded, `state` what else it holds: rows of [name, how many, at most how many] of `routerweb.state`."""
 
     class Part(models.TextChoices):
         WEB = "web", _("Web")
@@ -190,7 +200,7 @@ class ProcessSign(models.Model):
         TRAINING = "train", _("Training")
 
     name = models.CharField(max_length=120, primary_key=True)
-    part = models.CharField(max_length=7, choices=Part.choices)
+    part = models.CharField(max_length=20)
     machine = models.CharField(max_length=100)
     started_at = models.DateTimeField(default=timezone.now)
     at = models.DateTimeField(db_index=True)
@@ -198,6 +208,10 @@ class ProcessSign(models.Model):
     dropped = models.PositiveBigIntegerField(_("decisions dropped"), default=0)
     dropped_at = models.DateTimeField(_("last dropped"), null=True)
     problems = models.JSONField(default=dict)
+    memory = models.PositiveBigIntegerField(_("bytes of memory"), default=0, db_default=0)
+    loaded = models.JSONField(default=list, db_default=[])
+    state = models.JSONField(default=list, db_default=[])
+    holds = Holds(remark=[problems], neither=[name, part, machine, loaded, state], backup=False)
 
     class Meta:
         ordering = ("part", "machine", "name")
@@ -210,6 +224,7 @@ class WatchTurn(models.Model):
     """Whose turn it is to look for alarms: of many processes the one that moves `next_at` does it."""
 
     next_at = models.DateTimeField(default=timezone.now)
+    holds = Holds(backup=False)
 
     class Meta:
         constraints = (models.CheckConstraint(condition=Q(id=1), name="watch_turn_is_one_row"),)

@@ -9,11 +9,10 @@ from training_app.pages.versions import model_views
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", home_views.home, name="home"),
+    path("p/<slug:slug>/", home_views.pool_home, name="pool_home"),
     path("personal-data/", personal_views.personal_data, name="personal_data"),
     path("", include("training_app.pages.rollout.live_urls")),
     path("", include("training_app.pages.watching.alarm_urls")),
-    path("", include("training_app.pages.orchestration.episode_urls")),
-    path("", include("training_app.pages.backends.backend_urls")),
     path("p/<slug:slug>/runs/", run_views.run_list, name="runs"),
     path("p/<slug:slug>/runs/new/", run_views.run_new, name="run_new"),
     path("p/<slug:slug>/runs/near/", run_views.run_near, name="run_near"),

@@ -10,8 +10,8 @@ from django.utils.translation import gettext as _
 from training_app.engine.data import metrics, shares
 from training_app.engine.judging import sequential
 from training_app.models import Canary, LiveTally, RouterModel, ShadowScore
-from training_app.rollout import live_traffic
-from training_app.versions import registry, scorecards
+from training_app.versions import kinds, registry, scorecards
+from training_app.versions.traffic import Traffic
 
 #: Newest scores that an agreement reads, and disagreements that it lists.
 MOST = 5_000
@@ -162,7 +162,7 @@ def _periods(canary: Canary) -> list[float]:
 
 
 def _success(canary: Canary) -> sequential.Difference:
-    rows = live_traffic.judged(canary)
+    rows = _traffic(canary).judged(canary)
     if not rows:
         return sequential.NOTHING
     _names, units = np.unique([row.unit for row in rows], return_inverse=True)
@@ -177,7 +177,7 @@ def _success(canary: Canary) -> sequential.Difference:
 def _mismatch(canary: Canary) -> str:
     """What is wrong with how the present period's traffic splits, counted by who asked; "" where it splits as set."""
     since = datetime.fromisoformat(canary.shares[-1][0]) if canary.shares else canary.started_at
-    sides = live_traffic.sides(canary, since)
+    sides = _traffic(canary).sides(canary, since)
     met = sum(model == canary.model_id for model in sides)
     if not sides or sequential.mismatch(met, len(sides), canary.share) < sequential.MISMATCH:
         return ""
@@ -191,7 +191,7 @@ def _mismatch(canary: Canary) -> str:
 
 
 def _arm(canary: Canary, model: RouterModel) -> Arm:
-    made = live_traffic.answers(canary, model.pk)
+    made = _traffic(canary).answers(canary, model.pk)
     count, sizes = len(made.sizes), np.array(made.sizes, np.float64)
     times = made.microseconds or [float("nan")]
     return Arm(
@@ -292,3 +292,10 @@ def _finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _finite(inner) for name, inner in value.items()}
     return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _traffic(canary: Canary) -> Traffic:
+    """How the answers of the canary's kind are read."""
+    traffic = kinds.of(canary.kind).traffic
+    assert traffic is not None, "only kinds with traffic have canaries"
+    return traffic

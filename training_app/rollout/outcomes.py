@@ -18,9 +18,9 @@ from agents_app import privacy
 from agents_app.models import Pool
 from datasets_app.labels import places, queue
 from datasets_app.models import Query, QueueItem, text_hash
-from datasets_app.queries import queries
+from datasets_app.queries import adding
 from training_app.engine.data.conversations import from_json
-from training_app.models import Decision, LiveSettings, Outcome, packed
+from training_app.models import Decision, LiveSettings, Outcome
 
 #: Where queries come from that were sent to the labeling queue from decisions.
 DATASET = "Decisions"
@@ -47,7 +47,6 @@ class OtherPool(Exception):
 
 def record(pool: Pool, api_key: int | None, report: Report) -> tuple[Outcome, bool]:
     """Keep a report, in place of an earlier one; the outcome and whether it is the decision's first. Raises OtherPool."""
-    packed.bring(report.decision)
     if Decision.objects.filter(pk=report.decision).exclude(pool=pool).exists():
         raise OtherPool
     said: dict[str, Any] = {"success": report.success, "agents_used": report.agents_used, "rating": report.rating}
@@ -88,7 +87,7 @@ def send_to_labeling(pool: Pool, text: str, origin: str) -> bool:
     known = of_text.values_list("pk", flat=True).first()
     new = known is None
     if known is None:
-        known = queries.find_or_add(queries.dataset_of(pool, DATASET), [queries.NewQuery(text)], origin[:60])[0][0].pk
+        known = adding.find_or_add(adding.dataset_of(pool, DATASET), [adding.NewQuery(text)], origin[:60])[0][0].pk
     return places.send(Query.objects.filter(pk=known), pool) > 0 or new
 
 
@@ -107,9 +106,9 @@ def offer_unsure() -> int:
         said = [from_json(*row) for row in found.values_list("text", "messages")[:LOOKED_AT]]
         texts = {text_hash(text): text for text in said}
         known = set(Query.objects.filter(dataset__pool=pool, text_hash__in=texts).values_list("text_hash", flat=True))
-        new = [queries.NewQuery(text) for key, text in texts.items() if key not in known][:left]
+        new = [adding.NewQuery(text) for key, text in texts.items() if key not in known][:left]
         if new:
-            added = queries.find_or_add(queries.dataset_of(pool, DATASET), new, UNSURE)[1]
+            added = adding.find_or_add(adding.dataset_of(pool, DATASET), new, UNSURE)[1]
             queue.fill(pool)
             count += len(added)
     return count

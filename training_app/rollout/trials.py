@@ -27,7 +27,12 @@ State = RouterModel.State
 
 
 def settings_of(pool: Pool) -> LiveSettings:
-    """The pool's live settings, made with everything off where there are none yet."""
+    """The pool's live settings; with everything off, and not stored, where there are none yet."""
+    return LiveSettings.objects.select_related("pool").filter(pool=pool).first() or LiveSettings(pool=pool)
+
+
+def stored_settings(pool: Pool) -> LiveSettings:
+    """The pool's live settings, stored where they were not yet."""
     return LiveSettings.objects.select_related("pool").get_or_create(pool=pool)[0]
 
 
@@ -171,7 +176,7 @@ def _let_answer(
     """Under the pool's lock: begin the canary, or change its share."""
     model, pool = verdict.model, verdict.model.pool
     assert verdict.active is not None
-    settings_of(pool)  # its salt decides who meets the canary
+    stored_settings(pool)  # its salt decides who meets the canary
     before = canary.share if canary else None
     if canary is None:
         canary = Canary(pool=pool, kind=model.kind, model=model, against=verdict.active)
@@ -222,7 +227,7 @@ def change_settings(pool: Pool, changes: Iterable[tuple[str, object]], *, actor:
     """Set fields of the pool's live settings that were checked before; nothing is written where nothing changes."""
     with transaction.atomic():
         Pool.objects.select_for_update(no_key=True).get(pk=pool.pk)
-        settings = settings_of(pool)
+        settings = stored_settings(pool)
         detail = {}
         for name, value in changes:
             if getattr(settings, name) != value:

@@ -47,7 +47,7 @@ def across_splits(pool: Pool, snapshot: Snapshot | None = None) -> NearDuplicate
     Looked for once for what has not changed since, in this process.
     """
     if snapshot:
-        return _of_snapshot(snapshot.pk, _erased(snapshot))
+        return _of_snapshot(snapshot.pk, snapshot.digest, _erased(snapshot))
     gold = Gold.objects.of(pool)
     state = gold.aggregate(count=Count("pk"), newest=Max("composed_at"))
     return _of_gold(pool.pk, state["count"], state["newest"])
@@ -78,7 +78,7 @@ def _of_gold(pool_id: int, _count: int, _newest: object) -> NearDuplicates:
 
 
 @lru_cache(maxsize=16)
-def _of_snapshot(snapshot_id: int, _erased: int) -> NearDuplicates:
+def _of_snapshot(snapshot_id: int, _digest: str, _erased: int) -> NearDuplicates:
     held: list[str] = []
     training: list[str] = []
     for row in snapshots.rows(Snapshot.objects.get(pk=snapshot_id)):

@@ -1,28 +1,15 @@
 """Three ways to train for whoever does not want to know the settings: quick, normal, best, each with the minutes that it will take."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from agents_app.models import Pool
 from training_app.engine.config import Config, ConfigError
 from training_app.models import Run
-
-
-@dataclass(frozen=True, slots=True)
-class Preset:
-    """One way to train: its settings where they differ from the defaults, and the seconds expected on the demo pool."""
-
-    name: str
-    title: Promise
-    what: Promise
-    settings: Mapping[str, Any]
-    seconds: float
-
+from training_app.versions.kinds import Preset
 
 #: Queries and agents of the demo pool. "normal" took 48 seconds there with nothing else on the machine (two cores, one thread, 22
 #: November 2026); the other two are estimates beside it. A pool's own runs take their place as soon as there are any.
@@ -67,12 +54,6 @@ def of_config(config: Mapping[str, Any]) -> str:
     return next((preset.name for preset in PRESETS if changed == dict(preset.settings)), "own")
 
 
-def with_settings(name: str, changed: Mapping[str, Any]) -> dict[str, Any]:
-    """A preset's settings with those that somebody has changed beside it; an unknown name is no preset."""
-    preset = BY_NAME.get(name)
-    return {**(preset.settings if preset else {}), **changed}
-
-
 def seconds(pool: Pool, preset: Preset, queries: int, agents: int) -> float:
     """How long a run by the preset will take here: as the pool's last one did, by the number of queries, or as on the demo pool."""
     last = Run.objects.filter(pool=pool, status=Run.Status.DONE, started_at__isnull=False).select_related("snapshot")
@@ -97,6 +78,6 @@ def in_words(value: float) -> str:
     return ngettext("about %(n)d hour", "about %(n)d hours", hours) % {"n": hours}
 
 
-def expected(pool: Pool, queries: int, agents: int) -> list[tuple[Preset, str]]:
+def expected(pool: Pool, choices: Sequence[Preset], queries: int, agents: int) -> list[tuple[Preset, str]]:
     """Each preset with how long it will take, in words."""
-    return [(preset, in_words(seconds(pool, preset, queries, agents))) for preset in PRESETS]
+    return [(preset, in_words(seconds(pool, preset, queries, agents))) for preset in choices]

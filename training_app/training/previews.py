@@ -7,18 +7,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count
 from django.urls import reverse
 from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from agents_app.models import Agent, Pool
+from datasets_app.figures import progress
 from datasets_app.labels import snapshots
 from datasets_app.models import Gold, Label, Snapshot, Split
+from datasets_app.queries import splits
 
 #: An agent with fewer training queries than this is warned about.
 FEW_QUERIES = 10
@@ -45,7 +47,7 @@ class Facts:
 
     `sizes`: queries by split ("" for those without one yet). `needed`: agent id → queries for training that need it, those without a
     split among them; `none`: those that need no agent. `asked`: (query, agent) pairs that somebody was asked about, of `pairs`.
-    `llm`: training queries that only an LLM has labeled. `agents`: agent id → name.
+    `llm`: split → queries that only an LLM has labeled. `agents`: agent id → name.
     """
 
     sizes: Mapping[str, int]
@@ -53,42 +55,58 @@ class Facts:
     none: int
     asked: int
     pairs: int
-    llm: int
+    llm: Mapping[str, int]
     agents: Mapping[int, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a run launched now would train on. `splits` holds (split's name, queries)."""
+    """What a run launched now would train on. `splits` holds (split's name, queries). `note`: what launching does first, where that is
+    as it should be."""
 
     queries: int
     agents: int
     splits: tuple[tuple[str, int], ...]
     warnings: tuple[Warning, ...]
+    note: str = ""
 
 
 def preview(
     pool: Pool,
     snapshot: Snapshot | None = None,
     *,
-    include_llm: bool = False,
+    include_llm: bool | None = None,
     promote: bool = False,
     baselines: bool = True,
 ) -> Preview:
     """Counts and warnings for a snapshot, or for the pool's gold as it is now, under the settings that matter to them."""
-    facts = of_snapshot(snapshot.pk) if snapshot else of_gold(pool, include_llm)
+    facts = of_snapshot(snapshot.pk, snapshot.digest) if snapshot else of_gold(pool, include_llm)
+    return _of_facts(pool, facts, warn=promote and not baselines)
+
+
+def as_counted(pool: Pool) -> Preview:
+    """The same for the pool's gold under its usual settings; of a large pool as a worker counted it last."""
+    known = (progress.stored(pool) or {}).get("training")
+    return _of_facts(pool, _facts(pool, known) if known else of_gold(pool))
+
+
+def _of_facts(pool: Pool, facts: Facts, *, warn: bool = False) -> Preview:
     splits = tuple((str(label), facts.sizes.get(split, 0)) for split, label in Split.choices)
+    queries, note = sum(facts.sizes.values()), ""
+    if queries and facts.sizes.get("") == queries:
+        note = _("Launching divides the labeled queries into training, validation and test, for good.")
     warnings = [*_splits(pool, facts), *_agents(pool, facts), *_labels(pool, facts)]
-    if promote and not baselines:
+    if warn:
         warnings.append(Warning(_("Without baselines the gate cannot compare, so it will refuse the model.")))
-    return Preview(sum(facts.sizes.values()), len(facts.agents), splits, tuple(warnings))
+    return Preview(queries, len(facts.agents), splits, tuple(warnings), note)
 
 
 # ---------------------------------------------------------------------------------------------------- facts
 
 
-def of_gold(pool: Pool, include_llm: bool = False) -> Facts:
-    """The pool's gold as it is now, over its active agents; with `include_llm` also what only an LLM has labeled."""
+def of_gold(pool: Pool, include_llm: bool | None = None) -> Facts:
+    """The pool's gold as it is now, over its active agents; with `include_llm` also what only an LLM has labeled, where that counts.
+    None leaves it to the pool, as `snapshots.take` does."""
     agents = dict(Agent.objects.active().filter(pool=pool).values_list("number", "name"))
     gold = Gold.objects.of(pool)
     # Queries that say the same are counted by the database: there are far fewer different sets than queries.
@@ -103,42 +121,55 @@ def of_gold(pool: Pool, include_llm: bool = False) -> Facts:
             none += 0 if required else count
             for agent in required:
                 needed[agent] += count
-    llm = 0
-    if include_llm:
-        for required, ids, count in _only_llm(pool).values_list("required", "asked").annotate(Count("pk")).order_by():
-            llm += count
+    llm: Counter[str] = Counter()
+    if include_llm or (include_llm is None and sum(sizes.values()) < splits.ENOUGH_TO_TRAIN):
+        counting = splits.Plan({}, sizes, {}).llm_counts_in | {""}
+        alone = splits.labeled_by_llm_alone(pool).filter(query__group__split__in=counting)
+        by_set = alone.values_list("query__group__split", "required", "asked").annotate(Count("pk")).order_by()
+        for split, required, ids, count in by_set:
+            llm[split] += count
             asked += len(agents.keys() & set(ids)) * count
-            none += 0 if required else count
-            for agent in required:
-                needed[agent] += count
-        sizes[Split.TRAIN] += llm
+            if split in (Split.TRAIN, ""):
+                none += 0 if required else count
+                for agent in required:
+                    needed[agent] += count
+        sizes.update(llm)
     return Facts(sizes, needed, none, asked, sum(sizes.values()) * len(agents), llm, agents)
 
 
-def _only_llm(pool: Pool) -> QuerySet[Label]:
-    """What an LLM said of queries for training that have no gold label; of each query its one current label."""
-    spoken = Label.objects.current().filter(source=Label.Source.LLM, unsure=False, query__dataset__pool=pool)
-    alone = spoken.filter(query__gold=None, query__deleted_at=None, query__erased_at=None)
-    return alone.filter(query__group__split__in=("", Split.TRAIN))
+def counted(pool: Pool) -> Mapping[str, Any]:
+    """The facts of a large pool's gold, for the hook `pool_figures`. Names of agents are not kept."""
+    facts = of_gold(pool)
+    kept = {
+        "sizes": dict(facts.sizes), "needed": list(facts.needed.items()), "none": facts.none, "asked": facts.asked,
+        "pairs": facts.pairs, "llm": dict(facts.llm),
+    }  # fmt: skip
+    return {"training": kept}
+
+
+def _facts(pool: Pool, kept: Mapping[str, Any]) -> Facts:
+    agents = dict(Agent.objects.active().filter(pool=pool).values_list("number", "name"))
+    needed = dict(kept["needed"])
+    return Facts(kept["sizes"], needed, kept["none"], kept["asked"], kept["pairs"], kept["llm"], agents)
 
 
 @lru_cache(maxsize=32)
-def of_snapshot(snapshot_id: int) -> Facts:
-    """What a snapshot holds; of its training rows, those without gold now are taken for an LLM's."""
+def of_snapshot(snapshot_id: int, _digest: str) -> Facts:
+    """What a snapshot holds."""
     snapshot = Snapshot.objects.get(pk=snapshot_id)
     agents = {entry["id"]: entry["name"] for entry in snapshot.roster}
-    gold = set(Gold.objects.filter(query__dataset__pool=snapshot.pool_id).values_list("query_id", flat=True))
     sizes: Counter[str] = Counter()
     needed: Counter[int] = Counter()
-    none = asked = llm = 0
+    none = asked = 0
+    llm: Counter[str] = Counter()
     for row in snapshots.rows(snapshot):
         sizes[row["split"]] += 1
         asked += len(row["asked"])
+        llm[row["split"]] += row.get("judge") == Label.Source.LLM
         if row["split"] == Split.TRAIN:
             needed.update(row["required"])
             none += not row["required"]
-            llm += row["query"] not in gold
-    return Facts(sizes, needed, none, asked, sum(sizes.values()) * len(agents), llm, agents)
+    return Facts(sizes, needed, none, asked, sum(sizes.values()) * len(agents), +llm, agents)
 
 
 # ---------------------------------------------------------------------------------------------------- warnings
@@ -146,6 +177,8 @@ def of_snapshot(snapshot_id: int) -> Facts:
 
 def _splits(pool: Pool, facts: Facts) -> Iterator[Warning]:
     sizes, unsplit = facts.sizes, facts.sizes.get("", 0)
+    if unsplit and unsplit == sum(sizes.values()):
+        return  # a first run divides them; `Preview.note` says so
     if unsplit:
         text = ngettext(
             "%(count)d labeled query has no split yet; it gets a permanent one when the run is launched.",
@@ -205,11 +238,16 @@ def _labels(pool: Pool, facts: Facts) -> Iterator[Warning]:
             "%(share)s %% of the pairs of query and agent were never asked about; they teach nothing of that agent."
         )
         yield Warning(text % {"share": _share(missing, facts.pairs)}, reverse("settings_queue", args=[pool.slug]))
-    train = facts.sizes.get(Split.TRAIN, 0)
-    if facts.llm:
-        text = _("%(share)s %% of the training queries (%(count)d) have an LLM's label that nobody reviewed.")
-        words = {"share": _share(facts.llm, train), "count": facts.llm}
-        yield Warning(text % words, _queries(pool, "source:llm -state:gold"))
+    count = sum(facts.llm.values())
+    if count:
+        text = _("%(share)s %% of the queries (%(count)d) have an LLM's label that nobody reviewed.")
+        words = {"share": _share(count, sum(facts.sizes.values())), "count": count}
+        sentence = text % words
+        if facts.llm.get(Split.TEST) or facts.llm.get(""):
+            sentence += " " + _("They judge the model too, until %(least)d test queries have people's labels.") % {
+                "least": splits.ENOUGH_TO_JUDGE
+            }
+        yield Warning(sentence, _queries(pool, "source:llm -state:gold"))
 
 
 def _share(part: int, whole: int) -> str:

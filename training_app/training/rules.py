@@ -20,6 +20,7 @@ from datasets_app.models import Gold
 from training_app.engine.config import ConfigError
 from training_app.models import LaunchRule, Run
 from training_app.training import runs
+from training_app.versions import kinds
 
 log = logging.getLogger(__name__)
 Trigger = LaunchRule.Trigger
@@ -44,7 +45,7 @@ def save(rule: LaunchRule, *, actor: Who) -> LaunchRule:
             rule.author = actor_of(actor).user
         rule.problem = ""
         rule.save()
-        detail = {"when": rule.trigger, "config": rule.config, "promote": rule.promote}
+        detail = {"kind": rule.model_kind, "when": rule.trigger, "config": rule.config, "promote": rule.promote}
         _record("rule.created" if new else "rule.edited", rule, actor, detail)
     return rule
 
@@ -60,7 +61,7 @@ def switch(rule: LaunchRule, on: bool, *, actor: Who) -> None:
 def delete(rule: LaunchRule, *, actor: Who) -> None:
     """Delete a rule; its runs stay."""
     with transaction.atomic():
-        detail = {"when": rule.trigger, "config": rule.config, "promote": rule.promote}
+        detail = {"kind": rule.model_kind, "when": rule.trigger, "config": rule.config, "promote": rule.promote}
         _record("rule.deleted", rule, actor, detail)
         rule.delete()
 
@@ -124,13 +125,14 @@ def fire(rule: LaunchRule, reason: str, now: datetime) -> Run | None:
     try:
         run = runs.launch(
             rule.pool,
+            kind=rule.model_kind,
             config=rule.config,
             promote=rule.promote,
             author=Actor(f"rule {rule.name}", rule.author),
-            include_llm=rule.include_llm,
+            include_llm=rule.include_llm or None,
             rule=rule,
         )
-    except (ConfigError, runs.RunError) as error:
+    except (ConfigError, kinds.UnknownKind, runs.RunError) as error:
         log.warning("the rule %s of %s could not launch: %s", rule.name, rule.pool.slug, error)
         LaunchRule.objects.filter(pk=rule.pk).update(problem=str(error)[:400])
         return None

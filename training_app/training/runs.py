@@ -8,7 +8,7 @@ its config cannot have changed, so the checkpoint still fits and one address tel
 """
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.conf import settings
@@ -17,7 +17,6 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django_q.tasks import async_task
 
 from agents_app import audit, jobs
 from agents_app.audit import Actor, Who, actor_of
@@ -25,16 +24,14 @@ from agents_app.jobs import AttemptLost as AttemptLost
 from agents_app.models import Pool
 from datasets_app.labels import snapshots
 from datasets_app.models import Snapshot, Split
+from routerweb import hooks
+from training_app.engine.data.prepared import LEAST_TRAIN, LEAST_VAL
 from training_app.models import SET_ROUTER, Checkpoint, LaunchRule, Promotion, RouterModel, Run, RunEvent, Sweep
 from training_app.versions import comparisons, gate, kinds, registry
 
 QUEUE = "train"
 #: A queued run is handed over again after so many seconds, where the queue holds fewer messages than runs that wait.
 DELIVER_AGAIN_SECONDS = 3
-
-
-#: Told of each run that is done or has failed, once that is committed: the run, and why the gate refused its model ("").
-on_end: list[Callable[[Run, str], None]] = []
 
 
 class RunError(Exception):
@@ -53,27 +50,32 @@ def launch(
     promote: bool = False,
     author: Who = None,
     queue: bool = True,
-    include_llm: bool = False,
+    include_llm: bool | None = None,
     rule: LaunchRule | None = None,
     sweep: Sweep | None = None,
 ) -> Run:
     """Make a queued run and, once the transaction is committed, hand it to the train queue.
 
-    Without a snapshot, one of the pool's gold is taken now, with `include_llm` also of what only an LLM has labeled. `rule` and
-    `sweep` say what launched it. `queue=False` leaves it to the caller to claim the run at once.
-    Raises ConfigError, naming the field, for a bad setting, UnknownKind, and RunError where there is nothing to train on.
+    Without a snapshot, one is taken now: of the pool's gold and, with `include_llm`, of what only an LLM has labeled; None includes
+    that where gold is too little to learn from. `rule` and `sweep` say what launched it. `queue=False` leaves it to the caller to
+    claim the run at once.
+    Raises ConfigError, naming the field, for a bad setting, UnknownKind, and RunError where there is too little to train on. Then
+    nothing has changed.
     """
     settings_of_run = kinds.of(kind).config(config or {})
     if pool.state != "active":
         raise RunError(_("The pool “%(pool)s” is put away. Bring it back first.") % {"pool": pool.name})
     if snapshot is None:
         try:
-            snapshot = snapshots.take(pool, author=actor_of(author).user, include_llm=include_llm)
+            snapshot = snapshots.take(
+                pool, author=actor_of(author).user, include_llm=include_llm, least=least_rows(kind)
+            )
         except snapshots.SnapshotError as error:
             raise RunError(str(error)) from error
     elif snapshot.pool_id != pool.pk:
         raise RunError(_("Snapshot %(snapshot)s belongs to another pool.") % {"snapshot": snapshot})
-    _check_splits(snapshot)
+    else:
+        _check_splits(snapshot)
     with transaction.atomic():
         run = Run.objects.create(
             pool=pool,
@@ -100,8 +102,15 @@ def launch(
     return run
 
 
+def least_rows(kind: str) -> dict[str, int]:
+    """Split → the rows that a new snapshot must have there before a run of this kind is made of it. Without test queries the engine
+    measures on the validation split, and says so."""
+    if not kinds.of(kind).answers:
+        return {Split.TRAIN: 1, Split.VAL: 1}
+    return {Split.TRAIN: LEAST_TRAIN, Split.VAL: LEAST_VAL}
+
+
 def _check_splits(snapshot: Snapshot) -> None:
-    # Without test queries the engine measures on the validation split, and says so.
     missing = [str(split.label) for split in (Split.TRAIN, Split.VAL) if not snapshot.split_sizes.get(split)]
     if missing:
         raise RunError(
@@ -112,11 +121,7 @@ def _check_splits(snapshot: Snapshot) -> None:
 
 def deliver(run_id: int) -> None:
     """Hand a queued run to the train queue when the present transaction is committed. Twice does no harm."""
-    jobs.deliver(Run, run_id, _send)
-
-
-def _send(run_id: int) -> None:
-    async_task("training_app.training.tasks.execute", run_id, cluster=QUEUE)
+    jobs.deliver(Run, run_id)
 
 
 def cancel(run: Run, *, actor: Who) -> None:
@@ -235,8 +240,7 @@ def finish(
 
 def _tell_end(run_id: int, refused: str = "") -> None:
     run = Run.objects.select_related("pool").get(pk=run_id)
-    for told in on_end:
-        told(run, refused)
+    hooks.run_ended(run, refused)
 
 
 def fail(run_id: int, attempt: uuid.UUID, reason: str) -> None:
@@ -253,7 +257,7 @@ def release(run_id: int, attempt: uuid.UUID) -> None:
     It is not handed to the queue at once, or the cluster that is stopping might take it: `deliver_unclaimed` does it soon.
     """
     with transaction.atomic():
-        _write(run_id, attempt, status=Run.Status.QUEUED, attempt=None, deliveries=0, delivered_at=Now())
+        jobs.release(Run, run_id, attempt)
         RunEvent.objects.create(run_id=run_id, message=_("The worker is being stopped; the run waits for another"))
 
 
@@ -265,16 +269,14 @@ def _write(run_id: int, attempt: uuid.UUID, /, **fields: Any) -> None:
 
 
 def end_dead_attempts() -> int:
-    """Take every running run away from a worker that died; the number of them.
-
-    Such a run goes back into the queue, RUN_RETRIES times since a person launched it, and then fails.
-    """
-    return jobs.end_dead(Run, _end_attempt)
+    """Take every running run away from a worker that died; the number of them."""
+    return jobs.end_dead(Run, interrupted)
 
 
-def _end_attempt(run: Run, still: QuerySet[Run]) -> bool:
+def interrupted(run: Run, still: QuerySet[Run]) -> bool:
+    """Put a run whose worker died back into the queue, RUN_RETRIES times since a person launched it; then it fails."""
     seconds = settings.DEAD_AFTER_SECONDS
-    said = _("The worker %(worker)s stopped answering: no sign of life for %(seconds)d seconds.")
+    said = _("The worker %(worker)s was killed, or gave no sign of life for %(seconds)d seconds.")
     said = said % {"worker": run.worker, "seconds": seconds}
     again = run.losses < settings.RUN_RETRIES
     fields: dict[str, Any]
@@ -307,7 +309,7 @@ def _what_to_do(losses: int) -> str:
 
 def deliver_unclaimed(seconds: float = DELIVER_AGAIN_SECONDS) -> int:
     """Hand queued runs that wait for so many seconds to the queue again, where their messages may be lost; the number of them."""
-    return jobs.deliver_again(Run, _send, QUEUE, seconds)
+    return jobs.deliver_again(jobs.kind_of(Run), seconds)
 
 
 def _unended() -> QuerySet[Run]:

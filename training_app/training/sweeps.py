@@ -23,7 +23,7 @@ from agents_app.models import Pool
 from datasets_app.labels import snapshots
 from datasets_app.models import Snapshot
 from training_app.engine.config import Config, ConfigError
-from training_app.models import Run, Sweep
+from training_app.models import SET_ROUTER, Run, Sweep
 from training_app.training import runs
 from training_app.versions.encoder_folders import router_config
 
@@ -202,7 +202,7 @@ def launch(
     configs = plan(base, space, method, count=count, seeds=seeds)
     if snapshot is None:
         try:
-            snapshot = snapshots.take(pool, author=actor_of(author).user)
+            snapshot = snapshots.take(pool, author=actor_of(author).user, least=runs.least_rows(SET_ROUTER))
         except snapshots.SnapshotError as error:
             raise runs.RunError(str(error)) from error
     varied = dict(space) if seeds < 2 else {**space, "seed": sorted({config.get("seed", 0) for config in configs})}

@@ -6,13 +6,10 @@ cluster has forked its workers.
 
 import logging
 import os
-import signal
-import threading
 import time
 import uuid
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager, suppress
-from types import FrameType
+from collections.abc import Callable, Generator
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from django.conf import settings
@@ -21,12 +18,13 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django_q.exceptions import TimeoutException
 
-from agents_app.jobs import Heartbeat
+from agents_app import llm
+from agents_app.jobs import Heartbeat, Stopped
 from datasets_app.labels import snapshots
 from routerweb.observing import tracing
 from training_app.engine.config import ConfigError
-from training_app.models import BACKEND_CHOOSER, ORCHESTRATOR, Checkpoint, Run, RunEvent
-from training_app.training import runs, served_calls, trajectories
+from training_app.models import Checkpoint, Run, RunEvent
+from training_app.training import runs
 from training_app.versions import comparisons, fair_sample, kinds, registry
 
 if TYPE_CHECKING:
@@ -44,36 +42,31 @@ EVENTS_PER_REPORT = 5
 PATIENCE_SECONDS = 300.0
 #: The priority of a worker of the training cluster, of 0 to 19 (the lowest); other processes have 0.
 NICE = 5
-UNLABELED = 50_000  # texts without labels that a run is given at most
 
 Tell = Callable[["Progress"], None]
 T = TypeVar("T")
 
 
-class Stopped(BaseException):
-    """The worker is asked to stop (SIGTERM, or Ctrl-C in the foreground)."""
-
-
 @tracing.job("training run")
-def execute(run_id: int) -> str:
+def execute(key: str) -> str:
     """The queue's job: train the run, or another that waits where it is trained already; what became of it, in a word for the queue's
     list."""
     if os.environ.get("Q_CLUSTER_NAME") == runs.QUEUE and hasattr(os, "setpriority"):
         # Fits take all cores: a worker that does nothing but train gives way to whoever answers.
         os.setpriority(os.PRIO_PROCESS, 0, NICE)
+    run_id = int(key)
     claimed = runs.claim_next(run_id)
     if claimed is None:
         log.info("run %d is not queued any more, and no other is; nothing to do", run_id)
         return "not queued"
     run_id, attempt = claimed
     try:
-        with _stop_signals():
-            ended = work(run_id, attempt)
+        ended = work(run_id, attempt)
     except Stopped:
         log.info("run %d goes back into the queue, as its worker is being stopped", run_id)
         with suppress(runs.AttemptLost):
             _patiently(lambda: runs.release(run_id, attempt))
-        raise SystemExit(0) from None
+        raise
     # This worker is free now; the messages of the runs that wait may all stand with clusters that are not.
     try:
         runs.deliver_unclaimed(seconds=0.5)
@@ -133,6 +126,8 @@ def _train(run: Run, attempt: uuid.UUID, trainer: Any, pulse: Heartbeat, tell: T
     scorecard = dict(result.scorecard)
     if kinds.of(run.kind).answers:
         scorecard["fair_sample"] = _patiently(lambda: fair_sample.measure(artifact, run.snapshot))
+    if run.snapshot.judges:
+        scorecard["judges"] = run.snapshot.judges
     compared = _compared(run, artifact)
     _patiently(lambda: runs.finish(run.pk, attempt, artifact, scorecard, compared))
 
@@ -153,24 +148,16 @@ def _walk(
     run: Run, trainer: Any, checkpoint: bytes | None, pulse: Heartbeat, journal: "Journal", tell: Tell | None
 ) -> "Result":
     """The engine's training from beginning or checkpoint to end. Raises AttemptLost as soon as the run was taken away."""
-    config = kinds.of(run.kind).config(run.config)
+    kind = kinds.of(run.kind)
+    config = kind.config(run.config)
     agents, examples = _patiently(lambda: (snapshots.agents(run.snapshot), list(snapshots.examples(run.snapshot))))
-    more: dict[str, Any] = {}
-    # Other kinds of model than the set router learn from labels, or from episodes, alone.
-    if getattr(config, "unlabeled", False):
-        more["unlabeled"] = _patiently(lambda: snapshots.unlabeled(run.snapshot.pool, run.created_at, UNLABELED))
-    if run.kind == ORCHESTRATOR and getattr(config, "simulated", "none") == "none":
-        more["paths"] = _patiently(lambda: trajectories.recorded(run.pool, examples, run.created_at))
-    if run.kind == ORCHESTRATOR:
-        more["logged"] = _patiently(lambda: trajectories.logged(run.pool, run.created_at))
-    if run.kind == BACKEND_CHOOSER:
-        more["calls"] = _patiently(lambda: served_calls.judged(run.pool, run.created_at))
+    material = _patiently(lambda: kind.material(run, config, examples))
     result: Result | None = None
     # Closing the generator ends a fit that is under way beside it.
     with closing(
         cast(
             "Generator[Progress, None, None]",
-            trainer.train(config, agents, examples, checkpoint=checkpoint, llm=language_model(), **more),
+            trainer.train(config, agents, examples, checkpoint=checkpoint, llm=language_model(), **material),
         )
     ) as training:
         for progress in training:
@@ -185,13 +172,13 @@ def _walk(
 
 
 def language_model() -> "LanguageModel | None":
-    """The LLM of the settings, which a run asks where its `llm_queries` says so; None where there is none."""
+    """The installation's LLM, which a run asks where its `llm_queries` says so; None where there is none."""
     from training_app.engine.judging.llm_baseline import LanguageModel
 
-    if not settings.LLM_MODEL:
+    known = llm.connection()
+    if not known.ready:
         return None
-    prices = settings.LLM_PRICE_IN, settings.LLM_PRICE_OUT
-    return LanguageModel(settings.LLM_BASE_URL, settings.LLM_MODEL, settings.LLM_API_KEY, *prices)
+    return LanguageModel(known.base_url, known.model, known.key, known.price_in, known.price_out)
 
 
 class Journal:
@@ -281,24 +268,3 @@ def _patiently(act: Callable[[], T]) -> T:
             log.warning("a run waits for the database (%s); trying again", error)
             connections["default"].close()
             time.sleep(2)
-
-
-@contextmanager
-def _stop_signals() -> Iterator[None]:
-    """Within it, SIGTERM and SIGINT raise Stopped; outside the main thread it does nothing.
-
-    django-q2's workers die of SIGTERM and ignore SIGINT: without this, Ctrl-C would wait for the end of the training.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        raise Stopped
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, action in before.items():
-            signal.signal(number, action)

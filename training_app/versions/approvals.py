@@ -4,7 +4,6 @@
 share of it need no second person: they go back to what was approved before, and whoever sees harm on live traffic must not wait.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
@@ -15,12 +14,11 @@ from django.utils.translation import gettext as _
 from agents_app import audit
 from agents_app.audit import Who
 from agents_app.models import Pool
+from routerweb import hooks
 from training_app.models import Promotion, PromotionRequest, RouterModel
 from training_app.versions import registry
 
 State = PromotionRequest.State
-#: Told of a pool, in the change's transaction, when a request of it is made or decided.
-on_change: list[Callable[[Pool], None]] = []
 
 
 def needed(pool: Pool) -> bool:
@@ -109,5 +107,4 @@ def _settle(asked: PromotionRequest, state: str, actor: Who, note: str) -> None:
 def _tell(what: str, asked: PromotionRequest, actor: Who, detail: dict[str, Any]) -> None:
     subject, share = ("promotion", {}) if asked.share is None else ("canary", {"share": asked.share})
     audit.record(f"{subject}.{what}", actor=actor, target=asked.model.name, pool=asked.pool, detail=detail | share)
-    for told in on_change:
-        told(asked.pool)
+    hooks.promotion_requests_changed(asked.pool)

@@ -1,107 +1,262 @@
-"""What this room keeps of a query's text, taken out when the query is erased: the errors of scorecards and their copy in artifacts,
-decisions on the very text, and the words that drift named, in alarms and in the messages that told of them.
+"""What this package keeps of texts in a form of its own, taken out when a query or somebody's data are erased.
+
+That is checkpoints of runs, the errors of scorecards and their copy in artifacts, decisions on the very text, and the words that drift
+named, in alarms and in messages about them.
 """
 
 import hashlib
 import json
 import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
-from datasets_app.labels import snapshots
-from datasets_app.models import Query
+from django.db import models, transaction
+from django.urls import reverse
+
+from agents_app.texts import columns
+from routerweb import holds
+from routerweb.erasing import ErasedQuery, Erasing, Fate, Lookup, RowRule
+from routerweb.holds import Content
 from training_app.engine.data import artifact
-from training_app.engine.data.conversations import before, from_json
+from training_app.engine.data.conversations import as_json, from_json
 from training_app.engine.data.examples import TELLING, keys_of, normalise, of_one_conversation
 from training_app.engine.judging import drift
-from training_app.models import Alarm, AlarmDelivery, Artifact, Decision, DriftPoint, Outcome, Scorecard, packed
+from training_app.models import (
+    Alarm,
+    AlarmDelivery,
+    Artifact,
+    Checkpoint,
+    Decision,
+    DriftPoint,
+    Outcome,
+    RouterModel,
+    Scorecard,
+)
 
 #: How evidence writes a word that drift found: the word and how often it came.
 _NAMED = re.compile(r"^(\w+) \(\d+\)$")
+#: N-grams of characters are too short to tell whose they were, and stand in an order that their model needs.
+_KEPT = ("characters",)
+CHECKPOINT_FILES = ("state.json", "state.safetensors")
 
 
-@snapshots.on_erase
-def forget(query: Query, text: str) -> None:
-    """Blank the text wherever a scorecard of the pool's models lists it as an error or as a neighbour of one.
+# ---------------------------------------------------------------------------------------------------- a query
+
+
+def forget_in_scorecards(erased: Sequence[ErasedQuery]) -> None:
+    """Blank the texts wherever a scorecard lists one as an error or as a neighbour of one.
 
     The copy in the artifact goes with it, so the artifact's checksum changes; what it answers does not.
     """
-    for measured in Scorecard.objects.select_related("model").iterator(chunk_size=1):
-        if not _blank(measured.content, text):
-            continue
-        model = measured.model
-        stored = Artifact.objects.filter(model=model).first()
-        if stored is not None:
-            files = artifact.read_bytes(bytes(stored.content))
-            metrics = json.loads(files["metrics.json"])
-            _blank(metrics, text)
-            stored.content = artifact.pack({**files, "metrics.json": artifact.json_bytes(metrics)})
-            stored.save(update_fields=("content",))
-            model.artifact_digest = hashlib.sha256(stored.content).hexdigest()
-            model.artifact_bytes = len(stored.content)
-        measured.save(update_fields=("content",))
-        model.save(update_fields=("artifact_digest", "artifact_bytes"))
+    texts = {normalise(str(one.text)) for one in erased}
+    cards = Scorecard.objects.order_by("pk").values_list("pk", "content").iterator(chunk_size=1)
+    for key in [key for key, content in cards if _blank(content, texts)]:
+        with transaction.atomic():
+            measured = Scorecard.objects.select_for_update(of=("self",), no_key=True).get(pk=key)
+            if _blank(measured.content, texts):
+                measured.save(update_fields=("content",))
+        _rewrite(Artifact.objects.filter(model=measured.model_id), lambda files: _without_errors(files, texts))
 
 
-@snapshots.on_erase
-def forget_decisions(query: Query, text: str) -> None:
-    """Blank the text of decisions on it or on a turn of its conversation, and the comments on those; what was answered stays, and
-    cannot be replayed."""
-    packed.unpack_all()
-    own, normal = keys_of(text)[0], normalise(str(text))
-    telling = len(normal) >= TELLING
-
-    def is_on_it(of: str) -> bool:
-        if before(of):
-            return (telling and normalise(str(of)) == normal) or keys_of(of)[0] == own or of_one_conversation(of, text)
-        return normalise(of) == (normal if telling else own) or of_one_conversation(of, text)
-
-    rows = Decision.objects.order_by().values_list("pk", "text", "messages").iterator(chunk_size=2_000)
-    on_it = [key for key, of, said in rows if of and is_on_it(from_json(of, said))]
-    for start in range(0, len(on_it), 500):
-        keys = on_it[start : start + 500]
-        Decision.objects.filter(pk__in=keys).update(text="", messages=None)
-        Outcome.objects.filter(decision_id__in=keys).update(comment="")
+def _without_errors(files: dict[str, bytes], texts: Collection[str]) -> dict[str, bytes]:
+    metrics = json.loads(files["metrics.json"])
+    return {"metrics.json": artifact.json_bytes(metrics)} if _blank(metrics, texts) else {}
 
 
-@snapshots.on_erase
-def forget_words(query: Query, text: str) -> None:
-    """Take the text's words out of what drift has named: points, alarms' evidence, and messages about alarms."""
-    words, pool = drift.words_of(text), query.dataset.pool_id
-    for point in DriftPoint.objects.filter(model__pool=pool).exclude(words=[]).iterator():
-        left = [entry for entry in point.words if entry[0] not in words]
-        if left != point.words:
-            DriftPoint.objects.filter(pk=point.pk).update(words=left)
-    for alarm in Alarm.objects.filter(pool=pool, kind=Alarm.Kind.DRIFT):
-        left = _without(alarm.evidence, words)
-        if left == alarm.evidence:
-            continue
+def _rewrite(stored: models.QuerySet[Artifact], change: Callable[[dict[str, bytes]], dict[str, bytes]]) -> None:
+    """Replace those files of one artifact that `change` gives; its digest and size change with it."""
+
+    def packed(content: bytes) -> bytes | None:
+        try:
+            files = artifact.read_bytes(content)
+        except artifact.ArtifactError:
+            return None
+        changed = change(files)
+        return artifact.pack({**files, **changed}) if changed else None
+
+    def describe(content: bytes) -> None:
+        digest = hashlib.sha256(content).hexdigest()
+        of = RouterModel.objects.filter(pk__in=stored.values("model"))
+        of.update(artifact_digest=digest, artifact_bytes=len(content))
+
+    columns.rewrite(stored, "content", packed, describe)
+
+
+def forget_decisions(erased: Sequence[ErasedQuery]) -> None:
+    """Blank the texts of decisions on them or on turns of their conversations, and the comments on those; what was answered stays,
+    and cannot be replayed."""
+    is_on_any = _on_any([one.text for one in erased])
+    rows = Decision.objects.order_by().exclude(text="").values_list("pk", "text", "messages").iterator(chunk_size=2_000)
+    on_any = [key for key, of, said in rows if is_on_any(from_json(of, said))]
+    for keys in columns.chunks(on_any):
+        with transaction.atomic():
+            Decision.objects.filter(pk__in=keys).update(text="", messages=None)
+            Outcome.objects.filter(decision_id__in=keys).update(comment="")
+
+
+def _on_any(texts: Sequence[str]) -> Callable[[str], bool]:
+    """Whether a decision's text is one of these, or a turn of a conversation of one of these."""
+    own = {keys_of(text)[0] for text in texts}
+    telling = {normal for text in texts if len(normal := normalise(str(text))) >= TELLING}
+    # Of one conversation are only texts that begin with the same message.
+    begun: dict[tuple[str, str], list[str]] = {}
+    for text in texts:
+        begun.setdefault(_first_message(text), []).append(text)
+
+    def is_on_any(of: str) -> bool:
+        if normalise(str(of)) in telling or keys_of(of)[0] in own:
+            return True
+        return any(of_one_conversation(of, text) for text in begun.get(_first_message(of), ()))
+
+    return is_on_any
+
+
+def _first_message(text: str) -> tuple[str, str]:
+    first = as_json(text)[0]
+    return first["role"], normalise(first["content"])
+
+
+def forget_words(erased: Sequence[ErasedQuery]) -> None:
+    """Take the texts' words out of what drift has named: points, alarms' evidence, and messages about alarms."""
+    by_pool: dict[int, set[str]] = {}
+    for one in erased:
+        by_pool.setdefault(one.pool, set()).update(drift.words_of(one.text))
+    for pool, words in by_pool.items():
+        points = DriftPoint.objects.filter(model__pool=pool).exclude(words=[]).values_list("pk", "words")
+        without = [(key, had, [entry for entry in had if entry[0] not in words]) for key, had in points.iterator()]
+        for key, had, left in without:
+            if left != had:
+                DriftPoint.objects.filter(pk=key).update(words=left)
+        for alarm in Alarm.objects.filter(pool=pool, kind=Alarm.Kind.DRIFT):
+            _forget_in_alarm(alarm, words)
+
+
+def _forget_in_alarm(alarm: Alarm, words: set[str]) -> None:
+    left = _without(alarm.evidence, words)
+    if left == alarm.evidence:
+        return
+    with transaction.atomic():
         Alarm.objects.filter(pk=alarm.pk).update(evidence=left)
         for delivery in AlarmDelivery.objects.filter(alarm=alarm):
-            told = json.loads(delivery.body)
-            told["alarm"]["evidence"] = _without(told["alarm"]["evidence"], words)
-            AlarmDelivery.objects.filter(pk=delivery.pk).update(body=json.dumps(told, ensure_ascii=False))
+            body = json.loads(delivery.body)
+            body["alarm"]["evidence"] = _without(body["alarm"]["evidence"], words)
+            AlarmDelivery.objects.filter(pk=delivery.pk).update(body=json.dumps(body, ensure_ascii=False))
 
 
 def _without(evidence: list[list[str]], words: set[str]) -> list[list[str]]:
     """Rows of evidence without these words; a row of words that has none left goes too."""
-    found = []
+    rows = []
     for name, value in evidence:
         entries = value.split(", ")
         named = [match[1] if (match := _NAMED.match(entry)) else "" for entry in entries]
         left = [entry for entry, word in zip(entries, named, strict=True) if word not in words]
         if left:
-            found.append([name, ", ".join(left)])
-    return found
+            rows.append([name, ", ".join(left)])
+    return rows
 
 
-def _blank(scorecard: dict[str, Any], text: str) -> bool:
+def _blank(scorecard: dict[str, Any], texts: Collection[str]) -> bool:
     found = False
     for error in scorecard.get("errors", []):
         for entry in (error, *error.get("nearest", [])):
-            if entry["text"] and normalise(entry["text"]) == normalise(str(text)):
+            if entry["text"] and normalise(entry["text"]) in texts:
                 entry["text"], found = "", True
                 entry.pop("messages", None)
-            elif any(normalise(m["content"]) == normalise(str(text)) for m in entry.get("messages", ())):
+            elif any(normalise(m["content"]) in texts for m in entry.get("messages", ())):
                 entry["text"], found = "", True
                 del entry["messages"]
     return found
+
+
+def forget_checkpoints(erased: Sequence[ErasedQuery]) -> None:
+    """Delete the checkpoints of runs of these queries' pools: they hold words of what was learnt from. A run begins from the start,
+    which it would have to do anyway where its snapshot holds such a query."""
+    Checkpoint.objects.filter(run__pool__in={one.pool for one in erased}).delete()
+
+
+# ---------------------------------------------------------------------------------------------------- somebody's data
+
+
+def rules() -> list[RowRule]:
+    """How somebody's data are erased from rows of this package's models."""
+    return [
+        RowRule(Decision, Fate.BLANKED, _blank_decisions, beside=[(Outcome, "decision_id")], link=_link),
+        RowRule(Artifact, Fate.CUT, _cut_artifacts, holding=_artifacts_holding),
+        RowRule(Checkpoint, Fate.DELETED, _delete_checkpoints, holding=_checkpoints_holding),
+    ]
+
+
+def _link(decision: Decision) -> tuple[str, str]:
+    return decision.text, reverse("decision", args=(decision.pool.slug, decision.pk))
+
+
+def _blank_decisions(keys: Sequence[Any], erasing: Erasing) -> None:
+    remarks = holds.columns(Decision, Content.REMARK)
+    for some in columns.chunks(keys):
+        with transaction.atomic():
+            columns.take_out_of(Decision, some, remarks, erasing.lookup)
+            Decision.objects.filter(pk__in=some).update(text="", messages=None)
+            Outcome.objects.filter(decision_id__in=some).update(comment="")
+
+
+def _artifacts_holding(lookup: Lookup) -> Iterator[int]:
+    for key, content in Artifact.objects.order_by("pk").values_list("pk", "content").iterator(chunk_size=1):
+        with suppress(artifact.ArtifactError):  # one that cannot be read
+            if any(
+                lookup.found_in(_words(value)) for value in _json_files(artifact.read_bytes(bytes(content))).values()
+            ):
+                yield key
+
+
+def _cut_artifacts(keys: Sequence[Any], erasing: Erasing) -> None:
+    """Take it out of the agents' descriptions, the scorecards and the words that models keep. An n-gram out of which it is taken is
+    found in no text any more; what the model answers to texts without it does not change."""
+
+    def change(files: dict[str, bytes]) -> dict[str, bytes]:
+        return {
+            name: artifact.json_bytes(_cut(value, erasing.lookup.taken_out))
+            for name, value in _json_files(files).items()
+            if erasing.lookup.found_in(_words(value))
+        }
+
+    for key in keys:
+        _rewrite(Artifact.objects.filter(pk=key), change)
+
+
+def _checkpoints_holding(lookup: Lookup) -> Iterator[int]:
+    for key, content in Checkpoint.objects.order_by("pk").values_list("pk", "content").iterator(chunk_size=1):
+        try:
+            files = _json_files(artifact.unpack(bytes(content), CHECKPOINT_FILES))
+        except (artifact.ArtifactError, ValueError):
+            yield key  # one that cannot be read may hold anything
+            continue
+        if any(lookup.found_in(_words(value)) for value in files.values()):
+            yield key
+
+
+def _delete_checkpoints(keys: Sequence[Any], erasing: Erasing) -> None:
+    Checkpoint.objects.filter(pk__in=keys).delete()
+
+
+def _json_files(files: dict[str, bytes]) -> dict[str, Any]:
+    """The files of an artifact that hold words, by name."""
+    return {name: json.loads(data) for name, data in files.items() if name.endswith(".json")}
+
+
+def _words(value: Any) -> Any:
+    """JSON of an artifact without the n-grams that are kept all the same."""
+    if isinstance(value, dict):
+        return {name: _words(part) for name, part in value.items() if name not in _KEPT}
+    return [_words(part) for part in value] if isinstance(value, list) else value
+
+
+def _cut(value: Any, taken_out: Callable[[Any], Any]) -> Any:
+    if isinstance(value, dict):
+        return {taken_out(name): part if name in _KEPT else _cut(part, taken_out) for name, part in value.items()}
+    if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
+        # No two n-grams of a model are the same.
+        return [part if (cut := taken_out(part)) == part else f"{cut}{place}" for place, part in enumerate(value)]
+    if isinstance(value, list):
+        return [_cut(part, taken_out) for part in value]
+    return taken_out(value)

@@ -2,7 +2,8 @@
 
 A candidate must be measured on test queries, beat the best constant set, and be no worse than the strongest baseline and
 than the active model. Beating means that the lower bound of the paired difference lies above 0; no worse means that it
-lies above -PROMOTION_MARGIN. What is compared is the measure of the model's kind: Jaccard, for a set router. The bound
+lies above -PROMOTION_MARGIN. What is compared is the measure of the run's goal (F1 for f1, exact for exact),
+else that of the model's kind: Jaccard, for a set router. The bound
 counts what the unseen may still cost, so that on few queries a model which is truly worse by the margin passes in at
 most 25 of 1,000 (docs/certainty.md). It is `Interval.bound`, which may lie below the 95 % interval that is shown: where
 it does, a finding names it. Where the test split is small, constant set and baseline are judged by
@@ -22,8 +23,9 @@ from django.utils.translation import gettext as _
 from agents_app import audit
 from agents_app.audit import Who
 from training_app.engine.data.shares import Z
-from training_app.models import Card, Interval, Judgement, Promotion, PromotionRequest, RouterModel
-from training_app.versions import approvals, comparisons, kinds, plain_words, registry, scorecards
+from training_app.models import Interval, Judgement, Promotion, PromotionRequest, RouterModel
+from training_app.versions import approvals, comparisons, kinds, registry, scorecards
+from training_app.versions.verdict import no_better_than_keywords
 
 #: Test queries up to which a page measures the active model itself; with more, the run's job or the promotion does.
 PAGE_QUERIES = 2_000
@@ -41,11 +43,13 @@ class GateRefused(registry.RegistryError):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that the gate looks at. `passed` is None where it is measured only at the promotion."""
+    """One thing that the gate looks at. `passed` is None where it is measured only at the promotion. `text` says it without figures,
+    which `detail` has, for engineers."""
 
     check: str
     passed: bool | None
     text: str
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,7 @@ class Verdict:
     def passed(self) -> bool:
         """Whether the model may be promoted without an override: the first of its kind whatever is found, unless rules by keywords
         do as well."""
-        return self.clean or (self.first and not plain_words.no_better_than_keywords(self.model))
+        return self.clean or (self.first and not no_better_than_keywords(self.model))
 
 
 def judge(model: RouterModel, *, most: int | None = None) -> Verdict:
@@ -156,27 +160,28 @@ def _let_through(verdict: Verdict, actor: Who, reason: str, override: str) -> Pr
 
 
 def winning_classifier(model: RouterModel) -> str:
-    """Of its kind's classifiers, which have no policy, the best by the kind's measure where it is above the model; else ""."""
+    """Of its kind's classifiers, which have no policy, the best by the kind's measure where it is surely above the model; else ""."""
     card, kind = model.card, kinds.of(model.kind)
-    plain = {
-        name: card.baselines[name].metrics[kind.measure].mean for name in kind.classifiers if name in card.baselines
-    }
-    if kind.measure not in card.metrics or not plain:
+    measure, _measured = scorecards.measure_of(model)
+    plain = {name: card.beside[name].metrics[measure].mean for name in kind.classifiers if name in card.beside}
+    if measure not in card.figures or not plain or not scorecards.enough(card):
         return ""
     best = max(plain, key=lambda name: plain[name])
-    return best if plain[best] > card.metrics[kind.measure].mean else ""
+    lead = card.lead(best, measure)
+    return best if lead is not None and lead.high < 0 else ""
 
 
 def classifier_ahead(model: RouterModel) -> str:
     """A plain sentence where a classifier without any policy does better, else ""."""
     best, card, kind = winning_classifier(model), model.card, kinds.of(model.kind)
+    measure, measured = scorecards.measure_of(model)
     if not best:
         return ""
     return _("A plain classifier wins here: %(name)s has %(measured)s %(theirs).3f, this router %(ours).3f.") % {
         "name": kind.baseline(best),
-        "measured": kind.measured,
-        "theirs": card.baselines[best].metrics[kind.measure].mean,
-        "ours": card.metrics[kind.measure].mean,
+        "measured": measured,
+        "theirs": card.beside[best].metrics[measure].mean,
+        "ours": card.figures[measure].mean,
     }
 
 
@@ -192,51 +197,63 @@ def _on_test(model: RouterModel) -> Finding:
         return Finding(
             "test", False, _("It was measured on validation queries, which flatter: there are no test queries.")
         )
-    return Finding("test", True, _("Measured on %(queries)d test queries.") % {"queries": queries})
+    measured = _("Measured on %(queries)d test queries.") % {"queries": queries}
+    return Finding("test", True, measured + scorecards.by_llm(card))
 
 
 def _beats_constant(model: RouterModel) -> Finding:
     card, kind = model.card, kinds.of(model.kind)
+    measure, measured = scorecards.measure_of(model)
     whom = _("the %(name)s") % {"name": kind.baseline(kind.constant)}
-    difference, queries = _lead(card, kind.constant, kind)
+    difference = card.lead(kind.constant, measure)
     if difference is None:
         return Finding(
             "constant", False, _("%(whom)s was not measured beside it.") % {"whom": whom[:1].upper() + whom[1:]}
         )
-    shown = {**difference.words(), "whom": whom, "measured": kind.measured}
+    passed = difference.bound > 0
+    shown = {**difference.words(), "whom": whom, "measured": measured}
     text = _("Better than %(whom)s by %(mean).3f (%(low).3f to %(high).3f) %(measured)s.") % shown
-    if difference.bound <= 0:
+    plain = _("It beats %(whom)s.")
+    if not passed:
         text = _("Not shown to beat %(whom)s: %(mean)+.3f (%(low).3f to %(high).3f) %(measured)s.") % shown
-        text += scorecards.by_bound(difference) + scorecards.would_tell(difference, 0.0, queries)
-    return Finding("constant", difference.bound > 0, scorecards.minus(text) + scorecards.by_folds(card))
+        text += scorecards.by_bound(difference) + scorecards.would_tell(difference, 0.0, card.checked)
+        plain = _("Not shown to beat %(whom)s.")
+    detail = scorecards.minus(text) + scorecards.by_folds(card)
+    return Finding("constant", passed, _said(plain, whom, card.checked), detail)
 
 
 def _holds_baseline(model: RouterModel) -> Finding:
     card, kind = model.card, kinds.of(model.kind)
-    name = card.best_folded(kind.measure) if card.folded else card.best_baseline
-    difference, queries = _lead(card, name, kind)
+    measure, measured = scorecards.measure_of(model)
+    name = scorecards.best_baseline(model)
+    difference = card.lead(name, measure)
     if difference is None:
         return Finding("baseline", False, _("No baseline was measured beside it."))
     whom = _("the strongest baseline, %(name)s") % {"name": kind.baseline(name)}
-    found = _no_worse("baseline", whom, kind, difference, queries, tried(model))
-    return replace(found, text=found.text + scorecards.by_folds(card))
+    found = _no_worse("baseline", whom, measured, difference, card.checked, tried(model))
+    return replace(found, detail=found.detail + scorecards.by_folds(card))
 
 
-def _lead(card: Card, name: str, kind: kinds.Kind) -> tuple[Interval | None, int]:
-    """The lead over a baseline, and on how many queries: by cross-validation where the test split is small."""
-    if card.folded is None:
-        return card.lead(name, kind.measure), card.queries
-    beside = card.folded.baselines.get(name)
-    return (beside.lead.get(kind.measure) if beside else None), card.folded.queries
+def _said(plain: str, whom: str, queries: int) -> str:
+    """A finding as it may be said, without figures, which stand in `detail`: the verdict alone has some. Of too few queries it says
+    that they are."""
+    if queries >= scorecards.LEAST_CHECKED:
+        return plain % {"whom": whom}
+    return _("Compared with %(whom)s: %(few)s") % {"whom": whom, "few": _lower(scorecards.too_few(queries))}
+
+
+def _lower(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
 
 
 def _holds_active(model: RouterModel, active: RouterModel, most: int | None) -> Finding:
     kind = kinds.of(model.kind)
+    measure, measured = scorecards.measure_of(model)
     compared = comparisons.between(model, active, most=most)
     if compared is None:
         if not kind.beside:
             text = _("Its scorecard, or that of the active model, %(name)s, lacks %(measured)s.")
-            return Finding("active", False, text % {"name": active.name, "measured": kind.measured})
+            return Finding("active", False, text % {"name": active.name, "measured": measured})
         if comparisons.snapshot_for(model) is None:
             return Finding(
                 "active", False, _("There is no test query to compare it with %(name)s.") % {"name": active.name}
@@ -244,8 +261,8 @@ def _holds_active(model: RouterModel, active: RouterModel, most: int | None) -> 
         text = _("The comparison with the active model, %(name)s, is measured when it is promoted.")
         return Finding("active", None, text % {"name": active.name})
     whom = _("the active model, %(name)s") % {"name": active.name}
-    difference = Interval.of(compared.figures[kind.measure]["difference"])
-    return _no_worse("active", whom, kind, difference, compared.queries, tried(model))
+    difference = Interval.of(compared.figures[measure]["difference"])
+    return _no_worse("active", whom, measured, difference, compared.queries, tried(model))
 
 
 def tried(model: RouterModel) -> int:
@@ -264,10 +281,10 @@ def tried(model: RouterModel) -> int:
     return max(1, alike.count())
 
 
-def _no_worse(check: str, whom: str, kind: kinds.Kind, difference: Interval, queries: int, models: int) -> Finding:
+def _no_worse(check: str, whom: str, measured: str, difference: Interval, queries: int, models: int) -> Finding:
     margin = settings.PROMOTION_MARGIN
     passed = difference.bound > -margin
-    shown = {**difference.words(), "whom": whom, "margin": margin, "models": models, "measured": kind.measured}
+    shown = {**difference.words(), "whom": whom, "margin": margin, "models": models, "measured": measured}
     if _chosen_among(difference, models) > 0:
         text = _("Better than %(whom)s, by %(mean).3f (%(low).3f to %(high).3f) %(measured)s.") % shown
     elif difference.high < 0:
@@ -296,7 +313,10 @@ def _no_worse(check: str, whom: str, kind: kinds.Kind, difference: Interval, que
         text += scorecards.by_bound(difference)
         if not passed:
             text += scorecards.would_tell(difference, -margin, queries)
-    return Finding(check, passed, scorecards.minus(text))
+    plain = _("No worse than %(whom)s.") if passed else _("Not shown to be as good as %(whom)s.")
+    if not passed and difference.high < 0:
+        plain = _("Worse than %(whom)s.")
+    return Finding(check, passed, _said(plain, whom, queries), scorecards.minus(text))
 
 
 def _chosen_among(difference: Interval, models: int) -> float:

@@ -1,34 +1,32 @@
-"""The kinds of version that a pool may have, in one table: how each is set, trained, loaded and measured.
+"""The kinds of model that a pool may have: how each is set, trained, loaded, measured and shown.
 
-A pool has at most one active version of each kind. Runs, the registry, the gate, canaries, shadows, roll-back and pruning ask
-this table and know no kind by name, so that another policy is one more row here, its settings, and its file of the engine. Rows
-name what trains by its dotted path: that brings torch, and is imported inside the job.
-"""
+A pool has at most one active version of each kind. A package adds a kind by the hook `model_kinds`; runs, rules, the registry,
+the gate, canaries, shadows, roll-back, pruning and pages ask the kind's object, and compare no names."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from typing import Any, Protocol
 
+from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
-from training_app.engine.backends.chooser import BackendChooser, ChooserConfig
+from routerweb import hooks
 from training_app.engine.data import artifact
-from training_app.engine.orchestrating.policy import Orchestrator
-from training_app.engine.orchestrator_config import OrchestratorConfig
-from training_app.engine.routing import router
-from training_app.models.kinds import BACKEND_CHOOSER, ORCHESTRATOR, SET_ROUTER
-from training_app.versions.encoder_folders import router_config
+from training_app.engine.data.examples import Example
+from training_app.models import RouterModel, Run
+from training_app.models.kinds import SET_ROUTER
+from training_app.versions.traffic import Traffic
 
 
 class Settings(Protocol):
-    """The settings of a run, checked; `seed` is among them."""
+    """The settings of a run, checked; `seed` is among them. A dataclass of `engine.settings.setting`s."""
 
     @property
     def seed(self) -> int:
-        """What every random draw of the run begins with."""
+        """The seed of every random draw of the run."""
 
     def to_mapping(self) -> dict[str, Any]:
         """All of them, as JSON-able values."""
@@ -38,36 +36,94 @@ class Settings(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Preset:
+    """A ready choice of settings: those that differ from the defaults, and the seconds expected on the demo pool."""
+
+    name: str
+    title: Promise
+    what: Promise
+    settings: Mapping[str, Any]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a promotion does, in sentences for a page: where it is the pool's `first` version of its kind, and where it `replaces` one.
+    They may hold %(new)s and %(old)s. Once it is active, `active` says what it does, and `link` is the name of a button that leads to
+    the page with the URL name `page`."""
+
+    first: Promise
+    replaces: Promise
+    active: Promise
+    page: str
+    link: Promise
+
+    def on(self, model: RouterModel, active: RouterModel | None) -> dict[str, str]:
+        """What a page shows of a model: `promoted`, `active`, `link` and `page`, the address of that page."""
+        names = {"new": model.name, "old": active.name if active else ""}
+        return {
+            "promoted": str(self.replaces if active else self.first) % names,
+            "active": str(self.active),
+            "link": str(self.link),
+            "page": reverse(self.page, args=[model.pool.slug]),
+        }
+
+
+def no_material(run: Run, config: Any, examples: Sequence[Example]) -> Mapping[str, Any]:
+    """For a kind that learns from labels alone."""
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
 class Kind:
-    """One row of the table.
+    """A kind of model.
 
-    `config` checks a run's settings, and raises ConfigError. `train` names the module of the engine whose `train(config, agents,
-    examples, *, checkpoint, llm)` is a generator of Progress and whose `TrainError` says why it cannot. `load` makes an
-    artifact's bytes a version, and raises ArtifactError. `answers` tells whether it answers the queries of /api/route/, `tried`
-    whether it may be a shadow or a canary.
+    *Settings and form*: `settings` is the dataclass of a run's settings, `config` checks values and raises ConfigError. The form shows
+    the settings named in `open_settings` unfolded and the others under the titles of `groups`; `presets` are ready choices.
 
-    The gate compares `measure`, a figure of the scorecard's metrics from 0 to 1 of which more is better; `measured` is its name in
-    the middle of a sentence. `listed` are the figures, with their names, that lists show where their columns are of another kind. A
-    version must beat `constant`, the baseline that knows nothing of the query. `baselines` has the names that baselines have on a
-    page, and `classifiers` those that are told of where they win. `beside` names the module of the engine whose `beside(ours, theirs,
-    agents, examples)` measures two loaded versions on the same test queries: (queries, figures by measure, each {"ours", "theirs",
-    "difference"}). Without one, two versions are compared by their scorecards, as if each had been measured on queries of its own.
+    *Training*: `train` names the module of the engine whose `train(config, agents, examples, *, checkpoint, llm, **material)` is a
+    generator of Progress and whose `TrainError` says why it cannot. It brings torch, and is imported inside the job. `material`
+    is what a run learns from beside the labels.
+
+    *Loading*: `load` makes an artifact's bytes a version, and raises ArtifactError. `answers` tells whether it answers the queries of
+    /api/route/. `traffic` is what its canaries left behind; a kind without one can be neither a shadow nor a canary.
+
+    *Measuring*: the gate compares `measure`, a figure of the scorecard's metrics from 0 to 1 of which more is better;
+    `measured` is its name in the middle of a sentence. A version must beat `constant`, the baseline that knows nothing of the
+    query. `classifiers` are the baselines whose lead is reported. `beside` names the module of the engine whose `beside(ours,
+    theirs, agents, examples)` measures two loaded versions on the same test queries: (queries, figures by measure, each
+    {"ours", "theirs", "difference"}). Without one, two versions are compared by their scorecards, as if each had been measured
+    on queries of its own.
+
+    *Showing*: `listed` are the figures, with their names, that lists show where their columns are of another kind. `baselines` has the
+    names of the baselines on a page. `effect` says what a promotion does.
     """
 
     name: str
     label: Promise
+    settings: type[Any]
     config: Callable[[Mapping[str, Any]], Settings]
     train: str
     load: Callable[[bytes], Any]
     measure: str
     measured: Promise
+    effect: Effect
+    open_settings: tuple[str, ...] = ()
+    groups: Mapping[str, Promise] = field(default_factory=dict)
+    presets: tuple[Preset, ...] = ()
+    material: Callable[[Run, Any, Sequence[Example]], Mapping[str, Any]] = no_material
     listed: Mapping[str, Promise] = field(default_factory=dict)
     constant: str = "constant"
     baselines: Mapping[str, Promise] = field(default_factory=dict)
     classifiers: tuple[str, ...] = ()
     beside: str = ""
     answers: bool = False
-    tried: bool = False
+    traffic: Traffic | None = None
+
+    @property
+    def tried(self) -> bool:
+        """Whether a version may be a shadow or a canary."""
+        return self.traffic is not None
 
     def trainer(self) -> Any:
         """The module that trains, imported now."""
@@ -78,88 +134,24 @@ class Kind:
         return str(self.baselines.get(name, name))
 
 
-KINDS: dict[str, Kind] = {
-    kind.name: kind
-    for kind in (
-        Kind(
-            name=SET_ROUTER,
-            label=gettext_lazy("Set router"),
-            config=router_config,
-            train="training_app.engine.train",
-            load=lambda content: router.Router.load(content),
-            measure="jaccard",
-            measured=gettext_lazy("Jaccard"),
-            baselines={
-                "random": gettext_lazy("random"),
-                "constant": gettext_lazy("best constant set"),
-                "keyword": gettext_lazy("keyword rules"),
-                "logreg": gettext_lazy("logistic regression"),
-                "svm": gettext_lazy("linear SVM"),
-                "neighbours": gettext_lazy("nearest neighbours"),
-                "threshold": gettext_lazy("its own scores, one threshold"),
-                "bayes": gettext_lazy("its own scores, Bayes' best set"),
-            },
-            classifiers=("logreg", "svm"),
-            beside="training_app.engine.judging.paired",
-            answers=True,
-            tried=True,
-        ),
-        Kind(
-            name=ORCHESTRATOR,
-            label=gettext_lazy("Orchestrator"),
-            config=OrchestratorConfig.from_mapping,
-            train="training_app.engine.train_orchestrator",
-            load=lambda content: Orchestrator.load(content),
-            measure="reward",
-            measured=gettext_lazy("reward"),
-            listed={
-                "reward": gettext_lazy("reward"),
-                "success": gettext_lazy("success"),
-                "cost": gettext_lazy("cost"),
-                "steps": gettext_lazy("steps"),
-            },
-            constant="fixed_order",
-            baselines={
-                "random": gettext_lazy("anybody at random"),
-                "fixed_order": gettext_lazy("best fixed order"),
-                "one_shot": gettext_lazy("one-shot set, cheapest first"),
-                "greedy_step": gettext_lazy("one-step greedy"),
-                "llm": gettext_lazy("a language model that orchestrates"),
-            },
-            tried=True,
-        ),
-        Kind(
-            name=BACKEND_CHOOSER,
-            label=gettext_lazy("Backend chooser"),
-            config=ChooserConfig.from_mapping,
-            train="training_app.engine.backends.chooser",
-            load=lambda content: BackendChooser.load(content),
-            measure="fit",
-            measured=gettext_lazy("fit (1 − Brier score)"),
-            listed={"fit": gettext_lazy("fit")},
-            baselines={
-                "constant": gettext_lazy("the agent's mean success"),
-                "by_backend": gettext_lazy("each backend's mean success"),
-                "linear": gettext_lazy("the linear model alone"),
-                "neighbours": gettext_lazy("nearest neighbours, as many as validation likes best"),
-            },
-        ),
-    )
-}
-
-
 class UnknownKind(ValueError):
-    """A kind that this version of Routerweb does not know; the message says which it does."""
+    """A kind that this installation does not know; the message says which it does."""
+
+
+@cache
+def every() -> Mapping[str, Kind]:
+    """Every kind by its name, in the order of the applications that add them."""
+    return {kind.name: kind for kinds in hooks.model_kinds() for kind in kinds}
 
 
 def of(name: str) -> Kind:
-    """The row of that name. Raises UnknownKind."""
-    if name not in KINDS:
-        known = ", ".join(sorted(KINDS))
+    """The kind of that name. Raises UnknownKind."""
+    if name not in every():
+        known = ", ".join(sorted(every()))
         raise UnknownKind(
             _("There is no kind of model %(name)s; there is: %(known)s.") % {"name": name, "known": known}
         )
-    return KINDS[name]
+    return every()[name]
 
 
 def of_artifact(content: bytes) -> Kind:

@@ -5,7 +5,9 @@ row lock, is recorded as a `Promotion`, bumps the version stamp that running pro
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+import io
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from django.db import transaction
@@ -15,7 +17,11 @@ from django.utils.translation import gettext as _
 
 from agents_app import audit, checks
 from agents_app.audit import Who
+from agents_app.files import artifacts, limited
+from agents_app.files.formats import Unreadable
+from agents_app.files.limited import Limits
 from agents_app.models import Pool, Stamp
+from routerweb import hooks
 from training_app.engine.data.artifact import ArtifactError, read
 from training_app.models import (
     SET_ROUTER,
@@ -30,8 +36,8 @@ from training_app.models import (
 )
 from training_app.versions import kinds
 
-#: Told of each promotion and roll-back, in its transaction.
-on_activate: list[Callable[[Promotion], None]] = []
+#: Bytes that checking an artifact from elsewhere may take at least, and for each byte of it.
+CHECK_MEMORY, CHECK_MEMORY_FOR_EACH_BYTE = 500_000_000, 6
 
 
 class RegistryError(Exception):
@@ -77,6 +83,7 @@ def import_artifact(pool: Pool, artifact: bytes, *, actor: Who) -> RouterModel:
 
     Raises RegistryError where it cannot be loaded, or knows an agent that this pool does not have under that id.
     """
+    _check_apart(artifact)
     known = {agent.number: agent.name for agent in pool.agents.all()}
     kind = kind_of(artifact)
     for agent in load(artifact, kind).agents:
@@ -92,6 +99,16 @@ def import_artifact(pool: Pool, artifact: bytes, *, actor: Who) -> RouterModel:
             )
     scorecard = read(artifact).metrics
     return register(None, pool, artifact, scorecard, kind=kind, actor=actor)
+
+
+def _check_apart(artifact: bytes) -> None:
+    """Read an artifact from elsewhere in a process with limits, before this one does. Raises RegistryError."""
+    memory = CHECK_MEMORY + CHECK_MEMORY_FOR_EACH_BYTE * len(artifact)
+    limits = Limits(cpu_seconds=300, silent_seconds=300, memory_bytes=memory)
+    try:
+        list(limited.run(artifacts.check, io.BytesIO(artifact), limits=limits))
+    except Unreadable as error:
+        raise RegistryError(str(error)) from None
 
 
 def register(
@@ -148,6 +165,14 @@ def artifact_bytes(model: RouterModel) -> bytes:
             % {"model": model.name}
         )
     return content
+
+
+def exported(model: RouterModel) -> bytes:
+    """The model's artifact for use outside: with the keys that its agents have, which change no answer. Raises RegistryError."""
+    parts = read(artifact_bytes(model))
+    keys = dict(model.pool.agents.values_list("number", "key"))
+    agents = [agent | {"key": keys.get(agent["id"], "")} for agent in parts.config["agents"]]
+    return replace(parts, config=parts.config | {"agents": agents}).to_bytes()
 
 
 def promote(model: RouterModel, *, actor: Who, reason: str = "") -> Promotion:
@@ -220,8 +245,7 @@ def _activate(model: RouterModel, *, actor: Who, reason: str, back: bool = False
             reason=reason[:400],
         )
         Stamp.bump()
-        for told in on_activate:
-            told(promotion)
+        hooks.model_activated(promotion)
         audit.record(
             "model.rolled_back" if back else "model.promoted",
             actor=actor,

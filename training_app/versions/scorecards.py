@@ -6,26 +6,22 @@ from math import ceil, log1p
 from typing import Any
 
 from django.conf import settings
+from django.db.models import Case, F, FloatField, Q, When
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
+from django.db.models.functions import Cast
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from training_app.engine.data import intervals
 from training_app.engine.data.examples import Agent
+from training_app.engine.measures import COMPARED, COMPARED_SHARES, HEADLINE, MEASURES, PRIMARY
 from training_app.models import Card, Interval, RouterModel, Scorecard
 from training_app.versions import kinds, teaching
 
-MEASURES = {
-    "jaccard": gettext_lazy("Jaccard"),
-    "precision": gettext_lazy("Precision"),
-    "recall": gettext_lazy("Recall"),
-    "f1": gettext_lazy("F1"),
-    "exact": gettext_lazy("Exact set"),
-    "success": gettext_lazy("All required covered"),
-    "set_size": gettext_lazy("Agents a query"),
-    "over": gettext_lazy("Agents too many"),
-    "under": gettext_lazy("Agents too few"),
-}
-HEADLINE = ("jaccard", "f1", "exact")
+#: Checked queries below which no quality is shown: of 50, the range of a share of a half spans 27 of 100.
+LEAST_CHECKED = 50
+#: The names of measures on a page.
+LABELS = {name: gettext_lazy(measure.label) for name, measure in MEASURES.items()}
 
 #: Decision rules, and why one was chosen, by the words of a scorecard's "decision".
 RULES = {
@@ -43,27 +39,94 @@ WHY = {
 }
 
 
+#: The parts of a scorecard that say how good a model is and on how many queries.
+PARTS = ("metrics", "queries", "measured_on", "judges", "cross_validated")
+
+
+def enough(card: Card) -> bool:
+    """Whether so many queries judge a model that its figures may be shown and compared."""
+    return card.checked >= LEAST_CHECKED
+
+
+def too_few(queries: int) -> str:
+    """What stands in place of every figure of fewer than LEAST_CHECKED queries."""
+    places = {"n": queries, "more": LEAST_CHECKED - queries}
+    return _("Too few answers to judge: %(n)d checked. Check %(more)d more.") % places
+
+
+def too_few_in_a_cell(queries: int) -> str:
+    """`too_few` for a cell of a table that shows the queries beside it."""
+    return _("too few to say; check %(more)d more") % {"more": LEAST_CHECKED - queries}
+
+
+def measure_of(model: RouterModel) -> tuple[str, str]:
+    """(measure, its name in the middle of a sentence) that a model is judged by: that of its run's goal, where that is a share which
+    is compared; else its kind's."""
+    kind = kinds.of(model.kind)
+    goal = (model.card.content.get("decision") or {}).get("goal", "")
+    if goal in COMPARED_SHARES and goal != kind.measure and goal in model.card.figures:
+        return goal, str(LABELS[goal])
+    return kind.measure, str(kind.measured)
+
+
+def best_baseline(model: RouterModel) -> str:
+    """The strongest baseline on the checked queries, by the measure that the model is judged by; "" without any. The rule that
+    answers is none."""
+    card, (measure, _name) = model.card, measure_of(model)
+    if card.folded is not None:
+        return card.best_folded(measure)
+    return best_tested(model)
+
+
+def best_tested(model: RouterModel) -> str:
+    """`best_baseline` on the measured split, whether or not cross-validation judges."""
+    card, (measure, _name) = model.card, measure_of(model)
+    if measure == kinds.of(model.kind).measure:
+        return card.best_baseline
+    rule = (card.content.get("decision") or {}).get("rule")
+    others = {name: one.metrics[measure].mean for name, one in card.baselines.items() if name != rule}
+    return max(others, key=lambda name: others[name], default="")
+
+
 def headline(model: RouterModel) -> dict[str, float]:
-    """The model's test Jaccard, F1 and exact match, as far as it has them."""
-    measured = model.card.metrics
-    return {name: measured[name].mean for name in HEADLINE if name in measured}
+    """The model's headline figures, as far as it has them; none of too few queries."""
+    return _headline(model.card)
+
+
+def _headline(card: Card) -> dict[str, float]:
+    return {name: card.figures[name].mean for name in HEADLINE if name in card.figures} if enough(card) else {}
 
 
 def with_headlines(models: Sequence[RouterModel]) -> Sequence[RouterModel]:
-    """The same models, each with its `headline` set, and its `listed` figures where its kind has others: one query, which leaves the
-    scorecards in the database, and one more for such kinds."""
-    rows = Scorecard.objects.filter(model__in=[model.pk for model in models]).values_list("model", *HEADLINE)
-    by_model = {pk: dict(zip(HEADLINE, measured, strict=True)) for pk, *measured in rows}
+    """The same models, each with `shown`, its scorecard without the parts that only its own page draws, and with what lists show of
+    it: its `headline`, its `listed` figures where its kind has others, and who it was `judged_by`. One database query."""
+    paths = [f"content__{part}" for part in PARTS]
+    rows = Scorecard.objects.filter(model__in=[model.pk for model in models]).values_list("model", *paths)
+    cards = {pk: Card.of(dict(zip(PARTS, found, strict=True))) for pk, *found in rows}
     for model in models:
-        model.headline = by_model.get(model.pk, {})  # type: ignore[attr-defined]
-    known = {name: kind.listed for name, kind in kinds.KINDS.items() if kind.listed}
-    others = {model.pk: known[model.kind] for model in models if model.kind in known}
-    told = Scorecard.objects.filter(model__in=others).values_list("model", "content__metrics") if others else ()
-    measured = {pk: Card.of({"metrics": found}).metrics for pk, found in told}
-    for model in models:
-        figures, names = measured.get(model.pk, {}), others.get(model.pk, {})
+        card, names = cards.get(model.pk, Card()), kinds.of(model.kind).listed
+        model.shown = card  # type: ignore[attr-defined]
+        model.headline = _headline(card)  # type: ignore[attr-defined]
+        model.judged_by = card.judged_by  # type: ignore[attr-defined]
+        figures = card.figures if enough(card) else {}
         model.listed = [(names[name], figures[name].mean) for name in names if name in figures]  # type: ignore[attr-defined]
+        few = names and card.metrics and not figures
+        model.too_few = too_few_in_a_cell(card.checked) if few else ""  # type: ignore[attr-defined]
     return models
+
+
+def figure_column(name: str, scorecard: str) -> Case:
+    """What a list sorts by: the figure that it shows, None of too few queries. `scorecard` is the path to it, "measured__"."""
+    of = f"{scorecard}content__"
+    folded = KeyTransform(name, KeyTransform("metrics", KeyTransform("cross_validated", f"{scorecard}content")))
+    enough_folded = {f"{of}cross_validated__queries__gte": LEAST_CHECKED}
+    enough_tested = {f"{of}cross_validated__queries__isnull": True, f"{of}queries__gte": LEAST_CHECKED}
+    return Case(
+        When(**enough_folded, then=Cast(KeyTextTransform("mean", folded), FloatField())),
+        When(~Q(**{f"{of}measured_on": "val"}), **enough_tested, then=F(f"{scorecard}{name}")),
+        default=None,
+        output_field=FloatField(),
+    )
 
 
 def figure_of(model: RouterModel, name: str) -> float | None:
@@ -79,22 +142,52 @@ def agents(model: RouterModel) -> dict[int, Agent]:
     }  # fmt: skip
 
 
+def judged_by(card: Card) -> str:
+    """Whose labels a model was measured by, as a sentence; "" where that was not kept."""
+    llm, total = card.judges.get("llm", 0), sum(card.judges.values())
+    if llm:
+        if llm == total:
+            return _("Judged by an LLM's labels.")
+        return _("Judged by an LLM's labels on %(llm)d of %(total)d queries, by people's on the others.") % {
+            "llm": llm,
+            "total": total,
+        }
+    told = {"people": _("Judged by people's labels."), "import": _("Judged by imported labels.")}
+    return told.get(card.judged_by, "")
+
+
+def by_llm(card: Card) -> str:
+    """`judged_by` after another sentence where an LLM judged, else ""."""
+    return f" {judged_by(card)}" if card.judged_by == "llm" else ""
+
+
 def verdict(model: RouterModel) -> str:
-    """In a sentence or two: how the model does beside the best baseline, on how many queries."""
+    """In a sentence or two: how the model does beside the best baseline, on how many queries, and where an LLM judged, that it did; of
+    too few queries, only that they are."""
+    card = model.card
+    if card.metrics and not enough(card):
+        return too_few(card.checked) + by_llm(card)
+    return beside_baseline(model) + by_llm(card)
+
+
+def beside_baseline(model: RouterModel) -> str:
+    """How the model does on its measured split beside the best baseline, of however many queries: for engineers."""
     card, kind = model.card, kinds.of(model.kind)
-    if kind.measure not in card.metrics:
+    measure, measured = measure_of(model)
+    if measure not in card.metrics:
         return _("It came without a scorecard.")
     places = {
-        "score": card.metrics[kind.measure].mean,
-        "measured": kind.measured,
+        "score": card.metrics[measure].mean,
+        "measured": measured,
         "queries": card.queries,
         "model": model.name,
     }
     on_test = card.measured_on == "test"
     where = _("%(queries)d test queries") if on_test else _("%(queries)d validation queries, which flatter")
     places["where"] = where % places
-    name = card.best_baseline
-    difference = card.lead(name, kind.measure)
+    name = best_tested(model)
+    beside = card.baselines.get(name)
+    difference = beside.lead.get(measure) if beside else None
     if difference is None:
         return _("%(measured)s %(score).3f on %(where)s; no baseline was measured beside it.") % places
     places |= {"name": kind.baseline(name), "by": abs(difference.mean)}
@@ -173,7 +266,7 @@ def minus(text: str) -> str:
 
 
 def decision(card: Mapping[str, Any]) -> str:
-    """Which decision rule answers and why; "" for a model from before there was a choice."""
+    """Which decision rule answers and why; "" where the scorecard does not say."""
     found = card.get("decision")
     if not found:
         return ""
@@ -224,12 +317,18 @@ def context(model: RouterModel) -> dict[str, Any]:
     """What the scorecard's template draws; `card` is empty where the model has no scorecard."""
     card, kind = model.card.content, kinds.of(model.kind)
     if not card.get("metrics"):
-        return {"card": {}, "verdict": verdict(model)}
-    labels = {kind.measure: kind.measured, **MEASURES}
+        return {"card": {}, "figures": verdict(model)}
+    labels = {kind.measure: kind.measured, **LABELS}
     return {
         "card": card,
         "measured": kind.measured,
-        "verdict": verdict(model),
+        "compared": [
+            MEASURES[name] for name in COMPARED if not kind.listed and name != kind.measure and name in card["metrics"]
+        ],
+        "figures": verdict(model),
+        "detail": beside_baseline(model),
+        "few_tested": model.card.queries < LEAST_CHECKED,
+        "judged_by": judged_by(model.card),
         "folded": folded(model.card, kind),
         "next_labels": next_labels(model),
         "learning": learning(card.get("next_labels")),
@@ -283,9 +382,9 @@ def learning(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
         return None
     return {
         "labels": [str(point["labels"]) for point in found["points"]],
-        "datasets": [{"label": _("Jaccard"), "data": [point["jaccard"] for point in found["points"]]}],
+        "datasets": [{"label": str(LABELS[PRIMARY]), "data": [point["jaccard"] for point in found["points"]]}],
         "x": _("labels to learn from"),
-        "y": _("Jaccard"),
+        "y": str(LABELS[PRIMARY]),
     }
 
 

@@ -12,6 +12,7 @@ import logging
 import secrets
 import smtplib
 import time
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
@@ -21,7 +22,7 @@ from django.core.exceptions import ValidationError
 from django.core.mail import send_mail
 from django.core.validators import validate_email
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -89,8 +90,20 @@ def remove_receiver(receiver: AlarmReceiver, actor: User) -> None:
             )  # fmt: skip
 
 
+def stop_for_member(user: User, names: Collection[str]) -> None:
+    """Mail alarms to an erased member no longer; their address is replaced in the rows of those receivers."""
+    addressed = Q()
+    for name in names:
+        addressed |= Q(address__iexact=name)
+    receivers = AlarmReceiver.objects.filter(addressed, kind=Kind.EMAIL)
+    AlarmDelivery.objects.filter(receiver__in=receivers, status=Status.WAITING).update(status=Status.FAILED)
+    receivers.kept().update(removed_at=timezone.now())
+
+
 def restore_receiver(receiver: AlarmReceiver, actor: User) -> None:
-    """Tell a removed address again. Raises ReceiverRefused where it was added anew meanwhile."""
+    """Send alarms to a removed address again. Raises ReceiverRefused where it was added anew meanwhile, or was an erased member's."""
+    if receiver.kind == Kind.EMAIL and "@" not in receiver.address:
+        raise ReceiverRefused(_("This is not an e-mail address."))
     same = AlarmReceiver.objects.filter(pool=receiver.pool, kind=receiver.kind, address=receiver.address)
     if same.filter(removed_at=None).exists():
         raise ReceiverRefused(_("That address is told already."))

@@ -3,21 +3,22 @@
 from collections.abc import Iterator
 from typing import Any
 
-from django.db.models import Count, Sum
+from django.db.models import Count
 from django_q.brokers import get_broker
 
 from agents_app.models import Pool
 from datasets_app.models import Query
+from routerweb import hooks
 from training_app.answering import decisions, meters
 from training_app.answering.meters import Meter
-from training_app.models import Episode, Run
+from training_app.models import Run
 
 #: The queues of the two kinds of worker.
 CLUSTERS = ("train", "default")
 
 
 class Gauges:
-    """A collector of prometheus-client: one reading of all of them, in five database queries and one for each queue."""
+    """A collector of prometheus-client: one reading of all of them, in a few database queries and one for each queue."""
 
     def collect(self) -> Iterator[Any]:
         """Each gauge with its values now."""
@@ -26,11 +27,10 @@ class Gauges:
         yield _family(meters.JOBS, [((one,), get_broker(one).queue_size()) for one in CLUSTERS])
         queries = Query.objects.alive().values_list("dataset__pool", "state").annotate(n=Count("pk")).order_by()
         yield _family(meters.QUERIES, [((_slug(pools, pool), state), n) for pool, state, n in queries])
-        for meter, model in ((meters.RUNS, Run), (meters.EPISODES, Episode)):
-            rows = model.objects.values_list("pool", "status").annotate(n=Count("pk")).order_by()
-            yield _family(meter, [((_slug(pools, pool), status), n) for pool, status, n in rows])
-        costs = Episode.objects.values_list("pool").annotate(total=Sum("cost")).order_by()
-        yield _family(meters.SPEND, [((_slug(pools, pool),), float(cost or 0)) for pool, cost in costs])
+        runs = Run.objects.values_list("pool", "status").annotate(n=Count("pk")).order_by()
+        yield _family(meters.RUNS, [((_slug(pools, pool), status), n) for pool, status, n in runs])
+        for gauge in (gauge for added in hooks.gauges() for gauge in added):
+            yield _family(gauge.meter, gauge.read(pools))
 
 
 def _family(meter: Meter, values: list[tuple[tuple[str, ...], float]]) -> Any:

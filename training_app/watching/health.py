@@ -45,13 +45,13 @@ def of_this_process(pools: Collection[str] = ()) -> Health:
         len(decisions.buffer),
         decisions.buffer.dropped,
         f"{socket.gethostname()}:{os.getpid()}",
-        _memory(),
+        memory_bytes(),
         threading.active_count(),
         _running(),
     )
 
 
-def _memory() -> int:
+def memory_bytes() -> int:
     """Resident memory; where the system has no /proc, the most that it ever was."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -17,19 +17,22 @@ from typing import Any
 from django.db import Error as DatabaseFault
 from django.db import connections
 from django.db.models import Max
+from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
+from django_q.models import OrmQ
 
-from agents_app import keys
-from agents_app.models import ApiKey, Pool
+from agents_app import keys, processes
+from agents_app.clusters import signs
+from agents_app.models import ApiKey, BackgroundJob, ClusterSign, Pool
 from datasets_app.labels import queue
 from datasets_app.models import Assignment, Import, PrelabelJob
-from routerweb import memory
+from routerweb import memory, state
 from routerweb.background import Background
 from training_app.answering import decisions, serving
 from training_app.models import Alarm, ProcessSign, PromotionRequest, Run, WatchTurn
-from training_app.watching import alarms, deliveries
+from training_app.watching import alarms, deliveries, health
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +50,10 @@ FAILED_IN_A_ROW = 2
 #: A labeling queue is too long from so many queries on that take more than so many days at the pace of PACE.
 LONG_QUEUE, LONG_DAYS = 500, 30
 PACE = timedelta(days=7)
+#: A message that waits for so long while no worker of its queue does anything is an alarm.
+STANDS_STILL = timedelta(seconds=45)
+#: An alarm tells for so long of a cluster that was started anew.
+RESTARTED_LATELY = timedelta(minutes=3)
 Part = ProcessSign.Part
 
 _seen_waiting: frozenset[tuple[str, int]] = frozenset()
@@ -67,7 +74,7 @@ def start_once(part: str) -> bool:
 
 
 class Watch:
-    """One process's watch. `part` is what the process does: web, default (jobs) or train."""
+    """One process's watch. `part` is what the process does: one of `parts`."""
 
     def __init__(self, part: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.part, self._clock = part, clock
@@ -109,9 +116,12 @@ class Watch:
         return threading.current_thread() is not threading.main_thread()
 
     def sign(self) -> None:
-        """Say that this process lives and, where it answers, what it could not keep or load."""
+        """Say that this process lives, what it holds and, where it answers, what it could not keep or load."""
         now = timezone.now()
-        told: dict[str, Any] = {"part": self.part, "machine": self.machine, "at": now}
+        told: dict[str, Any] = {
+            "part": self.part, "machine": self.machine, "at": now, "memory": health.memory_bytes(), "loaded": serving.in_memory(),
+            "state": state.report(),
+        }  # fmt: skip
         if self.part == Part.WEB:
             told |= {"waiting": len(decisions.buffer), "dropped": decisions.buffer.dropped}
             told["problems"] = serving.health()["problems"]
@@ -139,11 +149,17 @@ def look(workers: bool = True) -> None:
     _refused_models()
     _waiting_jobs()
     _dropped_decisions()
+    _clusters()
     if workers:
         _missing_workers()
     alarms.resolve_passed()
     alarms.tell_late()
     deliveries.send_due()
+
+
+def parts() -> list[tuple[str, str]]:
+    """Every kind of process of the installation and its name on pages."""
+    return [*Part.choices, *((process.part, process.title) for process in processes.added())]
 
 
 def alive(part: str = "") -> "list[ProcessSign]":
@@ -251,6 +267,7 @@ def _waiting_jobs() -> None:
         (_("Queued runs"), Run),
         (_("Pre-labeling jobs"), PrelabelJob),
         (_("Imports"), Import),
+        (_("Background jobs"), BackgroundJob),
     )
     for title, kind in kinds:
         if kind.objects.filter(status="running").exists() or (kind is Run and started is not None and started > before):
@@ -275,13 +292,34 @@ def _dropped_decisions() -> None:
         alarms.hold(Alarm.Kind.DROPPED, said, evidence)
 
 
+def _clusters() -> None:
+    """An alarm while jobs wait for workers that do nothing, and for a while after a cluster had to be started anew."""
+    titles = {Part.JOBS.value: _("short jobs"), Part.TRAINING.value: _("training")}
+    evidence, still = [], []
+    for queue_name, title in titles.items():
+        waiting = OrmQ.objects.filter(key=queue_name, lock__lt=timezone.now() - STANDS_STILL).count()
+        if waiting and not signs.working([queue_name]).exists():
+            still.append(title)
+            evidence.append([title, _("%(count)d jobs wait, no worker does anything") % {"count": waiting}])
+    lately = ClusterSign.objects.filter(restarted_at__gt=Now() - RESTARTED_LATELY).order_by("-restarted_at")
+    evidence += [[f"{titles.get(one.queue, one.queue)}, {one.machine}", one.why] for one in lately[:5]]
+    if still:
+        said = _("Jobs wait, and no worker does anything: %(what)s.") % {"what": ", ".join(still)}
+        alarms.hold(Alarm.Kind.CLUSTER, said, evidence)
+    elif evidence:
+        said = _("A job cluster had to be started anew: %(why)s.") % {"why": evidence[0][1]}
+        alarms.hold(Alarm.Kind.CLUSTER, said, evidence)
+
+
 def _missing_workers() -> None:
     now = timezone.now()
-    titles = {Part.JOBS: _("short jobs"), Part.TRAINING: _("training")}
-    queued = {
+    titles: dict[str, str] = {Part.JOBS: _("short jobs"), Part.TRAINING: _("training")}
+    queued: dict[str, bool] = {
         Part.TRAINING: Run.objects.filter(status=Run.Status.QUEUED, created_at__lt=now - MISSING).exists(),
         Part.JOBS: PrelabelJob.objects.filter(status="queued", created_at__lt=now - MISSING).exists(),
     }
+    for process in processes.added():
+        titles[process.part], queued[process.part] = str(process.title), process.waits(now - MISSING)
     evidence = []
     for part, title in titles.items():
         last = ProcessSign.objects.filter(part=part).aggregate(last=Max("at"))["last"]

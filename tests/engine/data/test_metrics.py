@@ -6,6 +6,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 from training_app.engine.data import metrics
 from training_app.engine.data.examples import Agent
+from training_app.engine.measures import MEASURES
 
 
 def bits(*rows: str) -> np.ndarray:
@@ -29,7 +30,7 @@ def test_every_measure_of_every_edge() -> None:
         "over": [0, 1, 0, 1, 0],
         "under": [0, 0, 1, 1, 0],
     }
-    assert set(found) == set(expected) == set(metrics.MEASURES)
+    assert set(found) == set(expected) == set(MEASURES)
     for name, values in expected.items():
         assert found[name].tolist() == pytest.approx(values), name
 

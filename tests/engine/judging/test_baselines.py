@@ -125,6 +125,9 @@ def test_benchmark_measures_each_router_in_a_process_of_its_own(folder) -> None:
     assert found["routers"]["ddqn"]["peak_mb"] > 50
     lines = list(leaderboard(found))
     assert lines[3].startswith("ddqn")
+    (rule,) = found["routers"]["ddqn"]["rules"]
+    assert lines[-1] == f"ddqn: decided by {rule} in 1 of 1 seeds"
+    assert found["routers"]["constant"]["rules"] == []
     json.dumps(found)
 
 
@@ -146,7 +149,11 @@ def test_seeds_are_averaged_before_queries_are_drawn() -> None:
         "route_us_p99": 2.0,
         "batch_routes_per_second": 3.0,
     }
-    runs = [{**base, "selected": np.array([[True], [False]])}, {**base, "selected": np.array([[False], [True]])}]
+    runs = [
+        {**base, "rule": "bayes", "selected": np.array([[True], [False]])},
+        {**base, "rule": "ddqn", "selected": np.array([[False], [True]])},
+    ]
     found = combine(runs, required, np.array([True, True]))
     assert found["jaccard"] == metrics.interval(np.array([0.5, 0.5]))
     assert [seed["jaccard"] for seed in found["seeds"]] == [0.5, 0.5]
+    assert found["rules"] == ["bayes", "ddqn"]

@@ -74,6 +74,14 @@ def test_rows_that_were_partly_asked_teach_and_are_not_judged() -> None:
     assert result_of(folds.cross_validated(AGENTS, rows, 5, 0, knowing))[1]["queries"] == 50
 
 
+def test_rows_that_do_not_judge_are_only_learnt_from() -> None:
+    rows = [replace(e, judges=n % 4 == 0) for n, e in enumerate(examples(200))]
+    _said, found = result_of(folds.cross_validated(AGENTS, rows, 5, 0, knowing))
+    assert found["queries"] == sum(e.judges for e in rows) == 50
+    assert folds.few([replace(e, split="train") for e in rows])
+    assert not folds.few([replace(e, split="train", judges=n < 39) for n, e in enumerate(rows)])
+
+
 def test_rows_too_few_to_learn_from_give_nothing() -> None:
     assert result_of(folds.cross_validated(AGENTS, examples(8), 5, 0, knowing))[1] is None
 

@@ -90,7 +90,9 @@ def test_a_large_pool_whose_slips_are_not_mended_learns_from_rows_as_they_are(mo
     def fit(**settings: Any) -> Any:
         return fit_encoder(quick(folds=0, **settings), slipped, slipped.texts, judges, progress=no_progress)[0]
 
-    mended, plain = fit(), fit(tidy=False)
+    plain = fit(tidy=False)
+    monkeypatch.setattr(encoders, "_mended", lambda *_: {"kept": True})
+    mended = fit()
     monkeypatch.setattr(encoders, "_mended", lambda *_: {"kept": False})
     refused = fit()
     assert np.array_equal(refused.log_odds, plain.log_odds)

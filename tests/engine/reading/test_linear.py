@@ -48,3 +48,9 @@ class TestManyRows:
             self.texts[:300], self.Y[:300], np.ones((300, 2), np.bool_), seed=0
         )
         assert len(fitted.tfidf.words) == len(fitted.tfidf.characters) == 7
+
+
+def test_all_agents_of_every_query_can_be_the_best_set() -> None:
+    margins = np.arange(12, dtype=np.float32).reshape(4, 3)
+    every = np.ones(margins.shape, np.bool_)
+    assert linear.best_jaccards(margins, every, every).tolist() == [1.0] * 4

@@ -204,11 +204,6 @@ class TestConfidence:
         one = [found.of_one(x[i], [0, 1], np.ones(2, bool), float(said[i]))[1] for i in range(20)]
         np.testing.assert_allclose(one, both[:20], rtol=1e-5)
 
-    def test_an_artifact_from_before_it_is_read(self) -> None:
-        config = calibration.Calibration(1.0, 0.0, calibration.SET_PRIOR).config()
-        config["confidence"] = config["confidence"][:4]
-        assert calibration.Calibration.from_config(config).confidence.tolist() == [0.5, 1.0, 0.5, 0.0, 0.0]
-
 
 @pytest.fixture(scope="module")
 def parts() -> artifact.Artifact:

@@ -19,6 +19,8 @@ from training_app.engine.reading.turns_fit import fit_channels
 from training_app.engine.routing.router import Router
 from training_app.engine.train import train
 
+pytestmark = pytest.mark.computes_long
+
 AGENTS = tuple(Agent(2 * i + 1, name) for i, name in enumerate(("Tables", "Trains", "Hotels", "Films")))
 THINGS = (
     ("table", "restaurant", "menu"),

@@ -5,25 +5,57 @@ import itertools
 import numpy as np
 import pytest
 
-from training_app.engine.routing.bayes import FEW_AGENTS, BayesPolicy, utilities
-from training_app.engine.routing.goals import LEARNT, Goal
+from training_app.engine.measures import GOALS, expected_worth
+from training_app.engine.routing.bayes import FEW_AGENTS, BayesPolicy
+from training_app.engine.routing.goals import Goal
 from training_app.engine.routing.policy import greedy, load_policy
 
 
-@pytest.mark.parametrize("goal", LEARNT)
+@pytest.mark.parametrize("goal", GOALS)
 @pytest.mark.parametrize("agents", [1, 2, 3, 6])
 def test_expected_utilities_are_those_of_all_required_sets(goal: str, agents: int) -> None:
     rng = np.random.default_rng(agents)
     p = np.sort(rng.random((4, agents)), axis=1)[:, ::-1]
     costs = 0.3 * rng.random((4, agents))
     every = np.array(list(itertools.product([False, True], repeat=agents)))
-    found = utilities(p, goal, costs)
+    found = expected_worth(goal, p, costs)
     for row in range(4):
         chances = np.where(every, p[row], 1 - p[row]).prod(axis=1)
         worth = Goal(goal, costs[row].astype(np.float32) if goal == "value" else None)
         for size in range(agents + 1):
             prefix = np.broadcast_to(np.arange(agents) < size, every.shape)
             assert found[row, size] == pytest.approx(float(chances @ worth.utility(prefix, every)), abs=1e-6)
+
+
+def chances_of_counts(p: np.ndarray) -> np.ndarray:
+    """P(so many of the agents are needed), by adding one agent after the other."""
+    chances = np.ones(1)
+    for own in p.tolist():
+        chances = np.append(chances * (1 - own), 0) + np.append(0, chances * own)
+    return chances
+
+
+@pytest.mark.parametrize("goal", ["jaccard", "f1"])
+@pytest.mark.parametrize("agents", [30, 100, 250])
+@pytest.mark.parametrize("lowest", [0.0, 0.6])
+def test_expected_utilities_of_many_likely_agents_are_exact(goal: str, agents: int, lowest: float) -> None:
+    p = np.sort(np.random.default_rng(agents).uniform(lowest, 0.98, agents))[::-1]
+    found = expected_worth(goal, p[None])[0]
+    for size in [1, agents // 3, agents - 1, agents]:
+        inside, beyond = chances_of_counts(p[:size]), chances_of_counts(p[size:])
+        hits, others = np.arange(size + 1)[:, None], np.arange(agents - size + 1)
+        each = hits / (size + others) if goal == "jaccard" else 2 * hits / (size + hits + others)
+        assert found[size] == pytest.approx(float(inside @ each @ beyond), abs=1e-6)
+
+
+def test_the_likeliest_set_of_many_unsure_agents_is_found() -> None:
+    rng = np.random.default_rng(3)
+    policy, every = BayesPolicy(1.0, 0.0, "exact"), np.ones(20, np.bool_)
+    for _ in range(100):
+        x = rng.uniform(-1.5, 1.5, 20).astype(np.float32)
+        walk, _, _ = policy.walk(x, every)
+        assert set(walk) == set(np.flatnonzero(x > 0).tolist())
+        assert np.array_equal(policy.sets(x[None], every[None])[0][0], x > 0)
 
 
 def test_no_set_at_all_is_worth_more_where_agents_are_independent() -> None:
@@ -39,7 +71,7 @@ def test_no_set_at_all_is_worth_more_where_agents_are_independent() -> None:
         assert mine == pytest.approx(max(worth), abs=1 / 4096)
 
 
-@pytest.mark.parametrize("goal", LEARNT)
+@pytest.mark.parametrize("goal", GOALS)
 @pytest.mark.parametrize(
     ("limits", "margin"), [((0, 0), 0.0), ((2, 0), 0.01), ((0, 2), -0.02), ((1, 3), 0.01), ((1, 3), 0.0)]
 )

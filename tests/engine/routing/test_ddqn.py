@@ -14,6 +14,8 @@ from training_app.engine.routing.env import RoutingEnv
 from training_app.engine.routing.goals import Goal
 from training_app.engine.routing.policy import SHORTLIST, PlainPolicy, SharedPolicy, greedy, load_policy
 
+pytestmark = pytest.mark.computes_long
+
 QUICK = {"total_steps": 300, "epsilon_decay_steps": 150, "val_eval_freq": 100, "learning_rate": 0.01}
 
 

@@ -5,8 +5,9 @@ import pytest
 
 from training_app.engine.data.examples import Agent
 from training_app.engine.data.metrics import jaccard
+from training_app.engine.measures import GOALS
 from training_app.engine.routing.env import RoutingEnv
-from training_app.engine.routing.goals import JACCARD, LEARNT, Goal, goal_of
+from training_app.engine.routing.goals import JACCARD, Goal, goal_of
 
 
 def bits(*rows: str) -> np.ndarray:
@@ -18,7 +19,7 @@ def test_jaccard_and_its_edges() -> None:
     assert jaccard(selected, required).tolist() == pytest.approx([1 / 3, 1, 0, 0])
 
 
-@pytest.mark.parametrize("name", LEARNT)
+@pytest.mark.parametrize("name", GOALS)
 def test_what_one_agent_more_is_worth_is_the_worth_of_the_larger_set(name: str) -> None:
     rng = np.random.default_rng(0)
     selected, required = rng.random((60, 5)) < 0.3, rng.random((60, 5)) < 0.4

@@ -5,9 +5,9 @@ from datetime import UTC, date, datetime
 import pytest
 from django.db import DatabaseError
 
-from agents_app import keys
+from agents_app import keys, leases
 from agents_app.models import KeyMonth
-from training_app.answering import leases, quotas, throttle
+from training_app.answering import key_shares, quotas, throttle
 from training_app.answering.loaded import Caller, Served
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -84,7 +84,7 @@ def test_processes_together_stay_within_the_quota_to_the_last_query(app, clock):
     spent, shares = 0, dict.fromkeys("abc", 0)
     for _turn in range(60):
         for name in "abc":
-            told, held = leases.settle_month(app.key.pk, MARCH, (100, None), (shares[name], 0), name=name)
+            told, held = key_shares.settle_month(app.key.pk, MARCH, (100, None), (shares[name], 0), name=name)
             shares[name] = held[0]
             spent += held[0]
             assert spent <= 100
@@ -95,15 +95,15 @@ def test_processes_together_stay_within_the_quota_to_the_last_query(app, clock):
 
 def test_two_processes_share_evenly_and_who_leaves_gives_back(app, clock):
     month = (app.key.pk, MARCH, (100, None))
-    assert leases.settle_month(*month, (0, 0), name="a")[1] == [100, 0]
-    assert leases.settle_month(*month, (0, 0), name="b")[1] == [0, 0]
-    assert leases.settle_month(*month, (10, 0), name="a") == ([10, 0], [45, 0])
-    assert leases.settle_month(*month, (0, 0), name="b")[1] == [45, 0]
-    leases.settle_month(*month, (5, 0), leave=True, name="a")
-    assert leases.settle_month(*month, (0, 0), name="b") == ([15, 0], [85, 0])
+    assert key_shares.settle_month(*month, (0, 0), name="a")[1] == [100, 0]
+    assert key_shares.settle_month(*month, (0, 0), name="b")[1] == [0, 0]
+    assert key_shares.settle_month(*month, (10, 0), name="a") == ([10, 0], [45, 0])
+    assert key_shares.settle_month(*month, (0, 0), name="b")[1] == [45, 0]
+    key_shares.settle_month(*month, (5, 0), leave=True, name="a")
+    assert key_shares.settle_month(*month, (0, 0), name="b") == ([15, 0], [85, 0])
     # One that was killed holds nothing for ever: what it had not used is free again.
     clock.now += leases.SILENT_SECONDS + 1
-    assert leases.settle_month(*month, (0, 0), name="c") == ([15, 0], [85, 0])
+    assert key_shares.settle_month(*month, (0, 0), name="c") == ([15, 0], [85, 0])
 
 
 def test_a_process_that_starts_late_knows_that_nothing_is_left(app, clock):
@@ -124,7 +124,7 @@ def test_before_its_first_share_a_process_takes_little(app, clock, settings, mon
 
 
 def test_what_others_hold_is_no_end_of_the_month(app, clock):
-    leases.settle_month(app.key.pk, MARCH, (10, None), (0, 0), name="other")
+    key_shares.settle_month(app.key.pk, MARCH, (10, None), (0, 0), name="other")
     throttle.take(app.key.pk, ["x"], (10, None))
     throttle.settle()
     assert (refused(app.key.pk, ["x"], (10, None)).code, quotas._months[app.key.pk].held) == (
@@ -150,7 +150,7 @@ def test_without_a_database_a_process_goes_on_with_its_share(app, clock, monkeyp
         raise DatabaseError("connection refused")
 
     with monkeypatch.context() as patch:
-        patch.setattr(leases, "settle_month", away)
+        patch.setattr(key_shares, "settle_month", away)
         throttle.take(app.key.pk, ["x"] * 2, quota)
         throttle.settle()
         assert "cannot be settled" in caplog.text

@@ -5,7 +5,7 @@ import pytest
 from agents_app.models import Pool
 from datasets_app.labels import labels
 from datasets_app.models import Query, QueueItem, Suggestion
-from datasets_app.queries import queries
+from datasets_app.queries import adding
 from tests.training_app.served import promoted
 from training_app.answering import suggesting
 
@@ -13,8 +13,8 @@ pytestmark = pytest.mark.django_db
 
 
 def add(pool: Pool, *texts: str) -> list[Query]:
-    dataset = queries.dataset_of(pool)
-    found, _new = queries.find_or_add(dataset, [queries.NewQuery(text=text) for text in texts], "test")
+    dataset = adding.dataset_of(pool)
+    found, _new = adding.find_or_add(dataset, [adding.NewQuery(text=text) for text in texts], "test")
     return [Query.objects.get(pk=place.pk) for place in found]
 
 

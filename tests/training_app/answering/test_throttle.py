@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 from django.db import DatabaseError
 
-from agents_app import keys
-from training_app.answering import leases, throttle
+from agents_app import keys, leases
+from training_app.answering import key_shares, throttle
 from training_app.models import KeyMinute
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -55,24 +55,24 @@ def test_a_ligature_costs_what_the_router_reads(settings, clock):
 def test_processes_share_one_minute(app, clock):
     key = app.key.pk
     none = [0.0] * 3
-    first = leases.settle(key, LIMITS, none, none, name="a")
+    first = key_shares.settle(key, LIMITS, none, none, name="a")
     assert (first.left, first.part) == ([0.0, 60.0, 6000.0], 1.0)
     # The second finds nothing free until the first has settled; then both hold half.
-    second = leases.settle(key, LIMITS, none, none, name="b")
+    second = key_shares.settle(key, LIMITS, none, none, name="b")
     assert (second.left, second.part) == ([0.0, 0.0, 0.0], 0.5)
-    first = leases.settle(key, LIMITS, [0.0, 10.0, 0.0], first.left, name="a")
-    second = leases.settle(key, LIMITS, none, second.left, name="b")
+    first = key_shares.settle(key, LIMITS, [0.0, 10.0, 0.0], first.left, name="a")
+    second = key_shares.settle(key, LIMITS, none, second.left, name="b")
     assert (first.left[1], second.left[1]) == (25.0, 25.0)
 
 
 def test_what_processes_use_together_stays_within_the_minute(app, clock):
     """Three processes that spend all they are given for two minutes: never more than the minute and what came back since."""
     key, spent = app.key.pk, 0.0
-    shares = {name: leases.Share([0.0] * 3, 1.0) for name in "abc"}
+    shares = {name: key_shares.Share([0.0] * 3, 1.0) for name in "abc"}
     used = {name: [0.0] * 3 for name in "abc"}
     for turn in range(240):
         for name in "abc":
-            shares[name] = leases.settle(key, LIMITS, used[name], shares[name].left, name=name)
+            shares[name] = key_shares.settle(key, LIMITS, used[name], shares[name].left, name=name)
             used[name] = list(shares[name].left)
             spent += used[name][1]
         clock.now += 0.5
@@ -82,29 +82,29 @@ def test_what_processes_use_together_stays_within_the_minute(app, clock):
 
 def test_a_debt_is_paid_by_the_minute(app, clock):
     none = [0.0] * 3
-    share = leases.settle(app.key.pk, LIMITS, [0.0, 90.0, 0.0], none, name="a")
+    share = key_shares.settle(app.key.pk, LIMITS, [0.0, 90.0, 0.0], none, name="a")
     assert share.left[1] == 0.0
     clock.now += 30
-    assert leases.settle(app.key.pk, LIMITS, none, share.left, name="a").left[1] == 0.0
+    assert key_shares.settle(app.key.pk, LIMITS, none, share.left, name="a").left[1] == 0.0
     clock.now += 1
-    assert leases.settle(app.key.pk, LIMITS, none, none, name="a").left[1] == pytest.approx(1.0)
+    assert key_shares.settle(app.key.pk, LIMITS, none, none, name="a").left[1] == pytest.approx(1.0)
 
 
 def test_who_leaves_gives_back_and_who_falls_silent_does_not(app, clock):
     none = [0.0] * 3
-    held = leases.settle(app.key.pk, LIMITS, none, none, name="a").left
-    leases.settle(app.key.pk, LIMITS, none, held, leave=True, name="a")
+    held = key_shares.settle(app.key.pk, LIMITS, none, none, name="a").left
+    key_shares.settle(app.key.pk, LIMITS, none, held, leave=True, name="a")
     assert KeyMinute.objects.get().shares == {}
-    assert leases.settle(app.key.pk, LIMITS, none, none, name="b").left[1] == 60.0
+    assert key_shares.settle(app.key.pk, LIMITS, none, none, name="b").left[1] == 60.0
     clock.now += leases.SILENT_SECONDS + 1
-    assert leases.settle(app.key.pk, LIMITS, none, none, name="c").left[1] == pytest.approx(11.0)
+    assert key_shares.settle(app.key.pk, LIMITS, none, none, name="c").left[1] == pytest.approx(11.0)
 
 
 def test_a_process_settles_and_gives_back_once_it_is_quiet(app, settings, clock):
     settings.ROUTE_RATE_PER_MINUTE = 60
     throttle.take(app.key.pk, ["x"] * 10)
     throttle.settle()
-    other = leases.settle(app.key.pk, (0, 60, 0), [0.0] * 3, [0.0] * 3, name="other")
+    other = key_shares.settle(app.key.pk, (0, 60, 0), [0.0] * 3, [0.0] * 3, name="other")
     assert other.part == 0.5
     throttle.settle()
     assert throttle._held[app.key.pk].part == 0.5
@@ -122,7 +122,7 @@ def test_without_a_database_each_process_keeps_its_part(app, settings, clock, mo
         raise DatabaseError("connection refused")
 
     with monkeypatch.context() as patch:
-        patch.setattr(leases, "settle", away)
+        patch.setattr(key_shares, "settle", away)
         throttle.settle()
         assert "cannot be settled" in caplog.text
         clock.now += 2

@@ -11,12 +11,13 @@ from django.db import close_old_connections
 from django.test import Client, RequestFactory
 
 from agents_app.keys import create_key
+from tests import orchestration
 from tests.datasets_app.conftest import add_query, dataset  # noqa: F401
 from tests.thorough import EVERYTHING
 from tests.training_app.conftest import person  # noqa: F401
 from training_app.api.schema import document
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases, pytest.mark.computes_long]
 DOCUMENT = json.loads(document())
 #: As JSON texts, since some of them no JSON library writes: those that no field takes, and those that some do.
 NEVER = ['"a\\ud800"', '"a\\u0000b"', "9" * 400, "1e999", '{"\\ud800": ["\\ud800"]}']
@@ -48,6 +49,7 @@ def operations(part: str) -> list[Any]:
 @pytest.fixture
 def secret(pool, model, person, add_query) -> str:  # noqa: F811
     add_query("Billing is wrong")
+    orchestration.give_executors(pool)
     return create_key("all", [pool], ["route", "ops", "label"], labels_as=person("labeler"))[1]
 
 

@@ -1,14 +1,19 @@
 """The API's other addresses: batch, agents, health, schema."""
 
+import json
 import os
+import re
+import threading
 
 import pytest
 
 from agents_app import pools
 from agents_app.models import Agent
+from routerweb import disconnect
 from tests.training_app.api.test_api_route import error
 from tests.training_app.served import application, promoted
 from training_app.answering import decisions, serving
+from training_app.api import bodies, fast_lane
 from training_app.models import Artifact, Decision
 
 pytestmark = pytest.mark.django_db
@@ -55,6 +60,83 @@ def test_too_many_queries(app, model, settings):
     settings.MAX_BATCH_QUERIES = 2
     assert "at most 2" in error(app.batch("a", "b", "c"), 400, "too_many")["message"]
     assert app.batch("a", "b").status_code == 200
+
+
+def test_too_many_characters_in_all(app, model, settings):
+    settings.MAX_BATCH_CHARACTERS = 20
+    found = error(app.batch("a" * 11, "b" * 10), 400, "too_long")
+    assert found["field"] == "queries"
+    assert "21 characters together; at most 20" in found["message"]
+    talk = {"messages": [{"role": "user", "content": "a" * 15}, {"role": "user", "content": "b" * 6}]}
+    error(app.post("/api/route/batch/", {"queries": [talk]}), 400, "too_long")
+    assert app.batch("a" * 10, "b" * 10).status_code == 200
+
+
+@pytest.mark.parametrize("options", [{}, {"max_agents": 1}])
+def test_the_work_of_a_batch_stops_when_its_client_leaves(app, model, monkeypatch, options):
+    left, turns = threading.Event(), []
+    check = disconnect.check
+
+    def leave_at_the_third_turn():
+        turns.append(None)
+        if len(turns) == 3:
+            left.set()
+        check()
+
+    monkeypatch.setattr(disconnect, "check", leave_at_the_third_turn)
+    body = {"queries": ["billing " * 1_200] * 10, **options}
+    headers = [
+        (b"host", b"127.0.0.1"), (b"authorization", f"Bearer {app.secret}".encode()), (b"content-type", b"application/json"),
+    ]  # fmt: skip
+    with pytest.raises(disconnect.Abandoned):
+        disconnect.run(left, fast_lane.answer, b"POST", fast_lane.BATCH, headers, json.dumps(body).encode(), "http")
+    assert len(turns) == 3
+    assert len(decisions.buffer) == 0
+
+
+def test_a_batch_looks_for_its_client_at_every_query_of_every_step(app, model, monkeypatch):
+    looks, leaves_at = [], 0
+
+    def check():
+        looks.append(None)
+        if len(looks) == leaves_at:
+            raise disconnect.Abandoned
+
+    monkeypatch.setattr(disconnect, "check", check)
+    body = json.dumps({"queries": ["billing " * 1_200] * 10}).encode()
+    headers = [
+        (b"host", b"127.0.0.1"), (b"authorization", f"Bearer {app.secret}".encode()), (b"content-type", b"application/json"),
+    ]  # fmt: skip
+    assert fast_lane.answer(b"POST", fast_lane.BATCH, headers, body, "http") is not None
+    # Read as JSON, checked, counted, routed, completed, made JSON and written.
+    steps = len(looks)
+    assert steps == 7 * 10
+    for leaves_at in range(1, steps + 1):
+        looks.clear()
+        decisions.buffer._pending.clear()
+        with pytest.raises(disconnect.Abandoned):
+            fast_lane.answer(b"POST", fast_lane.BATCH, headers, body, "http")
+        assert len(looks) == leaves_at
+        assert len(decisions.buffer) == (0 if leaves_at <= 6 * 10 else 10)  # it left while its answer was written
+
+
+def test_a_batch_is_read_and_written_in_steps_as_it_is_at_once():
+    for text in ('{"a": [1, [2], {"b": []}], "pool": null}', '{"a": [1e999]}', '{"a": []}', "[1, [2]]", "{}"):
+        assert bodies.IN_STEPS.decode(text) == bodies.DECODER.decode(text)
+    for text in ('{"a": [1,}', '{"a": [1 2]}', '{"a": [NaN]}', '{"a": [1]', '{"a"}', "[1,", "", '{"a": []} x'):
+        with pytest.raises(json.JSONDecodeError) as whole:
+            bodies.DECODER.decode(text)
+        with pytest.raises(json.JSONDecodeError, match=re.escape(str(whole.value))):
+            bodies.IN_STEPS.decode(text)
+    value = {"model": "é\ud800", "results": [{"scores": {1: 0.5}}, None], "not_covered": []}
+    assert bodies.written_in_steps(value) == bodies.written(value)
+
+
+def test_work_that_is_abandoned_before_it_begins_does_not_begin():
+    left = threading.Event()
+    left.set()
+    with pytest.raises(disconnect.Abandoned):
+        disconnect.run(left, lambda: pytest.fail("it began"))
 
 
 def test_each_query_of_a_batch_counts_for_the_limit(app, model, settings):

@@ -2,12 +2,13 @@
 
 import json
 import uuid
+from dataclasses import replace
 
 import pytest
 
 from agents_app import pools
 from agents_app.models import Agent
-from tests.training_app.served import Application, application
+from tests.training_app.served import Application, ScriptedRouter, application
 from training_app.answering import decisions
 from training_app.models import Decision
 
@@ -78,7 +79,17 @@ def test_explains(app, model):
         "q": {"0": -0.25, "1": -0.25, "2": -0.25}, "stop": 0.0, "masked": [0], "chosen": None,
     }  # fmt: skip
     assert answer["explanation"]["features"] == {"0": [["charged", 1.25], ["update", -0.5]]}
+    assert answer["explanation"]["rule"] == "ddqn"
     assert "explanation" not in app.route("billing", explain=False).json()
+
+
+@pytest.mark.parametrize("rule", ["bayes", "threshold"])
+def test_only_the_network_has_action_values(app, model, monkeypatch, rule):
+    explain = ScriptedRouter.explain
+    monkeypatch.setattr(ScriptedRouter, "explain", lambda *a, **options: replace(explain(*a, **options), rule=rule))
+    found = app.route("billing", explain=True).json()["explanation"]
+    assert found["rule"] == rule
+    assert [(step["q"], step["stop"], step["chosen"]) for step in found["steps"]] == [({}, None, 0), ({}, None, None)]
 
 
 def test_keeps_a_decision(app, model):
@@ -207,10 +218,6 @@ def test_a_malformed_body(app, model, body):
 
 def test_explain_is_true_or_false(app, model):
     assert error(app.route(explain="yes"), 400, "invalid")["field"] == "explain"
-
-
-def test_unknown_fields_are_ignored(app, model):
-    assert app.route(colour="blue").status_code == 200
 
 
 def test_another_content_type(app, model):

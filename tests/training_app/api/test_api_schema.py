@@ -5,6 +5,9 @@
 
 import json
 import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +26,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from agents_app.keys import create_key
+from tests import orchestration
 from tests.datasets_app.conftest import add_query, dataset  # noqa: F401
 from tests.thorough import many
 from tests.training_app.conftest import person  # noqa: F401
@@ -96,6 +100,85 @@ def test_every_address_is_described() -> None:
     assert len({operation.values[0]["operationId"] for operation in OPERATIONS}) == len(OPERATIONS)
 
 
+ROOT = Path(__file__).parents[3]
+#: Addresses in the documents that are no calls of this API: a page, a protocol of its own, and what other servers have.
+NO_CALLS = {"/api/docs/", "/chat/completions"}
+
+
+def parts(node: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(node, dict):
+        yield node
+    for below in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from parts(below)
+
+
+def described(method: str, address: str) -> bool:
+    """Whether the description has the call, under this address or as one that leads to the same."""
+    for path, methods in DOCUMENT["paths"].items():
+        operation = methods.get(method.lower())
+        if operation is None:
+            continue
+        form = re.sub(r"\\{\w+\\}", r"[\\w-]+", re.escape(path))
+        if re.fullmatch(form, address) or f"`{address}`" in operation["description"]:
+            return True
+    return False
+
+
+@pytest.mark.any_database
+@orchestration.needed
+def test_the_addresses_of_the_documents_are_described() -> None:
+    found = {
+        (method, address)
+        for file in (*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "client" / "README.md")
+        for method, address in re.findall(r"`(?:GET`, `)?(GET|POST|PUT|PATCH|DELETE) (/[^`?\s]*)", file.read_text())
+    }
+    assert len(found) > 40
+    assert (
+        sorted(
+            (method, address) for method, address in found if address not in NO_CALLS and not described(method, address)
+        )
+        == []
+    )
+
+
+@pytest.mark.any_database
+def test_a_body_that_is_described_is_needed() -> None:
+    assert all(one.values[0]["requestBody"]["required"] for one in OPERATIONS if "requestBody" in one.values[0])
+
+
+@pytest.mark.any_database
+def test_nothing_of_the_maker_is_left_in_it() -> None:
+    assert {name for part in parts(DOCUMENT) for name in part if name.startswith("x-")} == set()
+    assert {tag["name"] for tag in DOCUMENT["tags"]} == {tag for one in OPERATIONS for tag in one.values[0]["tags"]}
+
+
+@pytest.mark.any_database
+def test_no_choice_within_a_component_has_the_name_of_another_component() -> None:
+    """Generators name a choice after its component and its field."""
+    schemas = DOCUMENT["components"]["schemas"]
+    choices = {
+        name + "".join(word.capitalize() for word in field.split("_"))
+        for name, schema in schemas.items()
+        for field, shape in schema.get("properties", {}).items()
+        if "enum" in shape or "enum" in shape.get("items", {})
+    }
+    assert choices & schemas.keys() == set()
+
+
+@pytest.mark.any_database
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_the_headers_of_answers_are_described(operation) -> None:
+    headers = {status: set(told.get("headers", ())) for status, told in operation["responses"].items()}
+    assert all(
+        "Retry-After" in headers[status]
+        for status in ("429", "503")
+        if status in headers and operation["operationId"] != "health"
+    )
+    asked = {one["name"] for one in operation.get("parameters", ())}
+    assert ("Link" in headers.get("200", ())) == ("offset" in asked)
+    assert any("Idempotent-Replayed" in one for one in headers.values()) == ("Idempotency-Key" in asked)
+
+
 @pytest.fixture
 def sender(pool, model, person, add_query, settings):  # noqa: F811
     """A key that may do everything in a pool that holds one of everything, and the API itself."""
@@ -105,6 +188,7 @@ def sender(pool, model, person, add_query, settings):  # noqa: F811
         signal.disconnect(close_old_connections)
     settings.ALLOWED_HOSTS = ["*"]
     add_query("Billing is wrong")
+    orchestration.give_executors(pool)
     _key, secret = create_key("all", [pool], ["route", "ops", "label"], labels_as=person("labeler"))
     yield secret, wsgi.application
     for signal in (request_started, request_finished):

@@ -8,16 +8,16 @@ from django.test import Client
 
 from datasets_app.labels import snapshots
 from datasets_app.models import Query
-from datasets_app.queries import queries
+from datasets_app.queries import adding
 from tests.training_app.served import Application, ScriptedRouter
 from training_app.answering import answer, decisions, replays, serving
 from training_app.engine.data.conversations import Message, Turn, before, transcript
 from training_app.engine.routing import router as engine
 from training_app.engine.routing.router import Route
-from training_app.models import Decision, RouterModel, packed
+from training_app.models import Decision, RouterModel
 from training_app.rollout import outcomes
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases, pytest.mark.commits_for_others]
 
 TALK: list[dict[str, Any]] = [
     {"role": "user", "content": "my billing is wrong"},
@@ -98,7 +98,6 @@ class TestRouting:
 
 def kept() -> Decision:
     decisions.buffer.write()
-    packed.unpack_all()
     found = Decision.objects.order_by("-at").first()
     assert found is not None
     return found
@@ -117,22 +116,6 @@ class TestDecisions:
         app.route("hello")
         assert kept().messages is None
 
-    def test_that_were_packed_before_there_were_conversations_are_unpacked(
-        self, app: Application, model: RouterModel
-    ) -> None:
-        app.route("hello")
-        row = list(decisions._row(decisions.buffer._pending[0]))
-        decisions.buffer._pending.clear()
-        packed.pack([row[: packed.MESSAGES]])
-        assert kept().text == "hello"
-
-    def test_many_are_packed_with_their_messages(self, app: Application, model: RouterModel) -> None:
-        for _ in range(decisions.PACK_FROM + 1):
-            ask(app)
-        decisions.buffer.write()
-        assert packed.PackedDecisions.objects.exists()
-        assert kept().said == TURN
-
     def test_are_sent_to_labeling_with_their_conversation(self, app: Application, model: RouterModel) -> None:
         ask(app)
         decision = kept()
@@ -149,8 +132,8 @@ class TestDecisions:
         app.route("another thing altogether")
         ask(app, [{"role": "user", "content": "technical it is"}, TALK[2]])
         kept()
-        dataset = queries.dataset_of(model.pool)
-        key = queries.find_or_add(dataset, [queries.NewQuery(TURN)], "test")[0][0].pk
+        dataset = adding.dataset_of(model.pool)
+        key = adding.find_or_add(dataset, [adding.NewQuery(TURN)], "test")[0][0].pk
         snapshots.erase(Query.objects.get(pk=key))
         assert Decision.objects.filter(text="", messages__isnull=True).count() == 3
         assert sorted(Decision.objects.exclude(text="").values_list("text", flat=True)) == [

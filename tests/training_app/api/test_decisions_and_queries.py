@@ -12,9 +12,9 @@ from datasets_app.models import Query, QueueItem
 from tests.training_app.api.test_api_route import error
 from tests.training_app.served import application
 from training_app.answering import decisions
-from training_app.models import Decision, packed
+from training_app.models import Decision
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases, pytest.mark.commits_for_others]
 
 
 @pytest.fixture
@@ -77,12 +77,6 @@ class TestDecisions:
     )  # fmt: skip
     def test_what_cannot_be_asked_is_named(self, app, told, asked, field):
         assert error(app.get(f"/api/decisions/?{asked}"), 400, "invalid")["field"] == field
-
-    def test_are_among_them_while_they_are_packed(self, app, model):
-        answers = app.batch(*["billing"] * decisions.PACK_FROM).json()["results"]
-        decisions.buffer.write()
-        assert packed.PackedDecisions.objects.count() == 1
-        assert set(ids(app.get("/api/decisions/"))) == {one["decision_id"] for one in answers}
 
     def test_of_other_pools_are_not_there(self, app, told):
         stranger = application(pools.create_pool("Other", "other", actor=None), scopes=("ops",))

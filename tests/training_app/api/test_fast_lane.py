@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 
 from agents_app import keys as api_keys
 from agents_app import pools
-from routerweb import threads
+from routerweb import admission, threads
 from routerweb.bodies import Body
 from tests.thorough import many
 from tests.training_app.served import application
 from training_app.answering import decisions, throttle
 from training_app.api import fast_lane
+from training_app.api.route_requests import OPTIONS
+from training_app.engine.routing.options import Carrier, carried_by
 
 pytestmark = pytest.mark.django_db
 EXAMPLES = many(2_000)
@@ -39,23 +41,31 @@ def maybe(strategy: Any) -> Any:
     return strategy | strategy | strategy | values
 
 
-weights = st.floats(0, 2) | st.integers(-1, 3) | st.just(10**400)
-preferences: Any = st.sampled_from(["best", "balanced", "cheapest", "fastest", "dearest"]) | st.dictionaries(
-    st.sampled_from(["quality", "cost", "latency", "speed"]), weights, max_size=3
-)
+def near(schema: Any, *, beyond: bool = True) -> Any:
+    """Values that a schema takes, small ones; with `beyond` also some that it just does not take."""
+    if "oneOf" in schema:
+        return st.one_of(*(near(one, beyond=beyond) for one in schema["oneOf"]))
+    if "enum" in schema:
+        return st.sampled_from([*schema["enum"], *(["none of these"] if beyond else [])])
+    low, high = schema.get("minimum", 0), min(schema.get("maximum", 3), 3)
+    if schema["type"] == "boolean":
+        return st.booleans()
+    if schema["type"] == "integer":
+        return st.integers(low - beyond, high + beyond)
+    if schema["type"] == "number":
+        return st.floats(low - beyond / 2, high + beyond / 2) | (st.just(10**400) if beyond else st.nothing())
+    if schema["type"] == "array":
+        return st.lists(near(schema["items"], beyond=beyond), max_size=3)
+    if schema["type"] == "object":
+        inner = {name: near(one, beyond=beyond) for name, one in schema["properties"].items()}
+        return st.fixed_dictionaries({} if beyond else inner, optional={**inner, "other": values} if beyond else {})
+    return texts if beyond else st.sampled_from(["ana", "billing"])
 
 
 def objects(**required: Any) -> Any:
     optional = {
         "pool": maybe(slugs),
-        "sticky_key": maybe(texts),
-        "explain": maybe(st.booleans()),
-        "preference": maybe(preferences),
-        "only": maybe(st.lists(st.integers(-1, 4), max_size=3)),
-        "exclude": maybe(st.lists(st.integers(-1, 4), max_size=3)),
-        "min_agents": maybe(st.integers(-1, 4)),
-        "max_agents": maybe(st.integers(-1, 4)),
-        "threshold": maybe(st.floats(-0.5, 1.5)),
+        **{option.name: maybe(near(option.value.schema)) for option in OPTIONS},
         "colour": values,
         "\ud800": values,
     }
@@ -84,19 +94,20 @@ bodies = {
 }
 
 
+def holding(carrier: Carrier) -> Any:
+    """Options that hold, each alone or with others that contradict it now and then."""
+    return {option.name: near(option.value.schema, beyond=False) for option in carried_by(carrier, OPTIONS)}
+
+
 #: Bodies that hold.
-wished: Any = {
-    "only": st.lists(st.integers(0, 3), max_size=3), "exclude": st.lists(st.integers(0, 3), max_size=2),
-    "min_agents": st.just(1), "max_agents": st.integers(1, 3), "threshold": st.floats(0, 1), "colour": st.just("red"),
-}  # fmt: skip
-optional = {"pool": st.just("support"), "sticky_key": st.just("ana"), "explain": st.booleans(), **wished}
+optional = {"pool": st.just("support"), **holding(Carrier.ROUTE)}
 good_talks = talks(st.just("assistant"), words.filter(str.strip))
 good = {
     "/api/route/": st.fixed_dictionaries({"query": words.filter(str.strip)}, optional=optional)
     | st.fixed_dictionaries({"messages": good_talks}, optional=optional),
     "/api/route/batch/": st.fixed_dictionaries(
         {"queries": st.lists(words.filter(str.strip) | st.fixed_dictionaries({"messages": good_talks}), max_size=3)},
-        optional={"sticky_key": st.just("ana"), **wished},
+        optional=holding(Carrier.BATCH),
     ),
 }
 
@@ -255,9 +266,9 @@ def test_both_ways_count_against_one_quota_and_refuse_alike(app, model, in_memor
 
 def test_a_host_that_cannot_be_one_is_refused_even_where_every_host_is_taken(settings):
     settings.ALLOWED_HOSTS = ["*"]
-    assert fast_lane.known_host(b"any.example")
-    assert not fast_lane.known_host(b"two words")
-    assert not fast_lane.known_host(b"")
+    assert admission.known_host("any.example")
+    assert not admission.known_host("two words")
+    assert not admission.known_host("")
 
 
 def test_off_by_a_setting(settings):

@@ -265,7 +265,7 @@ def test_another_pools_queries_do_not_exist(app, pool, queries, ana):
 def test_the_page_and_the_api_see_one_queue(app, pool, queries, ana):
     page = Client()
     page.force_login(ana)
-    drawn = page.get(reverse("label_next", args=[pool.slug]), HTTP_ACCEPT="application/json").json()
+    drawn = page.post(reverse("label_next", args=[pool.slug]), HTTP_ACCEPT="application/json").json()
     item = item_of(app.post("/api/label/next/", {}))
     assert item["query"] == drawn["query"]
     app.post(f"/api/label/{item['query']}/draft/", {"agents": [2], "writer": "x", "step": 1})

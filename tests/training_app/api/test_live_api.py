@@ -197,7 +197,7 @@ def test_an_agent_is_paused_and_brought_back(operator, app) -> None:
     answer = operator.post("/api/agents/0/pause/", {"pool": "support", "why": "its index is rebuilt"})
     assert answer.status_code == 200
     told = answer.json()
-    assert set(told) == required("AgentState")
+    assert set(told) == required("AgentAvailability")
     assert (told["id"], told["available"], told["why"]) == (0, False, "its index is rebuilt")
     assert app.route("billing and shipping").json()["agents"] == [1]
     entry = AuditEntry.objects.get(action="agent.unavailable")

@@ -162,6 +162,16 @@ def test_models_are_promoted_through_the_gate_and_rolled_back(app: Application, 
     assert entry.actor_name == "key test"
 
 
+def test_of_too_few_queries_there_is_no_figure(app: Application, word_model: Make) -> None:
+    word_model(PERFECT, card(queries=49))
+    word_model(PERFECT, card(queries=50))
+    enough, few = app.get("/api/models/").json()["models"]
+    assert (few["jaccard"], few["exact"], few["verdict"]["right_of_100"], few["verdict"]["queries"]) == (
+        None, None, None, 49,
+    )  # fmt: skip
+    assert (enough["jaccard"], enough["verdict"]["right_of_100"]) == (0.9, 90)
+
+
 @pytest.mark.parametrize(("override", "code"), [(3, "invalid"), ("x" * 401, "too_long"), ("a\0b", "invalid")])
 def test_a_reason_is_a_short_text(app: Application, word_model: Make, override: object, code: str) -> None:
     word_model(PERFECT)

@@ -15,10 +15,10 @@ def test_every_call_stands_on_the_page() -> None:
     assert [path for method, path, _one in calls if f"`{method.upper()} {path}`" not in page] == []
     assert page.count("\n### ") == len(calls)
     route = page.split("`POST /api/route/`", 1)[1].split("\n### ", 1)[0]
-    for field in ("query", "messages", "only", "threshold", "operating_point", "preference"):
+    for field in ("query", "messages", "only", "threshold", "operating_point"):
         assert f"| `{field}` |" in route
     assert (
-        "| `only` | list of integer or string | Ids or keys of the agents that may be chosen; without it all. |"
+        "| `only` | list of integer or string | Ids or keys of the agents that may be chosen. Without it, all agents may be. |"
         in route
     )
     assert "`no_model`" in route

@@ -119,7 +119,7 @@ def test_an_error_is_named_by_its_class_and_not_by_its_words(
     def fails(*_args: object) -> None:
         raise ValueError(MARKED)
 
-    monkeypatch.setattr("training_app.api.asking.answer_one", fails)
+    monkeypatch.setattr("training_app.api.route_requests.answer_one", fails)
     assert by_view(app, "/api/route/", {"query": "billing"}) == 500
     span = spans.one("POST /api/route/")
     assert (span.status.status_code, span.status.description) == (StatusCode.ERROR, None)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import connection
@@ -15,15 +16,18 @@ from django.test import Client
 
 from agents_app import audit, pools
 from agents_app.models import AuditEntry, Pool
+from agents_app.texts import personal_data
+from agents_app.texts.matching import PersonalDataError, Terms
+from agents_app.texts.personal_data import Place
 from datasets_app.labels import labels, snapshots
 from datasets_app.models import Dataset, Import, Label, Query, SnapshotContent
-from datasets_app.queries.queries import NewQuery, send
+from datasets_app.queries.adding import NewQuery, send
+from routerweb.erasing import Fate
+from tests import orchestration
 from tests.training_app.served import Application
 from training_app.answering import decisions
 from training_app.engine.data.conversations import from_json
-from training_app.models import Decision, Episode, Outcome, PackedDecisions, RouterModel, Step
-from training_app.personal import erasing, finding
-from training_app.personal.finding import Fate, PersonalDataError, Terms
+from training_app.models import Decision, Outcome, RouterModel
 
 pytestmark = [pytest.mark.usefixtures("fresh_process"), pytest.mark.both_databases]
 MAIL, NUMBER = "ana.luz@mail.example", "K-100233"
@@ -42,21 +46,19 @@ def ana(pool: Pool, model: RouterModel, app: Application) -> Terms:
     Label.objects.filter(pk=remark.pk).update(note=f"like that of {MAIL}")
     assert first.pk != remark.pk
     turn = from_json("and now?", [{"role": "user", "content": f"I am customer {NUMBER}"}])
-    send(pool, [NewQuery(turn, conversation="c-1")], actor=None)
+    send(pool, [NewQuery(turn, {"conversation": "c-1"})], actor=None)
     send(pool, [NewQuery("parcel without a name", extra={"customer": NUMBER})], actor=None)
     snapshots.take(pool)
-    for _time in range(decisions.PACK_FROM):
+    for _time in range(64):
         assert app.post("/api/route/", {"query": f"billing of {MAIL}"}).status_code == 200
     decisions.buffer.write()
-    assert PackedDecisions.objects.exists()
     hers = app.post("/api/route/", {"query": f"billing for {NUMBER}"}).json()["decision_id"]
     Outcome.objects.create(decision_id=hers, pool=pool, success=True, comment="she lives in Bath")
     other = app.post("/api/route/", {"query": "billing of nobody"}).json()["decision_id"]
     decisions.buffer.write()
     Outcome.objects.create(decision_id=other, pool=pool, success=False, comment=f"{NUMBER} called again")
-    for status, task in (("done", "say something"), ("running", f"write to {MAIL}")):
-        episode = Episode.objects.create(pool=pool, task=task, policy="all", status=status)
-        Step.objects.create(episode=episode, turn=1, number=1, output=f"sent to {MAIL}")
+    if orchestration.INSTALLED:
+        _episodes(pool)
     audit.record("query.sent", actor=None, target=MAIL, detail={"who": [f"for {MAIL}"]})
     pools.set_guidelines(pool, f"Ask {MAIL}.", actor=None)
     failed = Import.objects.create(dataset=Dataset.objects.get(pk=query.dataset_id), format="jsonl", status="failed")
@@ -64,7 +66,15 @@ def ana(pool: Pool, model: RouterModel, app: Application) -> Terms:
     return Terms([MAIL, NUMBER])
 
 
-def told(places: list[finding.Place]) -> dict[tuple[str, str], int]:
+def _episodes(pool: Pool) -> None:
+    from orchestration_app.models import Episode, Step
+
+    for status, task in (("done", "say something"), ("running", f"write to {MAIL}")):
+        episode = Episode.objects.create(pool=pool, task=task, policy="all", status=status)
+        Step.objects.create(episode=episode, turn=1, number=1, output=f"sent to {MAIL}")
+
+
+def told(places: list[Place]) -> dict[tuple[str, str], int]:
     return {(place.label.partition(".")[2], place.fate.value): len(place.keys) for place in places}
 
 
@@ -80,26 +90,27 @@ def all_that_is_stored() -> str:
 
 
 def test_somebody_is_found_wherever_they_stand(ana: Terms) -> None:
-    assert told(finding.find(ana)) == {
+    assert told(personal_data.find(ana)) == {
         ("Query", "erased"): 3,
-        ("Decision", "blanked"): decisions.PACK_FROM + 1,
+        ("Decision", "blanked"): 64 + 1,
         ("ImportChunk", "deleted"): 1,
-        ("Episode", "deleted"): 1,
         ("Label", "cut"): 1,
         ("Outcome", "cut"): 1,
         ("AuditEntry", "cut"): 1,
-        ("Episode", "stays"): 1,
-        ("Pool", "stays"): 1,
+        ("Pool", "cut"): 1,
+        ("SnapshotContent", "blanked"): 1,
+        **({("Episode", "deleted"): 1, ("Episode", "stays"): 1} if orchestration.INSTALLED else {}),
     }
 
 
 def test_erased_they_are_gone_and_labels_and_counts_stay(ana: Terms) -> None:
-    before = (Query.objects.count(), Label.objects.count(), Decision.objects.count() + decisions.PACK_FROM)
-    left = erasing.erase(ana, None)
-    assert told(left) == {("Episode", "stays"): 1, ("Pool", "stays"): 1}
-    Episode.objects.filter(status="running").update(status="done")
-    pools.set_guidelines(Pool.objects.get(), "Ask nobody.", actor=None)
-    assert erasing.erase(ana, None) == []
+    before = (Query.objects.count(), Label.objects.count(), Decision.objects.count())
+    left = personal_data.erase(ana, None)
+    assert told(left) == ({("Episode", "stays"): 1} if orchestration.INSTALLED else {})
+    assert Pool.objects.get().guidelines == "Ask […]."
+    if orchestration.INSTALLED:
+        apps.get_model("orchestration_app", "Episode").objects.filter(status="running").update(status="done")
+    assert personal_data.erase(ana, None) == []
     stored = all_that_is_stored()
     for other in OTHERS:
         assert other in stored
@@ -115,8 +126,8 @@ def test_erased_they_are_gone_and_labels_and_counts_stay(ana: Terms) -> None:
 
 
 def test_the_trail_says_that_it_was_done_and_not_of_whom(ana: Terms) -> None:
-    erasing.export(ana, None)
-    erasing.erase(ana, None)
+    personal_data.export(ana, None)
+    personal_data.erase(ana, None)
     found, erased = AuditEntry.objects.filter(action__startswith="personal_data.").order_by("pk")
     assert (found.action, erased.action) == ("personal_data.exported", "personal_data.erased")
     assert found.target == erased.target == Terms([NUMBER.lower(), MAIL]).digest
@@ -124,7 +135,7 @@ def test_the_trail_says_that_it_was_done_and_not_of_whom(ana: Terms) -> None:
 
 
 def test_what_is_found_is_given_out_whole(ana: Terms) -> None:
-    with zipfile.ZipFile(io.BytesIO(erasing.export(ana, None))) as archive:
+    with zipfile.ZipFile(io.BytesIO(personal_data.export(ana, None))) as archive:
         rows = [json.loads(line) for line in archive.read("found.jsonl").splitlines()]
         counts = json.loads(archive.read("README.json"))["rows"]
     by_place: dict[str, list[dict[str, Any]]] = {}
@@ -135,9 +146,10 @@ def test_what_is_found_is_given_out_whole(ana: Terms) -> None:
     assert f"where is my parcel, says {MAIL.upper()}" in texts
     assert by_place["datasets_app.Label"][0]["required"] == [1]
     assert by_place["agents_app.AuditEntry"][0].keys() == {"target", "detail"}
-    assert len(by_place["training_app.Decision"]) == decisions.PACK_FROM + 1
+    assert len(by_place["training_app.Decision"]) == 64 + 1
     assert "she lives in Bath" in {row["comment"] for row in by_place["training_app.Outcome"]}
-    assert {row["output"] for row in by_place["training_app.Step"]} == {f"sent to {MAIL}"}
+    if orchestration.INSTALLED:
+        assert {row["output"] for row in by_place["orchestration_app.Step"]} == {f"sent to {MAIL}"}
 
 
 @pytest.mark.parametrize(
@@ -158,23 +170,15 @@ def test_what_is_found_is_given_out_whole(ana: Terms) -> None:
 )
 def test_a_term_is_found_whole_in_any_case_and_spacing(term: str, value: Any, stands: bool) -> None:
     terms = Terms([term])
-    assert terms.stand_in(value) is stands
+    assert terms.found_in(value) is stands
     if stands:
-        assert not terms.stand_in(terms.taken_out(value))
+        assert not terms.found_in(terms.taken_out(value))
 
 
 @pytest.mark.parametrize("terms", [[], [" "], ["ab"], ["x" * 201], [f"term {n}" for n in range(21)]])
 def test_what_cannot_be_looked_for_is_said(terms: list[str]) -> None:
     with pytest.raises(PersonalDataError):
         Terms(terms)
-
-
-def test_every_remark_is_a_column() -> None:
-    from django.apps import apps
-
-    for label, names in finding.REMARKS.items():
-        assert set(names) <= set(finding.columns(apps.get_model(label))), label
-    assert {model._meta.label for model in apps.get_models(include_auto_created=True)} >= finding.LEFT_OUT
 
 
 def test_the_page_finds_gives_out_and_erases(ana: Terms, person: Callable[[str], User], monkeypatch: Any) -> None:
@@ -194,7 +198,8 @@ def test_the_page_finds_gives_out_and_erases(ana: Terms, person: Callable[[str],
     monkeypatch.undo()
     page = client.post("/personal-data/", {**sent, "do": "erase", "sure": "1"}).content.decode()
     assert "Erased." in page
-    assert [place.fate for place in finding.find(ana)] == [Fate.STAYS, Fate.STAYS]
+    # A setting of an executor that names them.
+    assert [place.fate for place in personal_data.find(ana)] == [Fate.STAYS] * orchestration.INSTALLED
     assert "expected 3 to 200 characters" in client.post("/personal-data/", {"terms": "a"}).content.decode()
 
 
@@ -209,7 +214,7 @@ def test_the_command_does_the_same(ana: Terms, capsys: Any, tmp_path: Any) -> No
     call_command("personal_data", "erase", MAIL, NUMBER, yes=True)
     said = capsys.readouterr().out
     assert "Backups from before still hold it" in said
-    assert said.count("pools: stays") == 3
+    assert said.count("episodes: stays") == (3 if orchestration.INSTALLED else 0)
     with pytest.raises(CommandError, match="--out"):
         call_command("personal_data", "export", MAIL)
     with pytest.raises(CommandError, match="no account"):

@@ -9,7 +9,7 @@ from training_app.models import Artifact, Decision, LiveTally
 from training_app.rollout import trials
 from training_app.versions import registry
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 KEYS = [f"user {number}" for number in range(24)]
 
 

@@ -42,7 +42,7 @@ def test_failures_are_asked_about_once_with_their_comment(app, model, live, pers
 
 def test_a_blind_item_gives_nothing_away(app, model, live, person, client) -> None:
     live(failures=True)
-    queue.settings_of(model.pool)
+    queue.stored_settings(model.pool)
     QueueSettings.objects.update(blind_share=1.0)
     report(app, app.route("my billing is wrong").json()["decision_id"], False, comment="billing was enough")
     decisions.buffer.write()

@@ -9,7 +9,7 @@ from tests.training_app import trained
 from tests.training_app.served import ScriptedRouter, artifact
 from training_app.answering import decisions, loaded
 from training_app.engine.routing.router import Router
-from training_app.models import Decision, Outcome, RouterModel, packed
+from training_app.models import Decision, Outcome, RouterModel
 from training_app.rollout import off_policy_figures
 from training_app.versions import registry
 
@@ -30,7 +30,6 @@ def traffic(app, count: int, chance_of_success) -> None:
     for at in range(0, count, 500):
         app.batch(*(f"billing {number}" for number in range(at, min(at + 500, count))))
     decisions.buffer.write()
-    packed.unpack_all()
     Outcome.objects.bulk_create(
         Outcome(decision_id=row.pk, pool=row.pool, success=random.random() < chance_of_success(set(row.agents)))
         for row in Decision.objects.select_related("pool").order_by("text")

@@ -15,7 +15,7 @@ from training_app.answering import decisions
 from training_app.models import Decision, Outcome, RouterModel, Scorecard
 from training_app.rollout import outcomes
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 SOME = "019a9f3e-5d0a-7c31-9f0e-4a1b6c2d8e7f"
 
 
@@ -143,7 +143,6 @@ def test_several_errors_are_sent_or_said_to_be_right_at_once(
     path = reverse("model_label_error", args=["support", 1])
     sent = browser.post(path, {"error": ["0", "1"], "do": "send"}, follow=True).content.decode()
     assert "2 queries were sent to labeling." in sent
-    assert browser.post(path, {"error": ["1", "2"], "do": "accept"}).status_code == 403, "ops do not label"
     admin = person("admin")
     client.force_login(admin)
     said = client.post(path, {"error": ["1", "2"], "do": "accept"}, headers={"HX-Request": "true"}).content.decode()

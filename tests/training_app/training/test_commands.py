@@ -13,13 +13,16 @@ from django_q.models import OrmQ
 from agents_app import pools
 from agents_app.models import Agent, Pool
 from tests.training_app.told import TrainError, progress
+from training_app.engine import Router
+from training_app.engine.progress import Progress
+from training_app.management.commands.train import Bar
 from training_app.models import RouterModel, Run
 from training_app.training import runs, tasks
 from training_app.versions import registry
 
 Make = Callable[..., RouterModel]
 # The heartbeat of a training has a connection of its own.
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.commits_for_others]
 
 
 def said(*arguments: str, **options: object) -> str:
@@ -54,7 +57,8 @@ def test_train_evaluate_export_import_and_route_with_the_real_engine(labeled: Po
     assert (measured["model"], measured["queries"]) == ("support-1", 18)
     assert set(measured["metrics"]["jaccard"]) == {"mean", "low", "high"}
     assert sum(size["queries"] for size in measured["by_size"].values()) == 18
-    assert "By how many agents are needed:" in told
+    assert "Too few answers to judge: 18 checked. Check 32 more." in told
+    assert "By how many agents are needed:" not in told
 
     unlabeled = tmp_path / "queries.txt"
     unlabeled.write_text("where is my parcel\n\nthe app crashes\n")
@@ -65,6 +69,8 @@ def test_train_evaluate_export_import_and_route_with_the_real_engine(labeled: Po
     folder = tmp_path / "model"
     said("export_model", "--pool", "support", "--out", str(folder))
     assert (folder / "weights.safetensors").is_file()
+    keys = dict(Pool.objects.get(slug="support").agents.values_list("number", "key"))
+    assert {agent.id: agent.key for agent in Router.load(folder).agents} == keys
     assert "support-2 is a candidate" in said("import_model", str(folder), "--pool", "support")
     listed = said("list_models", "--pool", "support").splitlines()
     assert [line.split()[:2] for line in listed[1:]] == [["support-2", "candidate"], ["support-1", "active"]]
@@ -235,17 +241,17 @@ def test_a_run_that_waits_goes_on_here(labeled: Pool, monkeypatch: pytest.Monkey
 
 
 def test_train_takes_llm_labels_only_where_asked(labeled: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[bool] = []
+    asked: list[bool | None] = []
 
-    def launch(*_words: object, include_llm: bool, **_more: object) -> None:
+    def launch(*_words: object, include_llm: bool | None, **_more: object) -> None:
         asked.append(include_llm)
         raise runs.RunError("enough")
 
     monkeypatch.setattr(runs, "launch", launch)
-    for words in ((), ("--include-llm",)):
+    for words in ((), ("--include-llm",), ("--no-include-llm",)):
         with pytest.raises(CommandError, match="enough"):
             said("train", "--pool", "support", *words)
-    assert asked == [False, True]
+    assert asked == [None, True, False]
 
 
 @pytest.mark.parametrize(
@@ -259,3 +265,15 @@ def test_exit_codes(
         execute_from_command_line()
     assert ended.value.code == code
     capsys.readouterr()
+
+
+def test_progress_is_a_line_for_each_phase_where_there_is_no_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([0.0, 1.0, 2.0, 20.0])
+    monkeypatch.setattr("training_app.management.commands.train.time.monotonic", lambda: next(clock))
+    bar = Bar()
+    for phase, step in (("scorer", 1), ("policy", 0), ("policy", 100), ("policy", 4_000)):
+        bar(Progress(phase, step, 10_000))
+    bar.close()
+    assert capsys.readouterr().err == "  scorer, 1 of 10,000\n  policy, 0 of 10,000\n  policy, 4,000 of 10,000\n"

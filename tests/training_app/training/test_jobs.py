@@ -7,7 +7,7 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from agents_app import jobs
+from agents_app import jobs, reaper, work
 from agents_app.jobs import Job
 from agents_app.models import Pool
 from datasets_app.files import imports
@@ -28,6 +28,10 @@ def an_import(pool: Pool) -> Job:
     return Import.objects.create(dataset=Dataset.objects.get(pool=pool), file_name="a.jsonl", format="jsonl")
 
 
+def a_background_job(pool: Pool) -> Job:
+    return work.submit("recompose_pool", pool=pool.pk)
+
+
 def a_prelabeling(pool: Pool) -> Job:
     chosen = Dataset.objects.get(pool=pool).queries.all()
     return prelabel.create(pool, chosen, base_url="http://127.0.0.1:1/v1", model="m")
@@ -37,6 +41,7 @@ KINDS = {
     "run": (a_run, runs.end_dead_attempts),
     "import": (an_import, imports.fail_dead_imports),
     "pre-labeling": (a_prelabeling, prelabel.fail_dead_jobs),
+    "background job": (a_background_job, reaper.end_dead),
 }
 every_kind = pytest.mark.parametrize(("make", "end_dead"), KINDS.values(), ids=KINDS)
 

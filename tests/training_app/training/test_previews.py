@@ -102,6 +102,15 @@ def test_queries_without_a_split_are_told_instead(labeled: Pool) -> None:
     assert "No labeled query in" not in found
 
 
+def test_before_the_first_run_that_none_has_a_split_is_no_warning(labeled: Pool) -> None:
+    SplitGroup.objects.update(split="")
+    found = previews.preview(labeled)
+    assert "Launching divides" in found.note
+    assert "no split yet" not in texts(found)
+    SplitGroup.objects.filter(pk=SplitGroup.objects.first().pk).update(split="test")
+    assert previews.preview(labeled).note == ""
+
+
 def test_an_uneven_need_is_told(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     label(pool)
     for number in range(30):
@@ -131,7 +140,8 @@ def test_what_an_llm_says_of_an_agent_counts_where_it_is_taken_in(labeled: Pool)
     assert "Sales (0)" in texts(previews.preview(labeled))
     live = previews.of_gold(labeled, include_llm=True)
     assert live.needed[new] == 9
-    assert live == previews.of_snapshot(snapshots.take(labeled, include_llm=True).pk)
+    taken = snapshots.take(labeled, include_llm=True)
+    assert live == previews.of_snapshot(taken.pk, taken.digest)
 
 
 def test_unreviewed_llm_labels_are_told_where_they_are_used(labeled: Pool) -> None:
@@ -139,10 +149,10 @@ def test_unreviewed_llm_labels_are_told_where_they_are_used(labeled: Pool) -> No
         add(labeled, f"the machine thinks so {number}", [1], "train", source="llm")
     add(labeled, "the machine thinks so of a test query", [1], "test", source="llm")
     assert "LLM" not in texts(previews.preview(labeled))
-    said = "10 % of the training queries (5) have an LLM's label that nobody reviewed."
+    said = "7 % of the queries (6) have an LLM's label that nobody reviewed. They judge the model too, until 30 test queries"
     live = previews.preview(labeled, include_llm=True)
     assert said in texts(live)
-    assert live.splits[0] == ("Train", 50)
+    assert live.splits == (("Train", 50), ("Validation", 9), ("Test", 19))
     assert said in texts(previews.preview(labeled, snapshots.take(labeled, include_llm=True)))
 
 
@@ -215,9 +225,10 @@ def test_the_form_shows_each_warning_with_the_page_that_mends_it(labeled: Pool, 
 
 def test_the_preview_follows_the_settings_and_says_what_is_wrong(snapshot: Snapshot, browser: Client) -> None:
     from training_app.pages.training.launch_form import LaunchForm
+    from training_app.versions import kinds
 
     path, initial = reverse("run_new", args=["support"]), {}
-    form = LaunchForm(snapshot.pool)
+    form = LaunchForm(kinds.of("set_router"), snapshot.pool)
     for name, field in form.fields.items():
         value = form.get_initial_for_field(field, name)
         if value is not None and value is not False:

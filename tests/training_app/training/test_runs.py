@@ -20,6 +20,8 @@ from training_app.models import Checkpoint, RouterModel, Run, RunEvent
 from training_app.training import runs
 from training_app.versions import registry
 
+pytestmark = pytest.mark.both_databases
+
 SILENT = timedelta(hours=1)
 
 
@@ -244,7 +246,7 @@ def test_a_silent_run_is_dead_and_a_lively_one_is_not(run: Run, snapshot: Snapsh
     states = dict(Run.objects.values_list("pk", "status"))
     assert states == {run.pk: "failed", lively.pk: "running", queued.pk: "queued"}
     run.refresh_from_db()
-    assert "stopped answering: no sign of life for 30 seconds" in run.error
+    assert "was killed, or gave no sign of life for 30 seconds" in run.error
     assert "Launch the run again" in run.error
 
 

@@ -13,6 +13,7 @@ from django.utils import timezone
 from django_q.exceptions import TimeoutException
 from django_q.models import OrmQ
 
+from agents_app import tasks as worker_tasks
 from datasets_app.models import Query, Snapshot
 from tests.training_app.told import TrainError, progress, result
 from tests.waiting import until
@@ -206,7 +207,7 @@ def test_a_job_taken_for_dead_that_comes_back_writes_nothing(run: Run, training:
     assert tasks.execute(run.pk) == "lost"
     run.refresh_from_db()
     assert run.status == "failed"
-    assert "stopped answering" in run.error
+    assert "gave no sign of life" in run.error
     assert not RunEvent.objects.filter(message="late").exists()
     assert not RouterModel.objects.exists()
 
@@ -267,7 +268,7 @@ def test_a_worker_that_is_stopped_gives_its_run_back(run: Run, training: SimpleN
     before = signal.getsignal(number)
     training.steps = [progress(step=4, checkpoint=b"step four"), lambda: os.kill(os.getpid(), number), progress()]
     with pytest.raises(SystemExit):
-        tasks.execute(run.pk)
+        worker_tasks.execute("run", str(run.pk))
     run.refresh_from_db()
     assert (run.status, run.attempt, run.error) == ("queued", None, "")
     assert bytes(Checkpoint.objects.get(run=run).content) == b"step four"

@@ -14,7 +14,7 @@ from datasets_app.models import Snapshot, SplitGroup
 from tests.training_app.words import PERFECT, WEAK, WordRouter, card
 from training_app.models import Run, RunEvent
 from training_app.training import runs
-from training_app.versions import gate
+from training_app.versions import gate, scorecards
 
 Trained = Callable[..., Run]
 
@@ -43,7 +43,16 @@ def compare(browser: Client, *found: Run | int | str):
     return browser.get(reverse("run_compare", args=["support"]), {"run": keys}, follow=True)
 
 
-def test_differences_are_from_the_first_run(trained: Trained, browser: Client) -> None:
+def test_of_too_few_queries_there_is_neither_a_figure_nor_a_difference(trained: Trained, browser: Client) -> None:
+    answer = compare(browser, trained(WEAK), trained(PERFECT))
+    assert answer.context["compared"][0]["figures"] is None
+    page = answer.content.decode()
+    assert "Too few answers to judge: 18 checked. Check 32 more." in page
+    assert "This model is better" not in page
+
+
+def test_differences_are_from_the_first_run(trained: Trained, browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scorecards, "LEAST_CHECKED", 18)
     weak, strong = trained(WEAK, gamma=0.5), trained(PERFECT, gamma=0.5, hidden_layers="8")
     answer = compare(browser, weak, strong)
     row = answer.context["compared"][0]
@@ -53,7 +62,12 @@ def test_differences_are_from_the_first_run(trained: Trained, browser: Client) -
         "mean"
     ] == pytest.approx(-2 / 9)
     assert answer.context["settings"] == [("hidden_layers", [[32, 32], [8]])]
-    assert "0.750" in answer.content.decode()
+    page = answer.content.decode()
+    assert "0.750" in page
+    assert (
+        "On 18 queries that neither was trained on, 100 of 100 exactly right; support-1: 67. This model is better."
+        in page
+    )
 
 
 def test_curves_lie_over_each_other(trained: Trained, browser: Client) -> None:
@@ -68,7 +82,7 @@ def test_curves_lie_over_each_other(trained: Trained, browser: Client) -> None:
 
 def test_a_run_without_a_model_says_why_there_is_no_difference(trained: Trained, browser: Client) -> None:
     answer = compare(browser, trained(WEAK), trained(None), trained(PERFECT))
-    assert [bool(row["figures"]) for row in answer.context["compared"]] == [False, True]
+    assert [row["why"][:7] for row in answer.context["compared"]] == ["One of ", "Too few"]
     assert "One of the two has made no model." in answer.content.decode()
 
 

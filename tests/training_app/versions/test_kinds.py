@@ -54,15 +54,18 @@ def chooser(monkeypatch: pytest.MonkeyPatch) -> str:
     row = kinds.Kind(
         name="chooser",
         label=gettext_lazy("Chooser"),
+        settings=Words,
         config=Words,
         train="a.module.of.the.engine",
         load=Chooser,
         measure="quality",
         measured=gettext_lazy("quality"),
+        effect=kinds.of("set_router").effect,
         constant="cheapest",
         baselines={"cheapest": gettext_lazy("cheapest backend")},
     )
-    monkeypatch.setitem(kinds.KINDS, "chooser", row)
+    known = kinds.every()
+    monkeypatch.setattr(kinds, "every", lambda: {**known, "chooser": row})
     monkeypatch.setattr(
         kinds.Kind, "trainer", lambda self: SimpleNamespace(train=train, TrainError=RuntimeError), raising=True
     )
@@ -124,7 +127,7 @@ def test_the_gate_compares_what_its_kind_is_measured_by(labeled: Pool, chooser) 
     gate.promote(chose(labeled, mean=0.6), actor=None)
     better, even, worse = (chose(labeled, mean=mean) for mean in (0.7, 0.61, 0.4))
     behind = chose(labeled, mean=0.7, lead=0.01)
-    found = [finding.text for finding in gate.judge(better).findings]
+    found = [(finding.detail or finding.text) for finding in gate.judge(better).findings]
     # 0.1 less and more the root of 0.03² + 0.03²
     assert found == [
         "Measured on 50 test queries.",
@@ -132,9 +135,9 @@ def test_the_gate_compares_what_its_kind_is_measured_by(labeled: Pool, chooser) 
         "Better than the strongest baseline, cheapest backend, by 0.100 (0.080 to 0.120) quality.",
         "Better than the active model, support-1, by 0.100 (0.058 to 0.142) quality.",
     ]
-    assert gate.judge(even).findings[-1].text.startswith("May be worse than the active model, support-1 by more than")
-    assert gate.judge(worse).findings[-1].text.startswith("Worse than the active model, support-1: −0.200")
-    assert gate.judge(behind).findings[1].text.startswith("Not shown to beat the cheapest backend: +0.010")
+    assert gate.judge(even).findings[-1].detail.startswith("May be worse than the active model, support-1 by more than")
+    assert gate.judge(worse).findings[-1].detail.startswith("Worse than the active model, support-1: −0.200")
+    assert gate.judge(behind).findings[1].detail.startswith("Not shown to beat the cheapest backend: +0.010")
     assert gate.judge(better).ahead == ""
     gate.promote(better, actor=None)
     assert registry.active(labeled, chooser) == better

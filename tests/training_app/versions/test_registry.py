@@ -12,6 +12,8 @@ from tests.training_app.told import artifact
 from training_app.models import Artifact, Promotion, RouterModel
 from training_app.versions import registry
 
+pytestmark = pytest.mark.both_databases
+
 Make = Callable[..., RouterModel]
 
 

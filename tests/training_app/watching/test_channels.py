@@ -76,7 +76,7 @@ def queued(pool: Pool, count: int) -> None:
     for n in range(count):
         group = SplitGroup.objects.create(pool=pool, key=group_hash(f"q{n}"))
         Query.objects.create(dataset=dataset, text=f"q{n}", text_hash=text_hash(f"q{n}"), group=group)
-    settings = queue.settings_of(pool)
+    settings = queue.stored_settings(pool)
     settings.overlap_share = 0.0
     settings.save()
     queue.fill(pool, everything=True)

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 from django.utils import timezone
+from django_q.models import OrmQ
 
 from agents_app import keys, pools
-from agents_app.models import KeyMonth
+from agents_app.models import ClusterSign, KeyMonth
 from datasets_app.models import PrelabelJob
 from datasets_app.prelabeling.prompts import current
 from training_app.answering import serving
@@ -237,3 +238,57 @@ def test_a_month_that_is_nearly_used_up_is_told_and_one_that_is(pool: Any) -> No
     watch.look()
     assert kinds() & {"quota", "spent"} == {"quota", "spent"}
     assert Alarm.objects.get(kind="spent").evidence == [["Shop", "10 / 10 characters"]]
+
+
+# --- Clusters that stand still --------------------------------------------------------------------------------------
+
+
+def message(ago: timedelta) -> OrmQ:
+    made = OrmQ.objects.create(key="default", payload="x", lock=timezone.now() - ago)
+    assert isinstance(made, OrmQ)
+    return made
+
+
+def a_cluster(**told: Any) -> ClusterSign:
+    values: dict[str, Any] = {"slot": "a", "queue": "default", "machine": "m", "guarded_at": timezone.now()}
+    made = ClusterSign.objects.create(**{**values, **told})
+    assert isinstance(made, ClusterSign)
+    return made
+
+
+def test_jobs_that_wait_for_workers_that_do_nothing_are_an_alarm(db: None) -> None:
+    cluster = a_cluster(executed_at=timezone.now() - timedelta(minutes=5))
+    message(timedelta(seconds=5))
+    watch.look()
+    assert kinds() == set(), "it waits for a moment only"
+    message(timedelta(minutes=1))
+    watch.look()
+    assert kinds() == {"cluster"}
+    alarm = Alarm.objects.get()
+    assert (alarm.sentence, alarm.evidence) == (
+        "Jobs wait, and no worker does anything: short jobs.",
+        [["short jobs", "1 jobs wait, no worker does anything"]],
+    )
+    ClusterSign.objects.filter(pk=cluster.pk).update(executed_at=timezone.now())
+    Alarm.objects.update(seen_at=timezone.now() - timedelta(minutes=3))
+    watch.look()
+    assert kinds() == set()
+
+
+def test_a_busy_cluster_whose_queue_is_long_is_no_alarm(db: None) -> None:
+    a_cluster(busy=1)
+    message(timedelta(minutes=10))
+    watch.look()
+    assert kinds() == set()
+
+
+def test_a_cluster_that_was_started_anew_is_told_for_a_while(db: None) -> None:
+    a_cluster(executed_at=timezone.now(), restarted_at=timezone.now(), why="its worker ended with status -9")
+    watch.look()
+    alarm = Alarm.objects.get()
+    assert alarm.sentence == "A job cluster had to be started anew: its worker ended with status -9."
+    assert alarm.evidence == [["short jobs, m", "its worker ended with status -9"]]
+    ClusterSign.objects.update(restarted_at=timezone.now() - timedelta(minutes=10))
+    Alarm.objects.update(seen_at=timezone.now() - timedelta(minutes=3))
+    watch.look()
+    assert kinds() == set()

@@ -1,21 +1,37 @@
 """What every serializer of the API is made of."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from rest_framework import serializers
 
+from training_app.api.errors import unknown_field
 from training_app.api.fields import PoolSlug
 from training_app.engine.data.conversations import ROLES
 
 
-class Body(serializers.Serializer[Any]):
-    """What comes in as a JSON object. The first field that does not hold is refused by its name; unknown ones are ignored."""
+class Strict(serializers.Serializer[Any]):
+    """What a caller sends. The first field that does not hold is refused by its name, and a field that is not declared with 422."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        """The checked values. Raises Refused for an undeclared field, and ValidationError."""
+        if isinstance(data, Mapping):
+            for name in data:
+                if name not in self.fields:
+                    raise unknown_field(str(name), self.fields)
+        return super().to_internal_value(data)
 
 
-class Asked(serializers.Serializer[Any]):
-    """What stands behind an address's question mark."""
+class Body(Strict):
+    """A JSON object."""
+
+
+class Asked(Strict):
+    """A query string."""
 
     in_address = True
+    #: Whether the answer is a part of a list, whose header Link leads to the next one.
+    in_parts = False
 
 
 class OfPool(Body):

@@ -3,12 +3,15 @@
 import uuid
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from training_app.api import asking
+from routerweb import hooks
+from training_app.api import route_requests
 from training_app.api.errors import Refused
-from training_app.api.fields import LARGEST_NUMBER, Flag, Ids, Moment, Number, Text, Whole
+from training_app.api.fields import Flag, Ids, Moment, Number, Text
 from training_app.api.serializers.base import Body, OfPool
+from training_app.engine.measures import HEADLINE, MEASURES, Measure
 from training_app.models import Canary, Promotion, PromotionRequest, RouterModel
 from training_app.models.kinds import SET_ROUTER
 from training_app.versions import kinds, scorecards
@@ -16,8 +19,29 @@ from training_app.versions import kinds, scorecards
 WHY = "Why; it is kept."
 
 
+class HeadlineField(serializers.FloatField):
+    """A measure's mean over the queries that judge a model."""
+
+    def __init__(self, measure: Measure) -> None:
+        super().__init__(source="*", read_only=True, allow_null=True, help_text=measure.meaning)
+
+    def to_representation(self, value: RouterModel) -> float | None:  # type: ignore[override]
+        """The figure, None where the model has none or too few queries judge it."""
+        return scorecards.figure_of(value, str(self.field_name))
+
+
+class VerdictSerializer(serializers.Serializer[Any]):
+    """How many of 100 queries a model answers exactly right, as pages say it."""
+
+    sentence = serializers.CharField()
+    queries = serializers.IntegerField(help_text="How many queries were checked.")
+    right_of_100 = serializers.IntegerField(allow_null=True, help_text="Null where fewer than 50 were checked.")
+    low = serializers.IntegerField(allow_null=True, help_text="The lower end of its 95 % range.")
+    high = serializers.IntegerField(allow_null=True, help_text="The upper end.")
+
+
 class ModelSerializer(serializers.Serializer[RouterModel]):
-    """A model; the figures are those of the test queries, null where it has none."""
+    """A model. The figures are of the queries that its verdict counts, and null where these are fewer than 50."""
 
     name = serializers.CharField()
     version = serializers.IntegerField()
@@ -25,26 +49,32 @@ class ModelSerializer(serializers.Serializer[RouterModel]):
     run = serializers.IntegerField(
         source="run_id", allow_null=True, help_text="The run that made it, null for an import."
     )
-    jaccard = serializers.SerializerMethodField()
-    f1 = serializers.SerializerMethodField()
-    exact = serializers.SerializerMethodField()
+    judged_by = serializers.SerializerMethodField(
+        help_text="Whose labels these figures are of: people, import, or llm where an LLM alone labeled some of the queries; empty "
+        "where that is not known."
+    )
+    verdict = serializers.SerializerMethodField(
+        help_text="How many of 100 queries it gets right; null without a scorecard."
+    )
     agents = serializers.SerializerMethodField(help_text="Ids of the agents that it knows.")
     sha256 = serializers.CharField(source="artifact_digest")
     bytes = serializers.IntegerField(source="artifact_bytes")
     pinned = serializers.BooleanField(help_text="Its artifact is never pruned.")
     created_at = Moment()
 
-    def get_jaccard(self, model: RouterModel) -> float | None:
-        """Mean over the test queries."""
-        return scorecards.figure_of(model, "jaccard")
+    def get_fields(self) -> Any:
+        """The fields, with one for each headline measure."""
+        return super().get_fields() | {name: HeadlineField(MEASURES[name]) for name in HEADLINE}
 
-    def get_f1(self, model: RouterModel) -> float | None:
-        """Mean over the test queries."""
-        return scorecards.figure_of(model, "f1")
+    def get_judged_by(self, model: RouterModel) -> str:
+        """Of the queries that it was measured on."""
+        return getattr(model, "judged_by", "")
 
-    def get_exact(self, model: RouterModel) -> float | None:
-        """Share of the test queries."""
-        return scorecards.figure_of(model, "exact")
+    @extend_schema_field(VerdictSerializer(allow_null=True))
+    def get_verdict(self, model: RouterModel) -> dict[str, Any] | None:
+        """Beside the model in use only where one model is asked for."""
+        verdict = getattr(model, "verdict", None)
+        return verdict.plain() if verdict else None
 
     def get_agents(self, model: RouterModel) -> list[int]:
         """By id."""
@@ -92,7 +122,7 @@ class RollBackRequest(OfPool):
     """Which pool goes back, and why."""
 
     kind = serializers.ChoiceField(
-        sorted(kinds.KINDS), required=False, default=SET_ROUTER, help_text="The kind of version that goes back."
+        sorted(kinds.every()), required=False, default=SET_ROUTER, help_text="The kind of version that goes back."
     )
     reason = Text(400, required=False, default="", help_text=WHY)
 
@@ -114,7 +144,7 @@ class PromotionSerializer(serializers.Serializer[Promotion]):
 # --- Live -----------------------------------------------------------------------------------------------------------
 
 
-class ModelStateSerializer(serializers.Serializer[RouterModel]):
+class ModelRoleSerializer(serializers.Serializer[RouterModel]):
     """What a model does."""
 
     model = serializers.CharField(source="name")
@@ -155,38 +185,6 @@ class LiveSerializer(serializers.Serializer[Any]):
 # --- Outcomes -------------------------------------------------------------------------------------------------------
 
 
-class ServedRequest(Body):
-    """What one agent's call really was. Billed is what was served, not what was assigned."""
-
-    agent = Whole(0, LARGEST_NUMBER)
-    backend = Whole(1, LARGEST_NUMBER, help_text="The id of the backend that served, assigned or not.")
-    tokens_in = Whole(0, 10**9, required=False, default=0)
-    tokens_out = Whole(0, 10**9, required=False, default=0)
-    cost = Number(
-        "be a number from 0", required=False, allow_null=True, default=None,
-        help_text="Left out: the tokens at the backend's prices.",
-    )  # fmt: skip
-    latency_ms = Number("be a number from 0", required=False, allow_null=True, default=None)
-    success = Flag(required=False, allow_null=True, default=None, help_text="Left out: the decision's own.")
-    failed = Flag(
-        required=False, default=False, help_text="The call gave nothing: a few in a row, and the backend cools down."
-    )
-    category = Text(80, required=False, default="", help_text="A word of your own for the kind of task.")
-    tool = Flag(required=False, allow_null=True, default=None, help_text="Whether the query needed a tool.")
-    complexity = Number(
-        "be a number from 0 to 1", min_value=0, max_value=1, required=False, allow_null=True, default=None,
-        help_text="How hard the query was, 0 (any model can do it) to 1 (hard for the best).",
-    )  # fmt: skip
-
-    def run_validation(self, data: Any = serializers.empty) -> Any:
-        """The part; costs and latencies are not negative."""
-        found = super().run_validation(data)
-        for name in ("cost", "latency_ms"):
-            if found[name] is not None and found[name] < 0:
-                raise Refused(400, "invalid", f"{name} must be a number from 0.", field=name)
-        return found
-
-
 class OutcomeRequest(OfPool):
     """What became of a decision."""
 
@@ -205,9 +203,10 @@ class OutcomeRequest(OfPool):
         help_text="How good it was, 0 (useless) to 5 (perfect).",
     )  # fmt: skip
     comment = serializers.CharField(required=False, allow_null=True, allow_blank=True, default="")
-    served = ServedRequest(
-        many=True, required=False, default=list, help_text="Which backend served each agent, at most 64 of them."
-    )
+
+    def get_fields(self) -> dict[str, Any]:
+        """The fields, and those that packages add."""
+        return super().get_fields() | {name: field for added in hooks.outcome_fields() for name, field in added.items()}
 
     def run_validation(self, data: Any = serializers.empty) -> Any:
         """The report; an id is checked in its own words, as it may be of a decision that nobody has written yet."""
@@ -220,34 +219,8 @@ class OutcomeRequest(OfPool):
                 400, code, "decision_id must be the id that an answer came with.", field="decision_id"
             ) from None
         comment = data.get("comment")
-        served = _served(data.get("served"))
-        checked = super().run_validation(data | {"decision_id": str(decision), "comment": "", "served": []})
-        return checked | {"comment": asking.check_text(comment, "comment") if comment else "", "served": served}
-
-
-MOST_SERVED = 64
-
-
-def _served(value: Any) -> list[dict[str, Any]]:
-    """What was served, each part checked. Raises Refused, which names the part."""
-    if value is None:
-        return []
-    if not isinstance(value, list) or not all(isinstance(part, dict) for part in value):
-        raise Refused(400, "invalid", "served must be a list of objects.", field="served")
-    if len(value) > MOST_SERVED:
-        raise Refused(
-            400, "too_many", f"served has {len(value)} parts; at most {MOST_SERVED} are taken.", field="served"
-        )
-    found = []
-    for place, part in enumerate(value):
-        try:
-            found.append(ServedRequest().run_validation(part))
-        except Refused as error:
-            told, where = error.error, f"served[{place}]."
-            raise Refused(400, told["code"], where + told["message"], field=where + told.get("field", "")) from None
-    if len({part["agent"] for part in found}) < len(found):
-        raise Refused(400, "invalid", "served names an agent twice.", field="served")
-    return found
+        checked = super().run_validation(data | {"decision_id": str(decision), "comment": ""})
+        return checked | {"comment": route_requests.check_text(comment, "comment") if comment else ""}
 
 
 class OutcomeSerializer(serializers.Serializer[Any]):

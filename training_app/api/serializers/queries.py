@@ -7,13 +7,15 @@ from django.conf import settings
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from datasets_app.queries.queries import NewQuery, Place
-from training_app.api import asking
-from training_app.api.errors import Refused
-from training_app.api.fields import Text
+from datasets_app.queries import query_columns
+from datasets_app.queries.adding import NewQuery, StoredQuery
+from training_app.api import route_requests
+from training_app.api.errors import Refused, unknown_field
+from training_app.api.fields import Flag, Text
 from training_app.api.serializers.base import OfPool
 
-MOST_ID = 200
+#: What an object among the queries may hold.
+FIELDS = ("query", "messages", *(column.name for column, _entry in query_columns.entries()))
 
 
 @extend_schema_field(
@@ -25,8 +27,7 @@ MOST_ID = 200
                 "properties": {
                     "query": {"type": "string"},
                     "messages": {"type": "array", "items": {"$ref": "#/components/schemas/Message"}},
-                    "id": {"type": "string", "maxLength": MOST_ID},
-                    "conversation": {"type": "string", "maxLength": MOST_ID},
+                    **{column.name: dict(entry.schema) for column, entry in query_columns.entries()},
                 },
             },
         ]
@@ -62,14 +63,17 @@ class SendRequest(OfPool):
 def _row(value: Any, index: int) -> NewQuery:
     """One of them. Raises Refused, which names it."""
     if not isinstance(value, dict):
-        return NewQuery(asking.query_in(value, index))
+        return NewQuery(route_requests.query_in(value, index))
     path = f"queries[{index}]"
+    for name in value:
+        if name not in FIELDS:
+            raise unknown_field(name, FIELDS, f"{path}.")
     try:
-        names = {name: _name(value, name) for name in ("id", "conversation")}
+        values = _values(value)
         if value.get("messages") is None:
-            text = asking.check_text(value.get("query"), "query")
+            text = route_requests.check_text(value.get("query"), "query")
         elif value.get("query") is None:
-            text = asking.query_in(value, index)
+            text = route_requests.query_in({"messages": value["messages"]}, index)
         else:
             raise Refused(400, "invalid", "query and messages exclude each other.", field="messages")
     except Refused as error:
@@ -78,13 +82,33 @@ def _row(value: Any, index: int) -> NewQuery:
         if not field.startswith(path):
             field, message = f"{path}.{field}", f"{path}.{message}"
         raise Refused(400, code, message, field=field, index=index) from None
-    return NewQuery(text, external_id=names["id"], conversation=names["conversation"])
+    return NewQuery(text, values)
 
 
-def _name(value: Mapping[str, Any], name: str) -> str:
-    field = Text(MOST_ID, required=False, allow_null=True, default="")
-    field.bind(name, None)  # type: ignore[arg-type]
-    return field.run_validation(value.get(name, serializers.empty)) or ""
+def _values(query: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said of a query's columns. Raises Refused."""
+    try:
+        return query_columns.parsed(query)
+    except query_columns.WrongColumn as wrong:
+        raise Refused(400, wrong.code, f"{wrong.column} {wrong}.", field=wrong.column) from None
+
+
+class AcceptRequest(OfPool):
+    """Which suggestions are accepted."""
+
+    search = Text(400, required=False, default="", help_text="Only queries that this search of the page Queries finds.")
+    count_only = Flag(required=False, default=False, help_text="Only say how many there are.")
+
+
+class AcceptedSerializer(serializers.Serializer[Any]):
+    """What became of them."""
+
+    pool = serializers.CharField()
+    queries = serializers.IntegerField(help_text="How many queries have suggestions to accept.")
+    change = serializers.IntegerField(
+        allow_null=True, help_text="The change, which the page Queries can undo as one; null where nothing was changed."
+    )
+    done = serializers.BooleanField(help_text="False while a worker still changes them.")
 
 
 class SentSerializer(serializers.Serializer[Any]):
@@ -96,7 +120,7 @@ class SentSerializer(serializers.Serializer[Any]):
     )
 
     @extend_schema_field(serializers.ChoiceField(["new", "known", "deleted", "erased"]))
-    def get_state(self, place: Place) -> str:
+    def get_state(self, place: StoredQuery) -> str:
         """What its text met."""
         if place.erased or place.deleted:
             return "erased" if place.erased else "deleted"

@@ -5,15 +5,11 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from training_app.api import asking
-from training_app.api.fields import Flag
+from routerweb import hooks
+from training_app.api import route_requests
+from training_app.api.errors import Refused
 from training_app.api.serializers.base import MessageSerializer, OfPool
-from training_app.engine.backends.choosing import PRESETS
-
-STICKY = (
-    "Names a user or a conversation: the same key meets the same side of a canary. Without one the text decides, of a conversation "
-    "the first user message."
-)
+from training_app.engine.routing.options import BadOption, NoAgents, Option
 
 
 def a_conversation() -> Any:
@@ -26,95 +22,53 @@ def a_conversation() -> Any:
     )
 
 
-@extend_schema_field(
-    {
-        "oneOf": [
-            {"type": "string", "enum": list(PRESETS)},
-            {
-                "type": "object",
-                "properties": {name: {"type": "number", "minimum": 0} for name in ("quality", "cost", "latency")},
-                "additionalProperties": False,
-                "minProperties": 1,
-            },
-            {"type": "null"},
-        ]
-    }
-)
-class PreferenceField(serializers.JSONField):
-    """A preset's name, or weights. `asking` holds the checks."""
+class _OptionField(serializers.Field[Any, Any, Any, Any]):
+    option: Option
 
     def to_internal_value(self, data: Any) -> Any:
-        """The preference; raises Refused."""
-        return asking.preference(data)
+        """The parsed value; raises Refused."""
+        try:
+            return self.option.parse(data, NoAgents())
+        except BadOption as bad:
+            raise Refused(400, "invalid", str(bad), field=bad.field) from None
 
 
-PREFERENCE = (
-    "What the backends of the chosen agents should be: best, balanced, cheapest or fastest, or weights of quality, cost and latency. "
-    "Without one the pool's own counts."
-)
+def option_field(option: Option, **more: Any) -> Any:
+    """The field of an option. It parses those that name no agents; `route_requests` parses the options of routing requests."""
+    kind = type(f"{option.name.title()}Field", (_OptionField,), {"option": option})
+    described = extend_schema_field(dict(option.value.schema))(kind)
+    return described(required=False, allow_null=True, help_text=option.description, **more)
 
 
-@extend_schema_field({"oneOf": [{"type": "integer"}, {"type": "string"}]})
-class NamedAgent(serializers.Field[Any, Any, Any, Any]):
-    """An agent's id or key."""
+class WithOptions(OfPool):
+    """A request with the options of `table`."""
+
+    table: tuple[Option, ...] = ()
+
+    def get_fields(self) -> Any:
+        """The fields, with one for each option."""
+        return super().get_fields() | {option.name: option_field(option) for option in self.table}
 
 
-def an_agents_list(words: str) -> Any:
-    """A field of agents' ids and keys."""
-    return serializers.ListField(
-        child=NamedAgent(), required=False, allow_null=True, max_length=asking.MOST_IDS, help_text=words
-    )
+WARNINGS = "Only where something of the request had no effect: what, in sentences."
 
 
-class Wishing(OfPool):
-    """What a request may ask of its answer beyond the pool's own rules."""
+class RouteRequest(WithOptions):
+    """One query, and how to route it."""
 
-    only = an_agents_list("Ids or keys of the agents that may be chosen; without it all.")
-    exclude = an_agents_list("Ids or keys of agents that may not be chosen.")
-    min_agents = serializers.IntegerField(
-        required=False,
-        allow_null=True,
-        min_value=0,
-        max_value=asking.MOST_IDS,
-        help_text="The fewest agents of the set.",
-    )
-    max_agents = serializers.IntegerField(
-        required=False, allow_null=True, min_value=1, max_value=asking.MOST_IDS, help_text="The most agents of the set."
-    )
-    threshold = serializers.FloatField(
-        required=False,
-        allow_null=True,
-        min_value=0,
-        max_value=1,
-        help_text="Takes the agents whose score reaches it, in place of the policy's choice.",
-    )
-    operating_point = serializers.FloatField(
-        required=False,
-        allow_null=True,
-        min_value=-10,
-        max_value=10,
-        help_text="How much better than stopping a further agent has to be, in place of the model's own; more means fewer agents.",
-    )
+    # `route_requests` checks the body, as for the fast lane; the fields describe it.
 
-
-WARNINGS = "Only where something of the request was not heeded: what, in sentences."
-
-
-class RouteRequest(Wishing):
-    """One query. `asking` holds the checks, which the fast lane has too; the fields describe them."""
+    table = route_requests.ROUTE_OPTIONS
 
     query = serializers.CharField(
         required=False,
         help_text="The text to route, not blank; at most MAX_QUERY_CHARACTERS (20,000). Needed where there are no messages.",
     )
     messages = a_conversation()
-    explain = Flag(required=False, default=False, help_text="Whether the answer tells what led to it.")
-    sticky_key = serializers.CharField(required=False, allow_null=True, min_length=1, max_length=200, help_text=STICKY)
-    preference = PreferenceField(required=False, allow_null=True, help_text=PREFERENCE)
 
     def run_validation(self, data: Any = serializers.empty) -> Any:
-        """What is asked; raises Refused and NoModel."""
-        return asking.one(data, self.context["view"].access)
+        """The call; raises Refused and NoModel."""
+        return route_requests.one(data, self.context["view"].access)
 
 
 @extend_schema_field(
@@ -135,19 +89,19 @@ class QueryInBatch(serializers.Field[Any, Any, Any, Any]):
     """A text, or an object with the messages of a conversation."""
 
 
-class BatchRequest(Wishing):
+class BatchRequest(WithOptions):
     """Many queries of one pool."""
+
+    table = route_requests.BATCH_OPTIONS
 
     queries = serializers.ListField(
         child=QueryInBatch(),
         help_text='Texts to route, or conversations as {"messages": [...]}; at most MAX_BATCH_QUERIES (1,000), each as in one route.',
     )
-    sticky_key = serializers.CharField(required=False, allow_null=True, min_length=1, max_length=200, help_text=STICKY)
-    preference = PreferenceField(required=False, allow_null=True, help_text=PREFERENCE)
 
     def run_validation(self, data: Any = serializers.empty) -> Any:
-        """What is asked; raises Refused and NoModel."""
-        return asking.many(data, self.context["view"].access)
+        """The call; raises Refused and NoModel."""
+        return route_requests.many(data, self.context["view"].access)
 
 
 class StepSerializer(serializers.Serializer[Any]):
@@ -155,10 +109,12 @@ class StepSerializer(serializers.Serializer[Any]):
 
     q = serializers.DictField(
         child=serializers.FloatField(allow_null=True),
-        help_text="Action value of the agent of that id; masked ones may be left out, null is one that is not allowed.",
+        help_text="The network's value of the agent of that id; masked ones may be left out, null is one that is not allowed. Empty "
+        "where another rule decided.",
     )
     stop = serializers.FloatField(
-        allow_null=True, help_text="Action value of stopping here; null where it was not allowed."
+        allow_null=True,
+        help_text="The network's value of stopping here; null where that was not allowed, and where another rule decided.",
     )
     masked = serializers.ListField(
         child=serializers.IntegerField(), help_text="Ids that could not be chosen at this step."
@@ -174,34 +130,14 @@ class Weighed(serializers.ListField):
 class ExplanationSerializer(serializers.Serializer[Any]):
     """What led to a route."""
 
+    rule = serializers.ChoiceField(
+        ["ddqn", "bayes", "threshold"],
+        help_text="What decided: the Double DQN, the set of highest expected worth, or one threshold for all agents.",
+    )
     steps = StepSerializer(many=True)
     features = serializers.DictField(
         child=Weighed(), help_text="By agent id, the parts of the text that moved its score most, each with its weight."
     )
-
-
-class BackendSerializer(serializers.Serializer[Any]):
-    """Who is to run an agent."""
-
-    id = serializers.IntegerField(help_text="What `served` of its outcome names it by.")
-    name = serializers.CharField(help_text="Provider and model.")
-
-
-class ExpectedSerializer(serializers.Serializer[Any]):
-    """What is expected of a backend for this query."""
-
-    success = serializers.FloatField(min_value=0, max_value=1)
-    cost = serializers.FloatField(min_value=0, help_text="Of one call, at the backend's prices.")
-    latency_ms = serializers.FloatField(min_value=0, help_text="With the calls that it has in flight now.")
-
-
-class AssignmentSerializer(serializers.Serializer[Any]):
-    """One chosen agent and the backend that is to run it."""
-
-    agent = serializers.IntegerField()
-    backend = BackendSerializer(allow_null=True, help_text="Null where none may be taken now; `why` says why.")
-    expected = ExpectedSerializer(allow_null=True)
-    why = serializers.CharField()
 
 
 class AnswerSerializer(serializers.Serializer[Any]):
@@ -245,14 +181,15 @@ class AnswerSerializer(serializers.Serializer[Any]):
         help_text="Only where the pool routes to agents that the model has not learnt: whether the set holds one.",
     )
     warnings = serializers.ListField(child=serializers.CharField(), required=False, help_text=WARNINGS)
-    assignments = AssignmentSerializer(
-        many=True, required=False, help_text="Only in pools with backends: one for each chosen agent that has any."
-    )
     cold_scores = serializers.DictField(
         child=serializers.FloatField(min_value=0, max_value=1),
         required=False,
         help_text="Beside cold, the likeness of the query to the description of the agent of that id; no probability.",
     )
+
+    def get_fields(self) -> dict[str, Any]:
+        """The fields, and those that packages add."""
+        return super().get_fields() | {name: field for added in hooks.answer_fields() for name, field in added.items()}
 
 
 class BatchSerializer(serializers.Serializer[Any]):

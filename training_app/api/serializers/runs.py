@@ -9,19 +9,21 @@ from rest_framework import serializers
 from training_app.api.errors import Refused
 from training_app.api.fields import Choice, Flag, Moment, PoolSlug, Settings, Text, Whole
 from training_app.api.serializers.base import Asked, Body, OfPool
-from training_app.engine.config import Config
-from training_app.models import LaunchRule, Run, Sweep
+from training_app.models import SET_ROUTER, LaunchRule, Run, Sweep
 from training_app.training import rules
+from training_app.versions import kinds
 
 #: Rows that a list holds at most.
 MOST = 100
 SNAPSHOT = "The snapshot's number in its pool; left out, one of the gold labels is taken now."
 DIFFERING = "Settings that differ from the defaults."
+KIND = "The kind of model to train."
 
 
 class PageAsked(Asked):
     """Which part of a list."""
 
+    in_parts = True
     pool = PoolSlug()
     limit = Whole(1, MOST, f"be a number from 1 to {MOST}", required=False, default=MOST, help_text="How many at most.")
     offset = Whole(
@@ -46,14 +48,17 @@ class RunsAsked(PageAsked):
 class LaunchRun(OfPool):
     """What to train."""
 
+    kind = Choice(sorted(kinds.every()), required=False, default=SET_ROUTER, help_text=KIND)
     config = Settings(required=False, default=dict, help_text=DIFFERING)
     snapshot = Whole(
         1, 2**31 - 1, "be the number of a snapshot of this pool", required=False, allow_null=True, default=None,
         help_text=SNAPSHOT,
     )  # fmt: skip
     include_llm = Flag(
-        required=False, default=False, help_text="Without a snapshot: train also on LLM labels that nobody reviewed."
-    )
+        required=False, allow_null=True, default=None,
+        help_text="Without a snapshot: use LLM labels where nobody else has labeled, in training always, in validation and test until "
+        "people have labeled enough there. Left out: only where too few queries have labels of people to learn from.",
+    )  # fmt: skip
     promote = Flag(required=False, default=False, help_text="Promote the model when it is done and passes the gate.")
 
 
@@ -62,6 +67,7 @@ class RunSerializer(serializers.Serializer[Run]):
 
     id = serializers.IntegerField(source="pk")
     pool = serializers.CharField(source="pool.slug")
+    kind = serializers.CharField(help_text="The kind of model that it trains.")
     status = serializers.ChoiceField(Run.Status.choices)
     phase = serializers.CharField()
     step = serializers.IntegerField()
@@ -85,7 +91,7 @@ class RunSerializer(serializers.Serializer[Run]):
 
     def get_config(self, run: Run) -> dict[str, Any]:
         """The settings that differ."""
-        defaults = Config().to_mapping()
+        defaults = kinds.of(run.kind).config({}).to_mapping() if run.kind in kinds.every() else {}
         return {name: value for name, value in run.config.items() if defaults.get(name) != value}
 
     def get_model(self, run: Run) -> str | None:
@@ -197,6 +203,7 @@ class MakeRule(RuleFields):
     """A new rule."""
 
     pool = PoolSlug()
+    kind = Choice(sorted(kinds.every()), required=False, default=SET_ROUTER, help_text=KIND)
 
 
 class ChangeRule(RuleFields):
@@ -212,6 +219,7 @@ class RuleSerializer(serializers.Serializer[LaunchRule]):
     id = serializers.IntegerField(source="pk")
     pool = serializers.CharField(source="pool.slug")
     name = serializers.CharField()
+    kind = serializers.CharField(source="model_kind", help_text="The kind of model that it trains.")
     trigger = serializers.ChoiceField(LaunchRule.Trigger.choices)
     hour = serializers.IntegerField()
     labels = serializers.IntegerField()

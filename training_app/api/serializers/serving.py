@@ -103,7 +103,7 @@ class PauseRequest(OfPool):
     why = Text(200, required=False, default="", help_text="Shown beside the agent.")
 
 
-class AgentStateSerializer(serializers.Serializer[Agent]):
+class AgentAvailabilitySerializer(serializers.Serializer[Agent]):
     """Whether an agent may be routed to."""
 
     id = serializers.IntegerField(source="number")

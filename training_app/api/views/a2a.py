@@ -7,11 +7,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from training_app.answering.answer import NoModel
-from training_app.api import a2a, asking, json_rpc
-from training_app.api.asking import Asked
+from training_app.api import a2a, json_rpc, route_requests
 from training_app.api.errors import Refused
 from training_app.api.json_rpc import Call, Fault
 from training_app.api.keys import KeyThrottle
+from training_app.api.route_requests import RouteCall
 from training_app.api.views.base import ApiView
 
 
@@ -34,7 +34,7 @@ class A2aView(ApiView):
 
     scope = "route"
     throttle_classes = [KeyThrottle]
-    asks: Asked
+    asks: RouteCall
 
     @extend_schema(exclude=True)
     def post(self, request: Request, slug: str) -> Response:
@@ -60,10 +60,10 @@ class A2aView(ApiView):
             raise Fault(json_rpc.METHOD_NOT_FOUND, f"There is no method {call.method[:80]}.")
         wanted, context = a2a.asked(call.params)
         try:
-            self.asks = asking.one({**wanted, "pool": slug}, self.access)
+            self.asks = route_requests.one({**wanted, "pool": slug}, self.access)
         except Refused as refused:
             raise Fault(json_rpc.INVALID_PARAMS, refused.error["message"]) from None
         except NoModel as problem:
             raise Fault(a2a.NOT_SUPPORTED, f"{problem} {problem.hint}") from None
         self.check_throttles(self.request)
-        return a2a.answered(asking.answer_one(self.asks, self.access), context, version)
+        return a2a.answered(route_requests.answer_one(self.asks, self.access), context, version)

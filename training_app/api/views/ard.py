@@ -7,7 +7,7 @@ from django.conf import settings
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from training_app.api import ard, asking, examples
+from training_app.api import ard, examples, route_requests
 from training_app.api.errors import not_found, refusal_of
 from training_app.api.keys import KeyThrottle
 from training_app.api.schema import operation
@@ -43,6 +43,7 @@ class SearchView(_ArdView):
 
     @operation(
         "ardSearch", "Agents that fit a need, by the draft of Agentic Resource Discovery", of=OF, body=ArdSearchRequest,
+        also_at="/search",
         example={"query": {"text": "I was charged twice"}, "pageSize": 5}, any_pool=False,
         answers={200: (ArdSearchSerializer, "Entries, best first", examples.ARD_FOUND)},
         errors=("not_found", "blank", "too_long", "too_many_requests", "quota_exhausted"),
@@ -55,7 +56,7 @@ class SearchView(_ArdView):
         ard.known_only(body, ("query", "federation", "pageSize", "pageToken"), "The body")
         query: Any = body.get("query")
         ard.known_only(query, ("text", "filter"), "query")
-        text = asking.check_text(query.get("text"), "query.text")
+        text = route_requests.check_text(query.get("text"), "query.text")
         wanted = ard.filters(query.get("filter"))
         word, (first, size) = (
             ard.federation(body.get("federation")),
@@ -80,6 +81,7 @@ class CatalogView(_ArdView):
 
     @operation(
         "ardCatalog", "That this site has a search of agents", of=OF, public=True, any_pool=False,
+        also_at="/.well-known/ai-catalog.json",
         answers={200: (ArdCatalogSerializer, "The manifest", examples.ARD_CATALOG)}, errors=("not_found",),
     )  # fmt: skip
     def get(self, request: Request) -> Response:

@@ -12,11 +12,11 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from training_app.api import asking, examples
-from training_app.api.asking import Asked
+from training_app.api import examples, route_requests
 from training_app.api.bodies import kind, written
 from training_app.api.errors import Refused
 from training_app.api.keys import KeyThrottle
+from training_app.api.route_requests import RouteCall
 from training_app.api.schema import operation
 from training_app.api.serializers.chat import ChatRequest, ChatSerializer, ModelListSerializer
 from training_app.api.views.base import ApiView
@@ -39,10 +39,11 @@ class ChatView(ApiView):
 
     scope = "route"
     throttle_classes = [KeyThrottle]
-    asks: Asked
+    asks: RouteCall
 
     @operation(
         "chatCompletions", "Which agents a conversation needs, as a chat completion", of=OF, body=ChatRequest,
+        also_at="/v1/chat/completions", headers=("X-Router-Decision", "X-Router-Model", "X-Router-Agents"),
         example={"model": "router/support", "messages": [{"role": "user", "content": "I was charged twice"}]},
         answers={200: (ChatSerializer, "The decision, as the call of a tool named route", examples.CHAT)},
         errors=("blank", "too_long", "no_model", "too_many_requests", "quota_exhausted", "not_found"),
@@ -54,9 +55,9 @@ class ChatView(ApiView):
         stream = body.get("stream") or False
         if not isinstance(stream, bool):
             raise Refused(400, "invalid", "stream must be true or false.", field="stream")
-        self.asks = asking.one({"messages": conversation(body), "pool": self.pool_named(body)}, self.access)
+        self.asks = route_requests.one({"messages": conversation(body), "pool": self.pool_named(body)}, self.access)
         self.check_throttles(request)
-        found = completion(asking.answer_one(self.asks, self.access), str(body["model"]))
+        found = completion(route_requests.answer_one(self.asks, self.access), str(body["model"]))
         if stream:
             answer = HttpResponse(streamed(found), content_type="text/event-stream")
         else:
@@ -85,7 +86,7 @@ class ModelListView(ApiView):
     scope = "route"
 
     @operation(
-        "listModels", "The pools of the key, as models", of=OF,
+        "listModels", "The pools of the key, as models", of=OF, also_at="/v1/models",
         answers={200: (ModelListSerializer, "One for each pool", examples.MODEL_LIST)},
     )  # fmt: skip
     def get(self, request: Request) -> Response:

@@ -3,16 +3,16 @@
 They answer for the pools that DDQN_ROUTER_POOLS names; to a key that opens one of these they are there, to others they are not.
 """
 
-from typing import Any, cast
+from typing import Any
 
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from training_app.api import asking, examples
-from training_app.api.asking import Asked
+from training_app.api import examples, route_requests
 from training_app.api.ddqn_router import Unprocessable, pool_of
 from training_app.api.errors import Refused
 from training_app.api.keys import KeyThrottle
+from training_app.api.route_requests import RouteCall
 from training_app.api.schema import operation
 from training_app.api.serializers.ddqn_router import (
     DdqnAgentsSerializer,
@@ -30,13 +30,15 @@ ERRORS = ("not_found", "no_model", "too_many_requests", "quota_exhausted", "unpr
 class _Routing(ApiView):
     scope = "route"
     throttle_classes = [KeyThrottle]
-    asks: Asked
+    asks: RouteCall
 
-    def taken(self, read: Any) -> Asked:
+    def taken(self, read: Any) -> RouteCall:
         """What is asked, once it holds and the key may send it. Raises Refused and NoModel."""
         pool = pool_of(self.access)
         try:
-            self.asks = read(cast(dict[str, Any], self.request.data) | {"pool": pool.slug}, self.access)
+            # Its server ignores fields that it does not have.
+            body = {name: value for name, value in dict(self.request.data).items() if name in ("query", "queries")}
+            self.asks = read(body | {"pool": pool.slug}, self.access)
         except Refused as refused:
             raise (Unprocessable(refused) if refused.status_code == 400 else refused) from None
         self.check_throttles(self.request)
@@ -48,24 +50,30 @@ class DdqnRouteView(_Routing):
 
     @operation(
         "ddqnRoute", "One query, as ddqn-router answers it", of=OF, body=DdqnRouteRequest, example={"query": "I was charged twice"},
+        also_at="/route",
         answers={200: (DdqnAnswerSerializer, "The answer", examples.DDQN_ANSWER)}, errors=ERRORS,
     )  # fmt: skip
     def post(self, request: Request) -> Response:
         """The set, the names, how sure the router is of the whole set, and the steps of the walk. The answer is kept as a decision."""
-        return Response(_as_there(asking.answer_one(self.taken(asking.one), self.access)))
+        return Response(_as_there(route_requests.answer_one(self.taken(route_requests.one), self.access)))
 
 
 class DdqnBatchView(_Routing):
     """Many queries."""
 
     @operation(
-        "ddqnRouteBatch", "Many queries, as ddqn-router answers them", of=OF, body=DdqnBatchRequest,
+        "ddqnRouteBatch", "Many queries, as ddqn-router answers them", of=OF, body=DdqnBatchRequest, also_at="/route/batch",
         example={"queries": ["I was charged twice", "Where is my parcel?"]},
         answers={200: (DdqnAnswerSerializer(many=True), "An answer for each, in their order", examples.DDQN_ANSWER)}, errors=ERRORS,
     )  # fmt: skip
     def post(self, request: Request) -> Response:
         """The same for many at once: an answer for each, in the order of the queries."""
-        return Response([_as_there(one) for one in asking.answer_many(self.taken(asking.many), self.access)["results"]])
+        return Response(
+            [
+                _as_there(one)
+                for one in route_requests.answer_many(self.taken(route_requests.many), self.access)["results"]
+            ]
+        )
 
 
 class DdqnAgentsView(ApiView):
@@ -74,7 +82,7 @@ class DdqnAgentsView(ApiView):
     scope = "route"
 
     @operation(
-        "ddqnAgents", "The agents, as ddqn-router lists them", of=OF,
+        "ddqnAgents", "The agents, as ddqn-router lists them", of=OF, also_at="/agents",
         answers={200: (DdqnAgentsSerializer, "Those that a route may name", {"agents": [examples.DDQN_AGENT]})}, errors=("not_found",),
     )  # fmt: skip
     def get(self, request: Request) -> Response:
@@ -93,7 +101,7 @@ class DdqnHealthView(ApiView):
     permission_classes = []
 
     @operation(
-        "ddqnHealth", "That the server answers, in ddqn-router's words", of=OF, public=True, any_pool=False,
+        "ddqnHealth", "That the server answers, in ddqn-router's words", of=OF, public=True, any_pool=False, also_at="/health",
         answers={200: (DdqnHealthSerializer, "It does", {"status": "ok"})},
     )  # fmt: skip
     def get(self, request: Request) -> Response:

@@ -14,7 +14,7 @@ from training_app.api.schema import operation
 from training_app.api.serializers import decisions as shapes
 from training_app.api.views.runs import ListView, OpsView
 from training_app.engine.routing.router import ArtifactError
-from training_app.models import Decision, Outcome, packed
+from training_app.models import Decision, Outcome
 from training_app.versions import registry
 
 OF = "Decisions"
@@ -29,10 +29,9 @@ class DecisionsView(ListView):
     )  # fmt: skip
     def get(self, request: Request) -> Response:
         """Decisions of a pool that are kept, each with the outcome that was reported of it. An answer is among them a second after it
-        was given, on a busy installation some seconds. At most a hundred at a time; the header Link leads on."""
+        was given. At most a hundred at a time; the header Link leads on."""
         self.chosen = self.asked(shapes.DecisionsAsked)
         pool = self.pool(self.chosen["pool"])
-        packed.unpack(packed.NEWEST)
         rows = Decision.objects.filter(pool=pool).select_related("pool", "model__pool")
         found = self.part(self._those(rows, pool))
         told = {"pool": pool.slug, "decisions": found}
@@ -60,7 +59,6 @@ class OfDecision(OpsView):
     def decision(self, decision_id: UUID) -> Decision:
         """The decision of that id. Raises Refused."""
         known = Decision.objects.select_related("pool", "model__pool").filter(pool__slug__in=self.access.caller.pools)
-        packed.bring(decision_id)
         decision = known.filter(pk=decision_id).first()
         if decision is None:
             raise Refused(

@@ -71,7 +71,9 @@ class Next(LabelingView):
             leases = [_lease(pool, person, agent, asked["query"])]
         else:
             leases = queue.take(pool, person, beside=asked["beside"] or (), agent=agent)
-        taken: dict[str, Any] = {"item": _item(_of(leases[0], pool, person)) if leases else None}
+        for lease in leases:
+            labeling.reveal(_of(lease, pool, person))
+        taken: dict[str, Any] = {"item": _item(leases[0]) if leases else None}
         if not leases:
             taken["why"] = _why_nothing(pool, person, agent)
         taken |= labeling_page.counts(pool, person, agent)

@@ -9,11 +9,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from training_app.answering.answer import NoModel
-from training_app.api import asking, json_rpc, mcp
-from training_app.api.asking import Asked
+from training_app.api import json_rpc, mcp, route_requests
 from training_app.api.errors import Refused
 from training_app.api.json_rpc import Call, Fault
 from training_app.api.keys import KeyThrottle
+from training_app.api.route_requests import RouteCall
 from training_app.api.views.base import ApiView
 
 
@@ -22,7 +22,7 @@ class McpView(ApiView):
 
     scope = "route"
     throttle_classes = [KeyThrottle]
-    asks: Asked
+    asks: RouteCall
 
     @extend_schema(exclude=True)
     def post(self, request: Request) -> HttpResponse:
@@ -68,13 +68,13 @@ class McpView(ApiView):
         if arguments is not None and not isinstance(arguments, dict):
             raise Fault(json_rpc.INVALID_PARAMS, "arguments must be an object.")
         try:
-            self.asks = asking.one(arguments or {}, self.access)
+            self.asks = route_requests.one(arguments or {}, self.access)
         except Refused as refused:
             return mcp.told(" ".join(filter(None, (refused.error["message"], refused.error.get("hint")))))
         except NoModel as problem:
             return mcp.told(f"{problem} {problem.hint}")
         self.check_throttles(self.request)
-        return mcp.answered(asking.answer_one(self.asks, self.access))
+        return mcp.answered(route_requests.answer_one(self.asks, self.access))
 
 
 class _Lowered(dict[str, str]):

@@ -14,7 +14,7 @@ from training_app.api.serializers.runs import PageAsked
 from training_app.api.views.runs import ListView, OpsView
 from training_app.models import Canary, PromotionRequest, RouterModel
 from training_app.rollout import live_figures, trials
-from training_app.versions import approvals, gate, keeping, registry, scorecards
+from training_app.versions import approvals, gate, keeping, registry, scorecards, verdict
 
 OF = "Models"
 OF_A_MODEL = ("not_found",)
@@ -31,7 +31,7 @@ class ModelsView(ListView):
         """The models of a pool with their test figures. At most a hundred at a time; the header Link leads on."""
         self.chosen = self.asked(PageAsked)
         pool = self.pool(self.chosen["pool"])
-        rows = scorecards.with_headlines(self.part(registry.models(pool).select_related("learnt")))
+        rows = verdict.for_list(scorecards.with_headlines(self.part(registry.models(pool).select_related("learnt"))))
         return self.listed(shapes.ModelsSerializer({"pool": pool.slug, "models": rows}).data)
 
 
@@ -188,7 +188,7 @@ class PinView(ModelView):
             keeping.pin(model, self.pinned, actor=self.access.actor)
         except registry.RegistryError as error:
             raise Refused(409, "cannot_pin", str(error)) from None
-        return Response(shapes.ModelSerializer(scorecards.with_headlines([model])[0]).data)
+        return Response(shapes.ModelSerializer(verdict.for_list(scorecards.with_headlines([model]))[0]).data)
 
 
 class UnpinView(PinView):
@@ -237,7 +237,7 @@ class StartShadowView(ModelView):
     @operation(
         "startShadow", "Let a model score live texts and answer nothing", of=OF, keyed=True,
         parts=("name",), any_pool=False,
-        answers={200: (shapes.ModelStateSerializer, "The model's state", examples.MODEL_STATE)},
+        answers={200: (shapes.ModelRoleSerializer, "The model's state", examples.MODEL_STATE)},
         errors=(*OF_A_MODEL, "cannot_shadow"),
     )  # fmt: skip
     @once
@@ -251,7 +251,7 @@ class StartShadowView(ModelView):
             change(model, actor=self.access.actor)  # type: ignore[operator]
         except registry.RegistryError as error:
             raise Refused(409, "cannot_shadow", str(error)) from None
-        return Response(shapes.ModelStateSerializer(model).data)
+        return Response(shapes.ModelRoleSerializer(model).data)
 
 
 class StopShadowView(StartShadowView):
@@ -259,7 +259,7 @@ class StopShadowView(StartShadowView):
 
     @operation(
         "stopShadow", "Let it score no more", of=OF, keyed=True, parts=("name",), any_pool=False,
-        answers={200: (shapes.ModelStateSerializer, "The model's state", examples.MODEL_STATE | {"state": "candidate"})},
+        answers={200: (shapes.ModelRoleSerializer, "The model's state", examples.MODEL_STATE | {"state": "candidate"})},
         errors=(*OF_A_MODEL, "cannot_shadow"),
     )  # fmt: skip
     @once

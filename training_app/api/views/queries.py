@@ -3,12 +3,50 @@
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from datasets_app.queries import queries
+from agents_app.access import Role, roles_of
+from datasets_app.labels import bulk
+from datasets_app.pages import browse
+from datasets_app.queries import adding
 from training_app.api import examples
+from training_app.api.errors import Refused
 from training_app.api.once import once
 from training_app.api.schema import operation
 from training_app.api.serializers import queries as shapes
 from training_app.api.views.base import ApiView
+from training_app.api.views.labeling import LabelingView
+
+
+class AcceptView(LabelingView):
+    """Suggestions become labels."""
+
+    @operation(
+        "acceptSuggestions", "Accept suggestions", of="Labeling", keyed=True, body=shapes.AcceptRequest,
+        example={"pool": "support", "search": "refund source:llm"},
+        answers={200: (shapes.AcceptedSerializer, "What became of them",
+                       {"pool": "support", "queries": 120, "change": 3, "done": True})},
+        errors=("no_person", "person_refused", "invalid", "too_long"),
+    )  # fmt: skip
+    @once
+    def post(self, request: Request) -> Response:
+        """Make what an LLM or a model suggests the labels of queries without gold, as the decision of the key's person, who must be a
+        reviewer or ops. The page Queries undoes it as one. More than 2,000 are left to a worker."""
+        told = self.body(shapes.AcceptRequest)
+        pool = self.pool(told["pool"])
+        person = self.person(pool)
+        if not {Role.REVIEWER, Role.OPS} & set(roles_of(person, pool)):
+            raise Refused(
+                403, "person_refused", f"This API key labels as {person.get_username()}, who is neither a reviewer nor ops."
+            )  # fmt: skip
+        found = browse.search(pool, told["search"])
+        if found.problems:
+            raise Refused(400, "invalid", f"search: {' '.join(found.problems)}", field="search")
+        count = bulk.preview(found.queries, bulk.ACCEPT, None).changes
+        accepted = {"pool": pool.slug, "queries": count, "change": None, "done": True}
+        if count and not told["count_only"]:
+            change = bulk.start(pool, found.queries, bulk.ACCEPT, None, author=person, search=told["search"])
+            change = bulk.carry_out(change)
+            accepted |= {"queries": change.total, "change": change.pk, "done": change.finished_at is not None}
+        return Response(shapes.AcceptedSerializer(accepted).data)
 
 
 class QueriesView(ApiView):
@@ -28,7 +66,7 @@ class QueriesView(ApiView):
         a call may be sent again. If one query is bad, none is taken and the error names it."""
         told = self.body(shapes.SendRequest)
         pool = self.pool(told["pool"])
-        dataset, places = queries.send(pool, told["rows"], actor=self.access.actor, dataset=told["dataset"])
+        dataset, places = adding.send(pool, told["rows"], actor=self.access.actor, dataset=told["dataset"])
         sent = {
             "pool": pool.slug,
             "dataset": dataset.name,

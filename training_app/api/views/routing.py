@@ -7,12 +7,13 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from training_app.api import asking, examples
-from training_app.api.asking import Asked
-from training_app.api.bodies import written
+from routerweb import hooks
+from training_app.api import examples, route_requests
+from training_app.api.bodies import written, written_in_steps
 from training_app.api.errors import Refused
 from training_app.api.keys import KeyThrottle
 from training_app.api.once import once
+from training_app.api.route_requests import RouteCall
 from training_app.api.schema import operation
 from training_app.api.serializers.models import OutcomeRequest, OutcomeSerializer
 from training_app.api.serializers.routing import (
@@ -22,17 +23,16 @@ from training_app.api.serializers.routing import (
     RouteRequest,
 )
 from training_app.api.views.base import ApiView
-from training_app.backends import served
-from training_app.models import Decision, packed
+from training_app.models import Decision
 from training_app.rollout import outcomes
 
 OF = "Routing"
 OF_A_ROUTE = ("blank", "too_long", "no_model", "too_many_requests", "quota_exhausted")
 
 
-def answered(value: dict[str, Any]) -> HttpResponse:
+def answered(value: bytes) -> HttpResponse:
     """The answer in its bytes at once: what a Response waits for before it is rendered, nobody here would change."""
-    return HttpResponse(written(value), content_type="application/json")
+    return HttpResponse(value, content_type="application/json")
 
 
 class RoutingView(ApiView):
@@ -40,9 +40,9 @@ class RoutingView(ApiView):
 
     scope = "route"
     throttle_classes = [KeyThrottle]
-    asks: Asked
+    asks: RouteCall
 
-    def taken(self, serializer: Any) -> Asked:
+    def taken(self, serializer: Any) -> RouteCall:
         """What is asked, once it holds and the key may send it. Raises Refused and NoModel."""
         # What it costs is known only now, so the throttle comes after the checks; a request that does not hold costs nothing.
         self.asks = self.body(serializer)  # type: ignore[assignment]
@@ -61,7 +61,7 @@ class RouteView(RoutingView):
     def post(self, request: Request) -> HttpResponse:
         """The agents that the query needs, with what the router thinks of each, in about a millisecond and without an LLM. The
         answer is kept as a decision under its id."""
-        return answered(asking.answer_one(self.taken(RouteRequest), self.access))
+        return answered(written(route_requests.answer_one(self.taken(RouteRequest), self.access)))
 
 
 class BatchView(RoutingView):
@@ -75,7 +75,7 @@ class BatchView(RoutingView):
     )  # fmt: skip
     def post(self, request: Request) -> HttpResponse:
         """The same as one query each, together. If one query is bad, none is routed and the error names it."""
-        return answered(asking.answer_many(self.taken(BatchRequest), self.access))
+        return answered(written_in_steps(route_requests.answer_many(self.taken(BatchRequest), self.access)))
 
 
 class OutcomeView(ApiView):
@@ -102,7 +102,6 @@ class OutcomeView(ApiView):
         if strange := set(used or ()) - set(pool.agents.values_list("number", flat=True)):
             words = f"agents_used names {min(strange)}, which is no agent of {pool.slug}."
             raise Refused(400, "invalid", words, field="agents_used")
-        parts = [_part(one, told["success"]) for one in told["served"]]
         report = outcomes.Report(
             decision=told["decision_id"], success=told["success"], agents_used=None if used is None else sorted(set(used)),
             rating=told["rating"], comment=told["comment"],
@@ -110,10 +109,7 @@ class OutcomeView(ApiView):
         try:
             with transaction.atomic():
                 outcome, new = outcomes.record(pool, self.access.caller.pk, report)
-                if parts:
-                    served.record(pool, report.decision, parts)
-        except served.UnknownBackend as error:
-            raise Refused(400, "invalid", f"served: {error}.", field="served") from None
+                hooks.outcome_reported(pool, report.decision, told)
         except outcomes.OtherPool:
             raise Refused(
                 404,
@@ -129,16 +125,5 @@ class OutcomeView(ApiView):
         pools = self.access.caller.pools
         if told["pool"] is not None or len(pools) == 1:
             return told["pool"]
-        packed.bring(told["decision_id"])
         known = Decision.objects.filter(pk=told["decision_id"], pool__slug__in=pools)
         return known.values_list("pool__slug", flat=True).first()
-
-
-def _part(one: dict[str, Any], success: bool) -> served.Served:
-    """One agent's part of what was served; a call that failed succeeded at nothing."""
-    judged = success if one["success"] is None else one["success"]
-    return served.Served(
-        agent=one["agent"], backend=one["backend"], tokens_in=one["tokens_in"], tokens_out=one["tokens_out"], cost=one["cost"],
-        latency=one["latency_ms"], success=judged and not one["failed"], failed=one["failed"], category=one["category"],
-        tool=one["tool"], complexity=one["complexity"],
-    )  # fmt: skip

@@ -16,7 +16,7 @@ from training_app.api.views.runs import ListView, OpsView, bad_config
 from training_app.engine.config import ConfigError
 from training_app.models import LaunchRule
 from training_app.training import rules
-from training_app.versions.encoder_folders import router_config
+from training_app.versions import kinds
 
 OF = "Launch rules"
 #: What a body may say of a rule beside `config` and `active`, in the model's own words.
@@ -47,7 +47,7 @@ class RulesView(ListView):
     def post(self, request: Request) -> Response:
         """Make a rule: every night, after so many new gold labels, or on drift."""
         told = self.body(shapes.MakeRule)
-        rule = LaunchRule(pool=self.pool(told["pool"]))
+        rule = LaunchRule(pool=self.pool(told["pool"]), model_kind=told["kind"])
         return Response(shapes.RuleSerializer(save(rule, told, self.access.actor)).data, status=201)
 
 
@@ -111,7 +111,7 @@ def save(rule: LaunchRule, told: dict[str, Any], by: Actor) -> LaunchRule:
         setattr(rule, name, told[name])
     if "config" in told:
         try:
-            rule.config = router_config(told["config"]).changed()
+            rule.config = kinds.of(rule.model_kind).config(told["config"]).changed()
         except ConfigError as error:
             raise bad_config(error) from None
     try:

@@ -71,7 +71,7 @@ class RunsView(ListView):
         pool = self.pool(told["pool"])
         try:
             run = runs.launch(
-                pool, config=told["config"], snapshot=snapshot_of(told["snapshot"], pool), promote=told["promote"],
+                pool, kind=told["kind"], config=told["config"], snapshot=snapshot_of(told["snapshot"], pool), promote=told["promote"],
                 include_llm=told["include_llm"], author=self.access.actor,
             )  # fmt: skip
         except ConfigError as error:

@@ -16,6 +16,7 @@ from rest_framework.response import Response
 
 from agents_app import pools
 from agents_app.models import Agent
+from routerweb import thread_pools
 from training_app.answering import metrics, quotas, serving
 from training_app.api import examples
 from training_app.api.bodies import written
@@ -25,9 +26,9 @@ from training_app.api.once import once
 from training_app.api.schema import document, operation
 from training_app.api.serializers.base import OfPool
 from training_app.api.serializers.serving import (
+    AgentAvailabilitySerializer,
     AgentsAsked,
     AgentsSerializer,
-    AgentStateSerializer,
     HealthSerializer,
     PauseRequest,
     QuotaSerializer,
@@ -43,7 +44,7 @@ class AgentsView(ApiView):
     """A pool's agents."""
 
     @operation(
-        "agents", "The pool's agents, retired ones too", of=OF, asked=AgentsAsked,
+        "agents", "The pool's agents, retired ones too", of=OF, asked=AgentsAsked, headers=("ETag",),
         answers={
             200: (AgentsSerializer, "The agents by id", examples.AGENTS),
             304: (None, "Nothing has changed since the answer with that ETag", None),
@@ -99,7 +100,7 @@ class PauseView(AgentView):
     @operation(
         "pauseAgent", "Route to an agent no more, until it is brought back", of=OF, keyed=True, body=PauseRequest, parts=("number",),
         example={"pool": "support", "why": "its index is being rebuilt"},
-        answers={200: (AgentStateSerializer, "It is named in no answer of any process within two seconds", examples.AGENT_STATE)},
+        answers={200: (AgentAvailabilitySerializer, "No process names it in an answer after two seconds", examples.AGENT_STATE)},
         errors=("not_found", "too_long"),
     )  # fmt: skip
     @once
@@ -115,7 +116,7 @@ class ResumeView(AgentView):
 
     @operation(
         "resumeAgent", "Route to an agent again", of=OF, keyed=True, body=OfPool, parts=("number",), example={"pool": "support"},
-        answers={200: (AgentStateSerializer, "It may be named again within two seconds",
+        answers={200: (AgentAvailabilitySerializer, "It may be named again within two seconds",
                        examples.AGENT_STATE | {"available": True, "unavailable_since": None, "why": ""})},
         errors=("not_found",),
     )  # fmt: skip
@@ -127,7 +128,7 @@ class ResumeView(AgentView):
 
 
 def _state(agent: Agent) -> Response:
-    return Response(AgentStateSerializer(agent).data)
+    return Response(AgentAvailabilitySerializer(agent).data)
 
 
 class PublicView(ApiView):
@@ -226,9 +227,12 @@ class ReadyView(ApiView):
         answers={200: (ReadySerializer, "It has loaded what it answers from", {"status": "ready"})}, errors=("not_ready",),
     )  # fmt: skip
     def get(self, request: Request) -> Response:
-        """For a balancer or an orchestrator of containers: 200 once the pools are loaded and the database was reached, else 503."""
+        """For a balancer or an orchestrator of containers: 200 once the pools are loaded and the database was reached, and while no
+        request has waited for a thread for five seconds; else 503."""
         try:
             serving.served()
         except DatabaseFault:
             raise Refused(503, "not_ready", "Nothing is loaded yet: the database cannot be reached.") from None
+        if thread_pools.stalled():
+            raise Refused(503, "not_ready", "Requests wait for a free thread of this process for seconds.")
         return Response({"status": "ready"})

@@ -200,6 +200,18 @@ def read_bytes(source: str | Path | bytes, limit: int = MAX_BYTES) -> dict[str, 
     return unpack(path.read_bytes(), limit=limit)
 
 
+def packed(source: str | Path, limit: int = MAX_BYTES) -> bytes:
+    """The bytes of an artifact as one zip, which is not opened; those of a directory are packed. Raises ArtifactError."""
+    path = Path(source)
+    if path.is_dir():
+        return pack(read_bytes(path, limit))
+    if not path.is_file():
+        raise ArtifactError(f"{path} does not exist")
+    if path.stat().st_size > limit:
+        raise ArtifactError(f"{path} is larger than {limit:,} bytes")
+    return path.read_bytes()
+
+
 def read(source: str | Path | bytes, limit: int = MAX_BYTES) -> Artifact:
     """An artifact from bytes, a zip or a directory. Raises ArtifactError with the reason."""
     files = read_bytes(source, limit)

@@ -39,7 +39,8 @@ class Agent:
 class Example:
     """One labeled query. `asked` are the agents that the label speaks about; None means all of them.
     An agent that was not asked is neither required nor a negative. `text` may be a `Turn` of a conversation; `group` names the
-    conversation, where the data does: all of its turns stay in one split and in one fold."""
+    conversation, where the data does: all of its turns stay in one split and in one fold. What does not `judge` is only learnt
+    from."""
 
     id: str
     text: str
@@ -47,6 +48,7 @@ class Example:
     asked: frozenset[int] | None = None
     split: str = ""
     group: str = ""
+    judges: bool = True
 
     @property
     def fold_key(self) -> str:

@@ -199,8 +199,8 @@ def json_cell(value: str, column: str) -> Any:
         raise BadRow(error.reason, column, error.excerpt) from None
 
 
-def _values(header: _Header, cells: list[str], roster: Roster) -> dict[str, Any]:
-    """The keys and values of one record, as a JSONL line would have them. Raises BadRow."""
+def _by_column(header: _Header, cells: list[str]) -> dict[str, Any]:
+    """The keys and values of one record, as a JSONL line would have them, but agents as their cells. Raises BadRow."""
     if len(cells) != len(header.columns):
         joined = header.delimiter.join(cells)
         raise BadRow(f"has {len(cells)} cells where the header has {len(header.columns)}", excerpt=short(joined))
@@ -209,9 +209,6 @@ def _values(header: _Header, cells: list[str], roster: Roster) -> dict[str, Any]
     by_column = dict(zip(header.columns, cells, strict=True))
     extra = by_column.pop("extra", "").strip()
     values: dict[str, Any] = {k: cell for k, cell in by_column.items() if k and (cell or k in COLUMNS)}
-    for column in ("required_agents", "asked_agents"):
-        if column in values:
-            values[column] = agents_cell(values[column], roster, column)
     if "messages" in values:
         values["messages"] = json_cell(values["messages"], "messages")
     if extra:
@@ -223,7 +220,8 @@ def _values(header: _Header, cells: list[str], roster: Roster) -> dict[str, Any]
     return values
 
 
-def _read_csv(stream: BinaryIO, roster: Roster) -> Iterator[Row | RowError]:
+def own_table(stream: BinaryIO) -> Iterator[tuple[int, dict[str, Any]] | RowError]:
+    """(line, values by column) of each record of a CSV whose header has our names; agents stand as their cells."""
     lines = _CsvLines(stream)
     first = next(lines, None)
     if first is None:
@@ -242,7 +240,27 @@ def _read_csv(stream: BinaryIO, roster: Roster) -> Iterator[Row | RowError]:
             continue
         begin, cells = record
         try:
-            yield row_of(begin, _values(header, cells, roster), roster)
+            yield begin, _by_column(header, cells)
+        except BadRow as error:
+            yield error.at(begin)
+
+
+def own_row(line: int, values: dict[str, Any], roster: Roster) -> Row:
+    """The row that a record of `own_table` makes. Raises BadRow."""
+    for column in ("required_agents", "asked_agents"):
+        if isinstance(values.get(column), str):
+            values[column] = agents_cell(values[column], roster, column)
+    return row_of(line, values, roster)
+
+
+def _read_csv(stream: BinaryIO, roster: Roster) -> Iterator[Row | RowError]:
+    for record in own_table(stream):
+        if isinstance(record, RowError):
+            yield record
+            continue
+        begin, values = record
+        try:
+            yield own_row(begin, values, roster)
         except BadRow as error:
             yield error.at(begin)
 

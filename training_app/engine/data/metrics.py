@@ -16,39 +16,18 @@ from numpy.typing import NDArray
 from training_app.engine.data import intervals, shares
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.examples import Agent
+from training_app.engine.measures import MEASURES, PRIMARY
 
 Values = NDArray[Any]
 
 BUCKETS = ("0", "1", "2-3", "4-6", "7+")
-MEASURES = ("jaccard", "precision", "recall", "f1", "exact", "success", "set_size", "over", "under")
-#: Measures that count agents, so that no bound of theirs is known.
-COUNTS = ("set_size", "over", "under")
 
 
 def per_query(selected: BoolArray, required: BoolArray) -> dict[str, Values]:
-    """Every measure of every query: selected and required bool[N, A] -> {measure: float64[N]}.
-
-    `over` and `under` count the agents too many and too few.
-    """
+    """Every measure of every query: selected and required bool[N, A] -> {measure: float64[N]}."""
     hits = (selected & required).sum(axis=1)
     chosen, needed = selected.sum(axis=1), required.sum(axis=1)
-    union = chosen + needed - hits
-    empty = union == 0
-
-    def share(part: NDArray[Any], whole: NDArray[Any]) -> Values:
-        return np.where(empty, 1.0, part / np.maximum(whole, 1))
-
-    return {
-        "jaccard": share(hits, union),
-        "precision": share(hits, chosen),
-        "recall": share(hits, needed),
-        "f1": share(2 * hits, chosen + needed),
-        "exact": (hits == union).astype(np.float64),
-        "success": (hits == needed).astype(np.float64),
-        "set_size": chosen.astype(np.float64),
-        "over": (chosen - hits).astype(np.float64),
-        "under": (needed - hits).astype(np.float64),
-    }
+    return {name: measure.formula(hits, chosen, needed).astype(np.float64) for name, measure in MEASURES.items()}
 
 
 def jaccard(selected: BoolArray, required: BoolArray) -> FloatArray:
@@ -58,20 +37,20 @@ def jaccard(selected: BoolArray, required: BoolArray) -> FloatArray:
     return np.where(either == 0, 1.0, both / np.maximum(either, 1)).astype(np.float32)
 
 
-def interval(values: Values, measure: str = "jaccard") -> dict[str, float]:
+def interval(values: Values, measure: str = PRIMARY) -> dict[str, float]:
     """Mean over queries with its 95% interval: values float64[N] or float64[seeds, N] -> {"mean", "low", "high"}. With
     several seeds a query's value is its mean over them. `measure` tells whether values lie in 0 to 1."""
     values = _over_seeds(values)
-    return (intervals.spread(values) if measure in COUNTS else intervals.bounded(values)).plain()
+    return (intervals.bounded(values) if MEASURES[measure].bounded else intervals.spread(values)).plain()
 
 
-def paired(ours: Values, theirs: Values, measure: str = "jaccard") -> dict[str, float]:
+def paired(ours: Values, theirs: Values, measure: str = PRIMARY) -> dict[str, float]:
     """Interval of the difference of two routers on the same queries, each float64[N] or float64[seeds, N]:
     {"mean", "low", "high"}, and where values lie in 0 to 1 "bound", the lower end that the gate goes by. It is never
     above `low`, nor is the interval ever without width."""
     # Differences of fractions that are equal may differ in the last bit.
     apart = np.round(_over_seeds(ours) - _over_seeds(theirs), 12)
-    if measure in COUNTS:
+    if not MEASURES[measure].bounded:
         return intervals.spread(apart).plain()
     sure = intervals.careful(apart)
     return {**intervals.difference(apart, sure).plain(), "bound": sure.low}

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import FloatArray
-from training_app.engine.routing.bayes import utilities
+from training_app.engine.measures import PRIMARY, expected_worth
 
 FEATURES = 512
 LONGEST = 500  # characters of a text that are compared
@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 def expected_loss(probabilities: NDArray[np.floating]) -> Floats:
     """How much Jaccard the best set of agents is expected to lose, were agents independent: float[N, A] of 0 to 1 -> float64[N]."""
     falling = np.sort(probabilities.astype(np.float64), axis=1)[:, ::-1]
-    return np.asarray(1 - utilities(falling, "jaccard").max(axis=1))
+    return np.asarray(1 - expected_worth(PRIMARY, falling).max(axis=1))
 
 
 def of_scores(scores: Sequence[Mapping[str, float]]) -> Floats:

@@ -23,13 +23,13 @@ from training_app.engine.data import intervals, metrics
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.examples import Agent, Example
 from training_app.engine.data.prepared import Prepared, TrainError, prepared
+from training_app.engine.measures import COMPARED_SHARES
 from training_app.engine.progress import Progress
 
 FEW_TEST = 100  # with so many test queries the test split is enough
 LEAST, MOST = 40, 500  # labeled queries; more take long, and their test split is larger
 INFLATION = 1.4  # of the variance
 INFLATION_PAIRED = 1.2  # of what is shown; the gate goes by the other
-MEASURES = ("jaccard", "f1", "exact", "success")
 T = TypeVar("T")
 
 #: Learns from a fold's train and validation rows; the sets of its test rows by router, bool[N, A] over its agents, ours as "".
@@ -38,7 +38,8 @@ Fold = Callable[[Prepared], Generator[Progress, None, Mapping[str, BoolArray]]]
 
 def few(examples: Sequence[Example]) -> bool:
     """Whether the test split is so small, and the pool large enough, that cross-validation says more."""
-    return sum(e.split == "test" for e in examples) < FEW_TEST and LEAST <= len(examples) <= MOST
+    judging = sum(e.judges for e in examples)
+    return sum(e.split == "test" for e in examples) < FEW_TEST and judging >= LEAST and len(examples) <= MOST
 
 
 def dealt(examples: Sequence[Example], folds: int, seed: int) -> list[list[Example]]:
@@ -88,8 +89,8 @@ def _quietly(work: Generator[Progress, None, T], fold: int, folds: int) -> Gener
 def cross_validated(
     agents: Sequence[Agent], examples: Sequence[Example], folds: int, seed: int, learn: Fold
 ) -> Generator[Progress, None, dict[str, Any] | None]:
-    """{"folds", "queries", "metrics": {measure: interval}, "baselines": {name: {"metrics", "difference"}}} of queries of which every
-    agent was asked; None where a fold's rows are too few to learn from."""
+    """{"folds", "queries", "metrics": {measure: interval}, "baselines": {name: {"metrics", "difference"}}} of queries that judge
+    and of which every agent was asked; None where a fold's rows are too few to learn from."""
     place = {agent.id: a for a, agent in enumerate(agents)}
     found: dict[str, list[BoolArray]] = {}
     needed: list[BoolArray] = []
@@ -100,8 +101,10 @@ def cross_validated(
         except TrainError:
             return None
         columns = [place[agent.id] for agent in data.agents]
-        judged = [e for e in data.splits["test"].examples if e.asked is None or set(place) <= e.asked]
-        whole = np.array([e.asked is None or set(place) <= e.asked for e in data.splits["test"].examples])
+        whole = np.array(
+            [e.judges and (e.asked is None or set(place) <= e.asked) for e in data.splits["test"].examples]
+        )
+        judged = [e for e, counts in zip(data.splits["test"].examples, whole.tolist(), strict=True) if counts]
         if not judged:
             continue
         needed.append(np.array([[agent.id in e.required for agent in agents] for e in judged]))
@@ -117,14 +120,14 @@ def cross_validated(
     ours = values.pop("")
     beside = {
         name: {
-            "metrics": {m: widened(theirs[m]) for m in MEASURES},
-            "difference": {m: lead(ours[m], theirs[m]) for m in MEASURES},
+            "metrics": {m: widened(theirs[m]) for m in COMPARED_SHARES},
+            "difference": {m: lead(ours[m], theirs[m]) for m in COMPARED_SHARES},
         }
         for name, theirs in values.items()
     }
     return {
         "folds": folds,
         "queries": len(required),
-        "metrics": {m: widened(ours[m]) for m in MEASURES},
+        "metrics": {m: widened(ours[m]) for m in COMPARED_SHARES},
         "baselines": beside,
     }

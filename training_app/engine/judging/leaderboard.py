@@ -1,9 +1,12 @@
-"""The figures of several routers on one folder, as lines of text. Standard library only."""
+"""The figures of several routers on one folder, as lines of text."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
+
+from training_app.engine.measures import COMPARED, MEASURES, PRIMARY
 
 
 def leaderboard(found: dict[str, Any]) -> Iterator[str]:
@@ -14,24 +17,24 @@ def leaderboard(found: dict[str, Any]) -> Iterator[str]:
         f"{data['test_in_train']:,} test texts also stand in train"
     )
     yield ""
-    head = ("router", "Jaccard", "95% interval", "F1", "exact", "success", "size", "none P", "none R", "CPU s", "MB")
-    yield _line((*head, "p50 µs", "p99 µs", "batch/s"))
+    others = [MEASURES[name] for name in COMPARED if name != PRIMARY]
+    ends = ("none P", "none R", "CPU s", "MB", "p50 µs", "p99 µs", "batch/s")
+    head = ("router", MEASURES[PRIMARY].label, "95% interval", *(measure.label for measure in others), *ends)
+    widths = (11, 8, 13, *(max(7, len(measure.label)) for measure in others), 7, 7, 7, 6, 7, 7, 9)
+    yield _line(head, widths)
 
     def share(value: float | None) -> str:
         return "-" if value is None else f"{value:.3f}"
 
-    ranked = sorted(found["routers"].items(), key=lambda item: -item[1]["jaccard"]["mean"])
+    ranked = sorted(found["routers"].items(), key=lambda item: -item[1][PRIMARY]["mean"])
     for name, r in ranked:
-        jaccard = r["jaccard"]
+        first = r[PRIMARY]
         yield _line(
             (
                 name,
-                f"{jaccard['mean']:.4f}",
-                f"{jaccard['low']:.3f}-{jaccard['high']:.3f}",
-                f"{r['f1']['mean']:.4f}",
-                f"{r['exact']['mean']:.4f}",
-                f"{r['success']['mean']:.4f}",
-                f"{r['set_size']['mean']:.2f}",
+                f"{first['mean']:.4f}",
+                f"{first['low']:.3f}-{first['high']:.3f}",
+                *(f"{r[measure.name]['mean']:.{4 if measure.bounded else 2}f}" for measure in others),
                 share(r["empty"]["precision"]),
                 share(r["empty"]["recall"]),
                 f"{r['train_cpu_seconds']:.1f}",
@@ -39,8 +42,12 @@ def leaderboard(found: dict[str, Any]) -> Iterator[str]:
                 f"{r['route_us_p50']:.0f}",
                 f"{r['route_us_p99']:.0f}",
                 f"{r['batch_routes_per_second']:,.0f}",
-            )
+            ),
+            widths,
         )
+    if decided := found["routers"].get("ddqn", {}).get("rules"):
+        yield ""
+        yield f"ddqn: decided by {', '.join(f'{rule} in {n} of {len(decided)} seeds' for rule, n in Counter(decided).items())}"
     if "llm" in found["routers"]:
         yield ""
         yield _about_llm(found["routers"]["llm"]["llm"], data["test"])
@@ -54,10 +61,9 @@ def _about_llm(row: dict[str, Any], test: int) -> str:
     )
     if "lead" not in row:
         return said
-    ahead = row["lead"]["jaccard"]
-    return f"{said}; on these ddqn has {ahead['mean']:+.4f} Jaccard ({ahead['low']:+.4f} to {ahead['high']:+.4f})"
+    ahead = row["lead"][PRIMARY]
+    return f"{said}; on these ddqn has {ahead['mean']:+.4f} {MEASURES[PRIMARY].label} ({ahead['low']:+.4f} to {ahead['high']:+.4f})"
 
 
-def _line(cells: Sequence[str]) -> str:
-    widths = (11, 8, 13, 7, 7, 8, 6, 7, 7, 7, 6, 7, 7, 9)
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     return " ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths, strict=True)))

@@ -1,7 +1,8 @@
 """How good a router is with so many labels: the figures of random subsets of a folder's training rows.
 
 Of N labels a fifth, at least LEAST_VAL, are validation, the rest train; the test split stays whole. The subsets of one draw lie
-within each other, so that a curve shows what more labels bring and not what another draw does. Standard library only.
+within each other, so that a curve shows what more labels bring and not what another draw does. Beyond the
+standard library only a quantile of scipy's.
 """
 
 from __future__ import annotations
@@ -14,10 +15,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from scipy.special import stdtrit
+from training_app.engine.measures import HEADLINE, PRIMARY
 
 LEAST_VAL = 10  # validation rows of the smallest subset
-MEASURES = ("jaccard", "f1", "exact")
 _COLOURS = ("#1f5fbf", "#c2410c", "#15803d", "#7c3aed", "#a16207", "#be185d", "#0e7490", "#4b5563")
 
 
@@ -72,20 +72,22 @@ def learning_curve(
             with TemporaryDirectory() as place:
                 write_subset(Path(path), Path(place), size, draw, unlabeled=unlabeled)
                 for name, figures in measure(Path(place))["routers"].items():
-                    point = found.setdefault(name, {}).setdefault(str(size), {m: [] for m in MEASURES})
-                    for m in MEASURES:
+                    point = found.setdefault(name, {}).setdefault(str(size), {m: [] for m in HEADLINE})
+                    for m in HEADLINE:
                         point[m].append(float(figures[m]["mean"]))
     return {"sizes": list(sizes), "subsets": subsets, "unlabeled": unlabeled, "routers": found}
 
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:
     """The mean over subsets, and the ends of its 95% interval by their spread (Student's t); of one subset both are the mean."""
+    from scipy.special import stdtrit  # most of a second, which `benchmark --help` has no use for
+
     mean, n = statistics.fmean(values), len(values)
     wide = float(stdtrit(n - 1, 0.975)) * statistics.stdev(values) / n**0.5 if n > 1 else 0.0
     return mean, mean - wide, mean + wide
 
 
-def table(curve: Mapping[str, Any], measure: str = "jaccard") -> Iterator[str]:
+def table(curve: Mapping[str, Any], measure: str = PRIMARY) -> Iterator[str]:
     """The mean at each size, a line a router, the best at the last size first."""
     sizes = [str(size) for size in curve["sizes"]]
     several = curve["subsets"] > 1
@@ -101,7 +103,7 @@ def table(curve: Mapping[str, Any], measure: str = "jaccard") -> Iterator[str]:
         yield " ".join([name.ljust(14), *cells])
 
 
-def svg(curve: Mapping[str, Any], measure: str = "jaccard") -> str:
+def svg(curve: Mapping[str, Any], measure: str = PRIMARY) -> str:
     """The curves as a picture: labels along, by their order, the mean up, with its interval."""
     sizes = [str(size) for size in curve["sizes"]]
     left, top, width, height = 44, 14, 520, 300

@@ -22,6 +22,7 @@ from training_app.engine.data import metrics
 from training_app.engine.data.arrays import BoolArray
 from training_app.engine.data.examples import Agent
 from training_app.engine.llm import BadKey, Client, LLMError, Stopped, Suggestion, Usage
+from training_app.engine.measures import COMPARED_SHARES
 from training_app.engine.progress import ScorerProgress, no_progress
 
 THREADS = 4  # calls under way at once
@@ -148,5 +149,5 @@ def figures(asked: Asked, required: BoolArray, ours: BoolArray | None = None) ->
     }
     if ours is not None:
         mine = metrics.per_query(ours[asked.rows], needed)
-        row["difference"] = {m: metrics.paired(mine[m], theirs[m], m) for m in ("jaccard", "f1", "exact", "success")}
+        row["difference"] = {m: metrics.paired(mine[m], theirs[m], m) for m in COMPARED_SHARES}
     return row

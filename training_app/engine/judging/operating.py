@@ -6,16 +6,16 @@ import numpy as np
 
 from training_app.engine.config import Config
 from training_app.engine.judging.analysis import REACH
+from training_app.engine.measures import GOALS
 from training_app.engine.routing.ddqn import Queries
 from training_app.engine.routing.decision import selected as selected_by
 from training_app.engine.routing.env import RoutingEnv
-from training_app.engine.routing.goals import LEARNT
 from training_app.engine.routing.policy import Policy
 
 
 def operating_margin(config: Config, env: RoutingEnv, policy: Policy, val: Queries) -> float:
     """What an agent's value must exceed STOP's by, so that the goal is met on validation; 0 for a goal that the policy learnt."""
-    if config.goal in LEARNT or not len(val):
+    if config.goal in GOALS or not len(val):
         return 0.0
     required = val.required & val.asked
 

@@ -11,9 +11,9 @@ from training_app.engine.data import metrics
 from training_app.engine.data.arrays import BoolArray
 from training_app.engine.data.examples import Agent, Example
 from training_app.engine.judging import analysis
+from training_app.engine.measures import COMPARED
 from training_app.engine.routing.router import Router
 
-MEASURES = ("jaccard", "f1", "exact", "success", "set_size")
 BATCH = 1_000
 
 
@@ -40,7 +40,7 @@ def beside(
             "theirs": metrics.interval(other[name], name),
             "difference": metrics.paired(mine[name], other[name], name),
         }
-        for name in MEASURES
+        for name in COMPARED
     }
     if test:
         figures |= analysis.beside(chosen[0], chosen[1], truth, np.ones_like(truth), ids)

@@ -18,6 +18,7 @@ from training_app.engine.data.conversations import before, earlier_as_json, text
 from training_app.engine.data.examples import Agent, Example, group_key
 from training_app.engine.data.rows import Rows
 from training_app.engine.judging import analysis as judging
+from training_app.engine.measures import COMPARED_SHARES, PRIMARY
 from training_app.engine.reading.logistic import sigmoid
 from training_app.engine.reading.tidying.perturbations import PERTURBATIONS
 from training_app.engine.routing.router import Router
@@ -89,14 +90,14 @@ def scorecard(
         card["baselines"][name] = {
             "metrics": {m: metrics.interval(v, m) for m, v in theirs.items()},
             "empty": metrics.empty_sets(sets[whole], required),
-            "difference": {m: metrics.paired(ours[m], theirs[m], m) for m in ("jaccard", "f1", "exact", "success")},
+            "difference": {m: metrics.paired(ours[m], theirs[m], m) for m in COMPARED_SHARES},
             "point": judging.point(sets[whole], required),
             **judging.beside(selected, sets, rows.required, rows.asked, ids),
         }
     # The rule that answers is no baseline of itself: on few queries no model could be shown to be no worse than it.
     others = [name for name in baselines if name != router.policy.kind] or list(baselines)
     if others and whole.any():
-        card["best_baseline"] = max(others, key=lambda name: card["baselines"][name]["metrics"]["jaccard"]["mean"])
+        card["best_baseline"] = max(others, key=lambda name: card["baselines"][name]["metrics"][PRIMARY]["mean"])
     wrong = np.flatnonzero(whole)[~right]
     order = np.argsort(ours["jaccard"][~right], kind="stable")
     card["errors"] = errors(router, agents, train, test, selected, p, wrong[order][:MAX_ERRORS])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,7 @@ from training_app.engine.reading.stacking import (
 )
 from training_app.engine.reading.teaching import coaching, student
 from training_app.engine.reading.teaching.teacher_fit import TeacherScorer
+from training_app.engine.reading.teaching.teacher_folder import TeacherFolder
 from training_app.engine.reading.tidying.perturbations import slip
 from training_app.engine.reading.tidying.tidied import Spelling, TidiedMargins, tidied
 
@@ -101,7 +102,7 @@ def fit_encoder(
     if not told["kept"] and fit.held_out is not None:
         held, read = rows.take(fit.held_out), tidied_rows(validation)
         fit, report["faded"] = faded(_mapped(fit.fitted, held.texts, held, read, fit.held_out), held, read, config.seed)
-    fitted = TidiedMargins(fit.fitted, spelling if told["kept"] else None)
+    fitted = TidiedMargins(fit.fitted, spelling.served() if told["kept"] else None)
     return dataclasses.replace(fit, fitted=fitted), report
 
 
@@ -119,9 +120,9 @@ def _reading(config: Config) -> Reading | None:
 
 def _mended(fit: CrossFit, spelling: Spelling, validation: Rows, seed: int) -> dict[str, Any]:
     """What mending slips brings in Jaccard on validation, each way at its best threshold: to texts as they are ("plain") and with a
-    slip in each ("slips"). "kept" unless plain texts surely lose by it."""
+    slip in each ("slips"). "kept" where texts with slips surely gain and plain texts do not lose."""
     if not len(validation):
-        return {"kept": True}
+        return {"kept": False}
     rng = random.Random(seed)  # noqa: S311 - a slip needs no secret
     slips = [text_of(slip(str(text), rng), before(text)) for text in validation.texts]
     told: dict[str, Any] = {}
@@ -131,7 +132,7 @@ def _mended(fit: CrossFit, spelling: Spelling, validation: Rows, seed: int) -> d
             read = tidied_rows(dataclasses.replace(validation, texts=texts), with_spelling)
             values.append(best_jaccards(served(fit, read), read.required, read.asked))
         told[name] = spread(values[0] - values[1]).plain()
-    return {**told, "kept": bool(told["plain"]["high"] >= 0)}
+    return {**told, "kept": bool(told["slips"]["low"] > 0 and told["plain"]["mean"] >= 0)}
 
 
 def _fit_any(
@@ -162,144 +163,241 @@ def _fit_plain(
     """What reads plain texts; of a conversation the last turn."""
     apart = _held_out(config, rows, groups, validation)
     if apart is None:
-        return _fit(config, agents, rows, groups, validation, None, unlabeled, progress)
-    fit, report = _fit(config, agents, rows, groups, validation, apart, (), progress)
+        return _Search(config, agents, rows, groups, validation, None, unlabeled, progress).result()
+    fit, report = _Search(config, agents, rows, groups, validation, apart, (), progress).result()
     fit, share = faded(fit, rows.take(apart), validation, config.seed)
     return fit, {**report, "held_out": len(apart), "faded": share}
 
 
-def _fit(
-    config: Config,
-    agents: Sequence[Agent],
-    rows: Rows,
-    groups: Sequence[str],
-    validation: Rows,
-    apart: NDArray[np.int64] | None,
-    unlabeled: Sequence[str],
-    progress: ScorerProgress,
-) -> tuple[CrossFit, dict[str, Any]]:
-    report: dict[str, Any] = {}
-    folder = coaching.checked(config.teacher)
+@dataclasses.dataclass
+class _Search:
+    """The search for the scorer of one run: candidates are added one after the other, simplest first, then one is chosen.
 
-    def fitted(scorer: Scorer, what: str, seed: int = config.seed) -> CrossFit:
+    `apart` are the numbers of the training rows held out, None where scorers are cross-fitted. `fits` are the candidates by name,
+    `report` says what was found out. `alone`: only validation may judge.
+    """
+
+    config: Config
+    agents: Sequence[Agent]
+    rows: Rows
+    groups: Sequence[str]
+    validation: Rows
+    apart: NDArray[np.int64] | None
+    unlabeled: Sequence[str]
+    progress: ScorerProgress
+    report: dict[str, Any] = dataclasses.field(default_factory=dict)
+    fits: dict[str, CrossFit] = dataclasses.field(default_factory=dict)
+    alone: bool = False
+
+    @property
+    def tries_all(self) -> bool:
+        """Whether candidates are compared at all: in a large pool each takes too long."""
+        return self.config.encoder == "auto" and self.apart is None
+
+    @cached_property
+    def taught(self) -> Taught | None:
+        """What the agents' descriptions teach."""
+        return described(self.agents) if self.agents else None
+
+    @cached_property
+    def meaning(self) -> bool:
+        """Whether the sentence encoder is tried."""
+        return self.tries_all and self.taught is not None and self.config.sentences and sentences.installed()
+
+    def result(self) -> tuple[CrossFit, dict[str, Any]]:
+        """The scorer that the settings ask for, and the report."""
+        folder = coaching.checked(self.config.teacher)
+        kind = self.config.encoder
+        if kind == "embedding":
+            return self.only(kind, EmbeddingScorer(self.config.embedding_path))
+        if kind == "sequence":
+            return self.only(kind, SequenceScorer.for_rows(len(self.rows)))
+        scorer = self.linear()
+        if kind == "linear":
+            return self.only(kind, scorer)
+        self.fits["linear"] = self.fitted(scorer, "linear")
+        self.add_described()
+        coach = self.add_coach(folder)
+        self.add_student(coach)
+        base = self.base()
+        parts = self.judged(base, self.add_sequence(base))
+        if "sequence" in self.fits:
+            self.fits["stack"] = stack(parts, self.rows, self.validation if self.alone else None)
+            self.report["stack_weights"] = self.fits["stack"].fitted.weights.tolist()  # type: ignore[attr-defined]
+            if kind == "stack":
+                self.report["encoder"] = "stack"
+                return self.fits["stack"], self.report
+        share = self.add_meaning(parts)
+        if coach is not None:
+            self.fits[TEACHER] = self.settled([*parts, coach.fit], share)
+        return self.finished(self.choice(coach, base))
+
+    # --- Fitting --------------------------------------------------------------------------------------------------
+
+    def fitted(self, scorer: Scorer, what: str, seed: int | None = None) -> CrossFit:
+        """A scorer with log-odds of rows that it was not fitted on."""
+        rows, seed = self.rows, self.config.seed if seed is None else seed
+
         def told(done: int, total: int, message: str) -> None:
-            progress(done, total, f"{what}: {message}")
+            self.progress(done, total, f"{what}: {message}")
 
-        if apart is not None:
-            return hold_out(scorer, rows, apart, validation, seed=seed, reading=_reading(config), progress=told)
+        reading = _reading(self.config)
+        if self.apart is not None:
+            return hold_out(scorer, rows, self.apart, self.validation, seed=seed, reading=reading, progress=told)
+        folds = scorer.folds if len(rows) < DESCRIBED_ROWS or scorer.kind != "fused" else 3
         return cross_fit(
             scorer,
             rows.texts,
             rows.required,
             rows.asked,
-            groups,
+            self.groups,
             seed=seed,
-            folds=config.folds or (scorer.folds if len(rows) < DESCRIBED_ROWS or scorer.kind != "fused" else 3),
-            reading=_reading(config),
+            folds=self.config.folds or folds,
+            reading=reading,
             progress=told,
         )
 
-    if config.encoder == "embedding":
-        report["encoder"] = "embedding"
-        return fitted(EmbeddingScorer(config.embedding_path), "embedding"), report
+    def only(self, kind: str, scorer: Scorer) -> tuple[CrossFit, dict[str, Any]]:
+        """The one scorer that the settings name."""
+        fit = self.fitted(scorer, kind)
+        return fit, self.report | {"encoder": kind}
 
-    if config.encoder == "sequence":
-        report["encoder"] = "sequence"
-        return fitted(SequenceScorer.for_rows(len(rows)), "sequence"), report
+    def linear(self) -> LinearScorer:
+        """The linear scorer with the settings' strength, or the one that cross-validation chooses."""
+        rows, config = self.rows, self.config
+        if config.svm_c:
+            scorer = LinearScorer(c=config.svm_c, max_features=config.max_features)
+        else:
+            scorer, self.report["candidates"] = choose_linear(
+                rows.texts,
+                rows.required,
+                rows.asked,
+                self.groups,
+                seed=config.seed,
+                max_features=config.max_features,
+                progress=self.progress,
+            )
+        ranges = {"words": list(scorer.word_range), "characters": list(scorer.character_range)}
+        self.report["linear"] = {"c": scorer.c, **ranges}
+        return scorer
 
-    if config.svm_c:
-        scorer = LinearScorer(c=config.svm_c, max_features=config.max_features)
-    else:
-        scorer, candidates = choose_linear(
-            rows.texts,
-            rows.required,
-            rows.asked,
-            groups,
-            seed=config.seed,
-            max_features=config.max_features,
-            progress=progress,
-        )
-        report["candidates"] = candidates
-    report["linear"] = {"c": scorer.c, "words": list(scorer.word_range), "characters": list(scorer.character_range)}
-    fits = {"linear": fitted(scorer, "linear")}
-    if config.encoder == "linear":
-        report["encoder"] = "linear"
-        return fits["linear"], report
-    few = config.encoder == "auto" and apart is None
-    taught = described(agents) if agents else None
-    meaning = few and taught is not None and config.sentences and sentences.installed()
-    if few and taught is not None and len(rows) < DESCRIBED_ROWS:
-        fits["described"] = fitted(FusedScorer(taught, embedding=False), "n-grams and descriptions")
-    coach: coaching.Coach | None = None
-    if folder is not None:
-        report["teacher"] = folder.about()
-        if few:
-            tuned = TeacherScorer(folder, taught if len(rows) < DESCRIBED_ROWS else None)
-            coach = coaching.Coach(tuned, fitted(tuned, "teacher"), rows)
-            report["teacher"] |= coach.about()
-    if few and taught is not None and len(unlabeled) >= max(LEAST_TEXTS, len(rows) // 4):
-        texts = student.some_of(unlabeled, config.seed)
-        slow = partial(_teacher, taught, meaning, coach)
-        fits["student"] = fitted(student.StudentScorer(texts, slow, taught), "student")
-        kinds = ["n-grams", *["sentence encoder"] * meaning, *["words in order"] * (len(rows) >= SEQUENCE_ROWS)]
+    def settled(self, parts: Sequence[CrossFit], share: float = 0.0) -> CrossFit:
+        """The parts as one scorer."""
+        return settled(parts, self.rows, self.validation, self.alone, share)
+
+    # --- Candidates -----------------------------------------------------------------------------------------------
+
+    def add_described(self) -> None:
+        """The linear scorer with the agents' descriptions as rows, in a small pool."""
+        if self.tries_all and self.taught is not None and len(self.rows) < DESCRIBED_ROWS:
+            scorer = FusedScorer(self.taught, embedding=False)
+            self.fits["described"] = self.fitted(scorer, "n-grams and descriptions")
+
+    def add_coach(self, folder: TeacherFolder | None) -> coaching.Coach | None:
+        """The sentence encoder that is fine-tuned on the labels, None without one."""
+        if folder is None:
+            return None
+        self.report["teacher"] = folder.about()
+        if not self.tries_all:
+            return None
+        tuned = TeacherScorer(folder, self.taught if len(self.rows) < DESCRIBED_ROWS else None)
+        coach = coaching.Coach(tuned, self.fitted(tuned, "teacher"), self.rows)
+        self.report["teacher"] |= coach.about()
+        return coach
+
+    def add_student(self, coach: coaching.Coach | None) -> None:
+        """The fast scorer that learns from texts without labels what the slow ones make of them."""
+        rows = self.rows
+        if not self.tries_all or self.taught is None or len(self.unlabeled) < max(LEAST_TEXTS, len(rows) // 4):
+            return
+        texts = student.some_of(self.unlabeled, self.config.seed)
+        slow = partial(_teacher, self.taught, self.meaning, coach)
+        self.fits["student"] = self.fitted(student.StudentScorer(texts, slow, self.taught), "student")
+        kinds = ["n-grams", *["sentence encoder"] * self.meaning, *["words in order"] * (len(rows) >= SEQUENCE_ROWS)]
         kinds += [coach.name] if coach is not None else []
-        report["student"] = {"texts": len(texts), "taught_by": kinds}
-    base, brought = _chosen(fits, rows, validation, False, config.none_share) if few else ("linear", {})
-    if "student" in fits:
-        report["student"] |= {"kept": base == "student", "brought": brought["student"]}
-    parts = [fits[base]]
-    if len(rows) >= SEQUENCE_ROWS or config.encoder == "stack":
-        reader = SequenceScorer.for_rows(len(rows))
-        fits["sequence"] = fitted(reader, "sequence")
-        others = range(1, SEVERAL if few and len(rows) < SEVERAL_ROWS else 1)
-        more = [fitted(reader, f"sequence, draw {n + 1}", config.seed + n) for n in others]
-        parts += [fits["sequence"], *more]
-    doubt = None if apart is not None else flattery(parts, rows, validation)
-    if doubt is not None:
-        report["flattered"] = doubt
-    alone = apart is not None or (doubt is not None and doubt["beyond_noise"])
-    if apart is None and alone:
-        fits = {name: _on_validation(fit, rows, validation) for name, fit in fits.items()}
-        parts = [fits[base], *[_on_validation(part, rows, validation) for part in parts[1:]]]
-    if "sequence" in fits:
-        fits["stack"] = stack(parts, rows, validation if alone else None)
-        report["stack_weights"] = fits["stack"].fitted.weights.tolist()  # type: ignore[attr-defined]
-        if config.encoder == "stack":
-            report["encoder"] = "stack"
-            return fits["stack"], report
-    share = 0.0
-    if meaning and taught is not None:
-        own = fitted(FusedScorer(taught), "sentence encoder")
-        fits["sentence"] = settled([own], rows, validation, alone)
-        fits["all"] = settled([*parts, own], rows, validation, alone)
-        report["sentence_weights"] = fits["all"].fitted.weights.tolist()  # type: ignore[attr-defined]
+        self.report["student"] = {"texts": len(texts), "taught_by": kinds}
+
+    def base(self) -> str:
+        """The best of the candidates so far, which all others join."""
+        if not self.tries_all:
+            return "linear"
+        base, brought = self.chosen(self.fits)
+        if "student" in self.fits:
+            self.report["student"] |= {"kept": base == "student", "brought": brought["student"]}
+        return base
+
+    def add_sequence(self, base: str) -> list[CrossFit]:
+        """The base and the scorers that read words in order, in a small pool several draws of it."""
+        rows, parts = self.rows, [self.fits[base]]
+        if len(rows) >= SEQUENCE_ROWS or self.config.encoder == "stack":
+            reader = SequenceScorer.for_rows(len(rows))
+            self.fits["sequence"] = self.fitted(reader, "sequence")
+            others = range(1, SEVERAL if self.tries_all and len(rows) < SEVERAL_ROWS else 1)
+            more = [self.fitted(reader, f"sequence, draw {n + 1}", self.config.seed + n) for n in others]
+            parts += [self.fits["sequence"], *more]
+        return parts
+
+    def add_meaning(self, parts: list[CrossFit]) -> float:
+        """The sentence encoder, alone and beside the `parts`, which it joins; in larger pools neighbours in meaning too. Returns the
+        share of "none of these" that their weights were learnt with."""
+        if not self.meaning or self.taught is None:
+            return 0.0
+        own = self.fitted(FusedScorer(self.taught), "sentence encoder")
+        self.fits["sentence"] = self.settled([own])
+        self.fits["all"] = self.settled([*parts, own])
+        self.report["sentence_weights"] = self.fits["all"].fitted.weights.tolist()  # type: ignore[attr-defined]
         parts.append(own)
-        if len(rows) >= PRECEDENT_ROWS:
-            # What a stranger is like is learnt from the few rows that need nobody: they count as the policy will draw them.
-            share = config.none_share
-            parts.append(fitted(PrecedentScorer(), "precedents"))
-            fits["precedents"] = settled(parts, rows, validation, alone, share)
-    if coach is not None:
-        fits[TEACHER] = settled([*parts, coach.fit], rows, validation, alone, share)
-    choice, report["comparison"] = _chosen(fits, rows, validation, alone, config.none_share)
-    if coach is not None:
-        if choice == TEACHER and not config.teacher_serves:
-            without = {name: fit for name, fit in fits.items() if name != TEACHER}
-            choice, _ = _chosen(without, rows, validation, alone, config.none_share)
-        report["teacher"]["serves"] = choice == TEACHER
-    if "student" in report:
-        slowest = next(reversed(fits))  # all that has taught
-        fastest = "stack" if base == "student" and "stack" in fits else "student"
-        pair = {slowest: fits[slowest], fastest: fits[fastest]}
-        beside = _chosen(pair, rows, validation, alone, config.none_share)[1][fastest]
-        report["student"]["beside_teacher"] = beside.get("against")
-    report["encoder"] = choice
-    if apart is None and alone:
-        fit, report["faded"] = faded(fits[choice], rows, validation, config.seed)
-        return fit, report
-    if apart is None and choice not in (*SENTENCES, TEACHER):
-        return corrected(fits[choice], validation), report
-    return fits[choice], report
+        if len(self.rows) < PRECEDENT_ROWS:
+            return 0.0
+        # What a stranger is like is learnt from the few rows that need nobody: they count as the policy will draw them.
+        share = self.config.none_share
+        parts.append(self.fitted(PrecedentScorer(), "precedents"))
+        self.fits["precedents"] = self.settled(parts, share)
+        return share
+
+    # --- Choosing -------------------------------------------------------------------------------------------------
+
+    def judged(self, base: str, parts: list[CrossFit]) -> list[CrossFit]:
+        """The parts, mapped by validation alone where out-of-fold figures flatter."""
+        rows, validation = self.rows, self.validation
+        doubt = None if self.apart is not None else flattery(parts, rows, validation)
+        if doubt is not None:
+            self.report["flattered"] = doubt
+        self.alone = self.apart is not None or (doubt is not None and doubt["beyond_noise"])
+        if self.apart is not None or not self.alone:
+            return parts
+        self.fits = {name: _on_validation(fit, rows, validation) for name, fit in self.fits.items()}
+        return [self.fits[base], *[_on_validation(part, rows, validation) for part in parts[1:]]]
+
+    def chosen(self, fits: dict[str, CrossFit]) -> tuple[str, dict[str, Any]]:
+        """`_chosen` with what may judge now."""
+        return _chosen(fits, self.rows, self.validation, self.alone, self.config.none_share)
+
+    def choice(self, coach: coaching.Coach | None, base: str) -> str:
+        """The name of the candidate that serves."""
+        choice, self.report["comparison"] = self.chosen(self.fits)
+        if coach is not None:
+            if choice == TEACHER and not self.config.teacher_serves:
+                choice, _ = self.chosen({name: fit for name, fit in self.fits.items() if name != TEACHER})
+            self.report["teacher"]["serves"] = choice == TEACHER
+        if "student" in self.report:
+            slowest = next(reversed(self.fits))  # all that has taught
+            fastest = "stack" if base == "student" and "stack" in self.fits else "student"
+            pair = {slowest: self.fits[slowest], fastest: self.fits[fastest]}
+            self.report["student"]["beside_teacher"] = self.chosen(pair)[1][fastest].get("against")
+        self.report["encoder"] = choice
+        return choice
+
+    def finished(self, choice: str) -> tuple[CrossFit, dict[str, Any]]:
+        """The chosen scorer, its log-odds as sure as those of a text that it has not seen."""
+        fit = self.fits[choice]
+        if self.apart is not None:
+            return fit, self.report
+        if self.alone:
+            fit, self.report["faded"] = faded(fit, self.rows, self.validation, self.config.seed)
+        elif choice not in (*SENTENCES, TEACHER):
+            fit = corrected(fit, self.validation)
+        return fit, self.report
 
 
 def quick(encoder: str, agents: Sequence[Agent]) -> Scorer:

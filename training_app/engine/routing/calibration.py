@@ -138,8 +138,6 @@ class Calibration:
     def from_config(cls, config: Mapping[str, Any]) -> Calibration:
         """Raises KeyError, TypeError or ValueError where something is missing or is not a number."""
         confidence = np.array([float(w) for w in config["confidence"]])
-        if len(confidence) == len(SET_PRIOR) - 1:  # an artifact from before `needed` was known
-            confidence = np.append(confidence, 0.0)
         if confidence.shape != SET_PRIOR.shape:
             raise ValueError("the confidence has the wrong number of weights")
         return cls(

@@ -14,11 +14,13 @@ from training_app.engine.data import artifact, conversations
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.artifact import Artifact, ArtifactError
 from training_app.engine.data.examples import Agent
+from training_app.engine.data.one_thread import use_one_blas_thread
 from training_app.engine.reading.needed import Needed, score
 from training_app.engine.reading.scorers import READ_MEANING, FittedScorer, Platt, load_scorer
 from training_app.engine.routing.bayes import BayesPolicy
 from training_app.engine.routing.calibration import Calibration
 from training_app.engine.routing.policy import Policy, SharedPolicy, greedy, load_policy
+from training_app.engine.routing.threshold import ThresholdPolicy
 
 StopReason = Literal["stop", "none", "max_agents", "abstained"]
 
@@ -43,13 +45,15 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A route, step by step. Each of `steps` is `{"q": {agent id: value}, "stop": value, "masked": [agent ids],
+    """A route, step by step. `rule` says what chose: "ddqn", "bayes" or "threshold".
+    Each of `steps` is `{"q": {agent id: value}, "stop": value, "masked": [agent ids],
     "chosen": agent id or None for STOP}`; `features` gives per agent id the (part of the text, weight) pairs that
     moved its score most."""
 
     route: Route
     steps: list[dict[str, Any]]
     features: dict[int, list[tuple[str, float]]] = field(default_factory=dict)
+    rule: str = "ddqn"
 
 
 class Router:
@@ -90,11 +94,18 @@ class Router:
 
     @classmethod
     def from_artifact(cls, parts: Artifact) -> Router:
-        """From parts already read. Raises ArtifactError where they do not fit together."""
+        """From parts already read. Raises ArtifactError where they do not fit together. BLAS then uses one thread in this process."""
+        use_one_blas_thread()
         try:
             config = parts.config
             agents = tuple(
-                Agent(int(a["id"]), str(a["name"]), str(a.get("description", "")), code=str(a.get("code", "")))
+                Agent(
+                    int(a["id"]),
+                    str(a["name"]),
+                    str(a.get("description", "")),
+                    code=str(a.get("code", "")),
+                    key=str(a.get("key", "")),
+                )
                 for a in config["agents"]
             )
             scorer = _part("scorer", config["scorer"], parts)
@@ -303,6 +314,11 @@ class Router:
 
     # --------------------------------------------------------------------------------------------------- explaining
 
+    @property
+    def rule(self) -> str:
+        """What turns scores into a set: "ddqn", whichever network it is, "bayes" or "threshold"."""
+        return self.policy.kind if isinstance(self.policy, BayesPolicy | ThresholdPolicy) else "ddqn"
+
     def explain(
         self,
         text: str | Sequence[Any],
@@ -338,7 +354,7 @@ class Router:
                 selected[chosen] = True
         parts = self.scorer.explain(text)
         features = {self._ids[a]: found for a, found in enumerate(parts[: len(self._ids)]) if mask[a]}
-        return Explanation(route, steps, features)
+        return Explanation(route, steps, features, self.rule)
 
 
 def _under(prefix: str, parts: Artifact) -> dict[str, Any]:

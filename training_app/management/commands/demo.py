@@ -1,55 +1,69 @@
 """`manage.py demo`: the demo pool, a trained and active router, a login and a key; what is there already stays."""
 
 import tempfile
+from collections.abc import Sequence
 from typing import Any
 
 from django.core.management import call_command
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandParser
 
-from agents_app import executors
-from agents_app.audit import Actor
-from agents_app.models import Agent, Executor, Pool
-from datasets_app.demo.generate import write_demo
-from training_app.engine.orchestrating.support import DESK_SETTINGS, write_support
-from training_app.installation import make_demo
-from training_app.models import ORCHESTRATOR
+from agents_app.models import Pool
+from training_app.installation import DemoPool, demo_pools, make_demo
+from training_app.models import Run
 from training_app.versions import registry
 
-SLUG, NAME = "support", "Customer support (demo)"
-DESK_SLUG, DESK_NAME = "desk", "Support desk, simulated agents (demo)"
+#: The first router, which is there in seconds: every agent by its own score, no network, no baselines.
+QUICK = (
+    "recipe=classifier", "classifier=logreg", "encoder=linear", "judging_folds=0", "unlabeled=false", "sentences=false",
+    "tidy=false", "folds=3", "baselines=false",
+)  # fmt: skip
 
 
 class Command(BaseCommand):
-    help = "Set up the demo pool: queries, a trained and active router, a login and an API key. Example: python manage.py demo"
+    help = (
+        "Set up the demo pools: queries, trained and active routers, a login and an API key. With --queue a quick router answers "
+        "within seconds and workers train the others. Example: python manage.py demo"
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--queue", action="store_true", help="train a quick router here, and leave the full ones to the workers"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        pool = Pool.objects.filter(slug=SLUG).first()
-        if pool is None or registry.active(pool) is None:
-            # Also where an earlier start was interrupted: loading again adds only what is missing.
-            self.stdout.write("Loading the demo pool")
-            with tempfile.TemporaryDirectory() as folder:
-                write_demo(folder)
-                call_command("load_pool", folder, slug=SLUG, name=NAME, stdout=self.stdout)
-            pool = Pool.objects.get(slug=SLUG)
-        if registry.active(pool) is None:
-            self.stdout.write("Training the demo pool's router")
-            call_command("train", pool=SLUG, promote=True, stdout=self.stdout)
-        make_demo(pool, self._support_desk())
+        found = [(pool, self._loaded(pool)) for pool in demo_pools()]
+        make_demo([row for _pool, row in found])
+        if options["queue"]:
+            self._train_later(found)
+            return
+        for pool, row in found:
+            if registry.active(row, pool.kind) is None:
+                self.stdout.write(f"Training {pool.name}")
+                self._train(pool)
 
-    def _support_desk(self) -> Pool:
-        """The second pool: simulated agents that are really called, and a trained and active orchestrator."""
-        pool = Pool.objects.filter(slug=DESK_SLUG).first()
-        if pool is None:
-            self.stdout.write("Loading the demo pool of orchestration")
+    def _train(self, pool: DemoPool, **more: Any) -> None:
+        words = {"set": list(pool.settings), "promote": True, **more}
+        call_command("train", pool=pool.slug, kind=pool.kind, stdout=self.stdout, **words)
+
+    def _train_later(self, found: Sequence[tuple[DemoPool, Pool]]) -> None:
+        """A quick router now; the full one and those of the other pools by workers, unless they were asked for already."""
+        pool, row = found[0]
+        if registry.active(row) is None:
+            self.stdout.write("Training a quick first router")
+            self._train(pool, set=list(QUICK))
+        for pool, row in found:
+            runs = Run.objects.filter(pool=row, kind=pool.kind)
+            if all(run.config.get("recipe") == "classifier" for run in runs):
+                self._train(pool, queue=True)
+
+    def _loaded(self, pool: DemoPool) -> Pool:
+        """The pool, loaded where it has no run: also after an interrupted start, as loading adds only what is missing."""
+        row = Pool.objects.filter(slug=pool.slug).first()
+        if row is None or not Run.objects.filter(pool=row).exists():
+            self.stdout.write(f"Loading {pool.name}")
             with tempfile.TemporaryDirectory() as folder:
-                write_support(folder)
-                call_command("load_pool", folder, slug=DESK_SLUG, name=DESK_NAME, stdout=self.stdout)
-            pool = Pool.objects.get(slug=DESK_SLUG)
-        for agent in pool.agents.filter(executor=None).exclude(state=Agent.State.RETIRED):
-            script = {"do": "simulated", "pool": "support", "agent": agent.number}
-            executors.save(agent, {"kind": Executor.Kind.SCRIPTED, "script": script}, actor=Actor("demo"))
-        if registry.active(pool, ORCHESTRATOR) is None:
-            self.stdout.write("Training its orchestrator")
-            settings = [f"{name}={value}" for name, value in DESK_SETTINGS.items()]
-            call_command("train", pool=DESK_SLUG, kind=ORCHESTRATOR, set=settings, promote=True, stdout=self.stdout)
-        return pool
+                pool.write(folder)
+                call_command("load_pool", folder, slug=pool.slug, name=pool.name, stdout=self.stdout)
+        row = Pool.objects.get(slug=pool.slug)
+        pool.prepare(row)
+        return row

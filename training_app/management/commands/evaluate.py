@@ -10,18 +10,19 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from agents_app import pools
 from agents_app.models import Pool
-from datasets_app.files import imports
+from datasets_app.files import imports, tables
 from datasets_app.labels import snapshots
 from datasets_app.management.console import bar, existing_file, pool_of
 from training_app.engine.data.arrays import BoolArray
 from training_app.engine.data.examples import Row, RowError
-from training_app.engine.data.files import read_rows
 from training_app.engine.data.metrics import by_size, summary
+from training_app.engine.measures import COMPARED, PRIMARY, SHARES
 from training_app.engine.routing.router import Route, Router
-from training_app.versions import registry
+from training_app.versions import registry, scorecards
 
 BATCH = 500
-SHOWN = ("jaccard", "precision", "recall", "f1", "exact", "success", "set_size")
+#: Shares, and what is compared besides.
+SHOWN = {*SHARES, *COMPARED}
 
 
 class Command(BaseCommand):
@@ -74,7 +75,7 @@ class Command(BaseCommand):
         with path.open("rb") as stream:
             head = stream.read(4096)
             stream.seek(0)
-            for row in read_rows(stream, imports.guess_format(path.name, head), pools.roster(pool, retired=True)):
+            for row in tables.own_rows(stream, imports.guess_format(path.name, head), pools.roster(pool, retired=True)):
                 if isinstance(row, RowError):
                     self.stderr.write(f"{path}: {row}")
                 else:
@@ -91,13 +92,16 @@ class Command(BaseCommand):
         self.stdout.write(
             f"Measured on {len(tally.required):,} labeled ones" + (f"; {left_out:,} left out." if left_out else ".")
         )
+        if len(tally.required) < scorecards.LEAST_CHECKED:
+            self.stdout.write(scorecards.too_few(len(tally.required)))
+            return
         for measure, found in tally.summary().items():
             if measure in SHOWN:
                 label = measure.replace("_", " ")
                 self.stdout.write(f"  {label:<10} {found['mean']:.3f}  ({found['low']:.3f} to {found['high']:.3f})")
         self.stdout.write("By how many agents are needed:")
         for size, measured in tally.by_size().items():
-            self.stdout.write(f"  {size:<10} {measured['jaccard']['mean']:.3f}  {measured['queries']:,} queries")
+            self.stdout.write(f"  {size:<10} {measured[PRIMARY]['mean']:.3f}  {measured['queries']:,} queries")
 
 
 class Tally:

@@ -11,7 +11,7 @@ from training_app.versions import registry
 
 class Command(BaseCommand):
     help = (
-        "Write a model's artifact to a directory, or to a file that ends in .zip. "
+        "Write a model's artifact, with the agents' keys, to a directory, or to a file that ends in .zip. "
         "Example: python manage.py export_model --pool support --out models/support"
     )
 
@@ -24,7 +24,7 @@ class Command(BaseCommand):
         pool = pool_of(options["pool"])
         try:
             model = registry.chosen(pool, options.get("model"))
-            artifact.write(registry.artifact_bytes(model), options["out"])
+            artifact.write(registry.exported(model), options["out"])
         except (registry.RegistryError, artifact.ArtifactError) as error:
             raise CommandError(str(error)) from None
         except OSError as error:

@@ -23,8 +23,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         pool = pool_of(options["pool"])
         try:
-            files = artifact.read_bytes(options["directory"])
-            model = registry.import_artifact(pool, artifact.pack(files), actor=Actor("import_model"))
+            model = registry.import_artifact(pool, artifact.packed(options["directory"]), actor=Actor("import_model"))
         except (registry.RegistryError, artifact.ArtifactError) as error:
             raise CommandError(f"{options['directory']}: {error}") from None
         except OSError as error:

@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.utils import timezone
 
 from datasets_app.management.console import pool_of
-from training_app.versions import registry, scorecards
+from training_app.versions import registry, scorecards, verdict
 
 
 class Command(BaseCommand):
@@ -17,17 +17,20 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         pool = pool_of(options["pool"])
-        models = scorecards.with_headlines(list(registry.models(pool)))
+        models = verdict.for_list(scorecards.with_headlines(list(registry.models(pool))))
         if not models:
             self.stdout.write(f"{pool.slug} has no models yet; train --pool {pool.slug} makes one.")
             return
         wide = max(len(model.name) for model in models)
-        self.stdout.write(f"{'model':<{wide}}  {'state':<9}  jaccard     f1  exact  made")
+        self.stdout.write(f"{'model':<{wide}}  {'state':<9}  {'exactly right of 100':<33}  checked  made")
         for model in models:
-            figures = [scorecards.figure_of(model, name) for name in ("jaccard", "f1", "exact")]
-            shown = "  ".join(f"{figure:.3f}" if figure is not None else "    –" for figure in figures)
+            found = getattr(model, "verdict", None)
+            few = getattr(model, "too_few", "")
+            shown = found.short() if found else few or "–"
+            checked = str(found.queries if found else model.shown.checked) if found or few else "–"  # type: ignore[attr-defined]
+            shown = f"{shown:<33}  {checked:>7}"
             if listed := getattr(model, "listed", []):
                 shown = ", ".join(f"{name} {mean:.3f}" for name, mean in listed)
             made = timezone.localtime(model.created_at).strftime("%Y-%m-%d %H:%M")
             source = f"run {model.run_id}" if model.run_id else "import"
-            self.stdout.write(f"{model.name:<{wide}}  {model.state:<9}    {shown}  {made}  {source}")
+            self.stdout.write(f"{model.name:<{wide}}  {model.state:<9}  {shown}  {made}  {source}")

@@ -12,8 +12,9 @@ from agents_app.accounts import personal
 from agents_app.accounts.people import PeopleError
 from agents_app.audit import Actor
 from agents_app.signin import account_of
-from training_app.personal import erasing
-from training_app.personal.finding import Fate, PersonalDataError, Place, Terms, find
+from agents_app.texts import personal_data as stored
+from agents_app.texts.matching import PersonalDataError, Terms
+from agents_app.texts.personal_data import Place, find
 
 ACTOR = Actor("personal_data")
 
@@ -56,14 +57,14 @@ class Command(BaseCommand):
     def _of_somebody(self, do: str, term: list[str], out: Path, yes: bool, **options: Any) -> None:
         terms = Terms(term)
         if do == "export":
-            self._write(out, erasing.export(terms, ACTOR))
+            self._write(out, stored.export(terms, ACTOR))
             return
         places = find(terms)
         self._tell(places)
         if do == "find":
-            erasing.record_search(terms, places, ACTOR)
-        elif any(place.fate != Fate.STAYS for place in places) and self._sure(yes):
-            left = erasing.erase(terms, ACTOR)
+            stored.record_search(terms, places, ACTOR)
+        elif any(place.erasable for place in places) and self._sure(yes):
+            left = stored.erase(terms, ACTOR)
             self.stdout.write("Erased. Backups from before still hold it.")
             self._tell(left)
 

@@ -18,7 +18,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--pool", required=True, help="the pool's slug")
-        parser.add_argument("--kind", default=SET_ROUTER, choices=sorted(kinds.KINDS), help="kind of version")
+        parser.add_argument("--kind", default=SET_ROUTER, choices=sorted(kinds.every()), help="kind of version")
         parser.add_argument("--reason", default="", help="why; it is kept with the roll-back")
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -66,7 +66,7 @@ class Command(BaseCommand):
 
     def _explain(self, drawn: Picture) -> None:
         heads = [column.code or str(column.id) for column in drawn.columns] + ["STOP"]
-        self.stdout.write("\nValue of each choice, [taken]\n")
+        self.stdout.write(f"\nDecided by {drawn.rule}: value of each choice, [taken]\n")
         self.stdout.write("  step" + "".join(f"{head:>9}" for head in heads))
         for step in drawn.steps:
             cells = ("·" if cell.value is None else f"{cell.value:.2f}" for cell in step.cells)

@@ -2,6 +2,8 @@
 
 import signal
 import sys
+import time
+from argparse import BooleanOptionalAction
 from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
@@ -18,7 +20,7 @@ from datasets_app.management.console import pool_of
 from training_app.engine.config import ConfigError
 from training_app.models import SET_ROUTER, RouterModel, Run
 from training_app.training import runs, tasks
-from training_app.versions import kinds, scorecards
+from training_app.versions import kinds, scorecards, verdict
 
 if TYPE_CHECKING:
     from training_app.engine.progress import Progress
@@ -38,10 +40,15 @@ class Command(BaseCommand):
         parser.add_argument(
             "--set", metavar="KEY=VALUE", action="append", default=[], help="one setting; may be given many times"
         )
-        parser.add_argument("--kind", default=SET_ROUTER, choices=sorted(kinds.KINDS), help="kind of version to train")
+        parser.add_argument(
+            "--kind", default=SET_ROUTER, choices=sorted(kinds.every()), help="kind of version to train"
+        )
         parser.add_argument("--promote", action="store_true", help="make the model the active one when it is there")
         parser.add_argument(
-            "--include-llm", action="store_true", help="train also on LLM labels that nobody has reviewed"
+            "--include-llm",
+            action=BooleanOptionalAction,
+            help="use LLM labels where nobody else has labeled: in training always, in validation and test until people have "
+            "labeled enough there (default: only where people have labeled too little to learn from)",
         )
         parser.add_argument(
             "--resume",
@@ -66,7 +73,7 @@ class Command(BaseCommand):
                 promote=bool(options.get("promote")),
                 author=Actor("train"),
                 queue=queue,
-                include_llm=bool(options.get("include_llm")),
+                include_llm=options.get("include_llm"),
             )
         except (ConfigError, runs.RunError) as error:
             raise CommandError(str(error)) from None
@@ -78,7 +85,9 @@ class Command(BaseCommand):
 
     def _resume(self, pool: Pool, options: dict[str, Any]) -> None:
         """Go on with a run that waits. Its settings stand since it was launched."""
-        if given := [f"--{name}" for name in ("config", "set", "promote", "queue", "include_llm") if options.get(name)]:
+        asked = {name: options.get(name) for name in ("config", "set", "promote", "queue")}
+        asked["include_llm"] = options.get("include_llm") is not None
+        if given := [f"--{name}" for name, value in asked.items() if value]:
             said = ", ".join(given).replace("_", "-")
             raise CommandError(f"--resume goes on with a run as it was launched; leave out {said}")
         run = Run.objects.filter(pool=pool, pk=options["resume"]).select_related("pool", "snapshot__pool").first()
@@ -109,26 +118,46 @@ class Command(BaseCommand):
             raise CommandError(run.error or f"run {run.pk} is {run.get_status_display().lower()}")
         model = RouterModel.objects.select_related("pool").get(run=run)
         state = "promoted" if model.state == RouterModel.State.ACTIVE else "a candidate"
-        self.stdout.write(f"{model.name} is {state}. {scorecards.verdict(model)}")
+        found = verdict.of(model)
+        self.stdout.write(f"{model.name} is {state}. {found.sentence() if found else scorecards.verdict(model)}")
         if run.promote and model.state != RouterModel.State.ACTIVE:
             last = run.events.order_by("pk").last()
             self.stderr.write(last.message if last else "")
 
 
+#: Seconds between two lines about the progress of a training where standard error is no terminal.
+LINE_SECONDS = 10.0
+
+
 class Bar:
-    """A progress bar on standard error for what takes longer than two seconds; one for each phase."""
+    """The progress of a training on standard error: on a terminal a bar for each phase that takes longer than two seconds; elsewhere,
+    as in a log, a line for each phase and one every ten seconds."""
 
     def __init__(self) -> None:
         self._bar: Any = None
         self._phase = ""
+        self._lines = not sys.stderr.isatty()
+        self._said_at = 0.0
 
     def __call__(self, progress: "Progress") -> None:
+        if self._lines:
+            self._say(progress)
+            return
         if progress.phase != self._phase:
             self.close()
             self._phase = progress.phase
             self._bar = tqdm(total=progress.total or None, desc=progress.phase, disable=None, delay=2, leave=False)
         self._bar.total = progress.total or None
         self._bar.update(progress.step - self._bar.n)
+
+    def _say(self, progress: "Progress") -> None:
+        now = time.monotonic()
+        if progress.phase == self._phase and now - self._said_at < LINE_SECONDS:
+            return
+        self._phase, self._said_at = progress.phase, now
+        share = f", {progress.step:,} of {progress.total:,}" if progress.total else ""
+        sys.stderr.write(f"  {progress.phase}{share}\n")
+        sys.stderr.flush()
 
     def close(self) -> None:
         if self._bar is not None:

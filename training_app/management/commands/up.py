@@ -1,14 +1,13 @@
-"""`manage.py up`: the web server and the job clusters as children of one process, until Ctrl-C."""
+"""`manage.py up`: the processes of an installation as children of one process, until Ctrl-C."""
 
 import http.client
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from argparse import ArgumentParser
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -16,38 +15,94 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from routerweb import health
-from training_app.installation import demo_card
+from agents_app import processes
+from agents_app.accounts import setup
+from agents_app.clusters import AGAIN
+from routerweb import health, lifeline, places
+from training_app.installation import demo_card, read_demo
 
-#: What a part starts; `worker` is both clusters.
-PARTS = {
-    "web": ("web server",),
-    "jobs": ("job cluster",),
-    "training": ("training cluster",),
-    "worker": ("job cluster", "training cluster"),
-}
-#: How long a cluster may take to finish its jobs after Ctrl-C; then its workers are told, and hand their runs back to the queue.
-FINISH_SECONDS = 4
-#: How long they may take for that before they are killed.
-GRACE_SECONDS = 8
+WEB = "web server"
+#: How long the children may take to end in order; a cluster needs twelve seconds at most to hand its jobs back.
+END_SECONDS = 18
+#: A child that ends so soon after its start will not do better when it is started again at once.
+YOUNG_SECONDS = 5.0
+#: The longest pause before a child that keeps ending is started once more.
+PAUSE_SECONDS = 30.0
 
 
-def commands(parts: Sequence[str]) -> dict[str, tuple[list[str], dict[str, str]]]:
-    """The arguments of each child and what its environment has beyond this one's, by a name for messages."""
-    cluster = [sys.executable, str(Path(settings.BASE_DIR) / "manage.py"), "qcluster"]
-    children = {
-        "web server": ([sys.executable, "-m", "routerweb.server"], {}),
-        "job cluster": (cluster, {}),
-        # By the environment, not by --name: with that django-q2 would listen to the default queue.
-        "training cluster": (cluster, {"Q_CLUSTER_NAME": "train"}),
+def parts() -> dict[str, tuple[str, ...]]:
+    """What each part starts; `worker` is all but the web server."""
+    workers = {"jobs": "job cluster", "training": "training cluster"}
+    workers |= {process.part: process.name for process in processes.added()}
+    return {"web": (WEB,), **{part: (name,) for part, name in workers.items()}, "worker": tuple(workers.values())}
+
+
+def commands(wanted: Sequence[str]) -> dict[str, tuple[list[str], dict[str, str]]]:
+    """The arguments of each child of these parts and what its environment has beyond this one's, by a name for messages."""
+    children: dict[str, tuple[list[str], dict[str, str]]] = {
+        WEB: (places.module("routerweb.server"), {}),
+        "job cluster": (places.manage("run_cluster"), {}),
+        # By the environment: django-q2 reads it before a command's arguments.
+        "training cluster": (places.manage("run_cluster"), {"Q_CLUSTER_NAME": "train"}),
+        **{process.name: (places.manage(*process.command), {}) for process in processes.added()},
     }
-    wanted = {name for part in parts for name in PARTS[part]}
-    return {name: child for name, child in children.items() if name in wanted}
+    names = {name for part in wanted for name in parts()[part]}
+    return {name: child for name, child in children.items() if name in names}
+
+
+class Child:
+    """One child, started again whenever it ends by itself."""
+
+    def __init__(self, name: str, arguments: list[str], more: dict[str, str]) -> None:
+        self.name, self._arguments = name, arguments
+        # The slot of what does jobs is its successor's too, which by it takes over what the last one left.
+        self._more = more if name == WEB else {**more, "ROUTERWEB_CLUSTER": os.urandom(6).hex()}
+        self._pause = self._at = self._began = 0.0
+        self.lived = self.hopeless = False
+        self.process: subprocess.Popen[bytes] | None = None
+        self._ready: Callable[[], bool] = lambda: True
+
+    def wait(self, ready: Callable[[], bool]) -> None:
+        """Have its first start wait until `ready`."""
+        self._ready = ready
+
+    def start(self) -> None:
+        # In a session of its own: Ctrl-C in the terminal reaches this process alone, which asks the others to end. A cluster's own
+        # children must not get the signal, or they die before the cluster can end them in order.
+        self.process = subprocess.Popen(  # noqa: S603 - our own programs
+            self._arguments,
+            env={**lifeline.for_child(), **self._more},
+            cwd=places.WORKING_DIR,
+            start_new_session=True,
+        )
+        self._began = time.monotonic()
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def look(self) -> str:
+        """Start it again if it has ended and its pause is over; what is to be said of its end, "" where there is nothing new."""
+        if self.running:
+            self.lived = self.lived or time.monotonic() - self._began > YOUNG_SECONDS
+            return ""
+        if self.process is None:
+            if time.monotonic() >= self._at and self._ready():
+                self.start()
+            return ""
+        status, age = self.process.returncode, time.monotonic() - self._began
+        self.process = None
+        self._pause = min(max(1.0, 2 * self._pause), PAUSE_SECONDS) if age < YOUNG_SECONDS else 0.0
+        self._at = time.monotonic() + self._pause
+        # Settings that are wrong, or a port that is taken: starting it once more would not help.
+        self.hopeless = status > 0 and status != AGAIN and not self.lived
+        self.lived = True
+        return f"The {self.name} ended by itself, with status {status}"
 
 
 class Command(BaseCommand):
     help = (
-        "Start the web server and the job clusters, and stop them all with Ctrl-C. "
+        "Start every process of an installation, or the named parts alone, and stop them all with Ctrl-C. "
         "Example: python manage.py up, or python manage.py up web"
     )
 
@@ -56,14 +111,17 @@ class Command(BaseCommand):
             "parts",
             nargs="*",
             metavar="part",
-            help="web, jobs, training, or worker for both of these; all when none is named",
+            help=f"{', '.join(parts())} (worker is all but web); all when none is named",
+        )
+        parser.add_argument(
+            "--demo", action="store_true", help="set up the demo pools meanwhile, as `demo --queue` does"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        parts = options["parts"] or list(PARTS)
-        unknown = set(parts) - set(PARTS)
+        wanted = options["parts"] or list(parts())
+        unknown = set(wanted) - set(parts())
         if unknown:
-            raise CommandError(f"Unknown part {', '.join(sorted(unknown))}: choose from {', '.join(PARTS)}.")
+            raise CommandError(f"Unknown part {', '.join(sorted(unknown))}: choose from {', '.join(parts())}.")
         asked_to_stop = threading.Event()
 
         def stop(_number: int, _frame: FrameType | None) -> None:
@@ -71,47 +129,63 @@ class Command(BaseCommand):
 
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, stop)
-        # Each in a session of its own: Ctrl-C in the terminal reaches this process alone, which asks the others to end. A cluster's
-        # own children must not get the signal, or they die before the cluster can end them in order.
-        children = {
-            name: subprocess.Popen(  # noqa: S603 - our own programs
-                arguments, env={**os.environ, **extra}, cwd=settings.BASE_DIR, start_new_session=True
-            )
-            for name, (arguments, extra) in commands(parts).items()
-        }
-        if "web" in parts:
-            threading.Thread(target=self._welcome, args=(asked_to_stop,), daemon=True).start()
-        while not asked_to_stop.wait(0.3) and all(child.poll() is None for child in children.values()):
-            pass
-        ended = [name for name, child in children.items() if child.poll() is not None]
+        children = [Child(name, arguments, more) for name, (arguments, more) in commands(wanted).items()]
+        demo = self._demo() if options["demo"] else None
+        for child in children:
+            if demo and child.name != WEB:
+                # The first router is trained beside the web server's start: whoever waits, waits for these two.
+                child.wait(lambda: demo.poll() is not None)
+            else:
+                child.start()
+        if "web" in wanted:
+            threading.Thread(target=self._welcome, args=(asked_to_stop, demo), daemon=True).start()
+        ended = self._watch(children, asked_to_stop)
         self._end(children)
-        if not asked_to_stop.is_set():
-            raise CommandError(f"The {ended[0]} ended by itself; its lines above say why.")
+        if demo and demo.poll() is None:
+            demo.terminate()
+            demo.wait()
+        if ended:
+            raise CommandError(f"{ended}; its lines above say why.")
         self.stdout.write("Routerweb has stopped.")
 
-    def _end(self, children: dict[str, subprocess.Popen[bytes]]) -> None:
-        """Ask every child to end, then its own children, then end whatever is left."""
-        for child in children.values():
-            child.terminate()
-        if self._left(children, FINISH_SECONDS):
-            for child in self._left(children, 0).values():
-                os.killpg(child.pid, signal.SIGTERM)
-        for name, child in self._left(children, GRACE_SECONDS).items():
-            self.stderr.write(f"The {name} did not end by itself and is killed.")
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
+    def _watch(self, children: Sequence[Child], asked_to_stop: threading.Event) -> str:
+        """Keep all children running until this process is asked to stop; which of them is not worth another start, in words."""
+        while not asked_to_stop.wait(0.3):
+            for child in children:
+                if ended := child.look():
+                    if child.hopeless:
+                        return ended
+                    self.stderr.write(f"{ended}; it is started again.")
+        return ""
 
-    def _left(self, children: dict[str, subprocess.Popen[bytes]], seconds: float) -> dict[str, subprocess.Popen[bytes]]:
-        """The children that still run after at most so many seconds."""
-        deadline = time.monotonic() + seconds
-        while (left := {name: child for name, child in children.items() if child.poll() is None}) and (
-            time.monotonic() < deadline
-        ):
+    def _end(self, children: Sequence[Child]) -> None:
+        """Ask every child to end, then end whatever is left."""
+        for child in children:
+            if child.process is not None and child.running:
+                child.process.terminate()
+        deadline = time.monotonic() + END_SECONDS
+        while time.monotonic() < deadline and any(child.running for child in children):
             time.sleep(0.1)
-        return left
+        for child in children:
+            if child.process is not None and child.running:
+                self.stderr.write(f"The {child.name} did not end by itself and is killed.")
+                os.killpg(child.process.pid, signal.SIGKILL)
+                child.process.wait()
 
-    def _welcome(self, asked_to_stop: threading.Event) -> None:
-        """Once the web server answers, say where it is and how to call it."""
+    def _demo(self) -> subprocess.Popen[bytes]:
+        """The demo's setup, in a process of its own; what it says goes to a file unless it fails."""
+        with (Path(settings.DATA_DIR) / "demo.log").open("wb") as log:
+            return subprocess.Popen(  # noqa: S603 - our own program
+                places.manage("demo", "--queue"),
+                env=lifeline.for_child(),
+                cwd=places.WORKING_DIR,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def _welcome(self, asked_to_stop: threading.Event, demo: subprocess.Popen[bytes] | None) -> None:
+        """Once the web server answers, say where it is and how to call it; of a demo also when its first router answers."""
         address = f"http://127.0.0.1:{settings.PORT}"
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
@@ -121,7 +195,34 @@ class Command(BaseCommand):
                 if asked_to_stop.wait(0.25):
                     return
             else:
-                self.stdout.write(demo_card(address) or f"\n  Routerweb is running at {address}\n")
-                self.stdout.flush()
+                while demo and demo.poll() is None and read_demo() is None and not asked_to_stop.wait(0.1):
+                    pass
+                training = demo is not None and demo.poll() is None
+                self._say(demo_card(address, training=training) or self._card(address))
+                if demo and training:
+                    self._first_route(demo, asked_to_stop)
                 return
         self.stderr.write(f"The web server did not answer at {address} within a minute; its lines above say why.")
+
+    def _card(self, address: str) -> str:
+        """Where an installation without the demo is, and while it is new the link that makes its first account."""
+        if setup.is_new():
+            return f"\n  Routerweb is running. Set it up, within a day, at\n\n  {address}{setup.link()}\n"
+        return f"\n  Routerweb is running at {address}\n"
+
+    def _first_route(self, demo: subprocess.Popen[bytes], asked_to_stop: threading.Event) -> None:
+        """Say when the demo's setup has ended, and how."""
+        while demo.poll() is None:
+            if asked_to_stop.wait(0.1):
+                return
+        if demo.returncode:
+            log = (Path(settings.DATA_DIR) / "demo.log").read_text("utf-8", "replace")
+            self.stderr.write(f"The demo could not be set up:\n{log}")
+        else:
+            self._say(
+                "  The first router answers now. A better one is being trained and takes over by itself: see Home.\n"
+            )
+
+    def _say(self, text: str) -> None:
+        self.stdout.write(text)
+        self.stdout.flush()

@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, render
@@ -23,10 +22,11 @@ from datasets_app.pages import chat
 from routerweb import parameters
 from routerweb.downloads import download
 from routerweb.http import page
+from routerweb.paging import LongPaginator
 from training_app.answering import answer, explanations, nearest, replays, serving
 from training_app.engine.data.conversations import BadConversation, as_json, before
 from training_app.engine.routing.router import ArtifactError
-from training_app.models import Decision, Outcome, packed
+from training_app.models import Decision, Outcome
 from training_app.pages.answering import playground_chat, playground_models
 from training_app.rollout import outcomes
 from training_app.versions import registry
@@ -133,10 +133,6 @@ def decision_list(request: HttpRequest, slug: str) -> HttpResponseBase:
     `?outcome=` filter, `?format=jsonl` exports what is left."""
     pool = get_pool(request, slug)
     chosen = {name: request.GET.get(name, "").strip() for name in ("q", "agent", "model", "reason", "made", "outcome")}
-    if request.GET.get("format") == "jsonl":
-        packed.unpack_all()
-    else:
-        packed.unpack(packed.NEWEST)
     found = Decision.objects.filter(pool=pool)
     if ID.fullmatch(chosen["q"]):
         found = found.filter(pk=UUID(chosen["q"]))
@@ -156,7 +152,7 @@ def decision_list(request: HttpRequest, slug: str) -> HttpResponseBase:
         found = found.filter(pk__in=reported.values("decision_id"))
     if request.GET.get("format") == "jsonl":
         return download(_lines(found), "application/x-ndjson", f"{pool.slug}-decisions.jsonl")
-    rows = Paginator(found.select_related("model__pool"), ROWS).get_page(request.GET.get("page"))
+    rows = LongPaginator(found.select_related("model__pool"), ROWS).get_page(request.GET.get("page"))
     agents = {agent.number: agent for agent in pool.agents.all()}
     address = request.GET.copy()
     address["format"] = "jsonl"
@@ -184,7 +180,6 @@ def decision_list(request: HttpRequest, slug: str) -> HttpResponseBase:
 @require_role(Role.OPS)
 def decision_detail(request: HttpRequest, slug: str, decision_id: UUID) -> HttpResponse:
     """One decision, and the same picture by replaying it on the model version that made it."""
-    packed.bring(decision_id)
     found = get_object_or_404(
         Decision.objects.select_related("model__pool", "pool", "api_key"),
         pool__slug=slug,

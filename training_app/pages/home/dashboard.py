@@ -1,14 +1,13 @@
 """What the home page shows ops and their managers: traffic, latency, agents chosen, quality, queue and processes of one pool.
 
 Figures of single answers come from at most SAMPLED of each hour, the newest, weighed by how many that hour had: the page costs as much
-for a million answers as for ten thousand, but for counting them. Up to FEW answers are read all, at once. Answers that are packed yet
-(`models.packed`) are counted with the others; single ones of them are read once they have rows of their own.
+for a million answers as for ten thousand, but for counting them. Up to FEW answers are read all, at once.
 """
 
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,7 +20,7 @@ from django.utils.translation import ngettext
 
 from agents_app.models import Agent, Pool
 from datasets_app.figures import progress
-from training_app.models import Decision, Outcome, ProcessSign, RouterModel, Run, packed
+from training_app.models import Decision, Outcome, RouterModel, Run
 from training_app.watching import watch
 
 #: Hours that are shown → hours in one column.
@@ -89,7 +88,6 @@ def traffic(pool: Pool, hours: int = 24) -> Traffic:
     end = now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
     starts = [end - step * i for i in range(hours // PERIODS[hours], 0, -1)]
     begin = starts[0]
-    packed.unpack(packed.NEWEST)
     found = Decision.objects.filter(pool=pool)
     counts: Counter[str] = Counter()
     counts.update(
@@ -102,13 +100,6 @@ def traffic(pool: Pool, hours: int = 24) -> Traffic:
         )
     )
     columns = _few(pool, starts) if counts["count"] <= FEW else [_column(pool, start, step) for start in starts]
-    for at, told in packed.waiting(pool.pk, begin - timedelta(hours=hours)):
-        if at < begin:
-            counts["before"] += told["count"]
-        else:
-            counts.update(told)
-            place = bisect_right(starts, at) - 1
-            columns[place] = replace(columns[place], count=columns[place].count + told["count"])
     values = np.array([m for column in columns for m in column.microseconds], float) / 1000
     weights = np.array([column.count / len(column.microseconds) for column in columns for _m in column.microseconds])
     chosen: Counter[int] = Counter()
@@ -206,7 +197,7 @@ def work(pool: Pool, labeling: int | None = None) -> dict[str, Any]:
         "labeling": progress.left(pool).total if labeling is None else labeling,
         "queued": states.get("queued", 0),
         "running": states.get("running", 0),
-        "processes": [(label, alive[value]) for value, label in ProcessSign.Part.choices],
+        "processes": [(label, alive[value]) for value, label in watch.parts()],
     }
 
 

@@ -12,7 +12,7 @@ from agents_app.access import Role
 from agents_app.models import Agent, ApiKey, Pool
 from datasets_app.figures import progress
 from training_app.models import RouterModel, Run
-from training_app.versions import plain_words, registry
+from training_app.versions import registry, verdict
 
 #: A pool chooses between at least so many agents.
 AGENTS = 2
@@ -66,7 +66,7 @@ def path(pool: Pool, roles: Collection[Role], labeled: progress.Labeled | None =
         _agents(pool, len(agents)),
         _queries(pool, labeled),
         _labels(pool, labeled, len(agents)),
-        _training(pool, labeled.labeled, active),
+        _training(pool, labeled.labeled + labeled.llm, active),
         _promotion(pool, active),
         _key(pool, len(asking)),
     )
@@ -111,9 +111,11 @@ def _queries(pool: Pool, labeled: progress.Labeled) -> Step:
 
 
 def _labels(pool: Pool, labeled: progress.Labeled, agents: int) -> Step:
-    aim, have = target(agents), labeled.labeled
+    aim, have, llm = target(agents), labeled.labeled, labeled.llm
     missing = ""
-    if have < aim:
+    if have < aim <= have + llm:
+        missing = _("An LLM's labels judge the router until people have labeled enough.")
+    elif have < aim:
         missing = ngettext("%(n)s more label.", "%(n)s more labels.", aim - have) % {"n": number_format(aim - have)}
         short = aim - labeled.queries
         if short > 0:
@@ -121,17 +123,25 @@ def _labels(pool: Pool, labeled: progress.Labeled, agents: int) -> Step:
                 "That takes %(n)s more query than there are.", "That takes %(n)s more queries than there are.", short
             )
             missing += " " + words % {"n": number_format(short)}
+    count = _("%(have)s of %(aim)s") % {"have": number_format(have), "aim": number_format(aim)}
+    if llm:
+        count = _("%(count)s, and %(llm)s by an LLM") % {"count": count, "llm": number_format(llm)}
     out_of_queries = have >= labeled.queries
+    also, also_at = "", ""
+    if LABELS_LEAST <= have < aim:
+        also, also_at = _("Train with what is there"), reverse("run_new", args=[pool.slug])
+    elif have + llm < aim and labeled.queries > have + llm:
+        also, also_at = _("Have an LLM label"), reverse("prelabel", args=[pool.slug])
     return Step(
         "label",
         _("Label"),
-        have >= aim,
-        _("%(have)s of %(aim)s") % {"have": number_format(have), "aim": number_format(aim)},
+        have + llm >= aim,
+        count,
         missing,
         "" if not labeled.queries else _("Import more") if out_of_queries else _("Label"),
         reverse("import" if out_of_queries else "label", args=[pool.slug]),
-        _("Train with what is there") if LABELS_LEAST <= have < aim else "",
-        reverse("run_new", args=[pool.slug]),
+        also,
+        also_at,
     )
 
 
@@ -162,10 +172,8 @@ def _promotion(pool: Pool, active: RouterModel | None) -> Step:
     model = RouterModel.objects.filter(pool=pool, pruned_at__isnull=True).order_by("-version").first()
     if model is None:
         return Step("promote", _("Promote"), False, _("no model yet"), _("Until then requests are answered with 503."))
-    plain = plain_words.of(model)
-    count = model.name
-    if plain is not None:
-        count = _("%(model)s: %(n)d of 100 exactly right") % {"model": model.name, "n": plain.exact}
+    found = verdict.of(model)
+    count = f"{model.name}: {found.share()}" if found else model.name
     missing = _("Look at what it gets right, and let it answer.")
     address = reverse("model", args=[pool.slug, model.version])
     return Step("promote", _("Promote"), False, count, missing, _("Look and promote"), address)

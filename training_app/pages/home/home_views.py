@@ -5,25 +5,26 @@ from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
-from django.db.models import Count
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET
 
 from agents_app import navigation
-from agents_app.access import Role, person, roles_of
+from agents_app.access import Role, get_pool, person, roles_of
 from agents_app.models import Pool
+from agents_app.views.forms import PoolForm
 from datasets_app.figures import progress
 from datasets_app.labels import queue
-from datasets_app.models import Query
-from routerweb.http import page
+from routerweb.http import LAST_POOL, page
 from training_app.models import Run
-from training_app.pages.home import dashboard, first_steps
+from training_app.pages.home import dashboard, first_steps, inbox
 from training_app.rollout import trials
 from training_app.training import previews
-from training_app.versions import plain_words, registry, scorecards
+from training_app.versions import registry, scorecards, verdict
 from training_app.watching import alarms
 
 RECENT = timedelta(days=7)
@@ -32,18 +33,42 @@ RECENT = timedelta(days=7)
 @require_GET
 @login_required
 def home(request: HttpRequest) -> HttpResponse:
-    """For ops the dashboard, of `?hours=` 24 or 168; for labelers one big button."""
-    pool = navigation.current_pool(request)
+    """What waits for the person across their pools; below, the pool that they were in last, or else the one where most waits."""
+    pools = navigation.pools_of(request)
+    waiting = inbox.lines([(pool, roles_of(request.user, pool)) for pool in pools], person(request))
+    last = request.COOKIES.get(LAST_POOL)
+    pool = next(
+        (pool for pool in pools if pool.slug == last), inbox.busiest(waiting) or navigation.current_pool(request)
+    )
+    return _draw(request, pool, {"inbox": waiting, "shows_inbox": bool(pools)})
+
+
+@require_GET
+@login_required
+def pool_home(request: HttpRequest, slug: str) -> HttpResponse:
+    """One pool: for ops its dashboard, of `?hours=` 24 or 168; for labelers one big button."""
+    pool = get_pool(request, slug)
+    if not roles_of(request.user, pool):
+        raise PermissionDenied
+    if pool.deleted_at is not None:
+        return render(request, "410.html", {"pool": pool}, status=410)
+    return _draw(request, pool, {})
+
+
+def _draw(request: HttpRequest, pool: Pool | None, more: dict[str, Any]) -> HttpResponse:
     roles = roles_of(request.user, pool)
-    context: dict[str, Any] = {
-        "pool": pool,
-        "new_pool": navigation.address("pool_new", None) if Role.OPS in roles_of(request.user) else "",
-    }
+    context: dict[str, Any] = {**more, "pool": pool}
+    if pool is None and Role.OPS in roles_of(request.user):
+        context["pool_form"] = PoolForm()
     if pool:
         if Role.LABELER in roles:
             context["labeling"] = labeling(pool, person(request))
         if roles & {Role.OPS, Role.REVIEWER}:
-            context |= {"states": states(pool), "labeled": progress.labeled(pool)}
+            context |= {
+                "states": progress.states(pool),
+                "labeled": progress.labeled(pool),
+                "counted_at": progress.counted_at(pool),
+            }
         if Role.OPS in roles:
             asked = request.GET.get("hours", "")
             left = context["labeling"]["left"].total if "labeling" in context else None
@@ -62,12 +87,6 @@ def labeling(pool: Pool, person: User) -> dict[str, Any]:
     }
 
 
-def states(pool: Pool) -> list[tuple[str, int]]:
-    """How many queries of the pool are in each state, in the order of a query's life."""
-    counts = dict(Query.objects.of(pool).values_list("state").annotate(Count("pk")).order_by())
-    return [(state, counts.get(state, 0)) for state in Query.State.values]
-
-
 def operations(pool: Pool, hours: int = 24, labeling: int | None = None) -> dict[str, Any]:
     """What ops see: how the pool does in words and pictures, alarms, the active model, the last runs, and what wants attention.
     `labeling` is what is left to label, where it is known."""
@@ -76,9 +95,8 @@ def operations(pool: Pool, hours: int = 24, labeling: int | None = None) -> dict
     traffic, outcomes = dashboard.traffic(pool, hours), dashboard.success(pool)
     return {
         "active": model,
-        "verdict": scorecards.verdict(model) if model else None,
-        "plain": plain_words.of(model) if model else None,
-        "headline": scorecards.headline(model) if model else {},
+        "figures": scorecards.verdict(model) if model else None,
+        "verdict": verdict.of(model) if model else None,
         "next_labels": scorecards.next_labels(model) if model else "",
         "sentence": dashboard.in_words(pool, model, traffic, outcomes),
         "traffic": traffic,
@@ -105,5 +123,5 @@ def attention(pool: Pool, *, has_model: bool, last_runs: list[Run]) -> list[tupl
     if failed:
         text = ngettext("%(count)d of the last runs failed.", "%(count)d of the last runs failed.", len(failed))
         found.append((text % {"count": len(failed)}, navigation.address("runs", pool) + "?status=failed"))
-    found += previews.preview(pool).warnings
+    found += previews.as_counted(pool).warnings
     return found

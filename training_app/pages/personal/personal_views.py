@@ -4,22 +4,19 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.db.models import Model
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from agents_app.access import Role, person, require_role
+from agents_app.texts import personal_data as stored
+from agents_app.texts.matching import PersonalDataError, Terms
+from agents_app.texts.personal_data import Place, find
 from agents_app.views.settings import draw
-from datasets_app.models import Query
 from routerweb.downloads import download
-from training_app.models import Decision, Episode
-from training_app.personal import erasing
-from training_app.personal.finding import PersonalDataError, Place, Terms, find
 
 SHOWN = 20
 #: Erasing a query looks through all that is stored: more of them would keep a page waiting for minutes.
@@ -56,20 +53,21 @@ def personal_data(request: HttpRequest) -> HttpResponseBase:
     if request.method == "POST" and form.is_valid():
         terms, actor, asked = form.cleaned_data["terms"], person(request), request.POST.get("do")
         if asked == "export":
-            return download([erasing.export(terms, actor)], "application/zip", "personal-data.zip")
+            return download([stored.export(terms, actor)], "application/zip", "personal-data.zip")
         if asked == "erase" and request.POST.get("sure") == "1":
             try:
-                places = erasing.erase(terms, actor, most_queries=QUERIES)
+                places = stored.erase(terms, actor, most_queries=QUERIES)
             except PersonalDataError as error:
                 messages.error(request, str(error))
                 places = find(terms)
             else:
                 messages.success(
-                    request, _("Erased. What still holds it stands below; backups from before hold it too.")
+                    request,
+                    _("Erased. Anything that still holds it is listed below. Earlier backups still contain it."),
                 )
         else:
             places = find(terms)
-            erasing.record_search(terms, places, actor)
+            stored.record_search(terms, places, actor)
         context |= {"places": [(place, _examples(place)) for place in places], "found": True}
         context["erasable"] = any(place.erasable for place in places)
     return draw(
@@ -79,16 +77,7 @@ def personal_data(request: HttpRequest) -> HttpResponseBase:
 
 def _examples(place: Place) -> list[tuple[str, str]]:
     """(text, address) of the first rows that have pages."""
-    if place.model not in (Query, Decision, Episode):
+    if place.link is None:
         return []
-    found = place.model._base_manager.filter(pk__in=place.keys[:SHOWN])
-    return [_example(row) for row in found.order_by("pk")]
-
-
-def _example(row: Model) -> tuple[str, str]:
-    if isinstance(row, Query):
-        return row.text[:160], reverse("query", args=(row.dataset.pool.slug, row.pk))
-    if isinstance(row, Decision):
-        return row.text[:160], reverse("decision", args=(row.pool.slug, row.pk))
-    assert isinstance(row, Episode)
-    return row.task[:160], reverse("episode", args=(row.pool.slug, row.pk))
+    rows = place.model._base_manager.filter(pk__in=place.keys[:SHOWN]).order_by("pk")
+    return [(text[:160], address) for text, address in map(place.link, rows)]

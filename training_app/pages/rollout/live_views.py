@@ -16,10 +16,10 @@ from agents_app.views.settings import draw
 from routerweb import parameters
 from routerweb.http import page
 from training_app.engine.data.artifact import ArtifactError
-from training_app.models import ORCHESTRATOR, SET_ROUTER, Canary, LiveTally, PromotionRequest, RouterModel
+from training_app.models import SET_ROUTER, Canary, LiveTally, PromotionRequest, RouterModel
 from training_app.pages.rollout.live_forms import LiveSettingsForm
 from training_app.rollout import live_figures, off_policy_figures, outcome_figures, trials
-from training_app.versions import approvals, gate, kinds, registry
+from training_app.versions import approvals, gate, kinds, registry, verdict
 
 HISTORY = 5
 DAYS = (7, 30, 90)
@@ -33,7 +33,7 @@ def live(request: HttpRequest, slug: str) -> HttpResponse:
     pool = get_pool(request, slug)
     kinds_here = _kinds(pool)
     kind = next((one for one in kinds_here if one.name == request.GET.get("kind")), kinds_here[0])
-    here = reverse("decisions_live", args=[slug]) + (f"?kind={kind.name}" if kind.name != SET_ROUTER else "")
+    here = reverse("decisions_live", args=[slug]) + (f"?kind={kind.name}" if not kind.answers else "")
     refused: gate.Verdict | None = None
     if request.method == "POST":
         try:
@@ -50,7 +50,7 @@ def live(request: HttpRequest, slug: str) -> HttpResponse:
         "pool": pool,
         "kind": kind,
         "kinds": kinds_here,
-        "episodes": kind.name == ORCHESTRATOR,
+        "episodes": kind.traffic is not None and kind.traffic.stepwise,
         "active": active,
         "canary": canary,
         "shadows": [
@@ -73,6 +73,7 @@ def live(request: HttpRequest, slug: str) -> HttpResponse:
         context |= {
             "compared": live_figures.compare(canary),
             "tally": live_figures.tally(canary.model, LiveTally.Kind.CANARY),
+            "verdict": verdict.of(canary.model),
             **_gate(canary.model),
         }
     return page(
@@ -84,7 +85,7 @@ def live(request: HttpRequest, slug: str) -> HttpResponse:
 def _kinds(pool: Pool) -> list[kinds.Kind]:
     """The kinds that may be tried and of which the pool has a model; set routers always."""
     have = set(registry.models(pool).order_by().values_list("kind", flat=True)) | {SET_ROUTER}
-    return [kind for kind in kinds.KINDS.values() if kind.tried and kind.name in have]
+    return [kind for kind in kinds.every().values() if kind.tried and kind.name in have]
 
 
 def _act(request: HttpRequest, pool: Pool, kind: str) -> str:
@@ -101,7 +102,8 @@ def _act(request: HttpRequest, pool: Pool, kind: str) -> str:
     )
     if do == "shadow":
         trials.start_shadow(model, actor=who)
-        if kind == ORCHESTRATOR:
+        traffic = kinds.of(kind).traffic
+        if traffic is not None and traffic.stepwise:
             return _("%(model)s is a shadow: it is asked about live episodes and calls nobody.") % {"model": model.name}
         return _("%(model)s is a shadow: it scores live queries and answers nothing.") % {"model": model.name}
     if do == "shadow_stop":
@@ -203,10 +205,11 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _gate(model: RouterModel) -> dict[str, Any]:
+    effect = kinds.of(model.kind).effect.on(model, registry.active(model.pool, model.kind))
     try:
-        return {"gate": gate.judge(model, most=gate.PAGE_QUERIES)}
+        return {"effect": effect, "gate": gate.judge(model, most=gate.PAGE_QUERIES)}
     except registry.RegistryError as error:
-        return {"gate_error": str(error)}
+        return {"effect": effect, "gate_error": str(error)}
 
 
 def _crumbs(pool: Pool) -> list[tuple[str, str]]:

@@ -18,7 +18,7 @@ from datasets_app.labels import corrections, labeling
 from routerweb import parameters
 from routerweb.http import wants_fragment
 from training_app.engine.data.conversations import from_json
-from training_app.models import Decision, RouterModel, packed
+from training_app.models import Decision, RouterModel
 from training_app.rollout import outcomes
 
 
@@ -26,7 +26,6 @@ from training_app.rollout import outcomes
 @require_role(Role.OPS)
 def label_decision(request: HttpRequest, slug: str, decision_id: UUID) -> HttpResponse:
     """Ask people about the query of a decision."""
-    packed.bring(decision_id)
     found = get_object_or_404(Decision.objects.select_related("pool"), pool=get_pool(request, slug), pk=decision_id)
     _send(request, found.pool, found.said, "decision")
     return redirect("decision", slug, decision_id)

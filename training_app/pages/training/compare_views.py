@@ -8,7 +8,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET
 
 from agents_app.access import Role, get_pool, require_role
@@ -16,19 +15,12 @@ from agents_app.models import Pool
 from routerweb import parameters
 from routerweb.http import page
 from training_app.engine.config import Config
+from training_app.engine.measures import COMPARED
 from training_app.models import Card, RouterModel, Run
 from training_app.pages.training import curves
-from training_app.versions import comparisons, gate, registry
+from training_app.versions import comparisons, gate, registry, scorecards, verdict
 
 MOST = 4
-#: The measures that are put side by side.
-MEASURES = (
-    ("jaccard", gettext_lazy("Jaccard")),
-    ("f1", "F1"),
-    ("exact", gettext_lazy("Exact")),
-    ("success", gettext_lazy("All covered")),
-    ("set_size", gettext_lazy("Agents a query")),
-)
 
 
 @require_GET
@@ -49,7 +41,9 @@ def run_compare(request: HttpRequest, slug: str) -> HttpResponse:
         "pool": pool,
         "columns": columns,
         "settings": differing(found),
-        "measures": [(name, label, [column["figures"].get(name) for column in columns]) for name, label in MEASURES],
+        "measures": [
+            (name, scorecards.LABELS[name], [column["figures"].get(name) for column in columns]) for name in COMPARED
+        ],
         "one_snapshot": len({run.snapshot_id for run in found}) == 1,
         "compared": paired(columns),
         "charts": curves.overlay(found),
@@ -74,30 +68,38 @@ def differing(found: Sequence[Run]) -> list[tuple[str, list[Any]]]:
 
 
 def measured(model: RouterModel | None) -> dict[str, Any]:
-    """A model's figures as the table takes them: by measure an interval, on how many queries of which split, and validation."""
+    """A model's figures as the table takes them: its verdict; by measure an interval, on how many queries; and validation. None of too
+    few queries, but `few` says so."""
     card = model.card if model else Card()
+    enough = scorecards.enough(card)
     return {
-        "figures": card.metrics,
-        "queries": card.queries or None,
-        "on": card.measured_on if card.metrics else None,
-        "validation": card.validation,
+        "verdict": verdict.of(model) if model else None,
+        "figures": card.figures if enough else {},
+        "queries": card.checked if card.figures else None,
+        "folds": card.folded.folds if card.folded else 0,
+        "few": "" if enough or not card.figures else scorecards.too_few_in_a_cell(card.checked),
+        "validation": card.validation if enough else None,
     }
 
 
 def paired(columns: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each run but the first, its differences from the first on the same test queries: {"run", "figures" or "why" not}."""
+    """For each run but the first, its differences from the first on the same test queries: {"run", "figures" or "why" not, "said"}."""
     first = columns[0]["model"]
     rows = []
     for column in columns[1:]:
-        model, figures, why = column["model"], None, ""
+        model, figures, why, said = column["model"], None, "", ""
         if first is None or model is None:
             why = _("One of the two has made no model.")
         else:
             try:
                 compared = comparisons.between(model, first, most=gate.PAGE_QUERIES)
-                figures = compared.figures if compared else None
                 why = "" if compared else _("There is no test query, or there are too many to measure on a page.")
+                if compared and compared.queries < scorecards.LEAST_CHECKED:
+                    why = scorecards.too_few(compared.queries)
+                elif compared:
+                    figures = compared.figures
+                    said = verdict.Beside.of(first.name, compared).sentence() if "exact" in figures else ""
             except registry.RegistryError as error:
                 why = str(error)
-        rows.append({"run": column["run"], "figures": figures, "why": why})
+        rows.append({"run": column["run"], "model": model, "figures": figures, "why": why, "said": said})
     return rows

@@ -8,6 +8,7 @@ from typing import Any
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_lazy
 
+from training_app.engine.measures import PRIMARY, SHARES
 from training_app.models import Run, RunEvent
 
 #: Most events that one drawing reads, newest first, and most points in one curve.
@@ -17,7 +18,7 @@ LINES = 200
 
 #: Which curves share a chart: (title, the metrics' names hold one of these words).
 CHARTS = (
-    (gettext_lazy("Validation"), ("jaccard", "f1", "exact", "recall", "precision")),
+    (gettext_lazy("Validation"), SHARES),
     (gettext_lazy("Value expected at the start, and by how much it is too high"), ("q_start", "overestimation")),
     (gettext_lazy("Loss"), ("loss",)),
     (gettext_lazy("Error of the values (TD)"), ("td_error",)),
@@ -29,7 +30,7 @@ CHARTS = (
 COLOURS = 5
 #: What is drawn of several runs over each other: (metric, title).
 OVERLAID = (
-    ("val_jaccard", gettext_lazy("Validation Jaccard")),
+    (f"val_{PRIMARY}", gettext_lazy("Validation Jaccard")),
     ("loss", gettext_lazy("Loss")),
     ("epsilon", gettext_lazy("Share of random actions")),
 )

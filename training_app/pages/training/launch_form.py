@@ -1,6 +1,6 @@
 """The forms that say how to train, made from the fields of the engine's Config: of a run and of a launch rule."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import Field, fields
 from typing import Any
 
@@ -11,50 +11,35 @@ from django.utils.translation import gettext_lazy as _
 from agents_app.models import Pool
 from agents_app.views.forms import Monospace
 from datasets_app.models import Snapshot
-from training_app.engine.config import Config, ConfigError
-from training_app.engine.orchestrator_config import OrchestratorConfig
-from training_app.models import ORCHESTRATOR, SET_ROUTER, LaunchRule, Sweep
-from training_app.training import presets, sweeps
-from training_app.versions.encoder_folders import router_config
+from datasets_app.queries import splits
+from training_app.engine.config import ConfigError
+from training_app.models import SET_ROUTER, LaunchRule, Sweep
+from training_app.training import sweeps
+from training_app.versions import kinds
+from training_app.versions.kinds import Kind
 
-#: The settings that stand open on the form; the others are folded, by group.
-COMMON = ("encoder", "total_steps", "goal", "abstain_alpha", "seed", "baselines")
 #: Words of a setting's name that are written otherwise on screen.
 WRITTEN = {"llm": "LLM", "svm": "SVM", "tfidf": "TF-IDF", "c": "C"}
-GROUPS = {
-    "run": _("Run"),
-    "scorer": _("What reads the text"),
-    "policy": _("How the network learns"),
-    "answer": _("What an answer may be"),
-    "ablation": _("Ablations, for experiments"),
-    "reward": _("What an episode pays"),
-    "learning": _("How the policy learns"),
-    "episode": _("What an episode may do"),
-}
 
 
 class ConfigForm(forms.Form):
-    """Every setting of a run with its documentation, default and bounds; `settings_of` is the class that holds them, `read` checks
-    them, `open_` names those that are not folded.
+    """Every setting of a run of one kind, with its documentation, default and bounds.
 
     `config()` gives the settings that differ from the defaults, once the form is valid.
     """
 
-    settings_of: type[Config] | type[OrchestratorConfig] = Config
-    read: Callable[[Mapping[str, Any]], Config | OrchestratorConfig] = staticmethod(router_config)
-    open_: tuple[str, ...] = COMMON
-
-    def __init__(self, data: Mapping[str, Any] | None = None, **options: Any) -> None:
+    def __init__(self, kind: Kind, data: Mapping[str, Any] | None = None, **options: Any) -> None:
         super().__init__(data, **options)
-        for setting in fields(self.settings_of):
+        self.kind = kind
+        for setting in fields(kind.settings):
             self.fields[setting.name] = form_field(setting)
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or {}
-        values = {f.name: cleaned[f.name] for f in fields(self.settings_of) if cleaned.get(f.name) is not None}
+        values = {f.name: cleaned[f.name] for f in fields(self.kind.settings) if cleaned.get(f.name) is not None}
         if not self.errors:
             try:
-                self._config = self.read(values)
+                self._config = self.kind.config(values)
             except ConfigError as error:
                 self.add_error(error.field if error.field in self.fields else None, error.reason)
         return cleaned
@@ -65,16 +50,15 @@ class ConfigForm(forms.Form):
 
     def common(self) -> list[forms.BoundField]:
         """The fields of the settings that most people change."""
-        return [self[name] for name in self.open_]
+        return [self[name] for name in self.kind.open_settings]
 
     def groups(self) -> Iterator[tuple[str, list[forms.BoundField], bool]]:
         """The other settings: title of the group, its fields, and whether it stands open (an error, or a changed value)."""
-        defaults = {f.name: f.default for f in fields(self.settings_of)}
-        for group, title in GROUPS.items():
+        settings = fields(self.kind.settings)
+        defaults = {f.name: f.default for f in settings}
+        for group, title in self.kind.groups.items():
             bound = [
-                self[f.name]
-                for f in fields(self.settings_of)
-                if f.metadata["group"] == group and f.name not in self.open_
+                self[f.name] for f in settings if f.metadata["group"] == group and f.name not in self.kind.open_settings
             ]
             unfolded = any(b.errors or str(b.value()) != str(_shown(defaults[b.name])) for b in bound)
             if bound:
@@ -88,15 +72,15 @@ class LaunchForm(ConfigForm):
         Snapshot.objects.none(),
         required=False,
         label=_("Train on"),
-        empty_label=_("The gold labels as they are now (takes a snapshot)"),
+        empty_label=_("The labels as they are now (takes a snapshot)"),
     )
     include_llm = forms.BooleanField(
         required=False,
-        label=_("With LLM labels that nobody reviewed"),
-        help_text=_("Only for training, never for validation or test; a chosen snapshot stays as it is."),
-    )
-    preset = forms.ChoiceField(
-        required=False, label=_("How thorough"), choices=[(preset.name, preset.title) for preset in presets.PRESETS]
+        label=_("Use LLM labels where nobody else has labeled"),
+        help_text=_(
+            "They train the model, and judge it until people have labeled enough test queries; the verdict says so. A chosen snapshot "
+            "stays as it is."
+        ),
     )
     promote = forms.BooleanField(
         required=False,
@@ -104,30 +88,20 @@ class LaunchForm(ConfigForm):
         help_text=_("If it passes the gate, the new model answers requests as soon as it is there."),
     )
 
-    def __init__(self, pool: Pool, data: Mapping[str, Any] | None = None, **options: Any) -> None:
-        super().__init__(data, **options)
+    def __init__(self, kind: Kind, pool: Pool, data: Mapping[str, Any] | None = None, **options: Any) -> None:
+        super().__init__(kind, data, **options)
         snapshots: Any = self.fields["snapshot"]
         snapshots.queryset = Snapshot.objects.filter(pool=pool).select_related("pool")
+        self.fields["include_llm"].initial = splits.with_llm(pool, None)
+        if kind.presets:
+            choices = [(preset.name, preset.title) for preset in kind.presets]
+            self.fields["preset"] = forms.ChoiceField(required=False, label=_("How thorough"), choices=choices)
 
     def config(self) -> dict[str, Any]:
-        """The preset's settings, and those that were changed beside it."""
-        return presets.with_settings(self.cleaned_data.get("preset", ""), super().config())
-
-
-class OrchestratorForm(LaunchForm):
-    """The same for an orchestrator."""
-
-    settings_of = OrchestratorConfig
-    read = staticmethod(OrchestratorConfig.from_mapping)
-    open_ = ("preset", "price", "learner", "max_steps", "seed", "baselines")
-
-    def config(self) -> dict[str, Any]:
-        """The settings that differ from the defaults; `preset` is one of them here."""
-        return ConfigForm.config(self)
-
-
-#: The form of each kind of version that people launch.
-FORMS: dict[str, type[LaunchForm]] = {SET_ROUTER: LaunchForm, ORCHESTRATOR: OrchestratorForm}
+        """The settings of the chosen preset, where the kind has any, and those that were changed beside it."""
+        chosen = self.cleaned_data.get("preset")
+        preset = next((preset for preset in self.kind.presets if preset.name == chosen), None)
+        return {**(preset.settings if preset else {}), **super().config()}
 
 
 class RuleForm(ConfigForm):
@@ -137,7 +111,8 @@ class RuleForm(ConfigForm):
 
     def __init__(self, rule: LaunchRule, data: Mapping[str, Any] | None = None, **options: Any) -> None:
         own = {name: getattr(rule, name) for name in self.OWN}
-        super().__init__(data, initial={**initial_of(rule.config), **own}, **options)
+        kind = kinds.of(rule.model_kind)
+        super().__init__(kind, data, initial={**initial_of(rule.config), **own}, **options)
         self.rule = rule
         made = forms.fields_for_model(LaunchRule, fields=self.OWN)
         self.fields = {**{name: made[name] for name in self.OWN}, **self.fields}
@@ -206,7 +181,7 @@ class SweepForm(ConfigForm):
     )
 
     def __init__(self, pool: Pool, data: Mapping[str, Any] | None = None, **options: Any) -> None:
-        super().__init__(data, **options)
+        super().__init__(kinds.of(SET_ROUTER), data, **options)
         snapshots: Any = self.fields["snapshot"]
         snapshots.queryset = Snapshot.objects.filter(pool=pool).select_related("pool")
         self.planned = 0

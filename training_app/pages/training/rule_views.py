@@ -14,9 +14,10 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from agents_app.access import Role, get_pool, person, require_role
 from agents_app.models import Pool
 from routerweb.http import page
-from training_app.models import LaunchRule, Run
+from training_app.models import SET_ROUTER, LaunchRule, Run
 from training_app.pages.training.launch_form import RuleForm, title_of
 from training_app.training import previews, rules
+from training_app.versions import kinds
 
 
 @require_GET
@@ -40,7 +41,7 @@ def rule_edit(request: HttpRequest, slug: str, rule_id: int | None = None) -> Ht
     """The form of a rule, a new one without an id: when it launches, and the settings of its runs. An HTMX request gets the preview of
     what it would train on alone, and what is wrong with the form."""
     pool = get_pool(request, slug)
-    rule = _rule(request, slug, rule_id) if rule_id else LaunchRule(pool=pool)
+    rule = _rule(request, slug, rule_id) if rule_id else LaunchRule(pool=pool, model_kind=_kind(request))
     if request.method == "GET" and request.headers.get("HX-Request"):
         asked = request.GET.copy()
         if not asked.get("name", "").strip():
@@ -53,8 +54,11 @@ def rule_edit(request: HttpRequest, slug: str, rule_id: int | None = None) -> Ht
         rules.save(form.filled(), actor=person(request))
         messages.success(request, _("The rule %(rule)s is kept.") % {"rule": rule})
         return redirect("run_rules", slug)
-    shown = form.data if form.is_bound else {name: form[name].value() for name in previews.MATTERS}
+    shown = (
+        form.data if form.is_bound else {name: form[name].value() for name in previews.MATTERS if name in form.fields}
+    )
     context: dict[str, Any] = {"pool": pool, "form": form, "rule": rule, **_preview(pool, shown)}
+    context["kinds"] = [] if rule_id else [(name, kind.label) for name, kind in kinds.every().items()]
     title = _("Rule %(name)s") % {"name": rule.name} if rule_id else _("New launch rule")
     crumbs = [
         (pool.name, reverse("home")),
@@ -90,6 +94,12 @@ def _preview(pool: Pool, asked: Mapping[str, Any]) -> dict[str, Any]:
     """What a run of the rule would train on if it launched now: the pool's gold."""
     matters = {name: bool(asked.get(name)) for name in previews.MATTERS}
     return {"preview": previews.preview(pool, None, **matters), "near_at": reverse("run_near", args=[pool.slug])}
+
+
+def _kind(request: HttpRequest) -> str:
+    """The kind of model that the address asks for."""
+    asked = request.GET.get("kind", "")
+    return asked if asked in kinds.every() else SET_ROUTER
 
 
 def _rule(request: HttpRequest, slug: str, rule_id: int) -> LaunchRule:

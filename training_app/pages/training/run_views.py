@@ -17,16 +17,16 @@ from agents_app.models import Pool
 from datasets_app.models import Snapshot
 from routerweb import parameters
 from routerweb.http import page
-from training_app.engine.config import Config, ConfigError
+from training_app.engine.config import ConfigError
 from training_app.models import SET_ROUTER, Checkpoint, RouterModel, Run
 from training_app.pages import sorting
 from training_app.pages.training import curves
-from training_app.pages.training.launch_form import FORMS, initial_of, title_of
+from training_app.pages.training.launch_form import LaunchForm, initial_of, title_of
 from training_app.pages.versions import scorecard_tables
 from training_app.pages.versions.model_views import gate_context
 from training_app.training import near_duplicates as near
 from training_app.training import presets, previews, runs
-from training_app.versions import kinds, plain_words, registry, scorecards
+from training_app.versions import kinds, registry, scorecards, verdict
 
 ROWS = 25
 #: What the list sorts by, `?sort=` to the database's column; the first is the default, newest first.
@@ -34,7 +34,7 @@ SORTS = {
     "run": "pk",
     "status": "status",
     "snapshot": "snapshot__number",
-    "jaccard": "jaccard",
+    "exact": "exact",
     "launched": "created_at",
 }
 
@@ -47,23 +47,23 @@ def run_list(request: HttpRequest, slug: str) -> HttpResponse:
     status = request.GET.get("status", "")
     found = Run.objects.filter(pool=pool).select_related("snapshot__pool", "pool", "author")
     sort, order = sorting.order(request.GET.get("sort", ""), SORTS, "-run")
-    if "jaccard" in sort:
+    if "exact" in sort:
         # Only figures of the same test queries compare: each snapshot's runs are sorted among themselves, as in the list of models.
-        found = found.annotate(jaccard=F("model__measured__jaccard"))
+        found = found.annotate(exact=scorecards.figure_column("exact", "model__measured__"))
         order = [F("snapshot__number").desc(), *order]
     found = found.order_by(*order)
     if status in Run.Status.values:
         found = found.filter(status=status)
     rows = Paginator(found, ROWS).get_page(request.GET.get("page"))
     made = registry.models(pool).filter(run__in=list(rows))
-    models = {model.run_id: model for model in scorecards.with_headlines(list(made))}
+    models = {model.run_id: model for model in verdict.for_list(scorecards.with_headlines(list(made)))}
     context = {
         "pool": pool,
         "rows": [(run, changed_settings(run), models.get(run.pk)) for run in rows],
         "page_of_rows": rows,
         "status": status,
         "sort": sort,
-        "by_figure": "jaccard" in sort,
+        "by_figure": "exact" in sort,
         "statuses": Run.Status.choices,
     }
     return page(request, "training_app/runs.html", context, title=_("Runs"), crumbs=[(pool.name, reverse("home"))])
@@ -76,12 +76,13 @@ def run_new(request: HttpRequest, slug: str) -> HttpResponse:
     preview alone, and checks."""
     pool = get_pool(request, slug)
     kind = _kind(request, pool)
-    form = FORMS[kind](pool, request.POST if request.method == "POST" else None, initial=_initial(request, pool))
+    data = request.POST if request.method == "POST" else None
+    form = LaunchForm(kind, pool, data, initial=_initial(request, pool, kind))
     if request.method == "POST" and form.is_valid():
         try:
             run = runs.launch(
                 pool,
-                kind=kind,
+                kind=kind.name,
                 config=form.config(),
                 snapshot=form.cleaned_data["snapshot"],
                 promote=form.cleaned_data["promote"],
@@ -106,9 +107,9 @@ def run_new(request: HttpRequest, slug: str) -> HttpResponse:
         "pool": pool,
         "form": form,
         "preview": seen,
-        "kind": kind,
-        "kinds": [(name, kinds.of(name).label) for name in FORMS],
-        "presets": presets.expected(pool, seen.queries, seen.agents) if kind == SET_ROUTER else [],
+        "kind": kind.name,
+        "kinds": [(name, each.label) for name, each in kinds.every().items()],
+        "presets": presets.expected(pool, kind.presets, seen.queries, seen.agents),
         "preset": form.data.get("preset") or "normal",
         "near_at": _near_address(pool, chosen),
     }
@@ -122,7 +123,7 @@ def _preview(request: HttpRequest, pool: Pool) -> HttpResponse:
     chosen = _chosen_snapshot(request, pool)
     found = previews.preview(pool, chosen, **_matters(request.GET))
     # Without the whole form there is nothing to check, only a snapshot to look at.
-    wrong = FORMS[_kind(request, pool)](pool, request.GET).errors if "seed" in request.GET else {}
+    wrong = LaunchForm(_kind(request, pool), pool, request.GET).errors if "seed" in request.GET else {}
     context = {
         "preview": found,
         "errors": [(title_of(name), errors[0]) for name, errors in wrong.items()],
@@ -131,12 +132,12 @@ def _preview(request: HttpRequest, pool: Pool) -> HttpResponse:
     return render(request, "training_app/_preview.html", context)
 
 
-def _kind(request: HttpRequest, pool: Pool) -> str:
+def _kind(request: HttpRequest, pool: Pool) -> kinds.Kind:
     """The kind that the address asks for: by its name, or as that of another run."""
     asked, origin = request.GET.get("kind", ""), parameters.key(request.GET.get("from"))
     if origin is not None:
         asked = Run.objects.filter(pool=pool, pk=origin).values_list("kind", flat=True).first() or asked
-    return asked if asked in FORMS else SET_ROUTER
+    return kinds.every().get(asked) or kinds.of(SET_ROUTER)
 
 
 def _matters(asked: Mapping[str, Any]) -> dict[str, bool]:
@@ -183,7 +184,7 @@ def run_detail(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
         context |= {
             "model": model,
             "active": registry.active(run.pool),
-            "plain": plain_words.of(model),
+            "verdict": verdict.of(model),
             "may_label": Role.LABELER in roles_of(request.user, slug),
             **scorecards.context(model),
             **gate_context(model),
@@ -223,7 +224,7 @@ def run_relaunch(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
 
 def changed_settings(run: Run) -> dict[str, Any]:
     """The run's settings that differ from the defaults; those that this version does not know stand as they are."""
-    defaults = Config().to_mapping()
+    defaults = kinds.of(run.kind).config({}).to_mapping()
     return {name: value for name, value in run.config.items() if name not in defaults or defaults[name] != value}
 
 
@@ -232,14 +233,14 @@ def _run(request: HttpRequest, slug: str, run_id: int) -> Run:
     return get_object_or_404(known, pool=get_pool(request, slug), pk=run_id)
 
 
-def _initial(request: HttpRequest, pool: Pool) -> dict[str, Any]:
+def _initial(request: HttpRequest, pool: Pool, kind: kinds.Kind) -> dict[str, Any]:
     origin, classifier = request.GET.get("from", ""), request.GET.get("classifier", "")
     chosen = _chosen_snapshot(request, pool)
     initial: dict[str, Any] = {"snapshot": chosen.pk} if chosen else {}
     if origin:
         run = get_object_or_404(Run, pool=pool, pk=parameters.key(origin))
         initial |= {**initial_of(run.config), "promote": run.promote}
-    if classifier in kinds.of(SET_ROUTER).classifiers:
+    if classifier in kind.classifiers:
         initial |= {"recipe": "classifier", "classifier": classifier, "promote": False}
     return initial
 

@@ -9,29 +9,25 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy as _lazy
 from django.views.decorators.http import require_GET, require_POST
 
 from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Pool
 from routerweb.http import page
-from training_app.models import Canary, Promotion, PromotionRequest, RouterModel
+from training_app.engine.measures import COMPARED_SHARES, HEADLINE
+from training_app.models import Canary, Card, Promotion, PromotionRequest, RouterModel
 from training_app.models.kinds import SET_ROUTER
 from training_app.pages import sorting
 from training_app.pages.versions import scorecard_tables
 from training_app.rollout import trials
-from training_app.versions import approvals, gate, keeping, kinds, plain_words, registry, scorecards
+from training_app.versions import approvals, gate, keeping, kinds, registry, scorecards, verdict
 
 ROWS = 25
-FIGURES = ("jaccard", "f1", "exact")
-#: The measures that stand beside each other where somebody approves a promotion, by kind whichever there are.
-BESIDE = (
-    ("jaccard", _lazy("Jaccard")), ("f1", _lazy("F1")), ("exact", _lazy("Exact")), ("success", _lazy("Success")),
-    ("reward", _lazy("Reward")), ("cost", _lazy("Cost")),
-)  # fmt: skip
+#: Models that a model's page offers to compare it with.
+MOST_COMPARED = 20
 #: What the list sorts by, `?sort=` to the database's column.
 SORTS = {"model": "version", "state": "state", "size": "artifact_bytes", "made": "created_at"} | {
-    name: name for name in FIGURES
+    name: name for name in HEADLINE
 }
 
 
@@ -44,9 +40,9 @@ def model_list(request: HttpRequest, slug: str) -> HttpResponse:
     found = registry.models(pool).select_related("learnt", "run__snapshot__pool")
     sort, order = sorting.order(request.GET.get("sort", ""), SORTS, "-model")
     figure = sort.lstrip("-")
-    if figure in FIGURES:
+    if figure in HEADLINE:
         # A figure can be compared only with those of the same test queries: each snapshot's models are sorted among themselves.
-        found = found.annotate(**{figure: F(f"measured__{figure}")})
+        found = found.annotate(**{figure: scorecards.figure_column(figure, "measured__")})
         order = [F("run__snapshot__number").desc(nulls_last=True), *order]
     found = found.order_by(*order)
     if state in RouterModel.State.values:
@@ -54,11 +50,11 @@ def model_list(request: HttpRequest, slug: str) -> HttpResponse:
     rows = Paginator(found, ROWS).get_page(request.GET.get("page"))
     context = {
         "pool": pool,
-        "rows": scorecards.with_headlines(list(rows)),
+        "rows": verdict.for_list(scorecards.with_headlines(list(rows))),
         "page_of_rows": rows,
         "state": state,
         "sort": sort,
-        "by_figure": figure in FIGURES,
+        "by_figure": figure in HEADLINE,
         "states": RouterModel.State.choices,
         "active": registry.active(pool),
         "others": _others(pool),
@@ -82,13 +78,11 @@ def model_detail(request: HttpRequest, slug: str, version: int) -> HttpResponse:
         "pool": model.pool,
         "model": model,
         "active": registry.active(model.pool, model.kind),
-        "may_try": kinds.of(model.kind).tried,
-        "answers_queries": kinds.of(model.kind).answers,
         "promotions": model.promotions.select_related(
             "previous__pool", "model__pool", "author", "judgement", "request"
         ),
         "roster": scorecards.agents(model).values(),
-        "plain": plain_words.of(model),
+        "verdict": verdict.of(model),
         "may_label": Role.LABELER in roles_of(request.user, slug),
         **scorecards.context(model),
         **gate_context(model),
@@ -164,14 +158,14 @@ def model_rollback(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _others(pool: Pool) -> list[dict[str, Any]]:
-    """The active version of each kind but the set router's, what is tried beside it, and what a roll-back would go back to."""
+    """The active version of each kind that answers no queries, what is tried beside it, and what a roll-back would go back to."""
     found = []
-    for name in kinds.KINDS:
-        active = None if name == SET_ROUTER else registry.active(pool, name)
+    for name, kind in kinds.every().items():
+        active = None if kind.answers else registry.active(pool, name)
         if active is not None:
-            tried = trials.answering(pool, name) if kinds.of(name).tried else None
+            tried = trials.answering(pool, name) if kind.tried else None
             back = registry.rollback_target(pool, name)
-            found.append({"kind": kinds.of(name), "active": active, "back": back, "tried": tried})
+            found.append({"kind": kind, "active": active, "back": back, "tried": tried})
     return found
 
 
@@ -190,14 +184,30 @@ def model_pin(request: HttpRequest, slug: str, version: int) -> HttpResponse:
 
 
 def gate_context(model: RouterModel) -> dict[str, Any]:
-    """What the gate says, for the page of a model that is not active; `gate_error` where it cannot tell."""
+    """What a promotion does or did, and for a model that is not active what the gate says; `gate_error` where it cannot tell."""
+    kind = kinds.of(model.kind)
+    effect = {
+        "effect": kind.effect.on(model, registry.active(model.pool, model.kind)),
+        "may_try": kind.tried,
+        "answers_queries": kind.answers,
+        "compare_with": _others_with_runs(model),
+    }
     if model.state == RouterModel.State.ACTIVE:
-        return {}
-    four_eyes = {"four_eyes": approvals.needed(model.pool), **waiting_context(model)}
+        return effect
+    four_eyes = {"four_eyes": approvals.needed(model.pool), **effect, **waiting_context(model)}
     try:
         return four_eyes | {"gate": gate.judge(model, most=gate.PAGE_QUERIES)}
     except registry.RegistryError as error:
         return four_eyes | {"gate_error": str(error)}
+
+
+def _others_with_runs(model: RouterModel) -> list[RouterModel]:
+    """What the model can be compared with: the newest models of its kind that runs made, the active one first; none for an import."""
+    if not model.run_id:
+        return []
+    found = registry.models(model.pool).filter(kind=model.kind, run__isnull=False).exclude(pk=model.pk)
+    others = list(found[:MOST_COMPARED])
+    return sorted(others, key=lambda other: other.state != RouterModel.State.ACTIVE)
 
 
 def waiting_context(model: RouterModel) -> dict[str, Any]:
@@ -208,8 +218,12 @@ def waiting_context(model: RouterModel) -> dict[str, Any]:
     asked = approvals.waiting_for(model)
     if asked is None:
         return {}
-    ours, theirs = model.card.metrics, asked.against.card.metrics if asked.against else {}
-    figures = [(label, ours.get(name), theirs.get(name)) for name, label in BESIDE if name in ours or name in theirs]
+    cards = [model.card, asked.against.card if asked.against else Card()]
+    ours, theirs = (card.figures if scorecards.enough(card) else {} for card in cards)
+    labels = kinds.of(model.kind).listed or {name: scorecards.LABELS[name] for name in COMPARED_SHARES}
+    figures = [
+        (label, ours.get(name), theirs.get(name)) for name, label in labels.items() if name in ours or name in theirs
+    ]
     known = {agent["id"]: agent["name"] for agent in model.roster}
     before = {agent["id"]: agent["name"] for agent in asked.against.roster} if asked.against else {}
     return {

@@ -72,7 +72,7 @@ def chosen(known: Mapping[str, str], card: Mapping[str, Any], asked: str) -> str
 
 
 def beside(card: Mapping[str, Any], compared: Comparison | None, against: str) -> dict[str, Any]:
-    """The paired differences by size and by agent; empty where they were not measured, as in models of an earlier version."""
+    """The paired differences by size and by agent; empty where they were not measured."""
     if against == ACTIVE and compared:
         return {name: compared.figures.get(name) or {} for name in ("by_size", "by_agent")}
     found: dict[str, Any] = card.get("baselines", {}).get(against, {})

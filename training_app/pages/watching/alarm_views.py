@@ -18,7 +18,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from agents_app.access import Role, get_pool, person, require_role
+from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Pool
 from agents_app.views.settings import draw
 from routerweb import parameters
@@ -44,7 +44,7 @@ def alarm_list(request: HttpRequest, slug: str) -> HttpResponse:
     """What is wrong now in the pool and on the site, what was, and the processes that are there."""
     pool = get_pool(request, slug)
     passed = Paginator(alarms.past(pool), ROWS).get_page(request.GET.get("page"))
-    parts = [(label, watch.alive(value)) for value, label in ProcessSign.Part.choices]
+    parts = [(label, watch.alive(value)) for value, label in watch.parts()]
     context = {
         "pool": pool,
         "alarms": [(alarm, alarms.may_mute(alarm, person(request))) for alarm in alarms.open_alarms(pool)],
@@ -74,9 +74,17 @@ def health_page(request: HttpRequest, slug: str) -> HttpResponse:
         "problem": seen.problems.get(pool.slug, ""),
         "metrics": settings.METRICS,
         "traces": settings.TRACES,
+        # Models of every pool, so for admins alone.
+        "processes": _processes() if Role.ADMIN in roles_of(request.user) else None,
     }
     crumbs = _crumbs(pool, (_("Alarms"), reverse("alarms", args=[pool.slug])))
     return page(request, "training_app/health.html", context, title=_("Health of this process"), crumbs=crumbs)
+
+
+def _processes() -> list[tuple[str, ProcessSign, int]]:
+    """Every living process: what it does, what it said of itself, and its megabytes."""
+    titles = dict(watch.parts())
+    return [(titles.get(sign.part, sign.part), sign, round(sign.memory / 1e6)) for sign in watch.alive()]
 
 
 def _hours(hours: int) -> str:

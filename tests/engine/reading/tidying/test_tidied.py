@@ -55,8 +55,71 @@ class TestSpelling:
         assert before(other) == (Message("user", "a camear"),)
 
 
+#: Words that differ by one slip and mean different things, by language: whoever writes one does not mean the other.
+PAIRS = {
+    "en": "form from, sing sign, dairy diary, contract contact, shipping shopping, paying playing, united untied, trail trial, "
+    "county country, finish finnish, quite quiet, angle angel, brother bother, increase decrease, insure ensure, adapter "
+    "adopter, immigrate emigrate, precede proceed, discrete discreet, personal personnel, casualty causality, complement "
+    "compliment, stationary stationery, taking talking",
+    "de": "mieten mieter, laden landen, kaufen laufen, einzahlung auszahlung, sperren speeren, buchung buchungen, fahren "
+    "fahnen, reisen reisten, konto kontor, heizung heilung, lieferung lieferant, kündigung kündigungen, zahlung zählung, "
+    "versenden verwenden, wohnung wohnungen",
+    "fr": "vendre rendre, poisson poison, dessert désert, carte charte, louer jouer, acheter achever, entrée rentrée, chambre "
+    "chambres, paiement paiements, livraison livraisons, monter montrer, retrait retraite, commande commandes, accepter "
+    "excepter",
+    "es": "caro carro, perro pero, vender vencer, cambio camino, comprar compras, ingreso ingresos, retirar retirada, casado "
+    "cansado, pagar pegar, cerrar cenar, depósito depósitos, transferencia transferencias, abono abonos, contrato "
+    "contacto",
+    "ru": "выключить включить, продать продано, купить копить, закрыть закрыта, перевод переводы, карта парта, открыть "
+    "открыта, отключить подключить, снять снят, увеличить увеличит, компании кампании, следующей следующий, баланс "
+    "балласт, оплата зарплата",
+    "tr": "açmak almak, satmak saymak, kapalı kapılı, vermek sermek, kredi kredim, hesap hesabı, ödeme ödemek, yatırma "
+    "yatırım, kalmak kalkmak",
+}
+
+
+class TestRealWords:
+    @pytest.mark.parametrize("language", PAIRS)
+    def test_a_word_that_exists_is_never_changed(self, language: str) -> None:
+        pairs = [pair.split() for pair in PAIRS[language].split(", ")]
+        for column in (0, 1):
+            known = Spelling.of([" ".join(pair[column] for pair in pairs)])
+            typed = [pair[1 - column] for pair in pairs]
+            assert [known(word) for word in typed] == typed
+            assert [known.served()(word) for word in typed] == typed
+
+    @pytest.mark.parametrize(
+        ("known", "typed"),
+        [
+            ("我想买这套房子吧", "我想卖这套房子吧"),
+            ("電源を入れてください", "電源を切ってください"),
+            ("ฉันต้องการเปิดบัญชี", "ฉันต้องการปิดบัญชี"),
+            ("불을켜주세요", "불을꺼주세요"),
+            ("मुझेखरीदनाहै", "मुझेबेचनाहै"),
+            ("أريدفتحالحساب", "أريدغلقالحساب"),
+            ("שלוםעולםחדש", "שלוםעולםחדיש"),
+        ],
+    )
+    def test_other_scripts_are_never_corrected(self, known: str, typed: str) -> None:
+        assert Spelling.of([known])(typed) == typed
+
+    def test_a_word_with_a_combining_mark_is_left_alone(self) -> None:
+        assert Spelling({"andern": 3})("a\u0308ndren") == "a\u0308ndren"
+
+    def test_what_an_artifact_stores_corrects_as_the_whole_lists_do(self) -> None:
+        spelling = Spelling.of(
+            ["a refund for the insurance", "sign the contract from thursday", "the thermostat, please"]
+        )
+        served = spelling.served()
+        assert len(served.decisive()) < 500
+        for text in ("form sing contact", "insurace thusday", "termostat thermostats", "the contracts of insurances"):
+            assert served(text) == spelling(text)
+        assert served("insurace form") == "insurance form"
+
+
 AGENTS = tuple(Agent(i, name) for i, name in enumerate(("Parcels", "Invoices", "Passwords")))
-WORDS = (("parcel", "delivery", "courier"), ("invoice", "payment", "refund"), ("password", "account", "access"))
+#: Words that n-grams tell apart by a letter in the middle, so that a slip hides who is needed.
+WORDS = (("bank", "cord", "tile"), ("bark", "card", "tale"), ("bulk", "curl", "tole"))
 
 
 def rows(count: int, seed: int) -> Rows:
@@ -69,6 +132,16 @@ def rows(count: int, seed: int) -> Rows:
     return Rows(texts, required, np.ones_like(required))
 
 
+def slips_everywhere(text: str, rng: random.Random) -> str:
+    """The text with two letters swapped in each word of more than three: n-grams alone no longer read it."""
+    return " ".join(w[:1] + w[2] + w[1] + w[3:] if len(w) > 3 else w for w in text.split(" "))
+
+
+@pytest.fixture
+def hard_slips(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoders, "slip", slips_everywhere)
+
+
 def fitted(**settings: object) -> tuple[FittedScorer, dict[str, object]]:
     config = Config.from_mapping({"encoder": "linear", "svm_c": 1.0, **settings})
     known = rows(120, 0)
@@ -76,6 +149,7 @@ def fitted(**settings: object) -> tuple[FittedScorer, dict[str, object]]:
     return fit.fitted, report
 
 
+@pytest.mark.usefixtures("hard_slips")
 class TestScorer:
     def test_changes_that_say_nothing_change_nothing(self) -> None:
         scorer, report = fitted()
@@ -101,9 +175,15 @@ class TestScorer:
     def test_is_what_it_was_after_saving(self) -> None:
         scorer, _report = fitted()
         again = load_scorer(scorer.kind, scorer.config(), scorer.tensors())
-        texts = ["hi, my pacrel", "where is the invioce", ""]
+        texts = ["hi, my bnak", "where is the crad", ""]
         assert np.array_equal(again.logits(texts), scorer.logits(texts))
         assert isinstance(scorer, FittedScorer)
+
+    def test_nothing_is_corrected_unless_it_surely_helps(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(encoders, "slip", lambda text, rng: text)
+        scorer, report = fitted()
+        assert report["spelling"]["kept"] is False  # type: ignore[index]
+        assert scorer.spelling is None  # type: ignore[attr-defined]
 
     def test_refuses_parts_that_do_not_fit(self) -> None:
         scorer, _report = fitted()

@@ -17,7 +17,7 @@ from training_app.models import Artifact, Decision
 from training_app.rollout import outcomes
 from training_app.versions import registry
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fresh_process")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fresh_process"), pytest.mark.commits_for_others]
 
 PLAYGROUND, DECISIONS = "/p/support/playground/", "/p/support/decisions/"
 UNKNOWN = uuid.UUID(int=7)

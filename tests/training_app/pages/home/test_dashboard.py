@@ -1,7 +1,5 @@
 """Home for ops and managers: figures that are right for the hours asked, in words and pictures, and when there is nothing."""
 
-import time
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,12 +10,12 @@ from django.utils import timezone
 from django.utils.html import strip_tags
 
 from agents_app import pools
-from tests.training_app.answering.test_decisions import pending
-from training_app.answering import decisions
-from training_app.models import Alarm, Decision, Outcome, PackedDecisions, RouterModel, packed
+from training_app.models import Alarm, Decision, Outcome, RouterModel
 from training_app.pages.home import dashboard
 from training_app.versions import registry
 from training_app.watching import alarms
+
+pytestmark = pytest.mark.both_databases
 
 
 @pytest.fixture
@@ -74,38 +72,13 @@ def test_an_hour_that_is_sampled_weighs_as_much_as_it_had(model: RouterModel, mo
     assert {agent.number: round(share, 6) for agent, share in seen.agents} == {0: 0.9, 1: 0.1}
 
 
-@pytest.mark.both_databases
-def test_answers_that_are_packed_count_before_anybody_unpacks_them(model: RouterModel, monkeypatch: Any) -> None:
-    monkeypatch.setattr(packed, "NEWEST", 1)
-    other = pools.create_pool("Other", "other", actor=None)
-    answer(model, ms=3)
-    for hours in (30, 2, 1):
-        at = time.time() - 3600 * hours
-        rows = [pending(model)._replace(id=decisions.new_id(at), at=at) for _ in range(70)]
-        rows[0] = rows[0]._replace(route=replace(rows[0].route, stop_reason="none", confidence=0.2))
-        rows[1] = rows[1]._replace(route=replace(rows[1].route, stop_reason="abstained", abstained=True))
-        rows[2] = rows[2]._replace(pool=other.pk)
-        packed.pack([decisions._row(row) for row in rows])
-    seen = dashboard.traffic(model.pool)
-    assert PackedDecisions.objects.count() == 2, "but for the newest, of which times are shown"
-    assert (seen.count, seen.before, seen.none, seen.unsure, seen.abstained) == (139, 69, 2, 2, 2)
-    assert seen.volume is not None
-    assert sum(seen.volume["datasets"][0]["data"]) == 139
-    assert packed.unpack_all() == 140
-    unpacked = dashboard.traffic(model.pool)
-    assert (unpacked.count, unpacked.before, unpacked.none, unpacked.unsure, unpacked.abstained) == (139, 69, 2, 2, 2)
-    assert unpacked.volume == seen.volume
-
-
 @pytest.mark.parametrize("hours", [24, 168])
 def test_few_answers_are_read_at_once_and_give_the_same_picture(
     model: RouterModel, monkeypatch: Any, hours: int, django_assert_num_queries: Any
 ) -> None:
     for number in range(12):
         answer(model, hours=number * hours / 12, ms=number, agents=(number % 3,))
-    with django_assert_num_queries(
-        5
-    ):  # what is packed to unpack, the counts, the answers, what is still packed, the agents
+    with django_assert_num_queries(3):  # the counts, the answers, the agents
         few = dashboard.traffic(model.pool, hours)
     monkeypatch.setattr(dashboard, "FEW", 0)
     assert dashboard.traffic(model.pool, hours) == few
@@ -119,7 +92,7 @@ def test_the_page_counts_the_labeling_queue_once(model: RouterModel, person: Any
     monkeypatch.setattr(progress, "left", lambda pool, person=None: asked.append(pool) or progress.Left(4, 3))
     browser = Client()
     browser.force_login(person("admin"))
-    page = browser.get("/")
+    page = browser.get(f"/p/{model.pool.slug}/")
     assert page.context["work"]["labeling"] == 7
     assert len(asked) == 1
 

@@ -70,13 +70,29 @@ def test_what_is_missing_is_counted(bare: Pool) -> None:
     assert [(agent.name, count) for agent, count in path.agents] == [("Booking", 13), ("Change", 0), ("Refund", 0)]
 
 
-def test_an_llms_word_is_no_label(bare: Pool) -> None:
+def test_an_llms_labels_are_named_apart(bare: Pool) -> None:
     pools.add_agent(bare, "Booking")
     add(bare, 3, required=[0], source="llm")
     add(bare, 2)
-    assert step(bare, "label").count == "0 of 50"
-    assert progress.labeled(bare) == progress.Labeled(5, 0, 3)
+    label = step(bare, "label")
+    assert label.count == "0 of 50, and 3 by an LLM"
+    assert (label.also, label.also_at) == ("Have an LLM label", "/p/travel/settings/prelabel/")
+    assert progress.labeled(bare) == progress.Labeled(5, 0, 3, 3)
     assert progress.labeled(bare).bare == 2
+
+
+def test_an_llms_labels_lead_on_where_nobody_else_labels(bare: Pool) -> None:
+    for name in ("Booking", "Change"):
+        pools.add_agent(bare, name)
+    add(bare, 50, required=[0], source="llm")
+    label = step(bare, "label")
+    assert label.done
+    assert label.count == "0 of 50, and 50 by an LLM"
+    assert "An LLM's labels judge" in label.missing
+    path = first_steps.path(bare, EVERYTHING)
+    assert path is not None
+    assert path.current is not None
+    assert (path.current.name, path.current.action) == ("train", "Train")
 
 
 def test_more_agents_want_more_labels() -> None:

@@ -16,8 +16,8 @@ def test_home_of_ops(done: Run, browser: Client, pool: Pool) -> None:
     registry.promote(RouterModel.objects.get(), actor=None)
     page = browser.get("/").content.decode()
     assert "No model is active" not in page
-    assert "Of 100 queries:" in page
-    assert "0.900" in page
+    assert "Too few answers to judge: 12 checked" in page
+    assert "0.900" not in page
 
 
 def test_home_of_a_labeler_has_no_operations(done: Run, person: Callable[[str], User]) -> None:
@@ -29,5 +29,15 @@ def test_home_of_a_labeler_has_no_operations(done: Run, person: Callable[[str], 
     assert "/runs/" not in page
 
 
-def test_home_without_a_pool(browser: Client) -> None:
-    assert "No pools yet" in browser.get("/").content.decode()
+def test_home_without_a_pool_makes_one(browser: Client) -> None:
+    page = browser.get("/").content.decode()
+    assert 'action="/pools/new/"' in page
+    assert "Make the pool" in page
+
+
+def test_home_without_a_pool_of_somebody_who_may_make_none(person: Callable[[str], User]) -> None:
+    client = Client()
+    client.force_login(person("labeler"))
+    page = client.get("/").content.decode()
+    assert "No pools yet" in page
+    assert 'action="/pools/new/"' not in page

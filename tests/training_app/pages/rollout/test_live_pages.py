@@ -8,7 +8,7 @@ import pytest
 from agents_app import pools
 from agents_app.models import AuditEntry
 from datasets_app.labels import labels
-from datasets_app.queries import queries
+from datasets_app.queries import adding
 from tests.training_app.answering.test_finishing import ASKS_LEGAL, LEGAL
 from tests.training_app.served import promoted
 from training_app.answering import decisions, shadowing
@@ -204,7 +204,7 @@ def test_a_decision_tells_how_it_was_made_and_what_is_near(browser, app, candida
             return 0.0
 
     monkeypatch.setattr("training_app.answering.loaded.chance", Always(4))
-    added = queries.find_or_add(queries.dataset_of(candidate.pool), [queries.NewQuery("billing went wrong")], "file")[0]
+    added = adding.find_or_add(adding.dataset_of(candidate.pool), [adding.NewQuery("billing went wrong")], "file")[0]
     labels.record_many([labels.NewLabel(query_id=added[0].pk, source="import", required=[0], asked=[0, 1, 2])])
     pools.add_agent(candidate.pool, "Legal", **LEGAL)
     live(exploration=0.1, cold=True)

@@ -13,6 +13,7 @@ from django.urls import reverse
 from agents_app.models import Pool
 from datasets_app.labels import snapshots
 from datasets_app.models import Snapshot, SplitGroup
+from tests import orchestration
 from tests.training_app.pages.figures import scorecard
 from tests.training_app.told import artifact
 from training_app.models import Checkpoint, Promotion, RouterModel, Run
@@ -20,9 +21,10 @@ from training_app.training import runs
 from training_app.versions import registry
 
 Make = Callable[..., RouterModel]
-RUNS_QUERIES = 14
-MODELS_QUERIES = 20
-HOME_QUERIES = 36
+RUNS_QUERIES = 11
+#: With orchestration, the page asks for models of its kinds too.
+MODELS_QUERIES = 18 + 2 * orchestration.INSTALLED
+HOME_QUERIES = 48
 POLL_QUERIES = 6
 GET = ["runs", "run_new", "run", "models", "model"]
 POST = ["run_cancel", "run_relaunch", "model_promote", "model_rollback"]
@@ -99,8 +101,9 @@ def test_the_form_holds_every_setting_with_its_default_and_help(labeled: Pool, b
 def form(**changed: str) -> dict[str, str]:
     """What a browser sends of the form as it stands, but for what was changed."""
     from training_app.pages.training.launch_form import LaunchForm
+    from training_app.versions import kinds
 
-    bound = LaunchForm(Pool.objects.get())
+    bound = LaunchForm(kinds.of("set_router"), Pool.objects.get())
     values = {field.name: field.value() for field in bound}
     sent = {name: str(value) for name, value in values.items() if value is not None and value is not False}
     return {**sent, **changed}
@@ -158,6 +161,7 @@ def test_the_preview_follows_the_snapshot_and_warns(snapshot: Snapshot, browser:
     assert "No labeled query in: Validation" in page
 
 
+@orchestration.needed
 def test_an_orchestrator_is_launched_from_its_own_form(labeled: Pool, browser: Client) -> None:
     address = reverse("run_new", args=["support"]) + "?kind=orchestrator"
     page = browser.get(address)

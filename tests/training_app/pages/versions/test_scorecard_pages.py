@@ -14,7 +14,8 @@ Make = Callable[..., RouterModel]
 
 def test_a_scorecard_gives_its_verdict_and_escapes_what_people_wrote(done: Run, browser: Client) -> None:
     page = browser.get(reverse("run", args=["support", done.pk])).content.decode()
-    assert "No worse than the best baseline, linear SVM" in page
+    assert "Too few answers to judge: 12 checked. Check 38 more." in page
+    assert "12 test queries are too few for a ranking" in page
     assert "&lt;b&gt;my parcel&lt;/b&gt;" in page
     assert "Only 3 queries of the train split require Billing" in page
     assert "Show as table" in page
@@ -31,7 +32,7 @@ def test_a_scorecard_shows_who_needs_nobody_abstention_and_what_perturbed_answer
 
 
 def test_a_scorecard_shows_the_llm_that_was_asked_with_what_it_took(make_model: Make, browser: Client) -> None:
-    card = scorecard()
+    card = scorecard() | {"queries": 120}
     asked = {
         "model": "gpt-<tiny>",
         "queries": 50,
@@ -67,7 +68,7 @@ def test_a_scorecard_of_a_pool_without_such_queries_says_what_to_do(make_model: 
 def test_the_verdict_follows_the_paired_interval(make_model: Make, low: float, high: float, begins: str) -> None:
     from training_app.versions import scorecards
 
-    said = scorecards.verdict(make_model(scorecard(low, high)))
+    said = scorecards.verdict(make_model(scorecard(low, high) | {"queries": 120}))
     assert said.startswith(begins)
     assert (f"−{-low:.3f} to" in said) == (low < 0)
 

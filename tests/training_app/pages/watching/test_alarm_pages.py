@@ -2,9 +2,11 @@
 
 import json
 import os
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -24,7 +26,7 @@ from training_app.models import (
 )
 from training_app.pages.watching.alarm_urls import urlpatterns
 from training_app.versions import registry
-from training_app.watching import alarms, deliveries, health
+from training_app.watching import alarms, deliveries, health, watch
 
 
 @pytest.mark.parametrize("name", [pattern.name for pattern in urlpatterns])  # type: ignore[union-attr]
@@ -52,6 +54,25 @@ def test_nothing_is_wrong(pool: Any, browser: Client) -> None:
     page = browser.get(reverse("alarms", args=["support"]))
     assert "nothing is being watched" not in page.text
     assert "here:1" in page.text
+
+
+def test_an_admin_sees_what_each_process_holds(pool: Any, person: Callable[[str], User]) -> None:
+    watch.Watch("train").sign()
+    sign = ProcessSign.objects.get()
+    sign.loaded, sign.state = (
+        ["support-7", "<other>-1"],
+        [["Questions for shadows", 12, 1_000], ["Pools", 3, "one <each>"]],
+    )
+    sign.save()
+    path = reverse("health_page", args=["support"])
+    client = Client()
+    client.force_login(person("admin"))
+    page = client.get(path).text
+    assert "support-7, &lt;other&gt;-1" in page
+    for held in ("Questions for shadows", '<td class="rw-number">12</td><td>1,000</td>', "one &lt;each&gt;"):
+        assert held in page, held
+    client.force_login(person("ops"))
+    assert "support-7" not in client.get(path).text, "it names models of every pool"
 
 
 def test_the_health_of_the_process(pool: Any, browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:

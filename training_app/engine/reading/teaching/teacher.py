@@ -23,7 +23,7 @@ DECIMALS = 5  # of a vector that are kept
 LONGEST = 8_000  # characters of a text that are tokenized
 #: How a graph of ONNX says that weights lie in a file beside it: the key of a name and value pair.
 ELSEWHERE = b"\x0a\x08location\x12"
-INSTALL = "install requirements-teacher.txt (or pip install 'routerweb[teacher]')"
+INSTALL = "install requirements-teacher.txt (or pip install 'routerweb-engine[teacher]')"
 
 
 class TeacherError(ValueError):

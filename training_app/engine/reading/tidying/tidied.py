@@ -4,9 +4,10 @@
 
 A greeting, a signature or a swapped letter changes nothing about who is needed, and n-grams see in each of them something new. So the
 text is brought into one form before it is scored, the training rows as well. What is done is the same for every pool, but for the
-words: a word that no training row holds, and that is one slip away from one they hold, is read as that one (Damerau 1964: a letter
-swapped with its neighbour, left out, put in, or typed for another). The more it takes to mend, the longer the word has to be. The
-first letter is seldom the wrong one, and another last letter is mostly another form of the word, which n-grams read well enough.
+words. A word is read as another where no training row holds it, where it exists in no language (`real_words.py`), and where it is one
+slip away from a word of the training rows (Damerau 1964: a letter swapped with its neighbour, left out, put in, or typed for another).
+The more it takes to mend, the longer the word has to be. The first letter is seldom the wrong one, and another last letter is mostly
+another form of the word, which n-grams read well enough. Only words in Latin, Greek and Cyrillic letters are corrected.
 
 Nothing is ever left of a text but its own: where all of it is a greeting, it stays as it is.
 """
@@ -15,9 +16,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,13 @@ from training_app.engine.data.conversations import before, text_of
 from training_app.engine.reading.scorers import FittedScorer, load_scorer
 from training_app.engine.reading.tidying.framing import unframed
 
-_LETTERS = re.compile(r"(?<!\w)[^\W\d_]{4,30}(?!\w)")
+if TYPE_CHECKING:
+    from training_app.engine.reading.tidying.real_words import RealWords
+
+#: A word that may be corrected: at least four letters, all Latin, Greek or Cyrillic, none with a combining mark. In scripts without
+#: spaces one letter is a word, and in most others one letter makes another word.
+LETTER = r"[A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff\u0370-\u03ff\u0400-\u052f]"
+WORD = re.compile(rf"(?<![\w\u0300-\u036f]){LETTER}{{4,30}}(?![\w\u0300-\u036f])")
 HIDDEN = "\0"
 MOST_WORDS = 50_000  # known; the most frequent
 KEPT, LONGEST_TOKEN = 20_000, 40  # words that are remembered, when full it starts again; a longer run of signs is not
@@ -37,11 +44,12 @@ MOST_INDEXED = 10_000  # words that slips are mended to, by other letters than t
 
 
 class Spelling:
-    """The words that are known, lower case, the most frequent first, with how often each was met. Immutable but for what it
-    remembers; safe to share between threads."""
+    """Corrects slips towards `words`: those of the training rows, lower case, the most frequent first, with how often each was met.
+    A word that is among them or among `real_words` stays. Immutable but for what it remembers; safe to share between threads."""
 
-    def __init__(self, words: Mapping[str, int]) -> None:
+    def __init__(self, words: Mapping[str, int], real_words: RealWords | frozenset[str] = frozenset()) -> None:
         self.words = dict(words)
+        self.real_words = real_words
         self._mended: dict[str, str] = {}
         self._fine: set[str] = set()  # what stands between white space and has no slip: most of a text costs a look-up
         #: A word with one of its letters hidden -> the most frequent such word.
@@ -53,13 +61,31 @@ class Spelling:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Spelling:
-        """What the texts hold, everything that was said before them included."""
+        """Corrects towards the words of the texts, all that was said before them included. Loads the lists of real words."""
+        from training_app.engine.reading.tidying.real_words import RealWords  # workers only
+
         counts: Counter[str] = Counter()
         for text in texts:
-            counts.update(_LETTERS.findall(text.lower()))
+            counts.update(WORD.findall(text.lower()))
             for message in before(text):
-                counts.update(set(_LETTERS.findall(message.content.lower())))
-        return cls(dict(sorted(counts.items(), key=lambda c: (-c[1], c[0]))[:MOST_WORDS]))
+                counts.update(set(WORD.findall(message.content.lower())))
+        words = dict(sorted(counts.items(), key=lambda c: (-c[1], c[0]))[:MOST_WORDS])
+        return cls(words, RealWords(words))
+
+    def decisive(self) -> frozenset[str]:
+        """The real words that would be corrected if nobody knew that they exist: all that an artifact has to store of them."""
+        if isinstance(self.real_words, frozenset):
+            return self.real_words
+        letters: dict[str, set[str]] = {}  # of each alphabet
+        for letter in set().union(*self.words, self.real_words.letters()):
+            letters.setdefault(_alphabet(letter), set()).add(letter)
+        slips = chain.from_iterable(_slips(word, letters[_alphabet(word[0])]) for word in self.words)
+        near = {word for word in slips if word in self.real_words and word not in self.words}
+        return frozenset(word for word in near if self._near(word) != word)
+
+    def served(self) -> Spelling:
+        """The same corrections without the lists of real words."""
+        return Spelling(self.words, self.decisive())
 
     def __call__(self, text: str) -> str:
         """The text with its slips mended; itself, the same object, where there are none."""
@@ -70,17 +96,17 @@ class Spelling:
         for token in tokens:
             if token in fine:
                 continue
-            if _LETTERS.sub(self._word, token) != token:
+            if WORD.sub(self._word, token) != token:
                 slips = True
             elif len(token) <= LONGEST_TOKEN:
                 if len(fine) >= KEPT:
                     fine = self._fine = set()
                 fine.add(token)
-        return _LETTERS.sub(self._word, text) if slips else text
+        return WORD.sub(self._word, text) if slips else text
 
     def _word(self, found: re.Match[str]) -> str:
         word = found[0].lower()
-        if word in self.words:
+        if word in self.words or word in self.real_words:
             return found[0]
         mended = self._mended.get(word)
         if mended is None:
@@ -107,6 +133,22 @@ class Spelling:
             if candidates:
                 return max(candidates, key=lambda w: (known[w], w))
         return word
+
+
+def _alphabet(letter: str) -> str:
+    return "latin" if letter < "\u0370" or letter > "\u1dff" else "greek" if letter < "\u0400" else "cyrillic"
+
+
+def _slips(word: str, letters: Iterable[str]) -> Iterator[str]:
+    """All words that are one slip away from `word`, and more."""
+    for at in range(1, len(word)):
+        start, here, end = word[:at], word[at], word[at + 1 :]
+        yield start + end
+        if end:
+            yield start + end[0] + here + end[1:]
+        for letter in letters:
+            yield start + letter + here + end
+            yield start + letter + end
 
 
 def tidied(text: str, spelling: Spelling | None = None) -> str:
@@ -144,7 +186,9 @@ class TidiedMargins:
     def config(self) -> dict[str, Any]:
         """The known words, and all about what reads the tidied text."""
         found: dict[str, Any] = {"child kind": self.child.kind, "child": dict(self.child.config())}
-        return found if self.spelling is None else {**found, "words": list(self.spelling.words)}
+        if self.spelling is None:
+            return found
+        return {**found, "words": list(self.spelling.words), "real words": sorted(self.spelling.decisive())}
 
     @classmethod
     def from_tensors(cls, config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> TidiedMargins:
@@ -157,7 +201,8 @@ class TidiedMargins:
             spelling = None
             if "counts" in tensors:
                 words = [str(word) for word in config["words"]]
-                spelling = Spelling(dict(zip(words, tensors["counts"].tolist(), strict=True)))
+                real_words = frozenset(str(word) for word in config["real words"])
+                spelling = Spelling(dict(zip(words, tensors["counts"].tolist(), strict=True)), real_words)
             return cls(load_scorer(kind, config["child"], own), spelling)
         except (KeyError, TypeError) as error:
             raise ValueError(f"the tidied scorer lacks {error}") from None

@@ -1,0 +1,111 @@
+"""The first page after sign-in: what waits for each role in pools of each state, and that its button works for that role."""
+
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.test import Client
+
+from agents_app import pools
+from agents_app.models import Pool
+from datasets_app.labels import labels
+from datasets_app.models import Dataset, Query, SplitGroup, group_hash, text_hash
+from training_app.versions import registry
+
+pytestmark = pytest.mark.django_db
+ROLES = ("labeler", "reviewer", "ops", "admin", "superuser")
+
+
+def member(role: str) -> User:
+    if role == "superuser":
+        return User.objects.create_superuser("root")
+    user = User.objects.create_user(role, is_staff=True)
+    user.groups.add(Group.objects.get_or_create(name=role)[0])
+    return user
+
+
+def queries(pool: Pool, count: int) -> list[Query]:
+    dataset, _made = Dataset.objects.get_or_create(pool=pool, name="Queries")
+    made = []
+    for n in range(count):
+        text = f"query {n} of {pool.slug}"
+        group = SplitGroup.objects.create(pool=pool, key=group_hash(text))
+        made.append(Query.objects.create(dataset=dataset, text=text, text_hash=text_hash(text), group=group))
+    return made
+
+
+def empty(pool: Pool, _request: pytest.FixtureRequest) -> None:
+    """Nothing is in it."""
+
+
+def unlabeled(pool: Pool, _request: pytest.FixtureRequest) -> None:
+    for name in ("Booking", "Refund"):
+        pools.add_agent(pool, name)
+    queries(pool, 15)
+
+
+def labeled(pool: Pool, _request: pytest.FixtureRequest) -> None:
+    unlabeled(pool, _request)
+    for query in Query.objects.all():
+        labels.record(query, source="import", required=[0], asked=[0, 1])
+
+
+def answering(pool: Pool, request: pytest.FixtureRequest) -> None:
+    for name in ("Booking", "Refund"):
+        pools.add_agent(pool, name)
+    model = request.getfixturevalue("make_model")()
+    model.pool = pool
+    model.save()
+    registry.promote(model, actor=None)
+
+
+#: State → role → the button of the first line; "" where nothing waits.
+EXPECTED = {
+    empty: {"labeler": "", "reviewer": "", "ops": "Add agents", "admin": "Add agents", "superuser": "Add agents"},
+    unlabeled: dict.fromkeys(ROLES, "Label"),
+    labeled: {"labeler": "", "reviewer": "", "ops": "Train", "admin": "Train", "superuser": "Train"},
+    answering: dict.fromkeys(ROLES, ""),
+}
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("state", EXPECTED, ids=lambda state: state.__name__)
+def test_the_first_page_names_the_next_step_and_its_button_works(
+    role: str, state: Callable, request: pytest.FixtureRequest
+) -> None:
+    pool = pools.create_pool("Travel", "travel", actor=None)
+    state(pool, request)
+    client = Client()
+    client.force_login(member(role))
+    answer = client.get("/")
+    assert answer.status_code == 200
+    html = answer.content.decode()
+    assert "manage.py" not in html or role != "labeler", "a labeler never sees a command line"
+    waiting = [line for line in answer.context["inbox"] if line.pool == pool]
+    assert (waiting[0].action if waiting else "") == EXPECTED[state][role]
+    for line in waiting:
+        assert client.get(line.address).status_code == 200, line
+        assert line.address in html
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_nobody_lands_in_an_empty_pool_while_another_is_full(role: str, request: pytest.FixtureRequest) -> None:
+    pools.create_pool("Aardvark", "aardvark", actor=None)
+    full = pools.create_pool("Zoo", "zoo", actor=None)
+    unlabeled(full, request)
+    client = Client()
+    client.force_login(member(role))
+    assert client.get("/").context["pool"] == full
+
+
+def test_a_pools_address_opens_it() -> None:
+    for name in ("Aardvark", "Zoo"):
+        pools.create_pool(name, name.lower(), actor=None)
+    client = Client()
+    client.force_login(member("ops"))
+    assert client.get("/p/zoo/").context["pool"].slug == "zoo"
+    assert client.get("/").context["pool"].slug == "zoo", "it is where they were last"
+    assert client.get("/p/nowhere/").status_code == 404
+    stranger = Client()
+    stranger.force_login(User.objects.create_user("stranger"))
+    assert stranger.get("/p/zoo/").status_code == 403

@@ -1,0 +1,214 @@
+"""A walk over every page, answer of the API and command of scripted pools: of each model they say one number and one verdict."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from io import StringIO
+
+import numpy as np
+import pytest
+from django.contrib.auth.models import Group, User
+from django.core.management import call_command
+from django.test import Client
+from django.urls import NoReverseMatch, URLPattern, URLResolver, get_resolver, reverse
+
+from agents_app.models import Pool
+from datasets_app.labels import snapshots
+from datasets_app.models import Snapshot
+from tests.training_app import served
+from tests.training_app.labeled import label
+from tests.training_app.words import NEEDS, PERFECT, WEAK, WordRouter, interval
+from training_app.engine.data import metrics
+from training_app.models import RouterModel
+from training_app.rollout import trials
+from training_app.training import runs
+from training_app.versions import gate
+
+#: Right as often as WEAK, on other queries: it knows nothing of parcels.
+OTHERWISE_WEAK = {word: agent for word, agent in PERFECT.items() if agent != 1}
+HELD_BY = {"slug", "version", "run_id"}
+
+
+class OutsideEngineers(HTMLParser):
+    """The text of a page, its titles and labels, without what is folded under "For engineers", scripts and forms' choices."""
+
+    SKIPPED = ("script", "style", "svg", "option")
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self._parts: list[list[str]] = [[]]
+        self._skipping = 0
+        self.feed(page)
+        self.text = " ".join(" ".join(self._parts[0]).split())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._skipping += tag in self.SKIPPED
+        if tag == "details":
+            self._parts.append([])
+        self._parts[-1] += [value or "" for name, value in attrs if name in ("title", "aria-label")]
+
+    def handle_endtag(self, tag: str) -> None:
+        self._skipping -= tag in self.SKIPPED
+        if tag == "details":
+            inside = " ".join(self._parts.pop()).strip()
+            self._parts[-1].append("" if inside.startswith("For engineers") else inside)
+
+    def handle_data(self, data: str) -> None:
+        if not self._skipping:
+            self._parts[-1].append(data)
+
+
+@dataclass
+class Said:
+    """What the walk met: `places` that spoke of quality, the `shares` of 100, the `verdicts`, and `decimals` with their places."""
+
+    places: set[str] = field(default_factory=set)
+    shares: set[int] = field(default_factory=set)
+    verdicts: set[str] = field(default_factory=set)
+    decimals: set[tuple[str, str]] = field(default_factory=set)
+
+    SHARES = re.compile(r"(\d+) of 100 (?:queries )?exactly right|(\d+) \(\d+ to \d+\)|(?<![\d.])(\d+) of 100 \(")
+    VERDICTS = re.compile(
+        r"This model is better|This model is worse|Too close to tell|No difference shows|[Tt]oo few (?:answers to judge|to say)"
+        r"|[Bb]etter than|[Ww]orse than|wins here"
+    )
+    DECIMALS = re.compile(r"(?:Jaccard|F1|exact|Exact)\W{0,12}[01]\.\d{2,}|[+−]0\.\d{3}|\b[01]\.\d{3,4}\b")
+
+    def hear(self, place: str, text: str) -> None:
+        shares = {int(next(filter(None, one))) for one in self.SHARES.findall(text)}
+        verdicts = {one.lower().replace("answers to judge", "to say") for one in self.VERDICTS.findall(text)}
+        if shares or verdicts:
+            self.places.add(place)
+        self.shares |= shares
+        self.verdicts |= verdicts
+        self.decimals |= {(place, one) for one in self.DECIMALS.findall(text)}
+
+
+def patterns(found: URLResolver, before: frozenset[str] = frozenset()) -> Iterator[tuple[str, frozenset[str]]]:
+    """(name, what its address holds) of every named address."""
+    for one in found.url_patterns:
+        held = before | set(one.pattern.converters)
+        if isinstance(one, URLPattern) and one.name:
+            yield one.name, held
+        elif isinstance(one, URLResolver) and not one.namespace:
+            yield from patterns(one, held)
+
+
+def addresses(pool: Pool, models: list[RouterModel]) -> Iterator[str]:
+    """Every page that a pool, its models and its runs have."""
+    for name, held in set(patterns(get_resolver())):
+        if not held <= HELD_BY:
+            continue
+        for model in models or [None]:
+            known = {
+                "slug": pool.slug,
+                "version": model.version if model else 1,
+                "run_id": model.run_id if model else 1,
+            }
+            try:
+                yield reverse(name, kwargs={key: known[key] for key in held})
+            except NoReverseMatch:
+                continue
+    yield reverse("models", args=[pool.slug]) + "?sort=-exact"
+    yield reverse("runs", args=[pool.slug]) + "?sort=-exact"
+    if len(models) > 1:
+        yield reverse("run_compare", args=[pool.slug]) + "?" + "&".join(f"run={model.run_id}" for model in models)
+
+
+def walk(pool: Pool, models: list[RouterModel]) -> Said:
+    """What all pages, as somebody sees them who may open all, the API and the commands say."""
+    said, browser = Said(), Client()
+    person = User.objects.create_superuser("everything")
+    person.groups.add(*(Group.objects.get_or_create(name=role)[0] for role in ("ops", "labeler", "reviewer", "admin")))
+    browser.force_login(person)
+    for address in sorted(set(addresses(pool, models))):
+        if any(part in address for part in ("logout", "/api/", "export", "download", "metrics", "glossary", "/new/")):
+            continue
+        answer = browser.get(address)
+        if answer.status_code == 200 and "text/html" in answer.headers.get("Content-Type", ""):
+            said.hear(address, OutsideEngineers(answer.content.decode()).text)
+    key = served.application(pool, scopes=("ops",))
+    asked = [f"/api/models/?pool={pool.slug}", f"/api/runs/?pool={pool.slug}"]
+    for address in asked + [f"/api/models/{model.name}/live/" for model in models]:
+        found = key.get(address).json()
+        for model in found.get("models", ()):
+            if model["verdict"]:
+                said.hear(address, model["verdict"]["sentence"])
+                assert (model["exact"] is None) == (model["verdict"]["right_of_100"] is None)
+                if model["exact"] is not None:
+                    assert round(100 * model["exact"]) == model["verdict"]["right_of_100"]
+                    said.shares.add(model["verdict"]["right_of_100"])
+    for command, options in (("list_models", {}), ("evaluate", {})):
+        if models:
+            call_command(command, pool=pool.slug, stdout=(out := StringIO()), stderr=StringIO(), **options)
+            said.hear(command, out.getvalue() if command == "list_models" or "Too few" in out.getvalue() else "")
+    return said
+
+
+def trained(snapshot: Snapshot, words: dict[str, int], expected: int) -> RouterModel:
+    """A model whose scorecard says truly what it does on the test queries of the snapshot."""
+    tested = [example for example in snapshots.examples(snapshot) if example.split == "test"]
+    chosen = [{agent for word, agent in words.items() if word in example.text} for example in tested]
+    selected, required = (
+        np.array([[agent in one for agent in NEEDS] for one in sets])
+        for sets in (chosen, [example.required or () for example in tested])
+    )
+    figures = metrics.summary(selected, required)
+    assert round(100 * figures["exact"]["mean"]) == expected
+    lead = {"metrics": dict.fromkeys(figures, interval(0.2, 0.3)), "difference": {"jaccard": interval(0.3, 0.4)}}
+    card = {
+        "metrics": figures,
+        "queries": len(tested),
+        "measured_on": "test",
+        "best_baseline": "svm",
+        "baselines": {"constant": lead, "svm": lead},
+        "warnings": [],
+        "decision": {"rule": "bayes", "why": "asked", "goal": "jaccard"},
+    }
+    run = runs.launch(snapshot.pool, snapshot=snapshot, queue=False)
+    attempt = runs.claim(run.pk)
+    assert attempt
+    return runs.finish(run.pk, attempt, json.dumps(words).encode(), card)
+
+
+@pytest.fixture
+def scripted(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[RouterModel]]:
+    """Makes the first an active model and the second its canary, of a pool with nine test queries for each four of `variants`."""
+    monkeypatch.setattr("training_app.engine.routing.router.Router", WordRouter)
+
+    def make(variants: int, *learnt: tuple[dict[str, int], int]) -> list[RouterModel]:
+        label(pool, variants)
+        snapshot = snapshots.take(pool)
+        models = [trained(snapshot, words, expected) for words, expected in learnt]
+        gate.promote(models[0], actor=None)
+        trials.start_canary(models[1], 0.1, actor=None, override="to see")
+        return models
+
+    return make
+
+
+def test_an_empty_pool_says_nothing_of_quality(pool: Pool) -> None:
+    said = walk(pool, [])
+    assert (said.shares, said.verdicts, said.decimals) == (set(), set(), set())
+
+
+def test_of_a_young_pool_everything_says_that_too_few_were_checked(scripted: Callable, pool: Pool) -> None:
+    said = walk(pool, scripted(8, (WEAK, 67), (PERFECT, 100)))
+    assert said.verdicts == {"too few to say"}
+    assert (said.shares, said.decimals) == (set(), set())
+    assert len(said.places) >= 10
+
+
+def test_of_a_live_pool_every_place_says_the_same(scripted: Callable, pool: Pool) -> None:
+    said = walk(pool, scripted(72, (WEAK, 67), (PERFECT, 100)))
+    assert (said.shares, said.verdicts) == ({67, 100}, {"this model is better"})
+    assert said.decimals == set()
+    assert len(said.places) >= 10
+
+
+def test_of_two_equal_models_none_is_better(scripted: Callable, pool: Pool) -> None:
+    said = walk(pool, scripted(72, (WEAK, 67), (OTHERWISE_WEAK, 67)))
+    assert (said.shares, said.verdicts) == ({67}, {"too close to tell"})
+    assert said.decimals == set()

@@ -1,0 +1,182 @@
+"""The requests of /api/route/ and /api/route/batch/: their checks and their answers, for the views and for the fast lane."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from django.conf import settings
+
+from routerweb import disconnect, hooks
+from routerweb.observing import tracing
+from training_app.answering import answer, explanations, throttle
+from training_app.answering.answer import Answer, Unroutable
+from training_app.answering.loaded import LoadedPool
+from training_app.api.bodies import kind
+from training_app.api.errors import Refused, unknown_field
+from training_app.api.keys import Access
+from training_app.engine.data.conversations import BadConversation
+from training_app.engine.routing import options
+from training_app.engine.routing.options import BadOption, Carrier, Option, RequestOptions
+
+#: Every option that a routing request may have.
+OPTIONS: tuple[Option, ...] = (*options.OPTIONS, *(option for added in hooks.request_options() for option in added))
+#: The fields that say what is to be routed. Most requests have no others.
+ONE_QUERY = frozenset(("query", "messages", "pool"))
+MANY_QUERIES = frozenset(("queries", "pool"))
+ROUTE_OPTIONS = options.carried_by(Carrier.ROUTE, OPTIONS)
+BATCH_OPTIONS = options.carried_by(Carrier.BATCH, OPTIONS)
+MAX_WARNINGS = 5
+
+
+class RouteCall(NamedTuple):
+    """One query, a text or a turn of a conversation, or many of one pool, that can be routed; the options' values by name."""
+
+    texts: list[str]
+    pool: LoadedPool
+    values: Mapping[str, Any]
+    options: RequestOptions | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def one(body: Mapping[str, Any], access: Access) -> RouteCall:
+    """What a body of /api/route/ asks for. Raises Refused and NoModel."""
+    text = query_of(body)
+    pool = access.pool(body.get("pool"))
+    answer.model_of(pool)
+    if body.keys() <= ONE_QUERY:
+        return RouteCall([text], pool, {})
+    return _with_options([text], pool, body, ONE_QUERY, ROUTE_OPTIONS)
+
+
+def many(body: Mapping[str, Any], access: Access) -> RouteCall:
+    """What a body of /api/route/batch/ asks for. Raises Refused and NoModel, and Abandoned once the client has left."""
+    queries = body.get("queries")
+    if not isinstance(queries, list):
+        raise Refused(
+            400, "missing" if queries is None else "invalid", "queries must be a list of texts.", field="queries"
+        )
+    limit = settings.MAX_BATCH_QUERIES
+    if len(queries) > limit:
+        raise Refused(
+            400, "too_many", f"{len(queries)} queries in one call; at most {limit} are taken.", field="queries",
+            hint="Send them in several calls.",
+        )  # fmt: skip
+    texts = [query_in(query, index) for index, query in enumerate(disconnect.checked(queries))]
+    characters = sum(map(throttle.read_length, disconnect.checked(texts)))
+    if characters > settings.MAX_BATCH_CHARACTERS:
+        raise Refused(
+            400, "too_long", f"The queries have {characters:,} characters together; at most "
+            f"{settings.MAX_BATCH_CHARACTERS:,} are taken in one call.", field="queries", hint="Send them in several calls.",
+        )  # fmt: skip
+    pool = access.pool(body.get("pool"))
+    answer.model_of(pool)
+    if body.keys() <= MANY_QUERIES:
+        return RouteCall(texts, pool, {})
+    return _with_options(texts, pool, body, MANY_QUERIES, BATCH_OPTIONS)
+
+
+def _with_options(
+    texts: list[str], pool: LoadedPool, body: Mapping[str, Any], content: frozenset[str], table: tuple[Option, ...]
+) -> RouteCall:
+    """The call with the options of its body, and warnings about what of them has no effect. Raises Refused."""
+    fields = content.union(option.name for option in table)
+    for name in body:
+        if name not in fields:
+            raise unknown_field(name, fields)
+    try:
+        values = options.parsed(body, pool, table)
+    except BadOption as bad:
+        raise Refused(400, "invalid", str(bad), field=bad.field) from None
+    warnings = options.ignored(body, pool, table)
+    return RouteCall(texts, pool, values, RequestOptions.of(values, table), tuple(warnings[:MAX_WARNINGS]))
+
+
+def answer_one(call: RouteCall, access: Access) -> dict[str, Any]:
+    """The answer to a call of /api/route/, kept."""
+    given = answer.answer(
+        call.pool,
+        call.texts[0],
+        sticky=call.values.get("sticky_key", ""),
+        explain=call.values.get("explain", False),
+        options=call.options,
+    )
+    shown, kept = _shown(given, call)
+    answer.keep(given, access.caller.pk, kept)
+    tracing.routed(call.pool.slug, given.model.name, call.texts, shown, given.microseconds)
+    if call.warnings:
+        shown["warnings"] = list(call.warnings)
+    if given.explanation is not None:
+        shown["explanation"] = explanations.as_json(given.explanation)
+    return shown
+
+
+def answer_many(call: RouteCall, access: Access) -> dict[str, Any]:
+    """The answers to a call of /api/route/batch/, kept. Raises Abandoned once the client has left; nothing is kept then."""
+    model = answer.model_of(call.pool)
+    given = answer.answers(call.pool, call.texts, sticky=call.values.get("sticky_key", ""), options=call.options)
+    tracing.routed(call.pool.slug, model.name, call.texts)
+    warnings = {"warnings": list(call.warnings)} if call.warnings else {}
+    results = [_shown(each, call) for each in disconnect.checked(given)]
+    for each, (_result, kept) in zip(given, results, strict=True):
+        answer.keep(each, access.caller.pk, kept)
+    return warnings | {
+        "model": model.name,
+        "results": [result for result, _kept in results],
+        "not_covered": call.pool.not_covered,
+    }
+
+
+def _shown(given: Answer, call: RouteCall) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The answer as JSON, with what packages add to it; and what they add to the decision that is kept of it."""
+    extras = hooks.answer_made(given.pool.pk, given.text, given.route.agents, call.values)
+    shown = answer.as_json(given)
+    kept: dict[str, Any] = {}
+    for extra in extras:
+        if extra is not None:
+            shown |= extra.shown
+            kept |= extra.kept
+    return shown, kept
+
+
+def query_of(body: Mapping[str, Any]) -> str:
+    """The one query of a body: its `query`, or the last turn of its `messages`. Raises Refused."""
+    if body.get("messages") is None:
+        return check_text(body.get("query"), "query")
+    if body.get("query") is not None:
+        words = "Send either query, a text, or messages, whose last turn is routed."
+        raise Refused(400, "invalid", words, field="messages")
+    try:
+        return answer.conversation(body["messages"])
+    except BadConversation as bad:
+        raise Refused(400, bad.code, f"{bad}.", field=bad.path) from None
+
+
+def query_in(value: Any, index: int) -> str:
+    """A query of a batch: a text, or an object with `messages`. Raises Refused."""
+    if not isinstance(value, dict):
+        return check_text(value, "queries", index)
+    path = f"queries[{index}].messages"
+    for name in value:
+        if name != "messages":
+            raise unknown_field(name, ("messages",), f"queries[{index}].")
+    try:
+        return answer.conversation(value.get("messages"), path)
+    except BadConversation as bad:
+        raise Refused(400, bad.code, f"{bad}.", field=bad.path, index=index) from None
+
+
+def check_text(value: Any, field: str, index: int | None = None) -> str:
+    """A query's text as it was sent; `index` is its place in a batch, from 0. Raises Refused for what cannot be routed."""
+    if isinstance(value, str):
+        try:
+            answer.check_text(value)
+        except Unroutable as problem:
+            code, wrong = problem.code, str(problem)
+        else:
+            return value
+    elif value is None:
+        code, wrong = "missing", "is missing"
+    else:
+        code, wrong = "invalid", f"must be a text, not {kind(value)}"
+    if index is None:
+        raise Refused(400, code, f"{field} {wrong}.", field=field)
+    raise Refused(400, code, f"{field}[{index}] {wrong}.", field=f"{field}[{index}]", index=index)

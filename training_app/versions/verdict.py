@@ -1,0 +1,229 @@
+"""The one verdict on a set router: how many of 100 queries it gets right, with the range, beside the model in use.
+
+Pages, API and commands show this and nothing else; every other figure is for engineers. Below LEAST_CHECKED queries there is no
+verdict, only what is missing: of so few, chance moves the figure by more than any two models differ.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from training_app.models import Card, Comparison, Interval, RouterModel
+from training_app.versions import kinds, registry, scorecards
+
+#: More checked answers than so many times those that there are: the difference is too small to wait for.
+WORTH_WAITING = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The model in use on the same `queries`: how many of 100 `it` gets right, and the `lead` over it, both as shares."""
+
+    name: str
+    queries: int
+    ours: Interval
+    it: Interval
+    lead: Interval
+
+    @classmethod
+    def of(cls, name: str, compared: Comparison) -> "Beside":
+        """From what was measured on the same queries beside the model of that name."""
+        ours, theirs, lead = (Interval.of(compared.figures["exact"][key]) for key in ("ours", "theirs", "difference"))
+        return cls(name, compared.queries, ours, theirs, lead)
+
+    @property
+    def conclusion(self) -> str:
+        """ "few", "better", "worse", "same" or "close"."""
+        if self.queries < scorecards.LEAST_CHECKED:
+            return "few"
+        if self.lead.bound > 0:
+            return "better"
+        if self.lead.high < 0:
+            return "worse"
+        return "same" if self.lead.mean == 0 == self.lead.low == self.lead.high else "close"
+
+    @property
+    def more_needed(self) -> int:
+        """How many more checked answers would tell the two apart if the difference stays as it is; 0 where that is out of reach."""
+        if not self.lead.mean or not self.queries:
+            return 0
+        reach = self.lead.mean - self.lead.bound if self.lead.mean > 0 else self.lead.high - self.lead.mean
+        needed = ceil(self.queries * (reach / self.lead.mean) ** 2) - self.queries
+        return needed if 0 < needed <= WORTH_WAITING * self.queries else 0
+
+    def words(self) -> str:
+        """Better, worse, or too close to tell and what would tell; "" of too few queries."""
+        if self.conclusion == "few":
+            return ""
+        if self.conclusion == "better":
+            return _("This model is better.")
+        if self.conclusion == "worse":
+            return _("This model is worse.")
+        if self.conclusion == "same":
+            return _("No difference shows.")
+        text = _("Too close to tell.")
+        if self.more_needed:
+            text += " " + _("About %(n)d more checked answers would.") % {"n": self.more_needed}
+        return text
+
+    def sentence(self) -> str:
+        """Both on the same queries, and the conclusion."""
+        if self.conclusion == "few":
+            return scorecards.too_few(self.queries)
+        text = _(
+            "On %(queries)d queries that neither was trained on, %(ours)d of 100 exactly right; %(name)s: %(it)d."
+        ) % {
+            "queries": self.queries,
+            "ours": of_100(self.ours)["n"],
+            "name": self.name,
+            "it": of_100(self.it)["n"],
+        }
+        return text + " " + self.words()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is known of a model's answers.
+
+    `right` is the share of queries whose whole set is right, None where fewer than LEAST_CHECKED were checked. `folds`: by
+    cross-validation over all labeled queries, as the test split is small. `judge`: a sentence where an LLM judged, else "".
+    """
+
+    queries: int
+    folds: int
+    right: Interval | None
+    beside: Beside | None = None
+    judge: str = ""
+
+    @property
+    def enough(self) -> bool:
+        """Whether enough queries were checked to say anything."""
+        return self.right is not None
+
+    @property
+    def missing(self) -> int:
+        """How many more checked queries a verdict takes."""
+        return max(0, scorecards.LEAST_CHECKED - self.queries)
+
+    def share(self) -> str:
+        """ "About 86 of 100 queries exactly right (81 to 90)", or that too few were checked."""
+        if self.right is None:
+            return scorecards.too_few(self.queries)
+        return _("About %(n)d of 100 queries exactly right (%(low)d to %(high)d).") % of_100(self.right)
+
+    def short(self) -> str:
+        """For a cell of a table: "86 (81 to 90)", or "too few to say; check 36 more"."""
+        if self.right is None:
+            return scorecards.too_few_in_a_cell(self.queries)
+        return _("%(n)d (%(low)d to %(high)d)") % of_100(self.right)
+
+    def where(self) -> str:
+        """Which queries were checked; "" where they were too few."""
+        if self.right is None:
+            return ""
+        if self.folds:
+            text = _("Measured on all %(n)d labeled queries, each by a router that was not trained on it.")
+        else:
+            text = _("Measured on %(n)d queries that it was not trained on.")
+        return text % {"n": self.queries}
+
+    def compared(self) -> str:
+        """The model in use on the same queries, and the conclusion; "" where there is none or it was not compared."""
+        conclusion = self.conclusion() if self.beside and self.beside.conclusion != "same" else ""
+        return " ".join(part for part in (self.in_use(), conclusion) if part)
+
+    def in_use(self) -> str:
+        """The model in use on the same queries; "" where there is none or it was not compared."""
+        if self.beside is None or self.right is None:
+            return ""
+        beside = self.beside
+        if beside.conclusion == "few":
+            return ngettext(
+                "The model in use, %(name)s, can be compared on %(n)d query: too few to say which is better.",
+                "The model in use, %(name)s, can be compared on %(n)d queries: too few to say which is better.",
+                beside.queries,
+            ) % {"name": beside.name, "n": beside.queries}
+        if beside.conclusion == "same":
+            return _("The model in use, %(name)s, answers the same queries right.") % {"name": beside.name}
+        text = _("The model in use, %(name)s: %(n)d (%(low)d to %(high)d)") % {"name": beside.name, **of_100(beside.it)}
+        if self.folds or beside.queries != self.queries:
+            text += " " + _("on %(n)d queries that neither was trained on, where this model has %(ours)d.") % {
+                "n": beside.queries,
+                "ours": of_100(beside.ours)["n"],
+            }
+        else:
+            text += " " + _("on the same queries.")
+        return text
+
+    def conclusion(self) -> str:
+        """Better, worse, or too close to tell and what would tell; "" without a comparison, or one of too few queries."""
+        return "" if self.beside is None or self.right is None else self.beside.words()
+
+    def sentence(self) -> str:
+        """All of it."""
+        parts = (self.share(), self.where(), self.compared(), self.judge)
+        return " ".join(part for part in parts if part)
+
+    def plain(self) -> dict[str, Any]:
+        """For the API: {"sentence", "queries", "right_of_100", "low", "high"}, numbers None where too few were checked."""
+        numbers = of_100(self.right) if self.right else {"n": None, "low": None, "high": None}
+        return {
+            "sentence": self.sentence(),
+            "queries": self.queries,
+            "right_of_100": numbers["n"],
+            "low": numbers["low"],
+            "high": numbers["high"],
+        }
+
+
+def of_100(share: Interval) -> dict[str, int]:
+    """A share and its range as whole numbers of 100."""
+    return {"n": round(100 * share.mean), "low": round(100 * share.low), "high": round(100 * share.high)}
+
+
+def of(model: RouterModel) -> Verdict | None:
+    """The verdict on a model; None where its kind answers no sets of agents, or it came without a scorecard."""
+    found = _alone(model.card)
+    return None if found is None else replace(found, beside=_beside(model))
+
+
+def _alone(card: Card) -> Verdict | None:
+    """The verdict that a scorecard gives, without the model in use."""
+    if "exact" not in card.figures:
+        return None
+    return Verdict(
+        queries=card.checked,
+        folds=card.folded.folds if card.folded else 0,
+        right=card.figures["exact"] if scorecards.enough(card) else None,
+        judge=scorecards.by_llm(card).strip(),
+    )
+
+
+def for_list(models: Sequence[RouterModel]) -> Sequence[RouterModel]:
+    """The same models, which `scorecards.with_headlines` has seen, each with its `verdict` without a comparison."""
+    for model in models:
+        model.verdict = _alone(model.shown)  # type: ignore[attr-defined]
+    return models
+
+
+def _beside(model: RouterModel) -> Beside | None:
+    """The model in use, on the queries that both were measured on; None where this is it, and where that was not measured."""
+    active = None if model.state == RouterModel.State.ACTIVE else registry.active(model.pool, model.kind)
+    if active is None:
+        return None
+    measured = Comparison.objects.filter(model=model, against=active).order_by("-snapshot").first()
+    return Beside.of(active.name, measured) if measured and "exact" in measured.figures else None
+
+
+def no_better_than_keywords(model: RouterModel) -> bool:
+    """Whether the rules by keywords, which learn nothing, do as well: such a model has learnt nothing worth having."""
+    card, kind = model.card, kinds.of(model.kind)
+    beside = card.beside.get("keyword")
+    if beside is None or kind.measure not in card.figures or kind.measure not in beside.metrics:
+        return False
+    ours = card.figures[kind.measure].mean
+    return ours <= beside.metrics[kind.measure].mean and ours < 1.0  # where both are perfect there is nothing to learn
