@@ -1,0 +1,34 @@
+"""A pool's answer rule: what may be set, and that running processes hear of a change."""
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from agents_app import audit
+from agents_app.models import Agent, Pool, Stamp
+from orchestration_app.models import AnswerRule, Executor
+
+
+class AnswerRuleError(ValueError):
+    """A rule that cannot be kept; the message says why, `field` names the input at fault."""
+
+    def __init__(self, message: str, field: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+def save(pool: Pool, rule: str, composer: Agent | None, *, actor: audit.Who) -> AnswerRule:
+    """Make answers by this rule from now on; episodes under way keep theirs. Raises AnswerRuleError."""
+    if rule not in AnswerRule.Rule.values:
+        words = _("Choose one of: %(rules)s.") % {"rules": ", ".join(AnswerRule.Rule.values)}
+        raise AnswerRuleError(words, "rule")
+    if rule != AnswerRule.Rule.COMPOSER:
+        composer = None
+    elif composer is not None and not Executor.objects.filter(agent=composer, active=True).exists():
+        words = _("%(agent)s is not called yet: say first how it is.") % {"agent": composer.name}
+        raise AnswerRuleError(words, "composer")
+    with transaction.atomic():
+        kept, _new = AnswerRule.objects.update_or_create(pool=pool, defaults={"rule": rule, "composer": composer})
+        detail = {"rule": rule, "composer": composer.number if composer else None}
+        audit.record("answers.saved", actor=actor, target=str(pool), pool=pool, detail=detail)
+        Stamp.bump()
+    return kept

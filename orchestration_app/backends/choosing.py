@@ -1,0 +1,236 @@
+"""Who runs each chosen agent, now: filters first (budget, limits, cool-down, health), then the rank, with the queue of now.
+
+One function assigns for the API, its fast lane and executors. Nothing here asks the database.
+"""
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+
+from orchestration_app.backends import state
+from orchestration_app.backends.state import Known, Plan, Plans, PoolBackends
+from orchestration_app.backends.windows import Used
+from orchestration_app.engine.backends.choosing import PRESETS, Candidate, Preference, foremost
+from orchestration_app.engine.backends.pair_table import PRIOR, WEIGHT
+from training_app.answering import loaded
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One agent and the backend that is to run it, None where none may.
+
+    `propensity` is how likely the choice was, `by` who made it ("direct", "learner" or "lot"), `direct` whether the direct estimate
+    would have taken it too.
+    """
+
+    agent: int
+    backend: Known | None
+    success: float = 0.0
+    cost: float = 0.0
+    latency: float = 0.0
+    why: str = ""
+    propensity: float = 1.0
+    by: str = "direct"
+    direct: bool = True
+
+    def as_json(self) -> dict[str, Any]:
+        """As an application sees it."""
+        if self.backend is None:
+            return {"agent": self.agent, "backend": None, "expected": None, "why": self.why}
+        return {
+            "agent": self.agent,
+            "backend": {"id": self.backend.pk, "name": self.backend.name},
+            "expected": {
+                "success": round(self.success, 4), "cost": round(self.cost, 8), "latency_ms": round(self.latency, 1),
+            },
+            "why": self.why,
+        }  # fmt: skip
+
+
+#: Why nobody is named although somebody could be in a moment.
+AT_LIMITS = "every backend is at its limits; try again in a few seconds"
+SPENT = "the budget of the day is spent"
+
+
+def assign(
+    pool: int, text: str, agents: Sequence[int], preference: Preference | None = None, *, only: Collection[int] | None = None,
+    previous: int | None = None,
+) -> list[Assignment] | None:  # fmt: skip
+    """A backend for each of the agents that have any; None where the pool has no backends. Never waits.
+
+    `only` are the backends that may be taken, None for all; `previous` is the backend that answered before in the same chain.
+    """
+    found = state.of(pool)
+    if found is None:
+        return None
+    if not settings.BACKGROUND_THREADS or not found.settled:
+        state.settle_now(found)
+    wanted = preference or found.preference
+    pressed = found.pressed
+    if pressed:
+        wanted = PRESETS["cheapest"]
+    chooser, after = found.chooser, found.pairs.get(previous) if previous is not None else None
+    given = []
+    now = time.monotonic()
+    with found.lock:
+        plans = found.plans_of(wanted) if only is None else None
+        for agent in agents:
+            known = found.by_agent.get(agent)
+            if known is not None and only is not None:
+                known = [one for one in known if one.pk in only]
+            if known:
+                told = chooser.estimate(text, agent) if chooser else None
+                given.append(_assigned(found, agent, known, wanted, pressed, now, told, after, plans))
+    return given
+
+
+def _assigned(
+    pool: PoolBackends, agent: int, known: list[Known], wanted: Preference, pressed: bool, now: float,
+    told: Mapping[int, float] | None, after: Mapping[int, float] | None = None, plans: Plans | None = None,
+) -> Assignment:  # fmt: skip
+    free, which, bit = [], 0, 1  # the free ones, and which they are, a bit each
+    for one in known:
+        if one.limited:
+            one.asked_at = now
+            if one.open and _has(one):
+                free.append(one)
+                which |= bit
+        elif one.open:
+            free.append(one)
+            which |= bit
+        bit += bit
+    if not free:
+        state.settler.wake()
+        return Assignment(agent, None, why=_why_none(known))
+    if plans is None or told or after:  # what holds for one query or one chain is of no use to the next request
+        plan = _planned(pool, agent, free, wanted, pressed, told, after)
+    else:
+        kept = plans.get((agent, which))
+        if kept is None:
+            kept = plans[agent, which] = _planned(pool, agent, free, wanted, pressed, None, None)
+        plan = kept
+    candidates = plan.candidates
+    if not candidates:
+        return Assignment(agent, None, why=SPENT)
+    own = plan.best[0] if len(plan.best) == 1 else min(plan.best, key=lambda place: candidates[place].rank)
+    place, likely, by = _drawn(pool.exploration, plan, own) if plan.drawn else (own, 1.0, "direct")
+    picked = candidates[place]
+    backend = pool.known[picked.key]
+    _take(pool, backend)
+    if by == "lot" and place != own:
+        why = "taken by lot, to be measured"
+    elif by == "learner" and place != own:
+        why = "the learner's choice"
+    elif pressed:
+        why = "the cheapest: the budget of the day is nearly spent"
+    elif len(candidates) < len(known):
+        why = f"the best for the preference of {len(candidates)} that may be taken now, of {len(known)}"
+    else:
+        why = "the best for the preference" if len(known) > 1 else "the agent's only backend"
+    latency = plan.latencies[place]
+    return Assignment(agent, backend, picked.success, picked.cost, latency, why, likely, by, place == own)
+
+
+def _planned(
+    pool: PoolBackends, agent: int, free: list[Known], wanted: Preference, pressed: bool, told: Mapping[int, float] | None,
+    after: Mapping[int, float] | None,
+) -> Plan:  # fmt: skip
+    """Whom the direct estimate takes of the free backends, and how likely the learner takes each."""
+    if pool.budget is not None:
+        left = pool.budget - pool.spent
+        free = [one for one in free if one.candidate.cost <= left]
+    candidates = [one.candidate for one in free]
+    if told:
+        candidates = [_retold(one, told) for one in candidates]
+    if after and not pressed:
+        candidates = [_following(one, after) for one in candidates]
+    if not candidates:
+        return Plan([], [], [])
+    dearest, slowest = pool.scales[agent]
+    best, latencies = foremost(candidates, wanted, dearest, slowest)
+    drawn = len(candidates) > 1 and bool(pool.exploration or (pool.learning and not pressed))
+    found = Plan(candidates, latencies, best, drawn=drawn)
+    if found.drawn and pool.learning is not None and not pressed:
+        direct = candidates[found.best[0]]
+        found.chances = pool.learning.chances(agent, candidates, direct, wanted, dearest, slowest)
+        found.share = pool.learning.share if found.chances is not None else 0.0
+    return found
+
+
+def _drawn(exploration: float, plan: Plan, own: int) -> tuple[int, float, str]:
+    """The place of whom lot, learner or direct estimate take, how likely that one was by all three together, and who decided.
+
+    p(b) = ε / K + (1 − ε) · (s · p_learner(b) + (1 − s) · [b is the direct estimate's])
+    """
+    chances, share, chance, count = plan.chances, plan.share, loaded.chance, len(plan.candidates)
+    at, by = own, "direct"
+    if exploration and chance.random() < exploration:
+        at, by = chance.randrange(count), "lot"
+    elif chances is not None and chance.random() < share:
+        left, by = chance.random(), "learner"
+        for place, likely in enumerate(chances):
+            if likely:
+                at = place
+                left -= likely
+                if left < 0:
+                    break
+    learnt = share * chances[at] if chances is not None else 0.0
+    return at, exploration / count + (1 - exploration) * (learnt + (1 - share) * (at == own)), by
+
+
+def give_back(pool: int, backend: int) -> None:
+    """The call that a backend was taken for was not made: its place is free."""
+    found = state.of(pool)
+    if found is not None:
+        with found.lock:
+            if backend in found.known:
+                found.told.used.setdefault(backend, Used()).ended += 1
+
+
+def _retold(one: Candidate, told: Mapping[int, float]) -> Candidate:
+    success = told.get(one.key)
+    if success is None:
+        return one
+    return Candidate(one.key, success, one.cost, one.service, one.busy, one.less, one.rank)
+
+
+def _following(one: Candidate, after: Mapping[int, float]) -> Candidate:
+    """Q + 0.3 · pair(previous, a), counted from the prior: an unknown pair changes nothing."""
+    pair = after.get(one.key, PRIOR)
+    return Candidate(
+        one.key, one.success, one.cost, one.service, one.busy, one.less - WEIGHT * (pair - PRIOR), one.rank
+    )
+
+
+def _has(one: Known) -> bool:
+    """Whether one more call is within what this process holds of its limits."""
+    requests, tokens, places = one.limits
+    left = one.left
+    return (
+        (not requests or left[0] >= 1)
+        and (not tokens or left[1] >= min(one.tokens, tokens))
+        and (not places or left[2] >= 1)
+    )
+
+
+def _take(pool: PoolBackends, one: Known) -> None:
+    used = pool.told.used.get(one.pk)
+    if used is None:
+        used = pool.told.used[one.pk] = Used()
+    used.requests += 1
+    used.began += 1
+    used.tokens += one.tokens
+    pool.told.last.append(one.pk)
+    if one.limited:
+        one.left = [one.left[0] - 1, one.left[1] - one.tokens, one.left[2] - 1]
+    one.taken += 1
+    one.candidate.rank = one.order * state.ORDER + one.taken
+
+
+def _why_none(known: list[Known]) -> str:
+    if any(one.open for one in known):
+        return AT_LIMITS
+    return "every backend cools down after failures, or is not healthy"

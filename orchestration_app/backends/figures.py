@@ -1,0 +1,112 @@
+"""What a page shows of a pool's backends: prices, what was measured, load, and what a preference would choose."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import NamedTuple
+
+from django.db.models import Sum
+from django.utils import timezone
+
+from agents_app.models import Agent, Pool
+from orchestration_app.backends import measured
+from orchestration_app.backends.measured import Measured
+from orchestration_app.backends.state import PRIOR_CALLS
+from orchestration_app.backends.windows import flying_of
+from orchestration_app.engine.backends.choosing import PRESETS, Candidate, Preference, choose
+from orchestration_app.engine.backends.load import HOT
+from orchestration_app.models import Backend, BackendCall, BackendLoad
+
+
+class Row(NamedTuple):
+    """One backend; `share` is its part of the last assignments of its agent, None where there were none."""
+
+    backend: Backend
+    measured: Measured
+    expected: Candidate
+    flying: float
+    share: float | None
+    hot: bool
+    cooling: bool
+
+
+class Choice(NamedTuple):
+    """Whom one preference takes for an agent, everybody free."""
+
+    preference: str
+    agent: Agent
+    backend: Backend
+    success: float
+    cost: float
+    latency: float
+
+
+def rows(pool: Pool) -> list[Row]:
+    """Every backend of the pool, by agent and order. Three database queries."""
+    every = list(
+        Backend.objects.filter(agent__pool=pool).select_related("agent", "provider").order_by("agent__number", "order")
+    )
+    if not every:
+        return []
+    seen = measured.of_pool(pool.pk)
+    load = BackendLoad.objects.filter(pool=pool).first()
+    state = load.state if load else {}
+    found = []
+    for row in every:
+        mine = {other.pk for other in every if other.agent_id == row.agent_id}
+        last = [key for key in state.get("last", []) if key in mine]
+        share = last.count(row.pk) / len(last) if last else None
+        found.append(
+            Row(
+                row, seen.get(row.pk, Measured()), candidate(row, seen.get(row.pk)), flying_of(state, row.pk), share,
+                share is not None and len(mine) > 1 and share > HOT / len(mine),
+                row.cooling_until is not None and row.cooling_until > timezone.now(),
+            )
+        )  # fmt: skip
+    return found
+
+
+def candidate(row: Backend, seen: Measured | None) -> Candidate:
+    """What is expected of a backend that nobody waits for."""
+    figures = seen or Measured()
+    into, out = figures.mean_tokens or (row.tokens_in, row.tokens_out)
+    success = (figures.good + PRIOR_CALLS * row.quality) / (figures.judged + PRIOR_CALLS)
+    service = figures.moving if figures.moving is not None else row.latency
+    return Candidate(row.pk, success, row.cost(into, out), service, rank=row.order)
+
+
+def choices(every: Sequence[Row], tried: Mapping[str, float]) -> list[Choice]:
+    """What each preset and the tried weights take for each agent that has a choice."""
+    by_agent: dict[int, list[Row]] = {}
+    for row in every:
+        if row.backend.active:
+            by_agent.setdefault(row.backend.agent.number, []).append(row)
+    asked = dict(PRESETS)
+    if any(tried.values()):
+        asked = {"": Preference.of(**tried)} | asked
+    found = []
+    for some in by_agent.values():
+        if len(some) < 2:
+            continue
+        of = {row.backend.pk: row for row in some}
+        for name, preference in asked.items():
+            taken = choose([row.expected for row in some], preference).candidate
+            row = of[taken.key]
+            found.append(Choice(name, row.backend.agent, row.backend, taken.success, taken.cost, taken.service))
+    return found
+
+
+def categories(every: Sequence[Row]) -> list[tuple[Backend, list[tuple[str, measured.Part]]]]:
+    """(backend, [(category, what was measured)]) of those that have any with a name."""
+    found = []
+    for row in every:
+        named = [(name, part) for name, part in sorted(row.measured.by_category.items()) if name]
+        if named:
+            found.append((row.backend, named))
+    return found
+
+
+def spent_today(pool: Pool) -> float:
+    """What was billed since midnight, UTC."""
+    day = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    today = BackendCall.objects.filter(pool=pool, at__gte=day, at__lt=day + timedelta(days=1))
+    return today.aggregate(spent=Sum("cost"))["spent"] or 0.0

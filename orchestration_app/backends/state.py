@@ -1,0 +1,363 @@
+"""What a process knows of its pools' backends: who may be chosen, at what price, and how busy; in memory, swapped and settled.
+
+`load` reads rows and settings when the version stamp moved (`serving.on_load`). A thread settles with the other processes every
+SETTLE_SECONDS (`windows`): limits, calls in flight, the last assignments, cool-downs; and reads what was measured every
+MEASURE_SECONDS. A process without any backend starts no thread and pays one look into an empty dictionary for a route.
+"""
+
+import logging
+import threading
+import time
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import Error as DatabaseFault
+from django.db.models import Sum
+from django.utils import timezone
+
+from agents_app import leases
+from orchestration_app import providers
+from orchestration_app.backends import learning, measured, pairs, windows
+from orchestration_app.backends.learning import Learning
+from orchestration_app.backends.measured import Call, Measured
+from orchestration_app.backends.windows import Three, Told, Used
+from orchestration_app.engine.backends.chooser import BackendChooser
+from orchestration_app.engine.backends.choosing import Candidate, Preference, scales
+from orchestration_app.engine.backends.load import WINDOW, LoadTracker, penalty
+from orchestration_app.engine.backends.online import Arm
+from orchestration_app.models import Backend, BackendCall, BackendLoad, BackendSettings
+from orchestration_app.models.kinds import BACKEND_CHOOSER
+from routerweb import state
+from routerweb.background import Background
+from training_app.answering import serving
+from training_app.answering.loaded import Served
+from training_app.engine.data.artifact import ArtifactError
+from training_app.models import RouterModel
+from training_app.versions import registry
+
+logger = logging.getLogger(__name__)
+
+SETTLE_SECONDS = 0.25
+MEASURE_SECONDS = 5.0
+PAIR_SECONDS = 60.0
+#: Calls that what staff expect of a backend counts as, beside those that were measured.
+PRIOR_CALLS = 10
+#: The share of the budget from which on the cheapest backend is taken.
+NEARLY_SPENT = 0.8
+#: Of equals the lower order goes first, however much work each had.
+ORDER = 1e12
+#: Calls' worth of a limit that a process keeps while it settles.
+KEPT = 16
+#: That choices are remembered for between two settlements.
+PREFERENCES = 256
+
+
+@dataclass(slots=True)
+class Known:
+    """One backend: its row's figures, what is held of its limits, and the candidate that choices are made of."""
+
+    pk: int
+    name: str
+    agent: int
+    candidate: Candidate
+    limits: Three
+    tokens: float
+    order: int
+    quality: float
+    latency: float
+    price_in: float
+    price_out: float
+    expected: tuple[int, int]
+    open: bool = True
+    left: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
+    taken: int = 0
+    asked_at: float = -1e9  # monotonic seconds
+    limited: bool = False  # whether it has any limit
+
+
+@dataclass(slots=True)
+class Plan:
+    """What an agent's free backends are worth for one preference; the same until the next settlement.
+
+    `best` are the places of the direct estimate's choice and of its equals, among which the rank decides; `chances` are the
+    learner's, and `drawn` whether lot or learner have a say. Nobody can be paid where there are no candidates.
+    """
+
+    candidates: list[Candidate]
+    latencies: list[float]
+    best: list[int]
+    chances: list[float] | None = None
+    share: float = 0.0
+    drawn: bool = False
+
+
+#: By agent and which of its backends are free, a bit each in their order.
+Plans = dict[tuple[int, int], Plan]
+
+
+class PoolBackends:
+    """The backends of one pool in this process. `lock` guards what assignments change."""
+
+    def __init__(self, pk: int, rows: list[Backend], chosen: BackendSettings) -> None:
+        self.pk = pk
+        self.lock = threading.Lock()
+        self.settled = False  # whether this process holds shares of its limits
+        self.preference = Preference.of(chosen.quality, chosen.cost, chosen.latency)
+        self.budget, self.spread, self.exploration = chosen.budget, chosen.spread, chosen.exploration
+        self.spent = 0.0
+        self.learning = Learning.of(chosen)
+        self.arms = [Arm(row.pk, row.agent.number, str(row), row.quality) for row in rows]
+        self.chooser: BackendChooser | None = None
+        self.version: int | None = None  # of the chooser
+        self.told = Told()
+        self.measured_at = 0.0
+        self.follows, self.pairs_at = chosen.pairs, -1e9
+        self.pairs: dict[int, dict[int, float]] = {}  # how well each backend does after which, where that counts
+        self.last: list[int] = []
+        self.known = {row.pk: _known(row) for row in rows}
+        self.by_agent: dict[int, list[Known]] = {}
+        for one in sorted(self.known.values(), key=lambda known: (known.order, known.pk)):
+            self.by_agent.setdefault(one.agent, []).append(one)
+        self.scales: dict[int, tuple[float, float]] = {}
+        self.plans: dict[Preference, Plans] = {}
+        self.rate({})
+
+    def plans_of(self, wanted: Preference) -> Plans:
+        """What was found for the preference since the last settlement. Call it with the lock."""
+        found = self.plans.get(wanted)
+        if found is None:
+            if len(self.plans) >= PREFERENCES:
+                self.plans.clear()
+            found = self.plans[wanted] = {}
+        return found
+
+    def rate(self, figures: dict[int, Measured]) -> None:
+        """Bring what each backend is expected to do up to date with what was measured."""
+        for one in self.known.values():
+            seen = figures.get(one.pk, Measured())
+            one.candidate.success = (seen.good + PRIOR_CALLS * one.quality) / (seen.judged + PRIOR_CALLS)
+            one.candidate.service = seen.moving if seen.moving is not None else one.latency
+            into, out = seen.mean_tokens or one.expected
+            one.tokens = into + out
+            one.candidate.cost = (one.price_in * into + one.price_out * out) / 1e6
+        self.scales = {agent: scales([one.candidate for one in some]) for agent, some in self.by_agent.items()}
+        self.plans.clear()
+
+    def weigh(self) -> None:
+        """What the load of the last assignments takes from each backend's worth."""
+        if not self.spread:
+            return
+        for some in self.by_agent.values():
+            mine = {one.pk for one in some}
+            last = [key for key in self.last if key in mine][-WINDOW:]
+            fair = 1.0 / max(sum(one.open for one in some), 1)
+            for one in some:
+                one.candidate.less = penalty(last.count(one.pk) / len(last), fair) if last else 0.0
+
+    def hot(self) -> dict[int, int | None]:
+        """Which of each agent's backends had far more than its share of the last assignments."""
+        found: dict[int, int | None] = {}
+        for agent, some in self.by_agent.items():
+            mine = [one.pk for one in some if one.open]
+            last = [key for key in self.last if any(key == one.pk for one in some)]
+            found[agent] = LoadTracker.of(last).hot(mine)
+        return found
+
+    @property
+    def pressed(self) -> bool:
+        """Whether the budget of the day is nearly spent."""
+        return self.budget is not None and self.spent >= NEARLY_SPENT * self.budget
+
+
+def _known(row: Backend) -> Known:
+    return Known(
+        pk=row.pk, name=str(row), agent=row.agent.number,
+        candidate=Candidate(row.pk, row.quality, 0.0, row.latency, rank=row.order * ORDER),
+        limits=(float(row.requests_per_minute), float(row.tokens_per_minute), float(row.at_once)), tokens=0.0, order=row.order,
+        quality=row.quality, latency=row.latency, price_in=row.price_in, price_out=row.price_out,
+        expected=(row.tokens_in, row.tokens_out), open=row.healthy and not _cools(row),
+        limited=bool(row.requests_per_minute or row.tokens_per_minute or row.at_once),
+    )  # fmt: skip
+
+
+def _cools(row: Backend) -> bool:
+    return row.cooling_until is not None and row.cooling_until > timezone.now()
+
+
+_pools: dict[int, PoolBackends] = {}
+state.keep(__name__, "_pools", "Pools with backends", "one for each pool")
+
+
+def of(pool: int) -> PoolBackends | None:
+    """The pool's backends, None where it has none."""
+    return _pools.get(pool)
+
+
+def load(_served: Served | None = None) -> None:
+    """Read all pools' backends anew; what is held of limits is given back at the next settlement. Two queries where there are none."""
+    global _pools
+    rows: dict[int, list[Backend]] = {}
+    for row in Backend.objects.in_use().order_by("pk"):
+        rows.setdefault(row.agent.pool_id, []).append(row)
+    if not rows:
+        _pools = {}
+        return
+    chosen = {one.pool_id: one for one in BackendSettings.objects.filter(pool__in=rows)}
+    fresh = {pk: PoolBackends(pk, some, chosen.get(pk) or BackendSettings(pool_id=pk)) for pk, some in rows.items()}
+    for pk, pool in fresh.items():
+        before = _pools.get(pk)
+        if before is not None:
+            with before.lock:
+                pool.told = before.told
+                for one in before.known.values():
+                    one.left = [0.0, 0.0, 0.0]
+                pool.told.last = [key for key in pool.told.last if key in pool.known]
+        _follow(pool, measure=True)
+    _with_choosers(fresh)
+    _pools = fresh
+    settler.start(rest=SETTLE_SECONDS)
+
+
+def _with_choosers(fresh: dict[int, PoolBackends]) -> None:
+    """Each pool's promoted chooser; one that cannot be loaded is left out, and what was measured decides."""
+    for row in RouterModel.objects.active(BACKEND_CHOOSER).filter(pool__in=fresh).select_related("pool"):
+        pool, before = fresh[row.pool_id], _pools.get(row.pool_id)
+        pool.version = row.pk
+        if before is not None and before.version == row.pk:
+            pool.chooser = before.chooser
+            continue
+        try:
+            pool.chooser = registry.load_model(row)
+        except (registry.RegistryError, ArtifactError) as error:
+            logger.error("Pool %s: the backend chooser %s was refused: %s", row.pool.slug, row.name, error)
+
+
+def settle() -> float:
+    """Settle every pool with the other processes; the seconds until the next time."""
+    try:
+        for pool in list(_pools.values()):
+            _settle(pool)
+    except DatabaseFault as error:
+        logger.warning("Backends cannot be settled; each process keeps to what it holds: %s", error)
+        serving.drop_connection()
+        return 10 * SETTLE_SECONDS
+    return SETTLE_SECONDS
+
+
+def settle_now(pool: PoolBackends) -> None:
+    """Settle one pool within a call: where no thread does it (BACKGROUND_THREADS off). Raises django.db.Error."""
+    _settle(pool, always=True)
+
+
+def _settle(pool: PoolBackends, *, always: bool = False) -> None:
+    now = time.monotonic()
+    with pool.lock:
+        told, pool.told = pool.told, Told()
+        limited = {one.pk: one.limits for one in pool.known.values() if one.limited}
+        for pk in limited:
+            one = pool.known[pk]
+            told.wants[pk] = one.tokens
+            if now - one.asked_at < windows.ACTIVE_SECONDS:
+                told.asks.add(pk)
+            # A few calls' worth stays, for those that come while this waits for the database; the rest goes back.
+            one.left = [min(left, KEPT * size) for left, size in zip(one.left, (1.0, one.tokens, 1.0), strict=True)]
+            told.keeps[pk] = (max(one.left[0], 0.0), max(one.left[1], 0.0), max(one.left[2], 0.0))
+    try:
+        with leases.settling(BackendLoad, {"pool_id": pool.pk}) as (row, at):
+            granted = windows.settle(row.state, leases.PROCESS, at, limited, told)
+    except DatabaseFault:
+        with pool.lock:
+            _put_back(pool.told, told)
+        raise
+    pool.settled = True
+    flying = {pk: windows.flying_of(row.state, pk) for pk in pool.known}
+    with pool.lock:
+        for pk, share in granted.items():
+            one = pool.known[pk]
+            meanwhile = [before - left for before, left in zip(told.keeps[pk], one.left, strict=True)]
+            one.left = [whole - used for whole, used in zip(share, meanwhile, strict=True)]
+        for one in pool.known.values():
+            one.candidate.busy = flying[one.pk] / one.limits[2] if one.limits[2] else 0.0
+        pool.plans.clear()
+        pool.last = [key for key in row.state.get("last", []) if key in pool.known]
+    _follow(pool, measure=always or now - pool.measured_at > MEASURE_SECONDS)
+
+
+def _follow(pool: PoolBackends, *, measure: bool) -> None:
+    """Who may be chosen now, and what was measured."""
+    rows = {row.pk: row for row in Backend.objects.filter(pk__in=pool.known).only("pk", "healthy", "cooling_until")}
+    figures: dict[int, Measured] | None = None
+    if measure:
+        if pool.learning is None:
+            figures = measured.of_pool(pool.pk)
+        else:
+            log = measured.log(pool.pk)
+            figures = measured.of_log(log)
+            if pool.settled:  # it may stop the learner for all processes: not while a page loads
+                _learn(pool, pool.learning, log)
+        pool.measured_at = time.monotonic()
+        if pool.follows and pool.measured_at - pool.pairs_at > PAIR_SECONDS:
+            pool.pairs, pool.pairs_at = pairs.of_backends(pool.pk), pool.measured_at
+        if pool.budget is not None:
+            day = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
+            today = BackendCall.objects.filter(pool=pool.pk, at__gte=day, at__lt=day + timedelta(days=1))
+            pool.spent = today.aggregate(spent=Sum("cost"))["spent"] or 0.0
+    with pool.lock:
+        for pk, one in pool.known.items():
+            row = rows.get(pk)
+            one.open = row is not None and row.healthy and not _cools(row)
+        if figures is not None:
+            pool.rate(figures)
+        pool.weigh()
+        pool.plans.clear()
+
+
+def _learn(pool: PoolBackends, learner: Learning, log: list[Call]) -> None:
+    """Bring the learner up to date; it is stopped where its calls are worth less than those beside it."""
+    found = learning.compared(log, pool.preference, pool.scales, learner.since)
+    if found.worse:
+        pool.learning = None
+        why = (
+            f"its {found.ours} calls were worth {-found.difference:.3f} less than {found.theirs} of the direct estimate, "
+            f"{-found.low:.3f} to {-found.high:.3f}"
+        )
+        providers.stop_learning(pool.pk, why)
+        return
+    learner.refresh(pool.arms, log, pool.hot(), pool.budget)
+
+
+def _put_back(told: Told, before: Told) -> None:
+    for pk, one in before.used.items():
+        more = told.used.setdefault(pk, Used())
+        more.requests += one.requests
+        more.tokens += one.tokens
+        more.began += one.began
+        more.ended += one.ended
+    told.last = [*before.last, *told.last]
+
+
+def forget() -> None:
+    """Drop what is in memory."""
+    global _pools
+    _pools = {}
+
+
+def _in_child() -> None:
+    # A new process holds nothing.
+    for pool in _pools.values():
+        pool.lock = threading.Lock()
+        pool.told = Told()
+        for one in pool.known.values():
+            one.left = [0.0, 0.0, 0.0]
+    if _pools and settings.BACKGROUND_THREADS:
+        settler.start()
+
+
+def _end() -> None:
+    """Tell what was used, so that nobody waits for a process that is gone."""
+    settler.stop()
+    settle()
+
+
+settler = Background("backend-settler", settle, at_end=_end, in_child=_in_child)

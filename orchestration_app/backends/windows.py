@@ -1,0 +1,144 @@
+"""Limits over a sliding minute that no number of processes exceeds, and the assignments that all of them made last.
+
+Requests and tokens count for WINDOW seconds after they are told; calls in flight until they end, or for CALL_SECONDS. What is left is
+shared out in advance: a process may use what it holds without asking, tells what it used, and takes its part anew. What one holds
+counts as used for everybody else, so the sum over any minute stays within the limit; one that was silent
+(`agents_app.leases`) is taken to have used all that it held.
+
+`state`, as JSON keeps it:
+
+    held    {process: {"at": …, "share": {"of": {backend: [requests, tokens, places]}, "asks": [backend that it asks for, …]}}}
+    used    {backend: [[at, requests, tokens, process], …]}
+    flying  {backend: [[at, calls], …]}
+    last    [backend, …]
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents_app.leases import Parties
+from orchestration_app.engine.backends.load import WINDOW as LAST
+
+WINDOW = 60.0
+ACTIVE_SECONDS = 10.0
+GRANT_SECONDS = 5.0
+CALL_SECONDS = 120.0
+
+Three = tuple[float, float, float]  # requests, tokens, calls in flight; of a limit, 0 is none
+NOTHING: Three = (0.0, 0.0, 0.0)
+
+
+@dataclass(slots=True)
+class Used:
+    """What a process did with one backend since it told last: requests and tokens, calls that began and that ended."""
+
+    requests: int = 0
+    tokens: float = 0.0
+    began: int = 0
+    ended: int = 0
+
+
+@dataclass(slots=True)
+class Told:
+    """What a process tells: by backend what it used, which backends it wants more of, and the assignments it made, oldest first."""
+
+    used: dict[int, Used] = field(default_factory=dict)
+    wants: dict[int, float] = field(default_factory=dict)  # tokens of a call
+    asks: set[int] = field(default_factory=set)  # of these it made calls lately, or would have
+    keeps: dict[int, Three] = field(default_factory=dict)  # of what it held, for the calls that come meanwhile
+    last: list[int] = field(default_factory=list)
+
+
+def settle(state: dict[str, Any], name: str, now: float, limits: Mapping[int, Three], told: Told) -> dict[int, Three]:
+    """Bring the state up to date with one process, and what it may use until it tells again, by backend."""
+    parties = Parties.of(state.get("held", {}), name, now)
+    used: dict[str, list[list[Any]]] = state.setdefault("used", {})
+    flying: dict[str, list[list[float]]] = state.setdefault("flying", {})
+    for other, (at, share) in parties.silent.items():
+        for key, (requests, tokens, places) in share["of"].items():
+            used.setdefault(key, []).append([at, requests, tokens, other])
+            flying.setdefault(key, []).append([at, places])
+    for backend, one in told.used.items():
+        key = str(backend)
+        if one.requests or one.tokens:
+            used.setdefault(key, []).append([now, one.requests, one.tokens, name])
+        if one.began:
+            flying.setdefault(key, []).append([now, one.began])
+        _land(flying.get(key, []), one.ended)
+    _forget(used, now - WINDOW)
+    _forget(flying, now - CALL_SECONDS)
+    state["last"] = [*state.get("last", []), *told.last][-LAST * 8 :]
+    shares = {
+        backend: _share(state, backend, limits[backend], parties, told) for backend in told.wants if backend in limits
+    }
+    own = {
+        "of": {str(backend): list(share) for backend, share in shares.items()}, "asks": [str(one) for one in told.asks],
+    }  # fmt: skip
+    state["held"] = parties.holding(state.get("held", {}), own)
+    return shares
+
+
+def flying_of(state: Mapping[str, Any], backend: int) -> float:
+    """Its calls in flight, as far as they were told."""
+    return sum(calls for _at, calls in state.get("flying", {}).get(str(backend), []))
+
+
+def _share(state: Mapping[str, Any], backend: int, limit: Three, parties: Parties, told: Told) -> Three:
+    """This process's part of what is left.
+
+    Of a minute, each process that makes calls is due as much as any other; one that is idle holds one call's worth. What nobody is due
+    goes to who had least, a call at a time. At most GRANT_SECONDS' worth is held at once, so that who comes later finds some.
+    """
+    key, name, now = str(backend), parties.process, parties.at
+    spent = state["used"].get(key, [])
+    busy = {row[3] for row in spent if row[0] > now - ACTIVE_SECONDS} | ({name} if backend in told.asks else set())
+    others = {other: share["of"][key] for other, share in parties.others.items() if key in share["of"]}
+    busy |= {other for other, share in parties.others.items() if key in share["asks"]}
+    kept, least = told.keeps.get(backend, NOTHING), told.wants[backend]
+    found = []
+    for place, one in enumerate(limit):
+        if not one:
+            found.append(0.0)
+            continue
+        whole = max(min(least, one), 1.0) if place == 1 else 1.0
+        mine = _own(state, key, name, place)
+        theirs = {other: _own(state, key, other, place) for other in busy - {name}}
+        taken = flying_of(state, backend) if place == 2 else sum(row[1 + place] for row in spent)
+        left = one - taken - sum(share[place] for share in others.values())
+        each = one / max(len(busy), 1)
+        waiting = sum(
+            max(each - used - others.get(other, list(NOTHING))[place], 0.0) // whole * whole
+            for other, used in theirs.items()
+        )
+        most = one if place == 2 else max(one * GRANT_SECONDS / WINDOW, whole)
+        due = min(each - mine, most) // whole * whole if name in busy else 0.0
+        if due < whole and left - waiting >= whole and mine <= min(theirs.values(), default=mine):
+            due = whole
+        found.append(max(min(left, due), kept[place], 0.0))
+    # A part of a call is of no use.
+    if any(one and found[place] < (1.0 if place != 1 else min(least, one)) for place, one in enumerate(limit)):
+        return kept
+    return found[0], found[1], found[2]
+
+
+def _own(state: Mapping[str, Any], key: str, name: str, place: int) -> float:
+    """What a process used of a minute; of places, how many of its calls are in flight is not known: they end anywhere."""
+    if place == 2:
+        return 0.0
+    return sum(row[1 + place] for row in state["used"].get(key, []) if row[3] == name)
+
+
+def _land(calls: list[list[float]], ended: int) -> None:
+    """Calls ended: the oldest ones."""
+    for row in calls:
+        done = min(row[1], ended)
+        row[1] -= done
+        ended -= int(done)
+
+
+def _forget(rows: dict[str, list[list[Any]]], before: float) -> None:
+    for key in list(rows):
+        rows[key] = [row for row in rows[key] if row[0] > before and any(row[1:3])]
+        if not rows[key]:
+            del rows[key]

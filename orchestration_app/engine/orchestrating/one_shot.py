@@ -1,0 +1,75 @@
+"""What decides where no orchestrator was trained: the set router's set, each agent once, cheapest first, and stop. numpy only."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from orchestration_app.engine.orchestrating.policy import Distribution
+from orchestration_app.engine.orchestrating.reading import silence
+from orchestration_app.engine.orchestrating.state import Call, State, as_messages, task_of
+from training_app.engine.data.examples import Agent
+from training_app.engine.routing.router import Route
+
+NAME = "one_shot"
+
+
+class Routes(Protocol):
+    """A set router."""
+
+    @property
+    def agents(self) -> Sequence[Agent]:
+        """The agents that it knows."""
+
+    def route(self, text: str) -> Route:
+        """The set that a text needs."""
+
+
+class OneShot:
+    """A `Policy` that learnt nothing of outputs: it calls the set of the task, one agent a step, whatever they answer. An agent that
+    may not be called is left out."""
+
+    def __init__(self, router: Routes) -> None:
+        self.router = router
+        self.ids = tuple(agent.id for agent in router.agents)
+        self.max_steps = len(self.ids)
+        self._place = {identifier: at for at, identifier in enumerate(self.ids)}
+
+    def begin(
+        self,
+        task: str | Sequence[Mapping[str, str]],
+        *,
+        max_steps: int = 0,
+        budget: float | None = None,
+        costs: Mapping[int, float] | None = None,
+    ) -> State:
+        """The first state of an episode; agents that `costs` does not name cost what the router was trained with."""
+        messages = as_messages(task)
+        chosen = self.router.route(task_of(messages)).agents
+        estimates = [(costs or {}).get(agent.id, agent.cost) for agent in self.router.agents]
+        return State(
+            messages, self.ids, np.zeros(len(self.ids), np.float32),
+            np.array([identifier in chosen for identifier in self.ids], np.float32), np.array(estimates, np.float32),
+            max_steps=max_steps or self.max_steps, budget=budget, place=self._place,
+        )  # fmt: skip
+
+    def after(self, state: State, calls: Sequence[Call]) -> State:
+        """The state once these calls are done."""
+        return state.after(calls, [silence(len(self.ids))] * len(calls))
+
+    def distribution(self, state: State, available: Collection[int] | None = None) -> Distribution:
+        """All for the cheapest agent of the set that was not called yet, or for STOP."""
+        called = {call.agent for call in state.calls}
+        set_ = [at for at, identifier in enumerate(self.ids) if state.one_shot[at] and identifier not in called]
+        open_ = [at for at, identifier in enumerate(self.ids) if available is None or identifier in available]
+        probabilities = np.zeros(len(self.ids) + 1, np.float32)
+        if state.steps >= state.max_steps:
+            open_ = []
+        elif not set_:
+            # It stops of its own accord, which is something else than that nobody may be called.
+            probabilities[open_] = 1e-9
+        left = [(float(state.costs[at]), at) for at in set_ if at in open_]
+        probabilities[min(left)[1] if left else -1] = 1.0
+        return Distribution(self.ids, probabilities, np.log(np.maximum(probabilities, 1e-9)))

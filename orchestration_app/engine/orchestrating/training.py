@@ -1,0 +1,279 @@
+"""From recorded paths and a world to a trained orchestrator: read, imitate, learn, keep what is best on validation, measure.
+
+Imported by workers only: it brings torch and scikit-learn.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestration_app.engine.orchestrating import baselines, evolution, reinforce
+from orchestration_app.engine.orchestrating.environment import (
+    Environment,
+    RecordedPath,
+    SimulatedWorld,
+    Tasks,
+    World,
+    by_network,
+    explored,
+    read_tasks,
+    walk,
+)
+from orchestration_app.engine.orchestrating.logs import KeptEpisode, walked
+from orchestration_app.engine.orchestrating.policy import Network, Orchestrator, fresh_network
+from orchestration_app.engine.orchestrating.reading import Outputs, Reader, fitted_projection
+from orchestration_app.engine.orchestrating.rewards import Reward
+from orchestration_app.engine.orchestrating.scorecard import scorecard
+from orchestration_app.engine.orchestrator_config import OrchestratorConfig
+from training_app.engine.data import intervals
+from training_app.engine.data.arrays import FloatArray
+from training_app.engine.data.artifact import Artifact
+from training_app.engine.data.examples import Agent
+from training_app.engine.judging.llm_baseline import TRIES, LanguageModel
+from training_app.engine.llm import Client, LLMError
+from training_app.engine.progress import Progress, Result
+from training_app.engine.reading.linear import LinearScorer
+from training_app.engine.reading.scorers import cross_fit
+from training_app.engine.routing.router import Router
+
+LOG_EPOCHS = 200  # steps of gradient on judged episodes, all of them at once
+LEAST_OUTPUTS = 20  # different outputs below which no scorer of outputs is fitted
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What an orchestrator is trained for: the agents, the world in which they answer, and texts to learn, choose and measure on.
+
+    `paths` are recorded paths of tasks among `train`, `logged` judged episodes of any task. `router` is the pool's set router;
+    `log_odds` float32[train, A] are its scorer's of the texts of `train`, cross-fitted where it was fitted on them, None to ask it.
+    """
+
+    agents: tuple[Agent, ...]
+    world: World
+    train: tuple[str, ...]
+    val: tuple[str, ...]
+    test: tuple[str, ...] = ()
+    paths: tuple[RecordedPath, ...] = ()
+    router: Artifact | None = None
+    log_odds: FloatArray | None = None
+    logged: tuple[KeptEpisode, ...] = ()
+
+
+def reward_of(config: OrchestratorConfig) -> Reward:
+    """The reward that the settings describe."""
+    price, success, failure = config.pays
+    form, costs = config.reward_form, config.costs
+    return Reward(
+        price,
+        config.gamma,
+        success,
+        failure,
+        "paper" if form == "paper" else "flat",
+        "tokens" if costs == "tokens" else "money",
+    )
+
+
+def train_policy(config: OrchestratorConfig, problem: Problem, llm: LanguageModel | None = None) -> Iterator[Progress]:
+    """Train an orchestrator and measure it; the last Progress holds the Result: its artifact and its scorecard.
+
+    What is kept is what was worth most on validation, of the imitation of recorded paths and what was learnt from there on; but the
+    one-shot set called one by one where the lead over it there is not beyond chance. The same settings and problem
+    give the same artifact on the same machine. `llm` is the model that `llm_tasks` asks; where its server is not there, the scorecard
+    says why.
+    """
+    timing: dict[str, float] = {}
+    began = time.process_time()
+    yield Progress("reading", 0, 1, "reading tasks and outputs")
+    rng = np.random.Generator(np.random.PCG64(config.seed))
+    router = None if problem.router is None else Router.from_artifact(problem.router)
+    network = fresh_network(len(problem.agents), config.hidden, rng, one_shot=router is not None)
+
+    def made(network: Network, outputs: Outputs | None, projection: FloatArray | None = None) -> Orchestrator:
+        reader = Reader(
+            len(problem.agents), router, outputs, config.encoding if projection is not None else "words", projection
+        )
+        return Orchestrator(
+            problem.agents, reader, network, repeats=config.repeats, max_steps=config.max_steps,
+            version_info={"seed": config.seed, "learner": config.learner},
+        )  # fmt: skip
+
+    reward = reward_of(config)
+    budget = config.budget or None
+    orchestrator = made(network, None)
+    tasks = read_tasks(orchestrator, problem.train, problem.log_odds)
+    rows = {text: i for i, text in enumerate(problem.train)}
+    paths = [(rows[path.task], path) for path in problem.paths if path.task in rows]
+    if not paths and config.explore and isinstance(problem.world, SimulatedWorld):
+        paths = explored(Environment(orchestrator, problem.world, tasks, reward, budget), config.explore, config.seed)
+    orchestrator = made(
+        network,
+        fit_outputs(problem.agents, [p for _, p in paths], config.seed),
+        _projection(config, [p for _, p in paths]),
+    )
+    environment = Environment(orchestrator, problem.world, tasks, reward, budget)
+    val = replace(environment, tasks=read_tasks(orchestrator, problem.val))
+    timing["reading"] = time.process_time() - began
+
+    began = time.process_time()
+    log: list[dict[str, float]] = []
+    kept = Kept(val)
+    kept.offer(network, "one_shot" if router is not None else "untrained", 0)
+    if config.imitate and paths:
+        yield Progress("imitation", 0, 1, f"imitating {len(paths)} paths")
+        index = [row for row, _ in paths]
+        followed = replace(
+            environment, tasks=Tasks(tuple(tasks.texts[i] for i in index), tasks.log_odds[index], tasks.one_shot[index])
+        )
+        network = reinforce.imitate(followed, network, [p for _, p in paths], seed=config.seed)
+        kept.offer(network, "imitation", 0)
+    if config.logs and problem.logged:
+        yield Progress("logs", 0, 1, f"learning from {len(problem.logged)} judged episodes")
+        network = _from_logs(environment, network, problem.logged, config.seed)
+        kept.offer(network, "logs", 0)
+    for update, learnt, metrics in _learnt(config, environment, network):
+        if update % config.val_eval_freq == 0 or update == config.updates:
+            worth = kept.offer(learnt, config.learner, update)
+            log.append({"step": update, **metrics, "val_reward": worth})
+        yield Progress("policy", update, config.updates, "learning", metrics)
+    if router is not None:
+        kept.settle()
+    timing["policy"] = time.process_time() - began
+
+    yield Progress("measure", 0, 1, "measuring")
+    began = time.process_time()
+    best = made(kept.network, orchestrator.reader.outputs, orchestrator.reader.projection)
+    best.version_info["kept"] = kept.name
+    measured = replace(val, orchestrator=best)
+    if problem.test:
+        measured = replace(measured, tasks=read_tasks(best, problem.test))
+    learning = replace(environment, orchestrator=best) if config.baselines else None
+    card = scorecard(measured, learning, seed=config.seed)
+    if config.llm_tasks:
+        yield Progress("baselines", 0, 1, "asking the LLM")
+        card |= _beside_llm(config, measured, llm, card)
+    card |= {
+        "kept": {"name": kept.name, "update": kept.update, "val_reward": kept.worth, "offered": kept.offered},
+        "measured_on": "test" if problem.test else "val",
+        "log": log,
+        "settings": config.to_mapping(),
+    }
+    timing["measure"] = time.process_time() - began
+    content = best.to_artifact(card, problem.router).to_bytes()
+    yield Progress("measure", 1, 1, "done", result=Result(content, {**card, "timing": timing}))
+
+
+def _beside_llm(
+    config: OrchestratorConfig, measured: Environment, llm: LanguageModel | None, card: dict[str, Any]
+) -> dict[str, Any]:
+    """The scorecard's baselines with the LLM among them, or why it is not."""
+    if llm is None:
+        return {"warnings": ["llm_tasks is set, and no LLM is configured: name it in LLM_MODEL. None was asked."]}
+    try:
+        with Client(llm.base_url, llm.model, llm.api_key, tries=TRIES) as client:
+            chooser = baselines.llm(client, measured.orchestrator.agents)
+            beside = scorecard(measured, llm=chooser, llm_tasks=config.llm_tasks, seed=config.seed)["baselines"]["llm"]
+    except LLMError as error:
+        return {"warnings": [f"The LLM was not measured: {error}."]}
+    return {"baselines": {**card["baselines"], "llm": {**beside, "model": llm.model}}}
+
+
+def _from_logs(environment: Environment, network: Network, logged: Sequence[KeptEpisode], seed: int) -> Network:
+    """The network, taught by judged episodes off-line; as it was where none of them can be walked again."""
+    texts = tuple(dict.fromkeys(episode.task for episode in logged))
+    rows = {text: i for i, text in enumerate(texts)}
+    own = replace(environment, tasks=read_tasks(environment.orchestrator, texts))
+    walks = [walked(own, rows[episode.task], episode.steps, episode.score) for episode in logged]
+    found = [walk for walk in walks if walk is not None]
+    return reinforce.learn_from_logs(own, network, found, epochs=LOG_EPOCHS, seed=seed) if found else network
+
+
+class Kept:
+    """The network that was worth most on validation so far; of equals the earlier. The first one offered is the safe one: `settle`
+    goes back to it unless the best one's lead there is beyond chance."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+        self.offered: list[dict[str, float | str]] = []
+        self.name, self.update, self.worth = "", 0, -np.inf
+        self.network: Network
+        self._safe: tuple[Network, str, NDArray[np.float64]]
+        self._rewards: NDArray[np.float64]
+
+    def offer(self, network: Network, name: str, update: int) -> float:
+        """Measure a network, greedy, and keep it if it is better. Returns its mean reward."""
+        environment = self.environment
+        walks = walk(environment, by_network(network, None), range(len(environment)), keep=False)
+        found = reinforce.measured(environment, walks)
+        rewards = np.array([environment.reward.total(sum(w.costs), w.score) for w in walks])
+        if not self.offered:
+            self._safe = network, name, rewards
+        self.offered.append({"name": name, "update": update, **found})
+        if found["reward"] > self.worth + 1e-9:
+            self.network, self.name, self.update, self.worth = network, name, update, found["reward"]
+            self._rewards = rewards
+        return found["reward"]
+
+    def settle(self) -> None:
+        """Keep the safe one where the paired 95% interval of the best one's lead over it does not lie above 0."""
+        network, name, rewards = self._safe
+        if self.name != name and intervals.spread(self._rewards - rewards).low <= 0:
+            self.network, self.name, self.update, self.worth = network, name, 0, float(rewards.mean())
+
+
+def _learnt(
+    config: OrchestratorConfig, environment: Environment, network: Network
+) -> Iterator[tuple[int, Network, dict[str, float]]]:
+    """(update, network, what was measured) of the learner that the settings name."""
+    if config.learner == "reinforce":
+        settings = reinforce.Settings(
+            config.episodes, config.updates, config.learning_rate, config.entropy, seed=config.seed
+        )
+        for tick in reinforce.learn(environment, network, settings):
+            yield tick.update, tick.network, tick.metrics
+    elif config.learner == "evolution":
+        yield from evolution.evolve(
+            environment,
+            network,
+            generations=config.updates,
+            population=config.population,
+            episodes=config.episodes,
+            seed=config.seed,
+        )
+
+
+def fit_outputs(agents: Sequence[Agent], paths: Sequence[RecordedPath], seed: int) -> Outputs | None:
+    """A scorer of outputs from recorded paths: which agents are called after such an output (the next one, where the order
+    matters, any later one elsewhere). None where the paths hold too few outputs to learn from."""
+    place = {agent.id: a for a, agent in enumerate(agents)}
+    texts: list[str] = []
+    targets: list[np.ndarray] = []
+    groups: list[str] = []
+    for path in paths:
+        for t, call in enumerate(path.calls):
+            if call.failed or not call.output.strip() or call.agent not in place:
+                continue
+            after = path.calls[t + 1 : t + 2] if path.ordered else path.calls[t + 1 :]
+            target = np.zeros(len(agents), np.bool_)
+            target[[place[later.agent] for later in after if later.agent in place]] = True
+            texts.append(call.output)
+            targets.append(target)
+            groups.append(path.task)
+    if len(set(texts)) < LEAST_OUTPUTS // 4 or len(texts) < LEAST_OUTPUTS:
+        return None
+    required = np.stack(targets)
+    scorer = LinearScorer(c=1.0, word_range=(1, 2), character_range=(2, 4), max_features=4000)
+    fit = cross_fit(scorer, texts, required, np.ones_like(required), groups, seed=seed, folds=3)
+    return Outputs(fit.fitted, fit.platt)
+
+
+def _projection(config: OrchestratorConfig, paths: Sequence[RecordedPath]) -> FloatArray | None:
+    if config.encoding != "sentences":
+        return None
+    outputs = sorted({call.output for path in paths for call in path.calls if call.output.strip()})
+    return fitted_projection(outputs[:2000]) if outputs else None

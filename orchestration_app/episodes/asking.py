@@ -1,0 +1,256 @@
+"""The four ways to ask an agent. Each makes one attempt and returns a Reply, or raises CallFailed.
+
+- chat: `POST {address}/chat/completions` as OpenAI has it; the instruction is the system message, a template over task and history.
+- webhook: a signed POST of JSON; the answer is JSON with `content`, and `cost`, `tokens` and `metadata` where it wants to tell.
+- function: a Python function that ops allow by EXECUTOR_FUNCTIONS, called in a thread with the webhook's JSON as a dict.
+- scripted: for tests and demonstrations, without a network.
+"""
+
+import asyncio
+import inspect
+import json
+import math
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from agents_app.outbound import signing
+from datasets_app.prelabeling import templates
+from orchestration_app.episodes import scripted
+from orchestration_app.episodes.calls import Ask, CallFailed, Reply, Spec
+from orchestration_app.episodes.wire import Wire, check_status, parsed, written
+from orchestration_app.models import Executor
+from routerweb.observing import tracing
+from training_app.engine.data import storable
+
+#: Tokens that a provider may add to each message, and to a call.
+AROUND_A_MESSAGE, AROUND_A_CALL = 16, 64
+FUNCTION_THREADS = 16
+
+_threads = ThreadPoolExecutor(FUNCTION_THREADS, thread_name_prefix="agent")
+_drawing = ThreadPoolExecutor(2, thread_name_prefix="instruction")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What every attempt of a call has in common: what a chat is sent, and the most that one attempt can cost."""
+
+    messages: list[dict[str, str]]
+    worst: float
+    most_in: int = 0  # tokens of a chat's prompt
+
+    def at_prices_of(self, spec: Spec) -> "Prepared":
+        """The same for another backend of the same agent."""
+        return replace(self, worst=_worst(spec, self.most_in))
+
+
+async def prepare(spec: Spec, asked: Ask) -> Prepared:
+    """Draw what a chat is sent and find the worst case: what the budget has to hold before an attempt is made. Raises CallFailed.
+
+    A token is a byte or more, so a chat's prompt has no more tokens than bytes; its answer has no more than `most_tokens`.
+    """
+    if spec.kind != Executor.Kind.CHAT:
+        return Prepared([], spec.most_cost)
+    if spec.instruction:
+        # Somebody's own template may take a second, which is for no event loop.
+        sent = await asyncio.get_running_loop().run_in_executor(_drawing, messages, spec, asked)
+    else:
+        sent = messages(spec, asked)
+    most_in = sum(len(turn["role"].encode()) + len(turn["content"].encode("utf-8", "replace")) for turn in sent)
+    most_in += AROUND_A_MESSAGE * len(sent) + AROUND_A_CALL + (len(written(list(spec.tools))) if spec.tools else 0)
+    return Prepared(sent, _worst(spec, most_in), most_in)
+
+
+def _worst(spec: Spec, most_in: int) -> float:
+    if not (spec.price_in or spec.price_out):
+        return spec.most_cost
+    return (most_in * spec.price_in + spec.most_tokens * spec.price_out) / 1e6
+
+
+async def ask(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> Reply:
+    """One attempt. Raises CallFailed."""
+    started = time.monotonic()
+    if spec.kind == Executor.Kind.CHAT:
+        with tracing.completion(spec.address, spec.model, prepared.messages) as told:
+            content, cost, tokens, metadata = await _chat(spec, asked, prepared, wire)
+            told.completed(content, metadata["tokens_in"], metadata["tokens_out"])
+            told.set(gen_ai__response__model=str(metadata["model"]))
+    elif spec.kind == Executor.Kind.WEBHOOK:
+        content, cost, tokens, metadata = await _webhook(spec, asked, wire)
+    elif spec.kind == Executor.Kind.CALLABLE:
+        with tracing.tool(spec.function, asked.key):
+            content, cost, tokens, metadata = await _function(spec, asked)
+    else:
+        content, cost, tokens, metadata = await scripted.play(spec, asked)
+    if len(content.encode("utf-8", "replace")) > spec.most_bytes:
+        raise CallFailed("too_large", f"the answer is larger than {spec.most_bytes // 1024:,} KiB")
+    # What is stored has to be storable in either database.
+    clean, _changed = storable.mended(metadata)
+    return Reply(storable.mended_text(content), cost, tokens, time.monotonic() - started, clean)
+
+
+def messages(spec: Spec, asked: Ask) -> list[dict[str, str]]:
+    """What a chat is sent: the instruction, then the conversation or the task. Raises CallFailed."""
+    instruction = (_drawn(spec, asked) if spec.instruction else plain_instruction(spec, asked)).strip()
+    turns = [{"role": str(turn["role"]), "content": str(turn["content"])} for turn in asked.messages]
+    first = [{"role": "system", "content": instruction}] if instruction else []
+    return [*first, *(turns or [{"role": "user", "content": asked.task}])]
+
+
+def plain_instruction(spec: Spec, asked: Ask) -> str:
+    """What a chat is told where the executor has no instruction of its own. No template: drawing one takes longer than the rest of a
+    call."""
+    lines = [f"You are {spec.name}.{' ' if spec.description else ''}{spec.description}"]
+    if asked.history:
+        lines += ["", "Others have worked on this before you:"]
+        lines += [f"- {said.agent}: {'(failed)' if said.failed else said.content}\n" for said in asked.history]
+    return "\n".join(lines)
+
+
+def _drawn(spec: Spec, asked: Ask) -> str:
+    values = {
+        "task": asked.task,
+        "messages": [dict(message) for message in asked.messages],
+        "history": [said.as_json() for said in asked.history],
+        "agent": {"name": spec.name, "description": spec.description},
+        "step": asked.step,
+    }
+    try:
+        return templates.draw(spec.instruction, values)
+    except templates.TemplateProblem as problem:
+        raise CallFailed("instruction", str(problem)) from None
+
+
+def as_json(spec: Spec, asked: Ask) -> dict[str, Any]:
+    """What a webhook or a function is given."""
+    return {
+        "key": asked.key,
+        "episode": asked.episode,
+        "step": asked.step,
+        "agent": {"id": spec.agent, "name": spec.name},
+        "task": asked.task,
+        "messages": [dict(message) for message in asked.messages],
+        "history": [said.as_json() for said in asked.history],
+    }
+
+
+Told = tuple[str, float, int, dict[str, Any]]
+
+
+async def _chat(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> Told:
+    body: dict[str, Any] = {"model": spec.model, "messages": prepared.messages, "max_tokens": spec.most_tokens}
+    if spec.tools:
+        body["tools"] = list(spec.tools)
+    headers = {"Idempotency-Key": asked.key}
+    if spec.secret:
+        headers["Authorization"] = f"Bearer {spec.secret}"
+    answer = await wire.post(
+        spec.address.rstrip("/") + "/chat/completions", body, headers, secret=spec.secret, seconds=spec.seconds,
+        most_bytes=spec.most_bytes,
+    )  # fmt: skip
+    check_status(answer, spec.secret)
+    told = parsed(answer)
+    try:
+        message = told["choices"][0]["message"]
+        content = message.get("content") or ""
+        calls = message.get("tool_calls") or []
+        if not isinstance(content, str) or not isinstance(calls, list):
+            raise TypeError
+    except (KeyError, IndexError, TypeError, AttributeError):
+        raise CallFailed("malformed", "the answer has no choices[0].message.content") from None
+    usage = told.get("usage") if isinstance(told.get("usage"), dict) else {}
+    tokens_in, tokens_out = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+    cost = (tokens_in * spec.price_in + tokens_out * spec.price_out) / 1e6
+    if not usage or not (spec.price_in or spec.price_out):
+        cost = prepared.worst  # nothing tells, so it counts as what it can have been
+    metadata: dict[str, Any] = {
+        "model": told.get("model") or spec.model,
+        "tokens_in": tokens_in,
+        "tokens_out": tokens_out,
+    }
+    if calls:
+        metadata["tool_calls"] = calls
+    if finish := told["choices"][0].get("finish_reason"):
+        metadata["finish_reason"] = finish
+    return content, cost, tokens_in + tokens_out, metadata
+
+
+async def _webhook(spec: Spec, asked: Ask, wire: Wire) -> Told:
+    body = written(as_json(spec, asked))
+    headers = {"Idempotency-Key": asked.key, **signing.headers(spec.secret, int(time.time()), body)}
+    answer = await wire.post(
+        spec.address, None, headers, secret=spec.secret, seconds=spec.seconds, most_bytes=spec.most_bytes, body=body
+    )
+    check_status(answer, spec.secret)
+    return _told(spec, parsed(answer))
+
+
+def _told(spec: Spec, told: Mapping[str, Any]) -> Told:
+    """What a webhook or a function said. Raises CallFailed where it is not what was agreed."""
+    content, cost = told.get("content"), told.get("cost", spec.most_cost)
+    tokens, metadata = told.get("tokens", 0), told.get("metadata") or {}
+    if not isinstance(content, str):
+        raise CallFailed("malformed", "the answer has no content that is a text")
+    if isinstance(cost, bool) or not isinstance(cost, int | float) or not math.isfinite(cost) or cost < 0:
+        raise CallFailed("malformed", "the answer's cost is no number from 0")
+    if isinstance(tokens, bool) or not isinstance(tokens, int) or not 0 <= tokens < 2**31:
+        raise CallFailed("malformed", "the answer's tokens are no whole number from 0")
+    if not isinstance(metadata, dict):
+        raise CallFailed("malformed", "the answer's metadata is no object")
+    return content, float(cost), tokens, metadata
+
+
+async def _function(spec: Spec, asked: Ask) -> Told:
+    function = allowed(spec.function)
+    loop = asyncio.get_running_loop()
+    given = as_json(spec, asked)
+    try:
+        async with asyncio.timeout(spec.seconds):
+            if inspect.iscoroutinefunction(function):
+                told = await function(given)
+            else:
+                # A thread cannot be ended: one that is late holds its place until it returns.
+                told = await loop.run_in_executor(_threads, tracing.going_on(function), given)
+    except TimeoutError:
+        raise CallFailed("timeout", f"no answer within {spec.seconds:g} seconds") from None
+    except Exception as error:  # whatever an agent's own code raises is that agent's failure
+        raise CallFailed("failed", f"{type(error).__name__}: {error}"[:300]) from None
+    if isinstance(told, str):
+        told = {"content": told}
+    if not isinstance(told, Mapping):
+        raise CallFailed("malformed", f"the function returned {type(told).__name__}, neither a text nor a dict")
+    try:
+        told = json.loads(json.dumps(dict(told)))
+    except (TypeError, ValueError, RecursionError):
+        raise CallFailed("malformed", "the function returned what JSON cannot hold") from None
+    return _told(spec, told)
+
+
+def allowed(path: str) -> Any:
+    """The function of that dotted path, where EXECUTOR_FUNCTIONS names it or, with `.*` at its end, its module. Raises CallFailed."""
+    module = path.rpartition(".")[0]
+    if path not in settings.EXECUTOR_FUNCTIONS and f"{module}.*" not in settings.EXECUTOR_FUNCTIONS:
+        raise CallFailed("not_allowed", f"The setting EXECUTOR_FUNCTIONS does not name {path or 'it'}.")
+    return _imported(path)
+
+
+@lru_cache(maxsize=256)
+def _imported(path: str) -> Any:
+    try:
+        function = import_string(path)
+    except ImportError as error:
+        raise CallFailed("not_allowed", f"{path} cannot be imported: {error}") from None
+    if not callable(function):
+        raise CallFailed("not_allowed", f"{path} is no function.")
+    return function
+
+
+def _count(usage: Any, name: str) -> int:
+    value = usage.get(name) if isinstance(usage, Mapping) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else 0

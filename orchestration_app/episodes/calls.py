@@ -1,0 +1,148 @@
+"""What a call of an agent is made of: what is asked, who is called and how, and what came of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from orchestration_app.models import Executor
+
+#: Why a call has no reply. A program may rely on these words.
+FAILURES = {
+    "timeout": "No whole answer in time.",
+    "unreachable": "No connection.",
+    "cut_off": "The connection broke off within the answer.",
+    "too_large": "The answer is larger than it may be.",
+    "malformed": "The answer cannot be read.",
+    "rate_limited": "Too many calls, says who was called.",
+    "refused": "Who was called refused the call.",
+    "failed": "Who was called failed.",
+    "not_allowed": "This site does not call that address or function.",
+    "no_executor": "The agent has no executor.",
+    "instruction": "The instruction cannot be drawn.",
+    "busy": "No place for the call became free in time.",
+    "budget": "The most that the call may cost does not fit the budget.",
+    "interrupted": "The process ended while the call was under way; whether it was answered is not known.",
+}
+#: Failures after which nobody has done any work: made again whatever the executor says.
+UNDONE = frozenset({"unreachable", "rate_limited"})
+#: Failures after which who was called may have worked: made again only where the executor says so.
+UNSURE = frozenset({"timeout", "cut_off", "failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """An executor as calls see it. The secret is open here, and `repr` leaves it out.
+
+    `provider` is who is paid and limited, over all agents: where a call goes, as scheme, host and port; "" for none.
+    """
+
+    agent: int
+    name: str
+    description: str
+    kind: str
+    address: str = ""
+    model: str = ""
+    instruction: str = ""
+    tools: Sequence[Any] = ()
+    function: str = ""
+    script: Mapping[str, Any] = field(default_factory=dict)
+    secret: str = field(default="", repr=False)
+    price_in: float = 0.0
+    price_out: float = 0.0
+    most_tokens: int = 1_024
+    most_cost: float = 0.0
+    seconds: float = 30.0
+    retries: int = 0
+    repeatable: bool = False
+    most_bytes: int = 1_024 * 1_024
+    at_once: int = 0
+    per_minute: int = 0
+    pk: int = 0
+
+    @property
+    def provider(self) -> str:
+        """Scheme, host and port of the address in lower case; "" where no address is called."""
+        return _provider(self.address)
+
+
+@lru_cache(maxsize=1_024)
+def _provider(address: str) -> str:
+    scheme, _colons, rest = address.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}".lower() if rest else ""
+
+
+class Said(NamedTuple):
+    """One earlier output of the episode."""
+
+    agent: str
+    content: str
+    failed: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """For a webhook, a function, or a template."""
+        return {"agent": self.agent, "content": self.content, "failed": self.failed}
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What an agent is asked: the task, as a text and as a conversation, and what others have said. `key` names the call for ever."""
+
+    key: str
+    task: str
+    messages: Sequence[Mapping[str, str]] = ()
+    history: Sequence[Said] = ()
+    episode: str = ""
+    step: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What an agent said. `cost` in the pool's currency, `tokens` in and out together, `latency` in seconds."""
+
+    content: str
+    cost: float
+    tokens: int
+    latency: float
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why nothing was said; `kind` is one of FAILURES. `cost` is what may have been spent: all that the call could cost, where it may
+    have been worked on and nobody told."""
+
+    kind: str
+    why: str
+    cost: float = 0.0
+    latency: float = 0.0
+    attempts: int = 1
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+Outcome = Reply | Failure
+
+
+class CallFailed(Exception):
+    """One attempt came to nothing. `again` is when who was called says to come back, in seconds."""
+
+    def __init__(self, kind: str, why: str, *, again: float | None = None) -> None:
+        super().__init__(why)
+        self.kind, self.again = kind, again
+
+
+def spec_of(executor: Executor, secret: str) -> Spec:
+    """The executor for calls, with its secret opened.
+
+    This is where an address and a model come from: who chooses a backend for the agent replaces them here (`dataclasses.replace`).
+    """
+    agent = executor.agent
+    return Spec(
+        agent=agent.number, name=agent.name, description=agent.description, kind=executor.kind, address=executor.address,
+        model=executor.model, instruction=executor.instruction, tools=tuple(executor.tools), function=executor.function,
+        script=dict(executor.script), secret=secret, price_in=executor.price_in, price_out=executor.price_out,
+        most_tokens=executor.most_tokens, most_cost=executor.dearest, seconds=executor.seconds, retries=executor.retries,
+        repeatable=executor.repeatable, most_bytes=executor.most_kb * 1_024, at_once=executor.at_once,
+        per_minute=executor.per_minute, pk=executor.pk,
+    )  # fmt: skip

@@ -1,0 +1,155 @@
+"""What an episode answers: the outputs of its agents made into one text, and the parts that are missing from it.
+
+The rule is the pool's or the request's. A part is missing where an agent's last call failed or returned nothing on every path, and
+where somebody was still to be called when the episode ended; it is named, so that no answer looks whole that is not.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from orchestration_app.engine.orchestrating.loop import Policy
+from orchestration_app.engine.orchestrating.one_shot import OneShot
+from orchestration_app.engine.orchestrating.voting import majority
+from orchestration_app.models import AnswerRule, Step
+
+Rule = AnswerRule.Rule
+#: Stands for an agent's id where the LLM of the settings composes the answer.
+LANGUAGE_MODEL = 2**31 - 1
+#: What the LLM is told, before the task: what each agent said follows it.
+INSTRUCTION = """\
+Several agents worked on the user's request. Write the one answer that the user reads.
+Use only what the agents said. Leave out none of it that answers a part of the request, and none of the figures.
+Where an agent failed, say which part of the request has no answer.
+
+{% for said in history %}## {{ said.agent }}
+{% if said.failed %}(failed){% else %}{{ said.content }}{% endif %}
+
+{% endfor %}"""
+Names = Mapping[int, str]
+Json = dict[str, Any]
+
+
+def name_of(names: Names, agent: int) -> str:
+    """The agent's name, where it has one."""
+    return names.get(agent, str(agent))
+
+
+def outputs(rows: Iterable[Step], names: Names) -> list[Json]:
+    """What every agent returned, in the order of its calls."""
+    done = [row for row in _in_order(rows) if row.status == Step.Status.DONE and row.aim == "answer"]
+    return [
+        {"agent": row.agent, "name": name_of(names, row.agent), "path": row.path, "step": row.number, "output": row.output}
+        for row in done
+        if row.agent is not None
+    ]  # fmt: skip
+
+
+def missing(rows: Iterable[Step], names: Names) -> list[Json]:
+    """The agents that were called and whose part is not in the answer, with the reason."""
+    last: dict[int, dict[int, Step]] = {}
+    for row in _in_order(rows):
+        if row.agent is not None and row.aim == "answer":
+            last.setdefault(row.agent, {})[row.path] = row
+    lost = [list(paths.values())[-1] for paths in last.values() if all(_said_nothing(one) for one in paths.values())]
+    return [
+        {"agent": row.agent, "name": name_of(names, row.agent), "step": row.number, "reason": _reason(row), "why": row.why}
+        for row in lost
+        if row.agent is not None
+    ]  # fmt: skip
+
+
+def _said_nothing(row: Step) -> bool:
+    """A call that failed or returned no text; an agent that says itself that its output is no answer has done its part."""
+    return row.status != Step.Status.DONE or (not row.output.strip() and "answer" not in row.metadata)
+
+
+def _reason(row: Step) -> str:
+    return "empty" if row.status == Step.Status.DONE else row.failure or "interrupted"
+
+
+def not_called(
+    policy: Policy,
+    messages: Sequence[Mapping[str, str]],
+    rows: Sequence[Step],
+    names: Names,
+    reasons: Mapping[int, str],
+) -> list[Json]:
+    """Who was still to be called when paths ended for another reason than the policy's own (`reasons` by path). An entry without an
+    agent says that somebody was, and that the policy does not say who."""
+    found: dict[int | None, Json] = {}
+    called = {row.agent for row in rows}
+    for path, reason in reasons.items():
+        for agent in _still_wanted(policy, messages, rows, path, reason):
+            if agent is None or agent not in called:
+                name = "" if agent is None else name_of(names, agent)
+                found.setdefault(agent, {"agent": agent, "name": name, "step": None, "reason": reason, "why": ""})
+    return list(found.values())
+
+
+def _still_wanted(
+    policy: Policy, messages: Sequence[Mapping[str, str]], rows: Sequence[Step], path: int, reason: str
+) -> Sequence[int | None]:
+    state = policy.begin(messages)
+    own = [row for row in _in_order(rows) if row.path == path and row.agent is not None and row.aim == "answer"]
+    if isinstance(policy, OneShot):
+        made = {row.agent for row in own}
+        return [agent for agent, needed in zip(policy.ids, state.one_shot, strict=True) if needed and agent not in made]
+    if not hasattr(policy, "distributions"):  # a language model, which is not asked once more
+        return (None,)
+    for turn in dict.fromkeys(row.turn for row in own):
+        state = policy.after(state, [row.as_call() for row in own if row.turn == turn])
+    # What it would do with one more step, and everybody there.
+    told = policy.distribution(replace(state, max_steps=state.steps + 1))
+    likeliest = int(told.probabilities.argmax())
+    return [told.agents[likeliest]] if likeliest < len(told.agents) else ()
+
+
+def composed(rule: str, rows: Iterable[Step], names: Names, lost: Sequence[Json]) -> str | None:
+    """The answer; None where no agent gave one. Where the composer failed, all outputs under headings."""
+    made = list(_in_order(rows))
+    if rule == Rule.COMPOSER:
+        written = [answer for row in made if row.aim == "aggregate" and (answer := _answer(row)) is not None]
+        if written:
+            return written[-1]
+    if rule in (Rule.LAST, Rule.MAJORITY):
+        last = {row.path: answer for row in made if row.aim == "answer" and (answer := _answer(row)) is not None}
+        given = [last[path] for path in sorted(last)]
+        return majority(given) if rule == Rule.MAJORITY else next(iter(given), None)
+    return _joined(made, names, lost)
+
+
+def _joined(rows: Sequence[Step], names: Names, lost: Sequence[Json]) -> str | None:
+    """Every agent's answers under its name. Of an agent that several paths called, what most of them were told."""
+    told: dict[int, dict[int, list[str]]] = {}
+    for row in rows:
+        answer = _answer(row) if row.aim == "answer" and row.agent is not None else None
+        if answer is not None and row.agent is not None:
+            texts = told.setdefault(row.agent, {}).setdefault(row.path, [])
+            if answer not in texts:
+                texts.append(answer)
+    parts = {agent: majority(["\n\n".join(texts) for texts in paths.values()]) or "" for agent, paths in told.items()}
+    if not parts:
+        return None
+    gone = [one["name"] for one in lost if one["name"]]
+    if len(parts) == 1 and not gone:
+        return next(iter(parts.values()))
+    sections = [f"## {name_of(names, agent)}\n\n{text}" for agent, text in parts.items()]
+    return "\n\n".join([*sections, *(f"## {name}\n\nNo answer." for name in gone)])
+
+
+def in_words(lost: Sequence[Json]) -> str:
+    """The missing parts as an episode's error; "" where nothing is missing."""
+    words = []
+    for one in lost:
+        why = f"{one['reason']}: {one['why']}" if one["why"] else str(one["reason"])
+        words.append(f"{one['name']} ({why})" if one["name"] else f"further agents ({why})")
+    return f"Missing from the answer: {'; '.join(words)}." if words else ""
+
+
+def _answer(row: Step) -> str | None:
+    return row.as_call().answer if row.agent is not None and row.status == Step.Status.DONE else None
+
+
+def _in_order(rows: Iterable[Step]) -> list[Step]:
+    return sorted(rows, key=lambda row: (row.turn, row.path, row.place))

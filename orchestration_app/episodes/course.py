@@ -1,0 +1,424 @@
+"""The course of one episode: the engine's loop decides, agents are called, and every step is stored before the next begins.
+
+Pure but for what it is handed: where to write, how to call. What an episode that goes on has stored already is neither
+decided nor called again; a call whose start is stored and whose end is not is made again under the same key where its executor may be
+called again, and counts as failed where not.
+"""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models.functions import Now
+
+from orchestration_app.engine.orchestrating import loop
+from orchestration_app.engine.orchestrating.state import Call, State
+from orchestration_app.engine.orchestrating.turns import (
+    Decision,
+    Ended,
+    Failure,
+    Limits,
+    Outcome,
+    Request,
+    Result,
+    StoredTurn,
+    Turn,
+)
+from orchestration_app.episodes import calling, calls, composing, shadows
+from orchestration_app.episodes.calling import Places, Purse
+from orchestration_app.episodes.calls import Ask, Said, Spec
+from orchestration_app.episodes.deciding import Deciding
+from orchestration_app.episodes.ledger import Ended as EndedCall
+from orchestration_app.episodes.ledger import Entry, Ledger
+from orchestration_app.episodes.lines import Taking, Ways
+from orchestration_app.episodes.policies import Decider
+from orchestration_app.episodes.shadows import Moment, ShadowPolicy
+from orchestration_app.episodes.wire import Wire
+from orchestration_app.models import AnswerRule, Episode, Executor, Step
+from training_app.engine.data import storable
+
+#: What the engine calls a failure of ours.
+KINDS = {
+    "failed": "error", "instruction": "error", "not_allowed": "refused", "no_executor": "unavailable", "busy": "unavailable",
+    "budget": "unavailable", "interrupted": "cut_off",
+}  # fmt: skip
+#: Bytes that the frame of an instruction and each earlier output may add to a prompt, for the worst case that the loop sets aside.
+FRAME, AROUND_AN_OUTPUT = 2_048, 256
+
+Turns = Generator[Turn | loop.Question, Any, Ended]
+Made = list[tuple[Request, calls.Outcome]]
+
+
+@dataclass(slots=True)
+class Course:
+    """One episode under way in this process. `stored` are its steps so far, in order; `between` lets in the episodes that are between
+    two calls; `shadows` are asked about its decisions once it has ended."""
+
+    episode: Episode
+    decider: Decider
+    specs: Mapping[int, Spec]
+    names: Mapping[int, str]
+    ledger: Ledger
+    wire: Wire
+    places: Places
+    deciding: Deciding
+    between: asyncio.Semaphore
+    stored: Sequence[Step] = ()
+    ways: Mapping[int, Ways] = field(default_factory=dict)
+    shadows: Sequence[ShadowPolicy] = ()
+    pool: str = ""
+    _decisions: list[tuple[int, Decision]] = field(default_factory=list)
+    _sized: tuple[tuple[Call, ...], int] | None = None
+    _worsts: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
+    _turns_stored: set[int] = field(default_factory=set)
+    _begun_before: set[int | None] = field(default_factory=set)
+    _rows: dict[int, Step] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        """Go on to the end. Raises AttemptLost, and django.db.Error where the database stayed away."""
+        until = time.monotonic() + settings.EPISODE_SECONDS
+        turns, made = self._turns(), None
+        while True:
+            async with self.between:
+                turn = await self._written(turns, made, late=time.monotonic() >= until)
+            if turn is None:
+                self._offer()
+                return
+            made = await self._made(turn.requests, until)
+
+    async def _written(self, turns: Turns, made: Made | None, *, late: bool) -> Turn | None:
+        """The next turn, stored together with what came of the calls before it (None at the beginning); None where the episode ended,
+        which is stored too."""
+        ends = [self._ended(request, outcome) for request, outcome in made or ()]
+        if late and made is not None:
+            await self._finish(self._broken("timeout"), ends)
+            return None
+        outcomes = None if made is None else {request.number: _outcome(outcome) for request, outcome in made}
+        try:
+            turn = await self._turn(turns, turns.send(outcomes))
+        except StopIteration as stopped:
+            await self._finish(stopped.value, ends)
+            return None
+        begins = self._begun(turn)
+        if begins or ends:
+            await self.ledger.write(Entry(self.episode.pk, self._attempt, ends, begins))
+        return turn
+
+    @property
+    def _attempt(self) -> UUID:
+        assert self.episode.attempt is not None
+        return self.episode.attempt
+
+    # --- The loop -------------------------------------------------------------------------------------------------
+
+    async def _turn(self, turns: Turns, asked: Turn | loop.Question) -> Turn:
+        """The next turn, once the policy has answered what comes before it."""
+        while isinstance(asked, loop.Question):
+            asked = turns.send(await self.deciding.answer(self.decider.policy, asked))
+        return asked
+
+    def _turns(self) -> Turns:
+        plan = self.episode.plan
+        known = stored_turns(self.stored)
+        self._turns_stored = {row.turn for row in self.stored}
+        self._begun_before = {row.call for row in self.stored if row.status == Step.Status.RUNNING}
+        for row in self.stored:
+            if row.call is not None:
+                self._rows[row.call] = row
+        limits = Limits(
+            max_steps=self.episode.max_steps, budget=self.episode.budget, paths=self.episode.paths,
+            together=plan.get("together", 1), available=frozenset(plan["agents"]), aggregator=plan.get("aggregator"),
+        )  # fmt: skip
+        costs = {agent: spec.most_cost for agent, spec in self.specs.items()}
+        return loop.questioned(
+            self.decider.policy, self.episode.messages, limits, costs=costs, worst=self._worst, seed=plan.get("seed"), stored=known
+        )  # fmt: skip
+
+    def _worst(self, agent: int, state: State) -> float:
+        """The most that one attempt of a call may cost; a chat whose prompt comes out longer than this is not sent. Of an agent with
+        backends: on the dearest that what is left pays, on the cheapest where it pays none."""
+        lines = self._worsts.get(agent)
+        if lines is None:
+            spec, ways = self.specs.get(agent), self.ways.get(agent)
+            specs: Iterable[Spec] = () if spec is None else (spec,) if ways is None else ways.specs.values()
+            lines = self._worsts[agent] = [_worst_of(one) for one in specs]
+        each = [fixed + a_byte * self._said(state) if a_byte else fixed for fixed, a_byte in lines]
+        if len(each) < 2:
+            return each[0] if each else 0.0
+        return max([worst for worst in each if worst <= state.left], default=min(each))
+
+    def _said(self, state: State) -> int:
+        """Bytes of all that a prompt repeats; asked for each agent, so what was found for a state is kept."""
+        if self._sized is None or self._sized[0] is not state.calls:
+            texts = [call.output for call in state.calls] + [message["content"] for message in state.messages]
+            self._sized = state.calls, sum(len(text.encode("utf-8", "replace")) + AROUND_AN_OUTPUT for text in texts)
+        return self._sized[1]
+
+    def _begun(self, turn: Turn) -> list[Step]:
+        """The new rows of a turn: one for each call, and one for each path that ends. All of a turn's are stored at once."""
+        if turn.number in self._turns_stored:
+            return []
+        if self.shadows:
+            self._decisions += [(turn.number, decision) for decision in turn.decisions]
+        rows = rows_of(self.episode.pk, turn)
+        self._rows |= {row.call: row for row in rows if row.call is not None}
+        return rows
+
+    # --- Calls ----------------------------------------------------------------------------------------------------
+
+    async def _made(self, requests: Sequence[Request], until: float) -> Made:
+        """What came of each call, in the requests' order; of one that outlasts the episode, that it did."""
+        if len(requests) == 1:
+            return [(requests[0], await self._in_time(requests[0], until))]
+        tasks = [asyncio.ensure_future(self._in_time(request, until)) for request in requests]
+        try:
+            return list(zip(requests, await asyncio.gather(*tasks), strict=True))
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _in_time(self, request: Request, until: float) -> calls.Outcome:
+        started = time.monotonic()
+        try:
+            async with asyncio.timeout(max(until - started, 0.0)):
+                return await self._call(request)
+        except TimeoutError:
+            why = f"the episode took longer than {settings.EPISODE_SECONDS:g} seconds"
+            return calls.Failure("timeout", why, request.worst, time.monotonic() - started)
+
+    async def _call(self, request: Request) -> calls.Outcome:
+        spec, row = self.specs.get(request.agent), self._rows[request.number]
+        if request.number in self._begun_before and not (spec is not None and spec.repeatable):
+            return calls.Failure("interrupted", calls.FAILURES["interrupted"], request.worst)
+        said = tuple(
+            Said(self.names.get(call.agent, str(call.agent)), call.output, call.failed) for call in request.calls
+        )
+        asked = Ask(row.call_key, self.episode.task, self.episode.messages, said, str(self.episode.pk), request.step)
+        purse = Purse(None if self.episode.budget is None else request.worst)
+        ways = self.ways.get(request.agent)
+        taking = None
+        if ways is not None:
+            before = self._before(row)
+            taking = Taking(
+                ways, self.ledger, row.call_key, self.episode.task, self.episode.plan.get("preference"), before
+            )
+        return await calling.call(spec, asked, self.wire, self.places, purse, taking)
+
+    def _before(self, row: Step) -> int | None:
+        """The backend that answered last on the same path."""
+        earlier = [one for one in self._rows.values() if one.path == row.path and one.turn < row.turn]
+        for one in sorted(earlier, key=lambda one: (-one.turn, -one.place)):
+            if one.status == Step.Status.DONE and (told := one.metadata.get("backend")):
+                return int(told["id"])
+        return None
+
+    def _ended(self, request: Request, outcome: calls.Outcome) -> EndedCall:
+        """Keep what came of a call; what is to be stored of it."""
+        row = self._rows[request.number]
+        failed = isinstance(outcome, calls.Failure)
+        row.status = Step.Status.FAILED if failed else Step.Status.DONE
+        row.cost, row.latency, row.attempts = outcome.cost, outcome.latency, outcome.attempts
+        row.metadata = dict(outcome.metadata)
+        if isinstance(outcome, calls.Failure):
+            row.failure, row.why = outcome.kind, storable.mended_text(outcome.why)[:400]
+        else:
+            row.output, row.tokens = outcome.content, outcome.tokens
+        return EndedCall(
+            row.turn, row.path, row.place, row.status, row.output, row.failure, row.why, row.cost, row.tokens, row.latency,
+            row.attempts, row.metadata,
+        )  # fmt: skip
+
+    # --- The end --------------------------------------------------------------------------------------------------
+
+    def _broken(self, reason: str) -> Ended:
+        """How an episode ends that its loop did not end: with the answers that there are."""
+        return Ended(None, 0, 0, 0.0, 0, 0.0, reason)  # type: ignore[arg-type]
+
+    async def _finish(self, ended: Ended, ends: Sequence[EndedCall]) -> None:
+        rows, rule = list(self._rows.values()), self.episode.plan.get("compose") or AnswerRule.Rule.JOINED
+        missing = composing.missing(rows, self.names)
+        reasons = dict(enumerate(ended.reasons)) or dict.fromkeys(range(self.episode.paths), ended.stop_reason)
+        if open_ := {path: reason for path, reason in reasons.items() if reason != "stop"}:
+            missing += composing.not_called(self.decider.policy, self.episode.messages, rows, self.names, open_)
+        answer = composing.composed(rule, rows, self.names, missing)
+        status = Episode.Status.PARTIAL if missing else Episode.Status.DONE
+        fields: dict[str, Any] = {
+            "status": status if answer is not None else Episode.Status.FAILED,
+            "answer": answer or "",
+            "composed": rule if answer is not None else "",
+            "missing": missing,
+            "stop_reason": ended.stop_reason,
+            "error": composing.in_words(missing) if answer is not None else self._why(),
+            **self._sums(),
+        }
+        stored = {**fields, "finished_at": Now()}
+        await self.ledger.write(Entry(self.episode.pk, self._attempt, ends, (), stored))
+        for name, value in fields.items():
+            setattr(self.episode, name, value)
+
+    def _offer(self) -> None:
+        """Have the shadows asked about what was decided here."""
+        plan, rows = self.episode.plan, sorted(self._rows.values(), key=lambda row: (row.turn, row.place))
+        limits = Limits(
+            max_steps=self.episode.max_steps, budget=self.episode.budget, together=plan.get("together", 1),
+            available=frozenset(plan["agents"]),
+        )  # fmt: skip
+        for turn, decision in self._decisions:
+            assert self.decider.model is not None
+            before = calls_of([row for row in rows if row.turn < turn], decision.path)
+            asked = Moment(self.episode.messages, tuple(before), limits)
+            shadows.offer(self.shadows, self.decider.model, self.episode.pk, turn, decision, asked)
+
+    def _sums(self) -> dict[str, Any]:
+        """Steps, cost, tokens and seconds of all calls, those included that an earlier process made."""
+        steps: dict[int, set[int]] = defaultdict(set)
+        longest: dict[int, float] = defaultdict(float)
+        for row in self._rows.values():
+            longest[row.turn] = max(longest[row.turn], row.latency)
+            if row.aim == "answer":
+                steps[row.path].add(row.number)
+        return {
+            "steps": max((len(numbers) for numbers in steps.values()), default=0),
+            "cost": sum(row.cost for row in self._rows.values()),
+            "tokens": sum(row.tokens for row in self._rows.values()),
+            "latency": sum(longest.values()),
+        }
+
+    def _why(self) -> str:
+        """Why there is no answer."""
+        failed = [row for row in self._rows.values() if row.failure]
+        if failed:
+            return f"{failed[-1].failure}: {failed[-1].why}"
+        return "No agent that was called gave an answer." if self._rows else "No agent was called."
+
+
+def _worst_of(spec: Spec) -> tuple[float, float]:
+    """The most that an attempt may cost: whatever was said, and more for each byte of it."""
+    if spec.kind != Executor.Kind.CHAT or not (spec.price_in or spec.price_out):
+        return spec.most_cost, 0.0
+    own = len(spec.instruction.encode()) + len(spec.description.encode()) + len(str(spec.tools)) + FRAME
+    return (own * spec.price_in + spec.most_tokens * spec.price_out) / 1e6, spec.price_in / 1e6
+
+
+def by_name(candidates: Iterable[int | None], probabilities: Iterable[float]) -> dict[str, float]:
+    """Probabilities by agent id, and by "stop"."""
+    return {"stop" if a is None else str(a): p for a, p in zip(candidates, probabilities, strict=True)}
+
+
+def as_json(row: Step, names: Mapping[int, str]) -> dict[str, Any]:
+    """One step for an answer of the API."""
+    return {
+        "turn": row.turn,
+        "place": row.place,
+        "path": row.path,
+        "step": row.number,
+        "agent": row.agent,
+        "name": "" if row.agent is None else names.get(row.agent, str(row.agent)),
+        "aim": row.aim,
+        "status": row.status,
+        "reason": row.reason,
+        "probabilities": by_name(row.candidates, row.probabilities),
+        "propensity": row.propensity,
+        "output": row.output,
+        "failure": row.failure,
+        "why": row.why,
+        "cost": row.cost,
+        "tokens": row.tokens,
+        "latency": round(row.latency, 4),
+        "attempts": row.attempts,
+        "metadata": row.metadata,
+    }
+
+
+def _outcome(outcome: calls.Outcome) -> Outcome:
+    """Ours as the engine has it."""
+    if isinstance(outcome, calls.Failure):
+        kind = KINDS.get(outcome.kind, outcome.kind)
+        return Failure(kind, outcome.why, outcome.cost, 0, outcome.latency)  # type: ignore[arg-type]
+    return Result(outcome.content, outcome.cost, outcome.tokens, outcome.latency, outcome.metadata)
+
+
+# --- Turns as rows ----------------------------------------------------------------------------------------------------
+
+
+def rows_of(episode: UUID, turn: Turn) -> list[Step]:
+    """The rows of a turn."""
+    rows = []
+    requests: dict[int, list[Request]] = defaultdict(list)
+    for request in turn.requests:
+        requests[request.path].append(request)
+    decided = {decision.path: decision for decision in turn.decisions}
+    for path in sorted(decided.keys() | requests.keys()):
+        decision = decided.get(path)
+        shown: dict[str, Any] = {}
+        if decision is not None:
+            shown = {
+                "candidates": list(decision.candidates), "probabilities": list(decision.probabilities),
+                "propensity": decision.propensity,
+            }  # fmt: skip
+        for place, request in enumerate(requests[path]):
+            spent = sum(call.cost for call in request.calls)
+            rows.append(
+                Step(
+                    episode_id=episode, turn=turn.number, path=path, place=place, number=request.step, call=request.number,
+                    agent=request.agent, aim=request.aim, worst=request.worst, call_key=f"{episode.hex}-{request.number}",
+                    state={"spent": spent, "calls": len(request.calls)}, **shown,
+                )
+            )  # fmt: skip
+        if decision is not None and not decision.chosen:
+            rows.append(_ending(episode, turn.number, decision, shown))
+    return rows
+
+
+def _ending(episode: UUID, turn: int, decision: Decision, shown: Mapping[str, Any]) -> Step:
+    return Step(
+        episode_id=episode, turn=turn, path=decision.path, number=decision.step, reason=decision.reason or "stop",
+        status=Step.Status.DONE, **shown,
+    )  # fmt: skip
+
+
+def stored_turns(rows: Sequence[Step]) -> list[StoredTurn]:
+    """The turns that rows hold, with the outcomes of calls that ended."""
+    by_turn: dict[int, list[Step]] = defaultdict(list)
+    for row in rows:
+        by_turn[row.turn].append(row)
+    return [_stored(turn, sorted(by_turn[turn], key=lambda row: (row.path, row.place))) for turn in sorted(by_turn)]
+
+
+def _stored(turn: int, rows: Sequence[Step]) -> StoredTurn:
+    by_path: dict[int, list[Step]] = defaultdict(list)
+    for row in rows:
+        by_path[row.path].append(row)
+    decisions = tuple(
+        Decision(
+            path, first.number, tuple(first.candidates), tuple(first.probabilities),
+            tuple(row.agent for row in own if row.agent is not None), first.propensity, first.reason or None,  # type: ignore[arg-type]
+        )
+        for path, own in by_path.items()
+        if (first := own[0]).aim == "answer"
+    )  # fmt: skip
+    requests = tuple(
+        Request(row.call, row.path, row.number, row.agent, row.worst, aim=row.aim)  # type: ignore[arg-type]
+        for row in rows
+        if row.call is not None and row.agent is not None
+    )
+    outcomes = {
+        row.call: _stored_outcome(row) for row in rows if row.call is not None and row.status != Step.Status.RUNNING
+    }
+    return StoredTurn(Turn(turn, decisions, requests), outcomes)
+
+
+def _stored_outcome(row: Step) -> Outcome:
+    if row.status == Step.Status.FAILED:
+        return _outcome(calls.Failure(row.failure, row.why, row.cost, row.latency))
+    return Result(row.output, row.cost, row.tokens, row.latency, row.metadata)
+
+
+def calls_of(rows: Iterable[Step], path: int) -> list[Call]:
+    """The finished calls of a path, as a state holds them."""
+    return [row.as_call() for row in rows if row.path == path and row.agent is not None and row.aim == "answer"]

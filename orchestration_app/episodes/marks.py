@@ -1,0 +1,130 @@
+"""Episodes' answers marked by the LLM of the settings, and how far its marks agree with what people say of the same episodes."""
+
+import hashlib
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+from django.conf import settings
+from django.db.models import Case, IntegerField, Q, QuerySet, When
+
+from agents_app.models import Pool
+from orchestration_app.engine.orchestrating import judges
+from orchestration_app.episodes import episodes
+from orchestration_app.models import ANSWERED, Episode, EpisodeMark
+from training_app.engine.data import metrics, shares
+from training_app.engine.llm import BadKey, Client, LLMError
+
+#: From this mark on an answer counts as right.
+ENOUGH = 0.5
+#: Calls in a row without an answer after which the server counts as gone.
+FAILURES = 3
+#: The newest marks that an agreement reads.
+MOST = 5_000
+#: Below so many episodes that both judged an agreement says little.
+FEWEST = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """How many episodes were marked, how many of them well; of how many the model gave no mark; and how many nobody had judged, for
+    which the mark counts."""
+
+    episodes: int = 0
+    good: int = 0
+    unmarked: int = 0
+    counted: int = 0
+
+
+def mark(pool: Pool, most: int, rubric: str = judges.RUBRIC) -> Marked:
+    """Have the newest answered episodes marked that this model has not marked by this rubric, at most so many: first those that people
+    judged, so that its marks can be compared with theirs. Where nobody has judged, the mark is what counts until somebody does.
+
+    Raises llm.LLMError where the server is not there.
+    """
+    named, told = settings.LLM_MODEL[:200], hashlib.sha256(rubric.encode()).hexdigest()
+    own = EpisodeMark.objects.filter(judge=named, rubric=told)
+    by_people = Case(When(judge=Episode.Judge.PERSON, then=0), default=1, output_field=IntegerField())
+    waiting = Episode.objects.filter(pool=pool, status__in=ANSWERED).exclude(pk__in=own.values("episode"))
+    cache = dict(own.filter(episode__pool=pool).values_list("digest", "mark"))
+    done = good = counted = failed = 0
+    with Client(settings.LLM_BASE_URL, settings.LLM_MODEL, settings.LLM_API_KEY, tries=3) as client:
+        judge = judges.LanguageModelJudge(client, rubric, cache)
+        for episode in list(waiting.order_by(by_people, "-created_at")[:most]):
+            try:
+                found = judge.mark(episode.task, episode.answer)
+            except BadKey:
+                raise
+            except LLMError:
+                failed += 1
+                judge.unmarked += 1
+                if failed >= FAILURES:
+                    raise
+                continue
+            failed = 0
+            if found is None:
+                continue
+            digest = judge.key(episode.task, episode.answer)
+            EpisodeMark.objects.get_or_create(
+                episode=episode, judge=named, rubric=told, defaults={"digest": digest, "mark": found}
+            )
+            if not Episode.objects.filter(pk=episode.pk).exclude(judge="").exists():
+                well, by = found >= ENOUGH, Episode.Judge.LANGUAGE_MODEL
+                episodes.judge(episode, success=well, rating=found, judge=by)
+                counted += 1
+            done, good = done + 1, good + (found >= ENOUGH)
+    return Marked(done, good, judge.unmarked, counted)
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """A language model's marks beside people's judgements of the same `count` episodes, by one rubric (the start of its digest).
+
+    `share` is in how many both say right or both say wrong, with its 95 % interval, `kappa` the same beyond chance, `apart` the mean
+    distance of mark and rating with its interval; the four counts say how they differ.
+    """
+
+    judge: str
+    rubric: str
+    count: int
+    share: dict[str, float]
+    kappa: float
+    apart: dict[str, float]
+    both_right: int
+    both_wrong: int
+    only_judge: int
+    only_people: int
+
+    @property
+    def differ(self) -> int:
+        """On how many of them the two differ."""
+        return self.only_judge + self.only_people
+
+    @property
+    def few(self) -> bool:
+        """Whether too few episodes have both to rely on it."""
+        return self.count < FEWEST
+
+
+def agreement(found: "QuerySet[Episode]") -> list[Agreement]:
+    """For each model and rubric that marked any of these episodes that a person judged, the most compared first."""
+    judged = Episode.objects.filter(Q(success__isnull=False) | Q(rating__isnull=False), judge=Episode.Judge.PERSON)
+    marks = EpisodeMark.objects.filter(episode__in=found.order_by().values("pk")).filter(
+        episode__in=judged.values("pk")
+    )
+    by_judge: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    for row in marks.select_related("episode").order_by("-pk")[:MOST]:
+        by_judge[row.judge, row.rubric].append((row.mark, row.episode.score))
+    made = [_agreement(judge, rubric[:8], pairs) for (judge, rubric), pairs in by_judge.items()]
+    return sorted(made, key=lambda one: -one.count)
+
+
+def _agreement(judge: str, rubric: str, pairs: list[tuple[float, float]]) -> Agreement:
+    ours, theirs = np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
+    right, said = ours >= ENOUGH, theirs >= ENOUGH
+    same = int((right == said).sum())
+    return Agreement(
+        judge, rubric, len(pairs), shares.wilson(same, len(pairs)), judges.agreement(ours.tolist(), theirs.tolist(), ENOUGH)["kappa"],
+        metrics.interval(np.abs(ours - theirs), "jaccard"), int((right & said).sum()), int((~right & ~said).sum()),
+        int((right & ~said).sum()), int((~right & said).sum()),
+    )  # fmt: skip

@@ -1,0 +1,55 @@
+"""Every way to choose a backend on one folder of outcomes: AIQ, and what a share of the best quality costs. No database is needed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from orchestration_app.engine.backends import benchmark, pictures
+
+
+class Command(BaseCommand):
+    help = (
+        "Fit on DIR/train.jsonl and val.jsonl which backend succeeds at what cost, and measure every router on test.jsonl. "
+        "Example: python manage.py benchmark_backends data/choice --json figures.json"
+    )
+    requires_system_checks = ()
+    requires_migrations_checks = False
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("directory", metavar="DIR", help="train.jsonl, val.jsonl, test.jsonl")
+        parser.add_argument("--json", metavar="FILE", help="where to write the figures")
+        parser.add_argument("--plot", metavar="FILE.svg", help="where to draw cost against quality")
+        parser.add_argument("--noise", action="store_true", help="instead: what noise on the estimates costs")
+        parser.add_argument("--counts", action="store_true", help="instead: the time of a choice by number of backends")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            found, lines = self._measured(options)
+            if options["json"]:
+                Path(options["json"]).write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+            if options["plot"] and "points" in found:
+                Path(options["plot"]).write_text(pictures.cost_and_quality(found), encoding="utf-8")
+        except benchmark.BenchmarkError as error:
+            raise CommandError(str(error)) from None
+        except OSError as error:
+            raise CommandError(f"{error.filename or options['directory']}: {error.strerror}") from None
+        for line in lines:
+            self.stdout.write(line)
+
+    def _measured(self, options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        if options["counts"]:
+            times = benchmark.decision_times()
+            return {"counts": times}, [
+                f"{one['backends']:>4} backends: p50 {one['p50']:.1f} µs, p99 {one['p99']:.1f} µs" for one in times
+            ]
+        if options["noise"]:
+            found = benchmark.noise(options["directory"])
+            return {"noise": found}, [
+                f"noise {one['noise']:.1f}: success {one['success']:.3f}, {one['cost'] * 1000:.3f} $ a thousand, "
+                f"efficiency {one['efficiency'] / found[0]['efficiency']:.1%} of that without"
+                for one in found
+            ]
+        figures = benchmark.benchmark(options["directory"], lambda line: self.stderr.write(line))
+        return figures, benchmark.table(figures)

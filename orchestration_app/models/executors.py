@@ -1,0 +1,69 @@
+"""How agents are called."""
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from agents_app.models import Agent
+from routerweb.holds import Holds
+
+
+class Executor(models.Model):
+    """How an agent is called: by whom, where, and within which bounds. An agent without one can be chosen, but not called.
+
+    `secret` is sealed (`sealing`). Costs and prices are in the pool's currency; a price is for a million tokens.
+    """
+
+    class Kind(models.TextChoices):
+        CHAT = "chat", _("Chat completion")
+        WEBHOOK = "webhook", _("Webhook")
+        CALLABLE = "callable", _("Python function")
+        SCRIPTED = "scripted", _("Scripted")
+
+    agent = models.OneToOneField(Agent, on_delete=models.CASCADE, related_name="executor")
+    kind = models.CharField(_("kind"), max_length=8, choices=Kind.choices)
+    active = models.BooleanField(_("active"), default=True, help_text=_("Off: the agent is not called."))
+    address = models.CharField(_("address"), max_length=500, blank=True)
+    model = models.CharField(_("model"), max_length=200, blank=True)
+    instruction = models.TextField(_("instruction"), blank=True)
+    tools = models.JSONField(_("tools"), default=list, blank=True)
+    function = models.CharField(_("function"), max_length=200, blank=True)
+    script = models.JSONField(_("script"), default=dict, blank=True)
+    secret = models.TextField(editable=False, blank=True)
+    price_in = models.FloatField(_("price of a million tokens in"), default=0.0)
+    price_out = models.FloatField(_("price of a million tokens out"), default=0.0)
+    most_tokens = models.PositiveIntegerField(_("most tokens of an answer"), default=1_024)
+    most_cost = models.FloatField(
+        _("most that a call costs"), null=True, blank=True, help_text=_("Blank: the agent's cost.")
+    )
+    seconds = models.FloatField(_("seconds for a call"), default=30.0)
+    retries = models.PositiveSmallIntegerField(_("times a failed call is made again"), default=2)
+    repeatable = models.BooleanField(
+        _("may be called again"),
+        default=False,
+        help_text=_("A call that nobody answered is made again under the same Idempotency-Key."),
+    )
+    most_kb = models.PositiveIntegerField(_("largest answer in KiB"), default=1_024)
+    at_once = models.PositiveIntegerField(_("calls at once"), default=0, help_text=_("0: no limit."))
+    per_minute = models.PositiveIntegerField(_("calls a minute"), default=0, help_text=_("0: no limit."))
+    changed_at = models.DateTimeField(auto_now=True)
+    holds = Holds(shared=[instruction, script], setting=[address, model, tools, function], secret=[secret])
+
+    class Meta:
+        verbose_name = _("executor")
+        verbose_name_plural = _("executors")
+        constraints = (
+            models.CheckConstraint(
+                condition=models.Q(kind__in=("chat", "webhook", "callable", "scripted")), name="executor_kind_known"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(price_in__gte=0, price_out__gte=0, seconds__gt=0), name="executor_numbers_positive"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.agent}: {self.get_kind_display()}"
+
+    @property
+    def dearest(self) -> float:
+        """The most that a call without a price by tokens costs."""
+        return self.agent.cost if self.most_cost is None else self.most_cost

@@ -1,0 +1,21 @@
+"""Addresses of episodes and executors."""
+
+from django.urls import URLPattern, URLResolver, path
+
+from orchestration_app.pages import episode_views, executor_views
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("p/<slug:slug>/episodes/", episode_views.episode_list, name="episodes"),
+    path("p/<slug:slug>/episodes/graph/", episode_views.episode_graph, name="episodes_graph"),
+    path("p/<slug:slug>/episodes/new/", episode_views.episode_new, name="episode_new"),
+    path("p/<slug:slug>/episodes/<uuid:episode_id>/", episode_views.episode_detail, name="episode"),
+    path("p/<slug:slug>/episodes/<uuid:episode_id>/cancel/", episode_views.episode_cancel, name="episode_cancel"),
+    path("p/<slug:slug>/episodes/<uuid:episode_id>/judge/", episode_views.episode_judge, name="episode_judge"),
+    path("p/<slug:slug>/settings/executors/", executor_views.executor_list, name="settings_executors"),
+    path("p/<slug:slug>/settings/executors/answers/", executor_views.answer_rule, name="settings_answers"),
+    path("p/<slug:slug>/settings/executors/<int:number>/", executor_views.executor_edit, name="settings_executor"),
+    path("p/<slug:slug>/settings/executors/<int:number>/try/", executor_views.executor_try, name="executor_try"),
+    path(
+        "p/<slug:slug>/settings/executors/<int:number>/remove/", executor_views.executor_remove, name="executor_remove"
+    ),
+]

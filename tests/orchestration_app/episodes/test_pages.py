@@ -1,0 +1,122 @@
+"""The pages: executors, an episode as a timeline, many as a graph."""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from agents_app.models import Pool
+from orchestration_app.models import Episode, Executor, Step
+from tests.orchestration_app.episodes.conftest import Served
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.commits_for_others]
+
+
+@pytest.fixture
+def begun(crew: Pool, conducted: Callable[..., Any], executor: Callable[..., Any], browser: Client) -> Episode:
+    """An episode of two steps, begun on its page."""
+    conducted(0, 1)
+    executor(0, script={"do": "say", "text": "It is about <b>billing</b>."})
+    executor(1, script={"do": "echo"})
+    answer = browser.post("/p/crew/episodes/new/", {"task": "I was charged twice", "budget": "1"})
+    return Episode.objects.get(pk=answer.url.rstrip("/").split("/")[-1])
+
+
+def test_a_timeline_shows_who_was_chosen_why_and_what_came_back(begun: Episode, browser: Client) -> None:
+    page = browser.get(f"/p/crew/episodes/{begun.pk}/").content.decode()
+    assert "It is about &lt;b&gt;billing&lt;/b&gt;." in page
+    assert page.index("Triage") < page.index("Billing")
+    assert "What spoke for it" in page
+    assert "of the budget of 1 USD" in page
+    assert "every 1s" not in page
+
+
+def test_a_running_episode_is_drawn_anew_and_can_be_cancelled(begun: Episode, browser: Client) -> None:
+    Episode.objects.filter(pk=begun.pk).update(status="running")
+    assert 'hx-trigger="every 1s"' in browser.get(f"/p/crew/episodes/{begun.pk}/").content.decode()
+    browser.post(f"/p/crew/episodes/{begun.pk}/cancel/")
+    begun.refresh_from_db()
+    assert (begun.status, begun.stop_reason) == ("cancelled", "cancelled")
+
+
+def test_a_person_says_how_well_it_did(begun: Episode, browser: Client) -> None:
+    browser.post(f"/p/crew/episodes/{begun.pk}/judge/", {"success": "1", "rating": "0.5", "comment": "slow"})
+    begun.refresh_from_db()
+    assert (begun.success, begun.rating, begun.comment, begun.judge) == (True, 0.5, "slow", "person")
+
+
+def test_many_are_a_graph_and_an_export(begun: Episode, browser: Client) -> None:
+    page = browser.get("/p/crew/episodes/graph/").content.decode()
+    assert "TR → BI: 1" in page
+    assert "<circle" in page
+    lines = b"".join(browser.get("/p/crew/episodes/?format=jsonl").streaming_content).decode()
+    assert '"agent": 0' in lines
+    assert "No episode matches" in browser.get("/p/crew/episodes/?q=nothing").content.decode()
+
+
+def test_who_follows_itself_or_another_both_ways_is_a_cycle(begun: Episode, browser: Client) -> None:
+    Step.objects.filter(episode=begun, agent=None).delete()
+    for turn in (2, 3):
+        again = Step.objects.get(episode=begun, number=0)
+        again.pk, again.turn, again.number = None, turn, turn
+        again.save()
+    page = browser.get("/p/crew/episodes/graph/").content.decode()
+    cycles = page[page.index("Cycles:") : page.index("Show as table")]
+    assert re.findall(r">(\w\w)</abbr></span> to itself (\d)<", cycles) == [("TR", "1")]
+    assert cycles.count("⇄") == 1
+
+
+def test_utilisation_is_drawn_from_the_second_day_on(begun: Episode, browser: Client) -> None:
+    graph = "/p/crew/episodes/graph/"
+    assert "are drawn from the second day on" in browser.get(graph).content.decode()
+    browser.post("/p/crew/episodes/new/", {"task": "again", "max_steps": "1"})
+    Episode.objects.filter(pk=begun.pk).update(created_at=timezone.now() - timedelta(days=1))
+    answer = browser.get(graph)
+    assert "Utilisation over time" in answer.content.decode()
+    drawn = {line["label"]: line["data"] for line in answer.context["uses_chart"]["datasets"]}
+    assert drawn == {"Triage": [0.5, 1.0], "Billing": [0.5, 0.0]}
+
+
+def test_episodes_are_in_the_sidebar_only_where_agents_are_called(
+    crew: Pool, executor: Callable[..., Any], browser: Client
+) -> None:
+    link = 'href="/p/crew/episodes/"'
+    assert link not in browser.get("/p/crew/agents/").content.decode()
+    executor(0)
+    assert link in browser.get("/p/crew/agents/").content.decode()
+
+
+def test_an_executor_is_tried_and_its_secret_is_shown_nowhere(crew: Pool, agents: Served, browser: Client) -> None:
+    secret = "sk-not-for-anybodys-eyes"
+    form = {
+        "kind": "chat", "address": f"{agents.url}/v1", "model": "m", "secret": secret, "active": "on", "seconds": "5", "retries": "1",
+        "most_kb": "100", "at_once": "0", "per_minute": "0", "price_in": "1", "price_out": "1", "most_tokens": "100",
+    }  # fmt: skip
+    answer = browser.post("/p/crew/settings/executors/1/", form)
+    assert answer.status_code == 302, answer.content.decode()
+    assert secret not in Executor.objects.get().secret
+    page = browser.post("/p/crew/settings/executors/1/try/", {"task": "Hello"}).content.decode()
+    assert agents.headers[0]["authorization"] == f"Bearer {secret}"
+    assert "m: Hello" in page
+    assert "Authorization: •••" in page
+    assert secret not in page
+    assert secret not in browser.get("/p/crew/settings/executors/1/").content.decode()
+    assert secret not in browser.get("/admin/agents_app/agent/").content.decode()
+
+
+def test_an_executor_that_cannot_be_is_told_beside_its_field(crew: Pool, browser: Client) -> None:
+    form = {
+        "kind": "chat",
+        "address": "http://10.0.0.1/v1",
+        "model": "",
+        "seconds": "5",
+        "retries": "1",
+        "most_kb": "100",
+    }
+    page = browser.post("/p/crew/settings/executors/1/", form).content.decode()
+    assert "This field is required" in page
+    assert not Executor.objects.exists()

@@ -1,0 +1,208 @@
+"""Settings → Backends: rows, what another preference would take, and a secret that is never shown."""
+
+import uuid
+from types import SimpleNamespace
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from agents_app import sealing
+from agents_app.models import Pool
+from orchestration_app import providers
+from orchestration_app.backends import judging, pairs
+from orchestration_app.engine.backends import chooser
+from orchestration_app.engine.backends.chooser import ChooserConfig
+from orchestration_app.models import Backend, BackendCall, BackendSettings, Episode, Provider, Step
+from tests.orchestration_app.backends.conftest import rows  # noqa: F401
+from tests.orchestration_app.backends.test_chooser import calls
+from training_app.engine.data.examples import Agent
+from training_app.versions import registry
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fresh_process", "nothing_waits")]
+FORM = {
+    "agent": "", "provider_name": "acme", "address": "", "secret": "sk-of-acme", "model": "large", "price_in": "1", "price_out": "2",
+    "tokens_in": "500", "tokens_out": "300", "quality": "0.9", "latency": "900", "requests_per_minute": "0", "tokens_per_minute": "0",
+    "at_once": "4", "order": "0", "health_url": "", "active": "on",
+}  # fmt: skip
+
+
+def test_without_backends_the_page_teaches_the_next_step(browser: Client, pool: Pool) -> None:
+    shown = browser.get(reverse("settings_backends", args=["support"])).content.decode()
+    assert "No backends" in shown
+    assert reverse("settings_backend_new", args=["support"]) in shown
+
+
+def test_a_backend_is_made_changed_and_removed(browser: Client, pool: Pool) -> None:
+    agent = pool.agents.get(number=0)
+    assert (
+        browser.post(reverse("settings_backend_new", args=["support"]), FORM | {"agent": agent.pk}).status_code == 302
+    )
+    made = Backend.objects.get()
+    assert sealing.opened(Provider.objects.get().secret) == "sk-of-acme"
+    address = reverse("settings_backend", args=["support", made.pk])
+    assert "sk-of-acme" not in browser.get(address).content.decode()
+    assert browser.post(address, FORM | {"secret": "", "at_once": "9"}).status_code == 302
+    made.refresh_from_db()
+    assert made.at_once == 9
+    assert made.agent == agent
+    assert sealing.opened(Provider.objects.get().secret) == "sk-of-acme", "blank keeps it"
+    browser.post(reverse("backend_remove", args=["support", made.pk]))
+    assert not Backend.objects.exists()
+
+
+def test_a_choosers_page_says_what_it_reads_off_a_query(browser: Client, pool: Pool) -> None:
+    told = {
+        "scale": 0.4, "labeled_by_llm": 200, "complexity": {"rows": 90, "error": 0.21},
+        "category": {"rows": 80, "accuracy": 0.9, "confidence": 0.88, "names": ["code", "maths"]},
+        "tool": {"rows": 70, "accuracy": 0.93, "brier": 0.061},
+    }  # fmt: skip
+    agents = [Agent(0, "Billing")]
+    ended = [step.result for step in chooser.train(ChooserConfig(sentences=False), agents, [], calls=calls(7, 8))][-1]
+    assert ended is not None
+    assert ended.scorecard["estimator"].keys() == {"scale", "complexity", "labeled_by_llm"}
+    card = {**ended.scorecard, "estimator": told}
+    made = registry.register(None, pool, ended.artifact, card, kind="backend_chooser")
+    shown = browser.get(reverse("model", args=["support", made.version])).content.decode()
+    for words in ("code, maths", "off by 0.21", "right in 90", "Brier score 0.061", "200 queries"):
+        assert words in shown
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"quality": "2"}, "1"),
+        ({"price_in": "-1"}, "0"),
+        ({"model": ""}, "required"),
+        ({"price_in": "nan"}, "number"),
+    ],
+)
+def test_what_is_wrong_stands_beside_its_field(browser: Client, pool: Pool, change: dict, said: str) -> None:
+    agent = pool.agents.get(number=0)
+    answered = browser.post(reverse("settings_backend_new", args=["support"]), FORM | {"agent": agent.pk} | change)
+    assert answered.status_code == 200
+    assert said in answered.content.decode()
+    assert not Backend.objects.exists()
+
+
+def test_trying_a_preference_saves_nothing(browser: Client, rows: SimpleNamespace) -> None:  # noqa: F811
+    address = reverse("settings_backends", args=["support"])
+    best = browser.get(address, {"quality": "1", "cost": "0", "latency": "0"}).content.decode()
+    assert "as tried" in best
+    assert "acme/large" in best
+    assert not BackendSettings.objects.exists()
+    for value in ("nan", "-1", "x", "9" * 400):
+        assert browser.get(address, {"quality": value}).status_code == 200
+
+
+def test_how_the_pool_chooses_is_kept(browser: Client, rows: SimpleNamespace) -> None:  # noqa: F811
+    address = reverse("settings_backends", args=["support"])
+    sent = {"quality": "1", "cost": "0", "latency": "0", "budget": "5", "exploration": "0.05"}
+    assert browser.post(address, sent).status_code == 302
+    assert BackendSettings.objects.get().budget == 5
+    assert browser.post(address, sent | {"quality": "0"}).status_code == 200
+    assert browser.post(address, sent | {"exploration": "0.5"}).status_code == 200
+    assert BackendSettings.objects.get().exploration == 0.05
+
+
+def test_another_pools_backend_is_not_found(browser: Client, rows: SimpleNamespace) -> None:  # noqa: F811
+    from agents_app import pools
+
+    pools.create_pool("Other", "other")
+    assert browser.get(reverse("settings_backend", args=["other", rows.large.pk])).status_code == 404
+
+
+# --- Learning -----------------------------------------------------------------------------------------------------------
+
+
+def reported(pool: Pool, rows: SimpleNamespace, count: int = 240) -> None:  # noqa: F811
+    """Half of the calls go to `large`, as the direct estimate would have it, and half to `small` by lot, which fails more."""
+    BackendCall.objects.bulk_create(
+        BackendCall(
+            decision_id=uuid.UUID(int=n), pool=pool, agent=0, backend=rows.small if n % 2 else rows.large, success=n % 10 != 1,
+            cost=0.002, latency=100.0, category="refund", assigned=(rows.small if n % 2 else rows.large).pk, propensity=0.5,
+            decided_by="lot" if n % 2 else "direct", as_direct=n % 2 == 0,
+        )
+        for n in range(count)
+    )  # fmt: skip
+
+
+def test_each_of_66_preferences_says_whom_it_takes(browser: Client, rows: SimpleNamespace) -> None:  # noqa: F811
+    shown = browser.get(reverse("settings_backends", args=["support"])).content.decode()
+    assert shown.count('<a href="?quality=') == 66
+    assert "quality 10, cost 0, speed 0: acme/large" in shown
+    assert "quality 0, cost 10, speed 0: acme/small" in shown
+    assert "quality 0, cost 0, speed 10: acme/quick" in shown
+    assert shown.count("bk-here") == 1
+
+
+def test_what_was_measured_is_shown_by_category_and_billed_by_day(
+    browser: Client, pool: Pool, rows: SimpleNamespace  # noqa: F811
+) -> None:  # fmt: skip
+    reported(pool, rows)
+    shown = browser.get(reverse("settings_backends", args=["support"])).content.decode()
+    assert "Measured by category" in shown
+    assert "refund" in shown
+    assert "0.4800" in shown
+
+
+def test_a_learner_is_chosen_within_its_rails(browser: Client, rows: SimpleNamespace) -> None:  # noqa: F811
+    address = reverse("settings_backend_learning", args=["support"])
+    sent = {"learner": "linucb", "learning_share": "0.2", "learning_within": "0.1"}
+    assert browser.post(address, sent | {"learning_share": "0.6"}).status_code == 200
+    assert not BackendSettings.objects.exists()
+    assert browser.post(address, sent).status_code == 302
+    kept = BackendSettings.objects.get()
+    assert (kept.learner, kept.learning_share) == ("linucb", 0.2)
+    providers.stop_learning(kept.pool_id, "it did worse")
+    assert "it did worse" in browser.get(address).content.decode()
+    assert browser.post(reverse("backend_learning_resume", args=["support"])).status_code == 302
+    assert BackendSettings.objects.get().learning_stopped is None
+
+
+def test_candidates_are_judged_from_the_log(browser: Client, pool: Pool, rows: SimpleNamespace) -> None:  # noqa: F811
+    address = reverse("settings_backend_learning", args=["support"])
+    assert "No reported call of an agent" in browser.get(address, {"judge": "1"}).content.decode()
+    reported(pool, rows)
+    found = {one.name: one for one in judging.judged(pool)}
+    best, cheapest = found["always the best"], found["always the cheapest"]
+    assert best.estimates is not None
+    assert cheapest.estimates is not None
+    assert best.estimates.snips.value == pytest.approx(1.0)
+    assert cheapest.estimates.snips.value == pytest.approx(0.8)
+    assert cheapest.estimates.difference.high < 0
+    shown = browser.get(address, {"judge": "1"}).content.decode()
+    assert "always the cheapest" in shown
+    assert "80.0" in shown
+
+
+def test_too_few_calls_the_candidates_way_say_so(pool: Pool, rows: SimpleNamespace) -> None:  # noqa: F811
+    reported(pool, rows)
+    BackendCall.objects.filter(backend=rows.small).exclude(decision_id__in=[uuid.UUID(int=n) for n in (1, 3)]).delete()
+    found = {one.name: one for one in judging.judged(pool)}
+    assert found["always the cheapest"].estimates is None
+    assert "2 calls" in found["always the cheapest"].why
+
+
+def test_the_q_table_and_the_pairs_can_be_read(browser: Client, pool: Pool, rows: SimpleNamespace) -> None:  # noqa: F811
+    reported(pool, rows)
+    for success in (True, True, False):
+        made = Episode.objects.create(pool=pool, policy="x", task="t", status="done", success=success)
+        for turn, agent in enumerate((1, 0)):
+            Step.objects.create(episode=made, turn=turn, number=turn, call=turn, agent=agent, status="done")
+    agents, table = pairs.of_pool(pool)
+    assert [agent.number for agent in agents] == [0, 1]
+    assert table.matrix()[1, 0] == pytest.approx((2 + 1) / (3 + 2))
+    assert table.matrix()[0, 1] == 0.5
+    shown = browser.get(reverse("settings_backend_learning", args=["support"])).content.decode()
+    assert "acme/large is hot" in shown
+    assert "0.60" in shown
+
+
+def test_the_admin_leads_on(browser: Client, rows: SimpleNamespace) -> None:  # noqa: F811
+    listed = browser.get("/admin/orchestration_app/backend/").content.decode()
+    assert reverse("settings_backend", args=["support", rows.large.pk]) in listed
+    assert (
+        reverse("settings_backends", args=["support"])
+        in browser.get("/admin/orchestration_app/provider/").content.decode()
+    )
