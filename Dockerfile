@@ -36,5 +36,5 @@ VOLUME /srv/data
 USER 10001:10001
 EXPOSE 8000
 HEALTHCHECK --interval=15s --timeout=5s --start-period=60s --retries=3 CMD ["python", "-m", "routerweb.health"]
-# web, jobs, training or worker; any other command of manage.py by naming it: python manage.py migrate.
-CMD ["python", "manage.py", "up", "web"]
+# Everything on SQLite, for a first look. What serves others runs one part a container, as compose.yaml does: python manage.py up web.
+CMD ["python", "-m", "routerweb", "up"]

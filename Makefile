@@ -33,14 +33,13 @@ DIVIDED := awk 'BEGIN { plain = "requirements.lock"; gpu = "requirements-gpu.loc
 	print "\# Made by `make lock`: what the plain build of PyTorch brings on Linux for GPUs; its CPU build needs none of it." > gpu } \
 	/^[a-z]/ { file = /^(nvidia-|cuda-|triton==)/ ? gpu : plain } { print > file }'
 
-.PHONY: help run setup web worker test test-everything lint docs image chart lock litellm audit sbom adapters bench bench-peer bench-growth
+.PHONY: help run setup web worker test test-core test-everything lint docs image wheel chart lock litellm audit sbom adapters clients bench bench-peer bench-growth
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
-run: setup ## Set up, load the demo pool, train its router, start web and workers, print how to use them
-	@$(MANAGE) demo
-	@$(MANAGE) up
+run: setup ## Set up, start web and workers, load the demo pool and train its routers meanwhile, print how to use them
+	@$(MANAGE) up --demo
 
 setup: $(VENV)/.installed ## Make the virtual environment, install the pinned packages, migrate the database
 	@$(BIN)/python -m routerweb.installation
@@ -49,14 +48,14 @@ setup: $(VENV)/.installed ## Make the virtual environment, install the pinned pa
 web: setup ## The web server alone, on PORT
 	@exec $(MANAGE) up web
 
-worker: setup ## The two job clusters alone: training, and everything else
+worker: setup ## All but the web server: both job clusters, and the process of episodes
 	@exec $(MANAGE) up worker
 
 # Twice as many processes as there are cores of a small machine: tests wait for browsers, servers and clocks.
 PYTEST_WORDS := -n 4 --dist loadfile --no-loadscope-reorder
 
 # Tests start some hundred processes, each of which would compile the code anew where Python was told to keep no bytecode.
-test test-everything: export PYTHONDONTWRITEBYTECODE :=
+test test-core test-everything: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(VENV)/.installed-dev ## Each test but what repeats at length, on SQLite; beside them on PostgreSQL those in which the two may differ
 	@other=$$(mktemp); trap 'rm -f $$other' EXIT; passed=0; \
@@ -65,10 +64,17 @@ test: $(VENV)/.installed-dev ## Each test but what repeats at length, on SQLite;
 	wait $$beside || passed=$$?; \
 	cat $$other; exit $$passed
 
+# Which of them; tests/orchestration_app and what else needs it is left out by itself.
+CORE ?= tests
+test-core: export ORCHESTRATION := 0
+test-core: $(VENV)/.installed-dev ## The tests without orchestration_app installed, or some: CORE="tests/engine tests/access"
+	@$(BIN)/python -m pytest $(PYTEST_WORDS) $(CORE)
+
 test-everything: export TEST_EVERYTHING := 1
-test-everything: $(VENV)/.installed-dev ## Every test on SQLite, then every one that uses a database on PostgreSQL, as CI does
+test-everything: $(VENV)/.installed-dev ## Every test on SQLite, then on PostgreSQL what uses a database and does not repeat at length, as CI does
 	@$(BIN)/python -m pytest $(PYTEST_WORDS)
-	@$(BIN)/python -m tests.on_postgresql $(PYTEST_WORDS) -m "not any_database"
+	@TEST_EVERYTHING=0 $(BIN)/python -m tests.on_postgresql $(PYTEST_WORDS) -m "not any_database"
+	@$(BIN)/python -m tests.on_postgresql tests/datasets_app/test_together.py
 
 lint: $(VENV)/.installed-dev ## Formatting, lint, types, and the one-way imports
 	@$(BIN)/ruff format --check .
@@ -84,6 +90,9 @@ image: ## The container image, without root where buildah or podman is there: IM
 	@test -n "$(ENGINE)" || { echo "Install buildah, podman or docker first: apt-get install buildah uidmap"; exit 1; }
 	@$(ENGINE) build $(if $(filter buildah podman,$(notdir $(ENGINE))),--format docker) --build-arg TORCH_INDEX="$(TORCH_INDEX)" --tag $(IMAGE) .
 
+wheel: $(VENV)/.installed ## The application as a wheel in dist
+	@rm -rf build/lib && $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist . && ls dist/*.whl
+
 chart: .venv-chart/helm ## Helm in an environment of its own, for amd64: then the tests render the chart with it, and this lints it
 	@.venv-chart/helm lint --strict deploy/chart --values deploy/chart/example.yaml
 
@@ -94,6 +103,8 @@ lock: .venv-audit/.installed ## Write requirements.lock and requirements-gpu.loc
 litellm: .venv-litellm/.installed ## LiteLLM's proxy in an environment of its own: then the tests pre-label through it too
 
 adapters: .venv-adapters/.installed ## The frameworks of the client's adapters in an environment of their own: then the tests run in them
+
+clients: .venv-clients/.installed .node-clients/.installed ## What makes clients of the API's description, in Python and TypeScript: then the tests call a server with them
 
 audit: .venv-audit/.installed $(VENV)/.installed ## Known weaknesses of the installed packages, by the advisories of PyPI; needs the network
 	@.venv-audit/bin/pip-audit --strict --path "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
@@ -120,7 +131,7 @@ ifeq ($(HASHES),1)
 	@$(if $(TORCH_INDEX),$(PIP_INSTALL) --no-deps "$$(grep ^torch== requirements.txt)" | $(PROGRESS))
 	@$(PIP_INSTALL) --require-hashes -r requirements.lock $(if $(TORCH_INDEX),,-r requirements-gpu.lock) | $(PROGRESS)
 else
-	@$(PIP_INSTALL) -r requirements.txt | $(PROGRESS)
+	@$(PYTHON) deploy/packages.py $(VENV) -r requirements.txt | $(PROGRESS)
 endif
 	@touch $@
 
@@ -154,6 +165,19 @@ $(VENV)/.installed-dev: requirements-dev.txt requirements-teacher.txt requiremen
 	@$(PYTHON) -m venv .venv-adapters
 	@echo "Installing LangGraph, OpenAI's Agents SDK, LlamaIndex and AG2"
 	@.venv-adapters/bin/python -m pip install --progress-bar off -r tests/client/adapters/requirements.txt | $(PROGRESS)
+	@touch $@
+
+.venv-clients/.installed: tests/generated_clients/requirements.txt
+	@$(PYTHON) -m venv .venv-clients
+	@echo "Installing openapi-python-client"
+	@.venv-clients/bin/python -m pip install --progress-bar off -r tests/generated_clients/requirements.txt | $(PROGRESS)
+	@touch $@
+
+.node-clients/.installed: tests/generated_clients/package.json
+	@command -v npm >/dev/null || { echo "Install npm first: apt-get install npm"; exit 1; }
+	@mkdir -p .node-clients && cp tests/generated_clients/package.json .node-clients/
+	@echo "Installing openapi-typescript, openapi-fetch, TypeScript and Spectral"
+	@cd .node-clients && npm install --no-package-lock --no-audit --no-fund --ignore-scripts --silent
 	@touch $@
 
 .venv-docs/.installed: requirements-docs.txt

@@ -60,9 +60,9 @@ def work(name: str, seconds: float, begin: float, path: str) -> None:
 
     django.setup()
     from agents_app.models import Pool
+    from orchestration_app.backends import calls, choosing
+    from orchestration_app.engine.backends.choosing import PRESETS
     from training_app.answering import serving
-    from training_app.backends import calls, choosing
-    from training_app.engine.backends.choosing import PRESETS
 
     pool = Pool.objects.get(slug="limits")
     serving.served()
@@ -95,15 +95,16 @@ def prepared() -> None:
     import django
 
     django.setup()
-    from agents_app import backends, pools
+    from agents_app import pools
+    from orchestration_app import providers
 
     pool = pools.create_pool("Limits", "limits")
     agents = [pools.add_agent(pool, f"Agent {number}") for number in range(3)]
-    provider = backends.save_provider(pool, "acme", actor=None)
+    provider = providers.save_provider(pool, "acme", actor=None)
 
     def made(agent: int, model: str, **values: float) -> None:
         same = {"tokens_in": CALL_TOKENS - 300, "tokens_out": 300}
-        backends.save(agents[agent], provider, {"model": model, **same, **values}, actor=None)
+        providers.save(agents[agent], provider, {"model": model, **same, **values}, actor=None)
 
     made(0, "limited", quality=0.9, requests_per_minute=REQUESTS)
     made(0, "equal-1", quality=0.8)

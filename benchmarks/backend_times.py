@@ -34,10 +34,11 @@ def main() -> None:
     os.environ.setdefault("SECRET_KEY", "benchmark")
     os.environ.setdefault("PLAIN_HTTP", "1")
     django.setup()
-    from agents_app.models import Agent, Backend, BackendSettings, Provider
-    from training_app.backends import choosing, state
-    from training_app.engine.backends import online
-    from training_app.engine.backends.online import Past
+    from agents_app.models import Agent
+    from orchestration_app.backends import choosing, state
+    from orchestration_app.engine.backends import online
+    from orchestration_app.engine.backends.online import Past
+    from orchestration_app.models import Backend, BackendSettings, Provider
 
     rng = np.random.Generator(np.random.PCG64(0))
     provider = Provider(pk=1, name="acme")

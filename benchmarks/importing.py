@@ -42,14 +42,14 @@ def main(count: int) -> None:
         django.setup()
         from agents_app import pools
         from datasets_app.files import imports
-        from datasets_app.queries import queries
+        from datasets_app.queries import adding
 
         pool = pools.create_pool("Made up", "made-up")
         for number in range(9):
             pools.add_agent(pool, f"Agent {number}")
         began = time.process_time()
         with path.open("rb") as stream:
-            upload = imports.read_file(queries.dataset_of(pool), stream, "jsonl")
+            upload = imports.read_file(adding.dataset_of(pool), stream, "jsonl")
         seconds = time.process_time() - began
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f"{upload.queries_added:,} rows: {count / seconds:,.0f} rows a CPU second, peak memory {peak:.0f} MB")

@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 
 from benchmarks.growth.plot import STYLE
+from orchestration_app.engine.orchestrating import baselines
+from orchestration_app.engine.orchestrating.environment import Environment, SimulatedWorld, by_network, read_tasks, walk
+from orchestration_app.engine.orchestrating.optimum import Optimum
+from orchestration_app.engine.orchestrating.policy import Orchestrator
+from orchestration_app.engine.orchestrating.scorecard import convergence, values
+from orchestration_app.engine.orchestrating.support import DESK_SETTINGS, playbook, support_examples, support_pool
+from orchestration_app.engine.orchestrating.training import reward_of, train_policy
+from orchestration_app.engine.orchestrator_config import OrchestratorConfig
+from orchestration_app.engine.train_orchestrator import Read, problem_of, read_by_router
 from training_app.engine.data import intervals
-from training_app.engine.orchestrating import baselines
-from training_app.engine.orchestrating.environment import Environment, SimulatedWorld, by_network, read_tasks, walk
-from training_app.engine.orchestrating.optimum import Optimum
-from training_app.engine.orchestrating.policy import Orchestrator
-from training_app.engine.orchestrating.scorecard import convergence, values
-from training_app.engine.orchestrating.support import DESK_SETTINGS, playbook, support_examples, support_pool
-from training_app.engine.orchestrating.training import reward_of, train_policy
-from training_app.engine.orchestrator_config import OrchestratorConfig
-from training_app.engine.train_orchestrator import Read, problem_of, read_by_router
 
 PRICES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 PRICE = 0.1  # at which baselines stand beside it

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import for_agents
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parent.parent
@@ -22,6 +23,8 @@ PAGES = {
     "build/docs/api-reference.md": "api-reference.md",
 }
 EXAMPLES = ("examples/orchestrate_plain.py", "examples/orchestrate_graph.py")
+#: The text of each page of the site, by its file's name.
+TEXTS: dict[str, str] = {}
 LINK = re.compile(r"\]\(([^)#:]+)(#[^)]*)?\)")
 
 
@@ -42,7 +45,19 @@ def on_files(files: Any, config: Any) -> Any:
 
 def on_page_markdown(markdown: str, page: Any, **_more: Any) -> str:
     """A page of docs with its links to files outside of docs as links to pages."""
-    return markdown if page.file.generated_by else _linked(markdown, "docs")
+    text = markdown if page.file.generated_by else _linked(markdown, "docs")
+    TEXTS[page.file.src_uri] = text
+    return text
+
+
+def on_post_build(config: Any, **_more: Any) -> None:
+    """Beside the pages the same as Markdown, and `llms.txt`, which lists them."""
+    site = Path(config.site_dir)
+    for name, text in TEXTS.items():
+        (site / name).write_text(text, "utf-8")
+    (site / "llms.txt").write_text(
+        for_agents.llms_txt(config.site_name, config.site_description, config.nav, TEXTS), "utf-8"
+    )
 
 
 def _linked(text: str, folder: str) -> str:

@@ -11,11 +11,11 @@ each agent, and one conditional edge that names the next node. It runs without L
 from collections.abc import Callable
 from typing import TypedDict
 
-from training_app.engine.orchestrating.loop import next_step
-from training_app.engine.orchestrating.policy import Orchestrator
-from training_app.engine.orchestrating.simulated import SimulatedPool
-from training_app.engine.orchestrating.state import Call
-from training_app.engine.orchestrating.turns import Limits
+from orchestration_app.engine.orchestrating.loop import next_step
+from orchestration_app.engine.orchestrating.policy import Orchestrator
+from orchestration_app.engine.orchestrating.simulated import SimulatedPool
+from orchestration_app.engine.orchestrating.state import Call
+from orchestration_app.engine.orchestrating.turns import Limits
 
 END = "__end__"  # LangGraph's own name for it
 

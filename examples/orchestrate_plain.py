@@ -7,10 +7,10 @@ The engine decides, this file calls. Replace `AGENTS` by functions of your own.
 import sys
 from collections.abc import Callable
 
-from training_app.engine.orchestrating.loop import drive, episode
-from training_app.engine.orchestrating.policy import Orchestrator
-from training_app.engine.orchestrating.support import support_pool
-from training_app.engine.orchestrating.turns import Ended, Failure, Limits, Outcome, Request, Result
+from orchestration_app.engine.orchestrating.loop import drive, episode
+from orchestration_app.engine.orchestrating.policy import Orchestrator
+from orchestration_app.engine.orchestrating.support import support_pool
+from orchestration_app.engine.orchestrating.turns import Ended, Failure, Limits, Outcome, Request, Result
 
 POOL = support_pool()  # simulated agents, so that the example runs without a key
 

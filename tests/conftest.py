@@ -10,73 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.apps import apps as django_apps
 from django.conf import settings
 from django.core.cache import caches
 from hypothesis.configuration import set_hypothesis_home_dir
 
 from routerweb import background
-from tests import migrated
+from tests import migrated, opening, orchestration
 from tests.on_postgresql import binary
 from tests.thorough import EVERYTHING
 
 HERE = Path(__file__).parent
+opening.in_tests()
 # Collecting makes little but what stays: the collector is to look seldom, from here on.
 gc.set_threshold(50_000, 20, 100)
 # What it remembers of failures; it would stand in the checkout.
 set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "routerweb-hypothesis")
-NO_DATABASE = (HERE / "benchmarks", HERE / "browser", HERE / "engine")
-#: Where SQLite and PostgreSQL may differ beyond single tests: JSON, text search, aggregates by time, bulk writes, constraints.
-WHERE_THEY_DIFFER = (
-    "agents_app/test_backups.py",
-    "datasets_app/pages/test_browse.py",
-    "datasets_app/labels/test_queue.py",
-    "datasets_app/labels/test_gold.py",
-    "datasets_app/files/test_imports.py",
-    "datasets_app/labels/test_snapshots.py",
-    "datasets_app/queries/test_splits.py",
-    "training_app/rollout/test_canary.py",
-    "training_app/pages/test_lists.py",
-    "training_app/rollout/test_outcomes.py",
-    "training_app/versions/test_registry.py",
-    "training_app/training/test_runs.py",
-    "training_app/answering/test_decisions.py",
-    "training_app/pages/home/test_dashboard.py",
-)
-#: They commit for a thread, a server or a command to see it; where everything is tested they run on PostgreSQL too.
-COMMITTED_FOR_OTHERS = (
-    "datasets_app/files/test_ddqn_router.py",
-    "training_app/answering/test_packed.py",
-    "training_app/api/test_conversations_api.py",
-    "training_app/api/test_decisions_and_queries.py",
-    "training_app/orchestration/test_language_model.py",
-    "training_app/orchestration/test_lines.py",
-    "training_app/orchestration/test_pages.py",
-    "training_app/orchestration/test_tracing.py",
-    "training_app/orchestration/test_trials.py",
-    "training_app/pages/answering/test_route_pages.py",
-    "training_app/training/test_commands.py",
-)
-
-#: Those that compute longest, or start most processes one after another.
-LONG = (
-    "access/test_admin.py",
-    "access/test_matrix.py",
-    "datasets_app/stateful/test_stateful.py",
-    "engine/orchestrating/test_benchmark.py",
-    "engine/reading/test_turns.py",
-    "engine/routing/test_ddqn.py",
-    "engine/test_train.py",
-    "test_generated_commands.py",
-    "test_generated_requests.py",
-    "test_settings.py",
-    "training_app/api/test_api_bad_values.py",
-)
-
-LONGEST = {HERE / name for name in LONG}
-
-assert all((HERE / name).is_file() for name in (*WHERE_THEY_DIFFER, *COMMITTED_FOR_OTHERS, *LONG)), (
-    "a test file that is named here was moved"
-)
+collect_ignore = [] if orchestration.INSTALLED else ["orchestration_app"]
+NO_DATABASE = (HERE / "benchmarks", HERE / "browser", HERE / "engine", HERE / "orchestration_app" / "engine")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -86,8 +37,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     marked = item.get_closest_marker("django_db")
     # Real transactions, several connections: what is committed when, and who waits for whom.
     real = bool(marked and marked.kwargs.get("transaction")) or "transactional_db" in getattr(item, "fixturenames", ())
-    file = str(item.path.relative_to(HERE))
-    if file in WHERE_THEY_DIFFER or (real and file not in COMMITTED_FOR_OTHERS):
+    if real and not item.get_closest_marker("commits_for_others"):
         item.add_marker(pytest.mark.both_databases)
 
 
@@ -108,14 +58,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     order = in_turns(
         list(dict.fromkeys(item.path for item in items)),
         {item.path for item in items if any(item.get_closest_marker(name) for name in ("browser", "process"))},
+        {item.path for item in items if item.get_closest_marker("computes_long")},
     )
     items.sort(key=lambda item: order[item.path])
 
 
-def in_turns(files: list[Path], waiting: set[Path]) -> dict[Path, float]:
+def in_turns(files: list[Path], waiting: set[Path], longest: set[Path]) -> dict[Path, float]:
     """A place for each file. Long ones first: with one of them at the end, the other processes would have nothing to do. Those whose
     tests wait, for a browser or a server, stand evenly among the others: all of them at once would leave the processors idle."""
-    computing = sorted((path for path in files if path not in waiting), key=lambda path: path not in LONGEST)
+    computing = sorted((path for path in files if path not in waiting), key=lambda path: path not in longest)
     step = len(computing) * 3 / 4 / max(1, len(waiting))
     return {path: n for n, path in enumerate(computing)} | {
         path: n * step - 0.5 for n, path in enumerate(path for path in files if path in waiting)
@@ -171,10 +122,28 @@ def chromium() -> str:
     pytest.skip(reason)
 
 
+@pytest.fixture(scope="session")
+def running_chromium(chromium: str) -> Iterator[Any]:
+    """One for the process, whichever folder's tests ask: Playwright starts only once in a thread."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--in-process-gpu"]
+        browser = playwright.chromium.launch(executable_path=chromium, args=flags)
+        yield browser
+        browser.close()
+
+
 @pytest.fixture(autouse=True)
 def nothing_remembered() -> None:
     """What this process keeps for some minutes would be another test's."""
     caches["process"].clear()
+    if django_apps.ready:
+        from agents_app.scim import tokens
+        from datasets_app.labels import peers
+
+        peers._noted.clear()
+        tokens._uses.clear()
 
 
 @pytest.fixture(autouse=True)

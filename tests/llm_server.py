@@ -29,6 +29,8 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), Handler)
         self.delay = delay
         self.fault: Any = lambda text, nth: ""
+        self.answer_plainly = ""  # to whatever is no question about queries
+        self.judge: Any = named  # (text, roster) → the ids of the agents that it needs
         self.refuse_key = False
         self.no_schema = False
         self.retry_after = "0.3"
@@ -69,8 +71,13 @@ def random_faults(share: float, seed: int = 0) -> Any:
     return fault
 
 
-def answer(body: dict[str, Any], wrong_id: bool = False) -> str:
-    """The agents whose name stands in the text, 0.9 sure; of an answer to be marked 9 where it says that it is right, else 2."""
+def named(text: str, roster: list[dict[str, Any]]) -> list[int]:
+    """The agents whose name stands in the text."""
+    return [agent["id"] for agent in roster if agent["name"].lower() in text.lower()]
+
+
+def answer(body: dict[str, Any], wrong_id: bool = False, judge: Any = named) -> str:
+    """What `judge` says of each text, 0.9 sure; of an answer to be marked 9 where it says that it is right, else 2."""
     system = body["messages"][0]["content"]
     if system.startswith("You mark answers"):
         marked = json.loads(body["messages"][1]["content"])
@@ -84,7 +91,7 @@ def answer(body: dict[str, Any], wrong_id: bool = False) -> str:
             "query": one["query"],
             "agents": [{"id": 999, "confidence": 0.9}]
             if wrong_id
-            else [{"id": a["id"], "confidence": 0.9} for a in roster if a["name"].lower() in one["text"].lower()],
+            else [{"id": agent, "confidence": 0.9} for agent in judge(one["text"], roster)],
         }
         for one in queries
     ]
@@ -111,6 +118,12 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         server = self.server
+        if server.answer_plainly and len(body["messages"]) == 1:
+            server.keys.append(self.headers.get("Authorization", ""))
+            if server.refuse_key:
+                return self._send(401, {"error": {"message": "Incorrect API key provided"}})
+            message = {"content": server.answer_plainly}
+            return self._send(200, {"choices": [{"message": message, "finish_reason": "stop"}], "usage": {}})
         asked = json.loads(body["messages"][1]["content"])
         texts = [one["text"] for one in asked] if isinstance(asked, list) else [asked.get("query", asked.get("task"))]
         with server.lock:
@@ -126,6 +139,7 @@ class Handler(BaseHTTPRequestHandler):
         finally:
             with server.lock:
                 server.busy -= 1
+        return None
 
     def _answer(self, body: dict[str, Any], texts: list[str], nth: int) -> None:
         server = self.server
@@ -156,7 +170,7 @@ class Handler(BaseHTTPRequestHandler):
         time.sleep(server.delay)
         if fault == "slow":
             time.sleep(1.0)
-        content = answer(body, wrong_id=fault == "wrong id")
+        content = answer(body, fault == "wrong id", server.judge)
         if fault == "prose":
             content = f"Sure! Here is what I think {{well}}:\n```json\n{content}\n```\nLet me know."
         if fault == "not json":

@@ -4,24 +4,31 @@ pytest's cache until the code is another."""
 import fcntl
 import hashlib
 import inspect
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 KEPT = ROOT / ".pytest_cache" / "made"
-ALL = ("agents_app/**/*.py", "datasets_app/**/*.py", "routerweb/**/*.py", "training_app/**/*.py")
-ENGINE = ("training_app/engine/**/*.py",)
+ALL = (
+    "agents_app/**/*.py",
+    "datasets_app/**/*.py",
+    "routerweb/**/*.py",
+    "training_app/**/*.py",
+    "orchestration_app/**/*.py",
+)
+ENGINE = ("training_app/engine/**/*.py", "orchestration_app/engine/**/*.py")
 #: What the tables, and the rows in them after `migrate`, follow from. The tests' own databases are migrated further all the same.
 TABLES = (
-    "*_app/migrations/*.py", "*_app/models/*.py", "*_app/apps.py", "training_app/schedules.py", "agents_app/access.py",
-    "agents_app/accounts/roles.py", "agents_app/mending.py",
+    "*_app/migrations/*.py", "*_app/models/*.py", "*_app/apps.py", "*_app/schedules.py", "*_app/background.py", "agents_app/access.py",
+    "agents_app/accounts/roles.py",
 )  # fmt: skip
 
 
 def made_once(name: str, make: Callable[[Path], object], of: tuple[str, ...]) -> Path:
     """A folder with what `make` puts into an empty one, for as long as the files `of` that are as they are; other processes wait."""
-    code = hashlib.sha256()
+    code = hashlib.sha256(os.environ.get("ORCHESTRATION", "1").encode())  # which applications are installed
     for path in [
         ROOT / "requirements.txt",
         Path(inspect.getfile(make)),

@@ -152,7 +152,9 @@ def main(arguments: list[str]) -> int:
             _make_template(url)
             environment = {**os.environ, "DATABASE_URL": url, "MIGRATED_DATABASE": "migrated"}
             # In these the database plays no part: they need not even be imported, with torch.
-            without = [f"--ignore=tests/{folder}" for folder in ("benchmarks", "browser", "engine")]
+            without = [
+                f"--ignore=tests/{folder}" for folder in ("benchmarks", "browser", "engine", "orchestration_app/engine")
+            ]
             return subprocess.run([sys.executable, "-m", "pytest", *without, *arguments], env=environment).returncode
     except FileNotFoundError as error:
         print(f"SKIPPED the tests on PostgreSQL: {error}")

@@ -10,7 +10,6 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from routerweb.observing import tracing
-from training_app.engine import llm
 
 #: A caller's trace, sampled and not.
 TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -46,7 +45,6 @@ def made(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[Spans]:
     provider.add_span_processor(SimpleSpanProcessor(kept))
     settings.TRACES = True
     monkeypatch.setattr(tracing, "_tracer", lambda: provider.get_tracer("routerweb"))
-    monkeypatch.setattr(llm, "watch", tracing.completion)
     yield Spans(kept)
     provider.shutdown()
 

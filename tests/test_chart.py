@@ -51,16 +51,22 @@ def test_it_passes_helms_own_check() -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.parametrize("part", ["jobs", "training", "episodes"])
+def test_a_worker_is_alive_while_it_does_something(objects: dict[str, Any], part: str) -> None:
+    probe = pods(objects)[f"Deployment shop-{part}"]["containers"][0]["livenessProbe"]
+    assert probe["exec"]["command"] == ["python", "manage.py", "worker_alive", part]
+
+
 def test_it_makes_each_part_of_an_installation(objects: dict[str, Any]) -> None:
     assert set(objects) == {
-        "Deployment shop-web", "Deployment shop-jobs", "Deployment shop-training", "Job shop-migrate",
+        "Deployment shop-web", "Deployment shop-jobs", "Deployment shop-training", "Deployment shop-episodes", "Job shop-migrate",
         "Service shop", "Ingress shop", "PodDisruptionBudget shop-web",
     }  # fmt: skip
     commands = {name: pod["containers"][0]["args"] for name, pod in pods(objects).items()}
     assert commands.pop("Job shop-migrate")[:3] == ["python", "manage.py", "migrate"]
     for python, manage, command, part in commands.values():
         assert (python, manage, command) == ("python", "manage.py", "up")
-        assert part in up.PARTS
+        assert part in {*up.parts(), "episodes"}
 
 
 def test_no_pod_runs_as_root_or_may_write_to_its_image(objects: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from django.core.management import call_command, get_commands
 from django.core.management.base import CommandError
 
 from routerweb import env, health
+from tests import orchestration
 from training_app.management.commands import up
 
 pytestmark = pytest.mark.any_database
@@ -82,8 +83,15 @@ def test_the_parts_of_an_installation_start_their_own_processes() -> None:
     assert set(up.commands(["web"])) == {"web server"}
     assert set(up.commands(["jobs"])) == {"job cluster"}
     assert set(up.commands(["training"])) == {"training cluster"}
-    assert set(up.commands(["worker"])) == {"job cluster", "training cluster"}
-    assert len(up.commands(list(up.PARTS))) == 3
+    assert set(up.commands(["worker"])) == set(up.commands(list(up.parts()))) - {"web server"}
+    assert len(up.commands(list(up.parts()))) == 3 + orchestration.INSTALLED
+
+
+@orchestration.needed
+def test_episodes_have_a_process_of_their_own() -> None:
+    assert {name: words[-1] for name, (words, _more) in up.commands(["episodes"]).items()} == {
+        "episode runner": "run_episodes"
+    }
 
 
 def test_a_part_that_does_not_exist_is_named() -> None:
@@ -96,8 +104,8 @@ def test_a_service_runs_a_command_that_exists(name: str) -> None:
     python, manage, command, *words = OURS[name]["command"]
     assert (python, manage) == ("python", "manage.py")
     assert command in get_commands()
-    if command == "up":
-        assert set(words) <= set(up.PARTS)
+    if command == "up" and (name != "episodes" or orchestration.INSTALLED):
+        assert set(words) <= set(up.parts())
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -106,6 +114,12 @@ def test_a_service_waits_for_the_migration_and_may_not_write_to_its_image(name: 
     assert {other: how["condition"] for other, how in OURS[name]["depends_on"].items()} == waits_for
     assert OURS[name]["read_only"]
     assert OURS[name]["cap_drop"] == ["ALL"]
+
+
+@pytest.mark.parametrize(("service", "part"), [("worker", "jobs"), ("trainer", "training"), ("episodes", "episodes")])
+def test_a_worker_is_healthy_while_it_does_something(service: str, part: str) -> None:
+    assert OURS[service]["healthcheck"]["test"] == ["CMD", "python", "manage.py", "worker_alive", part]
+    assert "worker_alive" in get_commands()
 
 
 def test_the_compose_file_passes_settings_that_exist_and_holds_no_secret() -> None:

@@ -10,7 +10,7 @@ from training_app.engine import config
 
 pytestmark = pytest.mark.any_database
 ROOT = Path(__file__).parent.parent
-ROOMS = ("agents_app", "datasets_app", "training_app")
+ROOMS = ("agents_app", "datasets_app", "training_app", "orchestration_app")
 OURS = sorted(name for name, app in get_commands().items() if app in ROOMS)
 PAGES = sorted(
     [

@@ -66,7 +66,7 @@ def free_port() -> int:
 def environment(tmp_path: Path, request: pytest.FixtureRequest) -> dict[str, str]:
     """The environment of a fresh installation, its database migrated."""
     values = {
-        **{name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ},
+        **{name: os.environ[name] for name in ("PATH", "HOME", "LANG", "ORCHESTRATION") if name in os.environ},
         "DATA_DIR": str(tmp_path / "data"),
         "SECRET_KEY": "a-key-of-the-tests-from-end-to-end",
         "PLAIN_HTTP": "1",
@@ -167,7 +167,7 @@ def test_a_folder_becomes_a_route(
     assert untrained.status_code == 503
     assert "train" in untrained.text
 
-    start("manage.py", "qcluster", Q_CLUSTER_NAME="train")
+    start("manage.py", "run_cluster", Q_CLUSTER_NAME="train")
     manage(environment, "train", "--pool", "shop", "--queue", "--promote", "--set", "encoder=linear")
     site.await_status("done", "failed")
     assert site.run()["status"] == "done"
@@ -191,13 +191,13 @@ def test_a_folder_becomes_a_route(
 def test_a_killed_worker_is_noticed_and_its_run_goes_on_with_another(
     site: Site, environment: dict[str, str], start: Callable[..., subprocess.Popen]
 ) -> None:
-    worker = start("manage.py", "qcluster", Q_CLUSTER_NAME="train")
+    worker = start("manage.py", "run_cluster", Q_CLUSTER_NAME="train")
     manage(environment, "train", "--pool", "shop", "--queue", "--set", "encoder=linear", "--set", "total_steps=2000000")
     site.await_status("running")
     os.killpg(worker.pid, signal.SIGKILL)
     site.await_status("queued")
 
-    start("manage.py", "qcluster", Q_CLUSTER_NAME="train")
+    start("manage.py", "run_cluster", Q_CLUSTER_NAME="train")
     site.await_status("running")
     assert site.client.post(f"/api/runs/{site.run()['id']}/cancel/").json()["status"] == "cancelled"
     assert site.run()["status"] == "cancelled"

@@ -17,18 +17,20 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from manage import what_to_say
+from routerweb.command_line import what_to_say
 from tests.browser.conftest import person  # noqa: F401
 from tests.browser.test_admin_pages import filled  # noqa: F401
 from tests.browser.test_everybody import trained_pool  # noqa: F401
 from tests.browser.test_review import worked  # noqa: F401
 from tests.thorough import many
 
+pytestmark = pytest.mark.computes_long
+
 COUNT = int(os.environ.get("GENERATED_COMMANDS", many(150, 20)))
 
-OURS = ("agents_app", "datasets_app", "training_app")
-#: `up` starts servers, and `demo` trains for a minute.
-ELSEWHERE = {"up", "demo"}
+OURS = ("agents_app", "datasets_app", "training_app", "orchestration_app")
+#: `up` starts servers, `demo` trains for a minute, and `run_episodes` begins its process anew and runs until it is told to end.
+ELSEWHERE = {"up", "demo", "run_episodes"}
 #: Said each time, so that the work that they would begin here waits for a worker that there is none of.
 ALWAYS = {"train": ["--queue"]}
 #: A word as an argument of a process can be: no NUL, and half a surrogate where bytes were no UTF-8.

@@ -28,6 +28,8 @@ from tests.browser.test_everybody import trained_pool  # noqa: F401
 from tests.browser.test_review import worked  # noqa: F401
 from tests.thorough import many
 
+pytestmark = pytest.mark.computes_long
+
 COUNT = int(os.environ.get("GENERATED_REQUESTS", many(300, 45)))
 
 #: What stood in the requests that were answered with 500 once, and its like.

@@ -27,13 +27,13 @@ import pytest
 import yaml
 
 from datasets_app.demo.generate import main as generate_demo
+from orchestration_app.engine.orchestrating.policy import Orchestrator, fresh_network
+from orchestration_app.engine.orchestrating.reading import Reader
 from tests.client.test_client import SOURCE
 from tests.routerweb.test_server import Server, environment, prepared  # noqa: F401
 from tests.test_snippets import SNIPPETS
 from tests.training_app import trained
 from training_app.engine.config import Config
-from training_app.engine.orchestrating.policy import Orchestrator, fresh_network
-from training_app.engine.orchestrating.reading import Reader
 
 pytestmark = [pytest.mark.process, pytest.mark.any_database]
 ROOT = Path(__file__).parent.parent
@@ -41,19 +41,21 @@ ROOT = Path(__file__).parent.parent
 FRAMEWORK = "is run inside its framework by tests/client/test_adapters.py"
 #: How a snippet that is not run here begins → where it is run, or why nowhere.
 ELSEWHERE = {
-    "make run     #": "make run is what an installation begins with: its steps are in test_end_to_end, its targets looked up below",
-    "make run": "the same",
+    "make run": "make run is what an installation begins with: its steps are in test_end_to_end, its targets looked up below",
     "export DATABASE_URL=": "sets up another machine",
     "cat > .env <<END": "needs a container engine; tests/test_deployment.py checks what compose.yaml would run",
     "kubectl create secret": "needs a cluster; tests/test_chart.py renders and checks what Helm would install",
     "make image": "needs a container engine",
     "manage.py create_api_key prometheus": "needs Prometheus; where it is, tests/routerweb/test_prometheus.py has it read ours",
     "pip install": "installs packages; CI does by make adapters",
+    "make wheel": "tests/test_wheel.py builds the wheel, installs it and starts its demo",
     "python manage.py load_pool my-data": "test_snippets walks the tutorial",
+    "python manage.py label --pool support --base-url": "needs an LLM; tests/training_app/llm_only walks it beside a local server",
     "python manage.py dataset_split": "test_snippets walks the tutorial",
     "python manage.py route": "test_snippets walks the tutorial",
     "python manage.py personal_data": "asks before it erases people; tests/training_app/personal/test_personal_data.py runs it",
     "python manage.py import_agents": "its hosts are examples; tests/agents_app/sources run the command against servers",
+    "openapi-python-client generate": "is run by tests/generated_clients, in the environments of `make clients`",
     "from routerweb_client.adapters.langgraph": FRAMEWORK,
     "from routerweb_client.adapters.openai_agents": FRAMEWORK,
     "from routerweb_client.adapters.llama_index": FRAMEWORK,

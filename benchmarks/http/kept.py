@@ -15,8 +15,8 @@ from benchmarks.http.run import HERE, ROOT, wait_until_it_answers
 
 COUNT = """
 import django; django.setup()
-from training_app.models import Decision, PackedDecisions
-print(Decision.objects.count() + sum(PackedDecisions.objects.values_list("count", flat=True)))
+from training_app.models import Decision
+print(Decision.objects.count())
 """
 
 
@@ -34,7 +34,7 @@ def load(port: int, options: argparse.Namespace, seconds: int) -> tuple[float, i
 
 
 def counted() -> int:
-    """Decisions in the database, packed ones too."""
+    """Decisions in the database."""
     ended = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", COUNT], cwd=ROOT, capture_output=True, text=True, check=True
     )

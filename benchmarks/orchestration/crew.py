@@ -9,10 +9,11 @@ import os
 
 import numpy as np
 
-from agents_app import executors, pools
+from agents_app import pools
 from agents_app.models import Pool
-from training_app.engine.orchestrating.policy import Network, Orchestrator, fresh_network
-from training_app.engine.orchestrating.reading import Reader
+from orchestration_app import executors
+from orchestration_app.engine.orchestrating.policy import Network, Orchestrator, fresh_network
+from orchestration_app.engine.orchestrating.reading import Reader
 from training_app.versions import registry
 
 AGENTS, CALLS = os.environ["AGENTS"], int(os.environ.get("CALLS", "3"))

@@ -1,11 +1,13 @@
-"""Orchestration under load, on a real web server and a real worker: `python -m benchmarks.orchestration.run [PART …] [--json FILE]`.
+"""Orchestration under load, with real servers and processes: `python -m benchmarks.orchestration.run [PART …] [--json FILE]`.
 
 - `faults`: episodes whose agents misbehave (time-outs, 429, 500, cut off, 10 MB, malformed, dripping, reset) in a third of the calls:
   each has to end with an answer or a clear error, nothing may be lost, no budget exceeded, no work done twice.
 - `once`: the same where agents know no Idempotency-Key, and executors may not be called again.
+- `parts`: 150 tasks of two parts and 150 of three, faults in 8 % of the calls: each part has to stand in the answer, or be named as
+  missing.
 - `overhead`: 2, 10, 30 and 100 episodes at once, agents that answer in 200 ms: what a step takes beyond that, in time and in processor
-  time of the web server, and what routing takes beside it. `--postgresql` does it on a PostgreSQL server of its own.
-- `kill`: `kill -9` of the web server, and then of the worker that went on, in mid-episode.
+  time, and what routing takes beside it. `--postgresql` does it on a PostgreSQL server of its own.
+- `kill`: `kill -9` of the process that runs episodes, of the one that went on, and of the web server, in mid-episode.
 """
 
 import argparse
@@ -18,6 +20,7 @@ import sys
 import tempfile
 import time
 import uuid
+from collections import Counter
 from contextlib import nullcontext
 from datetime import datetime
 from itertools import pairwise
@@ -96,7 +99,7 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
 
 
 class World:
-    """A site with the pool "crew", one web server, and the agents."""
+    """A site with the pool "crew", one web server, one process that runs episodes, and the agents."""
 
     def __init__(self, folder: Path, agents: Agents, *, calls: int, database: str = "", **more: str) -> None:
         self.agents, self.database = agents, database or f"sqlite:///{folder / 'db.sqlite3'}"
@@ -106,6 +109,17 @@ class World:
         self.site.manage("shell", "-c", (HERE / "crew.py").read_text())
         self.key = self.site.key("crew", "route")
         self.web = self.site.start("web")
+        self.episodes = self.start()
+
+    def start(self) -> Machine:
+        """One more process that runs episodes."""
+        before = self._signs()
+        started = self.site.start("episodes")
+        wait_for(lambda: self._signs() > before, "a sign of what runs episodes", 60)
+        return started
+
+    def _signs(self) -> int:
+        return int(self.rows("SELECT count(*) FROM agents_app_clustersign WHERE queue = 'episodes'")[0][0])
 
     async def episode(self, task: str, key: str = "", **body: Any) -> tuple[int, Any]:
         headers = {"Authorization": f"Bearer {self.key}", **({"Idempotency_Key": key} if key else {})}
@@ -119,9 +133,9 @@ class World:
             return connection.execute(sql).fetchall()
 
     def processor_seconds(self) -> float:
-        """What the web server's processes have used so far."""
+        """What the web server's processes and those that run episodes have used so far."""
         ticks = 0
-        for pid in self.web.processes():
+        for pid in [*self.web.processes(), *self.episodes.processes()]:
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
             ticks += int(fields[11]) + int(fields[12])
         return ticks / os.sysconf("SC_CLK_TCK")
@@ -149,21 +163,24 @@ def faults(folder: Path, count: int, *words: str, **more: str) -> dict[str, Any]
             "episodes": count,
             "seconds": round(seconds, 1),
             "answered": sum(one["status"] == "done" for one in ended),
+            "partial, missing parts named": sum(one["status"] == "partial" and bool(one["missing"]) for one in ended),
             "with a clear error": sum(one["status"] == "failed" and bool(one["error"]) for one in ended),
             "neither": count - sum(one["status"] == "done" or bool(one["error"]) for one in ended),
             "other answers": [[status, answer] for status, answer in answers if status != 200][:3],
-            "faults in the server's log": _logged(world.web),
-            "rows": world.rows("SELECT count(*) FROM training_app_episode")[0][0],
+            "faults in the log": _logged(world.web) + _logged(world.episodes),
+            "rows": world.rows("SELECT count(*) FROM orchestration_app_episode")[0][0],
             "rows that still run": world.rows(
-                "SELECT count(*) FROM training_app_episode WHERE status IN ('queued', 'running')"
+                "SELECT count(*) FROM orchestration_app_episode WHERE status IN ('queued', 'running')"
             )[0][0],
-            "steps that still run": world.rows("SELECT count(*) FROM training_app_step WHERE status = 'running'")[0][0],
+            "steps that still run": world.rows("SELECT count(*) FROM orchestration_app_step WHERE status = 'running'")[
+                0
+            ][0],
             "budget exceeded": sum(one["cost"] > BUDGET + 1e-9 for one in ended),
             "retries that were another episode": sum(
                 a[1]["episode_id"] != b[1]["episode_id"] for a, b in zip(answers, again, strict=False)
             ),
             "failures": dict(
-                world.rows("SELECT failure, count(*) FROM training_app_step WHERE failure != '' GROUP BY failure")
+                world.rows("SELECT failure, count(*) FROM orchestration_app_step WHERE failure != '' GROUP BY failure")
             ),
             "agents": {name: value if not isinstance(value, list) else len(value) for name, value in counts.items()},
         }
@@ -187,6 +204,42 @@ async def _many(world: World, count: int, at_once: int) -> list[tuple[int, Any]]
             return await world.episode(f"task {number}", f"key-{number}", budget=BUDGET)
 
     return await asyncio.gather(*(one(number) for number in range(count)))
+
+
+# --- Parts ------------------------------------------------------------------------------------------------------------
+
+
+def parts(folder: Path, count: int) -> dict[str, Any]:
+    """Tasks of so many parts, by chats and a webhook: what of them is in the answer, and what is named as missing."""
+    return {f"tasks of {wanted} parts": _of_parts(folder / str(wanted), wanted, count) for wanted in (2, 3)}
+
+
+def _of_parts(folder: Path, wanted: int, count: int) -> dict[str, Any]:
+    folder.mkdir()
+    agents = Agents("--faults", "0.08")
+    world = World(folder, agents, calls=wanted, SECONDS="2", WEBHOOKS="1")
+    try:
+        answers = [answer for status, answer in asyncio.run(_many(world, count, 20)) if status == 200]
+        counts = agents.counts()
+        return {
+            "tasks": count,
+            "status": dict(Counter(answer["status"] for answer in answers)),
+            "parts": wanted * count,
+            "parts in the answer": sum(_there(answer) for answer in answers),
+            "parts named as missing": sum(len(answer["missing"]) for answer in answers),
+            "done with a part lost": sum(one["status"] == "done" and _there(one) < wanted for one in answers),
+            "calls": counts["calls"],
+            "attempts": counts["attempts"],
+            "work done twice": len(counts["worked_twice"]),
+        }
+    finally:
+        world.close()
+
+
+def _there(answer: dict[str, Any]) -> int:
+    """The parts whose output stands in the answer under its agent's name."""
+    whole = answer["answer"] or ""
+    return sum(one["name"] in whole and one["output"] in whole for one in answer["outputs"])
 
 
 # --- Overhead ---------------------------------------------------------------------------------------------------------
@@ -213,7 +266,7 @@ def overhead(folder: Path, calls: int, delay: float, database: str = "") -> dict
 
 def _at_once(world: World, count: int, calls: int, delay: float) -> dict[str, Any]:
     """So many episodes that begin in the same moment: first alone, then beside decisions of `/api/orchestrate/next/`."""
-    before = {key for (key,) in world.rows("SELECT id FROM training_app_episode")}
+    before = {key for (key,) in world.rows("SELECT id FROM orchestration_app_episode")}
     used, began = world.processor_seconds(), time.monotonic()
     took = asyncio.run(_wave(world, count))
     seconds, used = time.monotonic() - began, world.processor_seconds() - used
@@ -223,7 +276,7 @@ def _at_once(world: World, count: int, calls: int, delay: float) -> dict[str, An
     return {
         "from one step's beginning to the next, less the agent, ms": _figures(between),
         "of a whole episode, a step, ms": _figures(beyond),
-        "processor time of the web server a step, ms": round(1000 * used / (calls * count), 2),
+        "processor time a step, ms": round(1000 * used / (calls * count), 2),
         "steps a second": round(calls * count / seconds, 1),
         "a decision of the API beside them, ms": _figures([1000 * value for value in beside]),
     }
@@ -231,7 +284,7 @@ def _at_once(world: World, count: int, calls: int, delay: float) -> dict[str, An
 
 def _between(world: World, delay: float, before: set[Any]) -> list[float]:
     """Milliseconds from the row of a call to the row of the next, less what its agent took: all that a step costs beside it."""
-    rows = world.rows("SELECT episode_id, at FROM training_app_step ORDER BY episode_id, turn")
+    rows = world.rows("SELECT episode_id, at FROM orchestration_app_step ORDER BY episode_id, turn")
     times = [(key, _seconds(at)) for key, at in rows if key not in before]
     return [1000 * (b[1] - a[1] - delay) for a, b in pairwise(times) if a[0] == b[0]]
 
@@ -282,25 +335,26 @@ def _figures(values: list[float]) -> dict[str, float]:
 
 
 def kill(folder: Path, count: int) -> dict[str, Any]:
-    """`kill -9` of the web server, then of the worker that went on, then a web server again."""
+    """`kill -9` of the process that runs episodes, then of its successor, then of the web server."""
     agents = Agents("--delay", "1.5")
     world = World(folder, agents, calls=40, SECONDS="20")
     try:
-        worker = world.site.start("worker")
         asyncio.run(_begin(world, count))
         wait_for(lambda: _done(world) >= 2 * count, "two steps of each", 120)
-        killed = {"web": _killed(world, world.web, "worker")}
-        world.web = world.site.start("web")
+        first, world.episodes = world.episodes, world.start()
+        killed = {"the first": _killed(world, first)}
         wait_for(lambda: _done(world) >= 5 * count, "five steps of each", 180)
-        killed["worker"] = _killed(world, worker, "web")
+        second, world.episodes = world.episodes, world.start()
+        killed["its successor"] = _killed(world, second)
+        world.web.kill()
         wait_for(lambda: not _running(world), "the end of all", 400)
         counts = agents.counts()
         return {
             "episodes": count,
             "killed": killed,
-            "answered": world.rows("SELECT count(*) FROM training_app_episode WHERE status = 'done'")[0][0],
+            "answered": world.rows("SELECT count(*) FROM orchestration_app_episode WHERE status = 'done'")[0][0],
             "steps": dict(
-                world.rows("SELECT status, count(*) FROM training_app_step WHERE call IS NOT NULL GROUP BY status")
+                world.rows("SELECT status, count(*) FROM orchestration_app_step WHERE call IS NOT NULL GROUP BY status")
             ),
             "calls": counts["calls"],
             "attempts": counts["attempts"],
@@ -316,35 +370,37 @@ async def _begin(world: World, count: int) -> None:
         assert status == 202
 
 
-def _killed(world: World, machine: Machine, by: str) -> dict[str, Any]:
-    kept, attempts = _done(world), dict(world.rows("SELECT id, attempts FROM training_app_episode"))
+def _killed(world: World, machine: Machine) -> dict[str, Any]:
+    kept, attempts = _done(world), dict(world.rows("SELECT id, attempts FROM orchestration_app_episode"))
     machine.kill()
     began = time.monotonic()
 
     def resumed() -> int:
-        now = world.rows("SELECT id, attempts FROM training_app_episode WHERE status != 'queued'")
+        now = world.rows("SELECT id, attempts FROM orchestration_app_episode WHERE status != 'queued'")
         return sum(count > attempts[key] for key, count in now)
 
-    waiting = len(world.rows("SELECT id FROM training_app_episode WHERE status = 'running'"))
+    waiting = len(world.rows("SELECT id FROM orchestration_app_episode WHERE status = 'running'"))
     first = wait_for(lambda: resumed() and time.monotonic() - began, "the first that is resumed", 120)
     wait_for(lambda: resumed() >= waiting, "all that were resumed", 120)
     return {
-        "by": by, "in mid-episode": waiting, "first resumed after, s": round(first, 1),
+        "in mid-episode": waiting, "first resumed after, s": round(first, 1),
         "all resumed after, s": round(time.monotonic() - began, 1), "steps before": kept, "steps lost": max(kept - _done(world), 0),
     }  # fmt: skip
 
 
 def _done(world: World) -> int:
-    return int(world.rows("SELECT count(*) FROM training_app_step WHERE status = 'done' AND call IS NOT NULL")[0][0])
+    return int(
+        world.rows("SELECT count(*) FROM orchestration_app_step WHERE status = 'done' AND call IS NOT NULL")[0][0]
+    )
 
 
 def _running(world: World) -> int:
-    return int(world.rows("SELECT count(*) FROM training_app_episode WHERE status IN ('queued', 'running')")[0][0])
+    return int(world.rows("SELECT count(*) FROM orchestration_app_episode WHERE status IN ('queued', 'running')")[0][0])
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", default=["faults", "once", "overhead", "kill"])
+    parser.add_argument("parts", nargs="*", default=["faults", "once", "parts", "overhead", "kill"])
     parser.add_argument("--episodes", type=int, default=1_000, help="of the part faults")
     parser.add_argument("--postgresql", action="store_true", help="of the part overhead")
     parser.add_argument("--json", type=Path)
@@ -356,6 +412,8 @@ if __name__ == "__main__":
                 report[part] = faults(Path(folder), options.episodes)
             elif part == "once":
                 report[part] = faults(Path(folder), options.episodes, "--no-keys", REPEATABLE="0")
+            elif part == "parts":
+                report[part] = parts(Path(folder), 150)
             elif part == "overhead":
                 with on_postgresql.server() if options.postgresql else nullcontext("") as database:
                     report[part] = overhead(Path(folder), 10, 0.2, database)

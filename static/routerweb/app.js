@@ -152,6 +152,11 @@
   document.addEventListener("htmx:afterSettle", () => fit(document));
   addEventListener("resize", () => fit(document));
 
+  // `autofocus` is lost: while a browser looks for it, the shell hides the page until its own scripts have run.
+  addEventListener("load", () => {
+    if (document.activeElement === document.body && !location.hash) document.querySelector("main [autofocus]:not(dialog *)")?.focus();
+  });
+
   // The pool switcher closes on Escape and on a click beside it.
   document.addEventListener("keydown", (event) => {
     const open = event.key === "Escape" && document.querySelector("details.rw-pools[open]");
@@ -163,4 +168,7 @@
   document.addEventListener("click", (event) => {
     for (const open of document.querySelectorAll("details.rw-pools[open]")) if (!open.contains(event.target)) open.open = false;
   });
+
+  // A page whose opening writes something asks for a POST (`routerweb.http.opening`): before the page is loaded, so that "back" does not lead here.
+  document.addEventListener("DOMContentLoaded", () => document.querySelector("form[data-rw-opening]")?.requestSubmit());
 })();

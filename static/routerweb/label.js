@@ -186,8 +186,10 @@ function beside() {
   return [...new Set(keys.filter(Boolean))].join(",");
 }
 
-async function fetchItem(url) {
-  const response = await fetch(url, { headers: { Accept: "application/json" }, signal: AbortSignal.timeout(10000) });
+async function fetchItem(url, sent = {}) {
+  const response = await fetch(url, {
+    method: "POST", headers: { Accept: "application/json", "X-CSRFToken": csrf() }, body: new URLSearchParams(sent), signal: AbortSignal.timeout(10000),
+  });
   if (!response.ok || response.redirected) {
     throw Object.assign(new Error(String(response.status)), { signedOut: response.redirected || [401, 403].includes(response.status) });
   }
@@ -197,7 +199,7 @@ async function fetchItem(url) {
 function prefetch() {
   if (ahead.length >= AHEAD || fetching) return fetching;
   const asked = ahead.length;
-  fetching = fetchItem(`${at}next/?beside=${beside()}`)
+  fetching = fetchItem(`${at}next/`, { beside: beside() })
     .then((item) => {
       count(item);
       const known = (form ? [form, ...ahead] : ahead).some((one) => one.dataset.query === String(item.query));

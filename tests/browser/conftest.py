@@ -7,7 +7,7 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.test import Client
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page
 
 # Playwright's own event loop runs in the tests' thread; Django's ORM is used beside it, never inside it.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
@@ -20,12 +20,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def browser(chromium: str) -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--in-process-gpu"]
-        browser = playwright.chromium.launch(executable_path=chromium, args=flags)
-        yield browser
-        browser.close()
+def browser(running_chromium: Browser) -> Browser:
+    return running_chromium
 
 
 @pytest.fixture

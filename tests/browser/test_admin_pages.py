@@ -13,16 +13,16 @@ from django.urls import reverse
 from django.utils import timezone
 from django_q.models import Failure, Schedule, Task
 
-from agents_app import backends, executors, keys
-from agents_app.models import Executor, Pool
+from agents_app import keys
+from agents_app.models import BackgroundJob, Pool
 from datasets_app.files import imports
 from datasets_app.labels import bulk
 from datasets_app.models import Dataset, Query
+from tests import orchestration
 from tests.browser.axe import findings, on_a_phone
 from tests.browser.test_everybody import trained_pool  # noqa: F401
 from tests.browser.test_review import worked  # noqa: F401
 from tests.thorough import EVERYTHING
-from training_app.models import Episode
 
 #: All lists are drawn by one template, and all forms by another.
 ON_A_PHONE = ("index", "Query list", "Query form", "User form", "RouterModel form")
@@ -34,14 +34,12 @@ def filled(worked: Pool, trained_pool: Pool, person) -> User:  # noqa: F811
     adam = person("adam", "admin")
     User.objects.filter(pk=adam.pk).update(is_superuser=True)
     keys.create_key("Shop", [worked, trained_pool], ["route"])
+    BackgroundJob.objects.create(work="mail")
     dataset = Dataset.objects.get(pool=worked)
     imports.read_file(dataset, io.BytesIO(b'{"text": "one more"}\n{"text": ""}\n'), "jsonl", file_name="more.jsonl")
     bulk.apply(worked, Query.objects.filter(dataset__pool=worked), bulk.ADD, worked.agents.first(), author=adam)
-    script = {"do": "echo"}
-    executors.save(worked.agents.first(), {"kind": Executor.Kind.SCRIPTED, "script": script}, actor=adam)
-    acme = backends.save_provider(worked, "acme", actor=adam)
-    backends.save(worked.agents.first(), acme, {"model": "large"}, actor=adam)
-    Episode.objects.create(pool=worked, task="say something", policy="fixed order")
+    if orchestration.INSTALLED:
+        _orchestrated(worked, adam)
     now = timezone.now()
     Schedule.objects.create(name="nightly", func="training_app.training.tasks.prune", next_run=now + timedelta(days=1))
     Task.objects.create(
@@ -55,6 +53,16 @@ def filled(worked: Pool, trained_pool: Pool, person) -> User:  # noqa: F811
     )
     assert Failure.objects.exists()
     return User.objects.get(pk=adam.pk)
+
+
+def _orchestrated(pool: Pool, by: User) -> None:
+    from orchestration_app import executors, providers
+    from orchestration_app.models import Episode, Executor
+
+    executors.save(pool.agents.first(), {"kind": Executor.Kind.SCRIPTED, "script": {"do": "echo"}}, actor=by)
+    acme = providers.save_provider(pool, "acme", actor=by)
+    providers.save(pool.agents.first(), acme, {"model": "large"}, actor=by)
+    Episode.objects.create(pool=pool, task="say something", policy="fixed order")
 
 
 def addresses(user: User) -> dict[str, str]:

@@ -62,7 +62,11 @@ def named() -> Iterator[tuple[str, list[str], bool]]:
         for pattern in [entry] if isinstance(entry, URLPattern) else entry.url_patterns:
             for one in [pattern] if isinstance(pattern, URLPattern) else pattern.url_patterns:
                 if one.name and one.name not in ELSEWHERE:
-                    yield one.name, list(one.pattern.converters), one.callback.__module__.startswith("training_app")
+                    yield (
+                        one.name,
+                        list(one.pattern.converters),
+                        one.callback.__module__.startswith(("training_app", "orchestration_app")),
+                    )
 
 
 def pages(user: User, fills: dict[str, dict[str, Any]]) -> list[str]:

@@ -8,13 +8,12 @@ from playwright.sync_api import Page, expect
 
 from agents_app import pools
 from agents_app.models import Pool
+from tests import orchestration
 from tests.browser.conftest import overflow
-from tests.training_app.conducted import artifact
 from training_app.answering import serving
-from training_app.orchestration import policies
 from training_app.versions import registry
 
-pytestmark = pytest.mark.at_length
+pytestmark = [pytest.mark.at_length, orchestration.needed]
 
 DESK = {"viewport": {"width": 1280, "height": 800}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"}
@@ -29,6 +28,9 @@ LOOKS = [
 @pytest.fixture
 def crew(transactional_db: None) -> Pool:
     """Two agents, and two orchestrators of which the first one is active; promotions need a second person."""
+    from orchestration_app.episodes import policies
+    from tests.orchestration_app.conducted import artifact
+
     for module in (serving, policies):
         module.forget()
     pool = pools.create_pool("Crew", "crew")

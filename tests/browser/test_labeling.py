@@ -36,7 +36,7 @@ def make_pool(agents: int, texts: list[str]) -> Pool:
     for text in texts:
         group = SplitGroup.objects.create(pool=pool, key=group_hash(text))
         Query.objects.create(dataset=dataset, text=text, text_hash=text_hash(text), group=group)
-    settings = queue.settings_of(pool)
+    settings = queue.stored_settings(pool)
     settings.order = QueueSettings.Order.OLDEST
     settings.overlap_share = settings.blind_share = settings.evaluation_share = 0.0
     settings.save()

@@ -5,7 +5,7 @@ from playwright.sync_api import expect
 
 from agents_app import audit, pools
 from agents_app.models import Pool
-from datasets_app.queries.queries import NewQuery, send
+from datasets_app.queries.adding import NewQuery, send
 from tests.browser.axe import findings
 from tests.browser.conftest import overflow
 from tests.browser.test_four_eyes_walk import LOOKS, picture
@@ -48,8 +48,8 @@ def test_a_customers_and_a_members_data_are_found_and_erased(sign_in, person, po
     assert downloading.value.suggested_filename == "personal-data.zip"
     page.get_by_label("I understand that the texts cannot be recovered").check()
     page.get_by_role("button", name="Erase personal data").click()
-    expect(page.get_by_text("What still holds it stands below")).to_be_visible()
-    expect(page.get_by_text("stays: change it there by hand")).to_be_visible()
+    expect(page.get_by_text("Anything that still holds it is listed below")).to_be_visible()
+    expect(page.get_by_text("Nothing stored holds it.")).to_be_visible()
     looked_at("personal-data-erased")
 
     page.goto("/people/")

@@ -35,7 +35,7 @@ def test_who_is_asked_for_one_sets_it_up_and_signs_in_by_it(sign_in, person, set
     context = sign_in(person("olga", "ops"), **look)
     page = context.new_page()
     page.goto("/glossary/")
-    expect(page.get_by_text("This site asks you for a second factor")).to_be_visible()
+    expect(page.get_by_text("This site requires a second factor")).to_be_visible()
     looked_at(page, f"second-factor-set-up-{name}")
     secret = page.locator("#key").inner_text().replace(" ", "")
     page.get_by_label("The six digits").fill(code_now(secret))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.client import with_keys
 from tests.client.adapters import at_work
 
 pytestmark = pytest.mark.any_database
@@ -25,6 +26,7 @@ def test_an_adapter_works_in_its_framework(name: str, tmp_path: Path) -> None:
             pytest.fail(reason)
         pytest.skip(reason)
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment["EXPORTED_MODEL"] = str(with_keys.write(tmp_path / "model.zip"))
     done = subprocess.run(
         [python, "-W", "ignore", at_work.__file__, name], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
     )  # fmt: skip

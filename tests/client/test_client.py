@@ -48,6 +48,8 @@ def called(request: pytest.FixtureRequest) -> Callable[..., Any]:
             if isinstance(found, Exception):
                 raise found
             status, body, headers = found
+            if isinstance(body, str):
+                return httpx.Response(status, text=body, headers=headers)
             return httpx.Response(status, json=body, headers=headers)
 
         async def beside() -> Any:
@@ -78,15 +80,21 @@ def test_a_busy_server_is_asked_again_after_what_it_says(called, waits) -> None:
 
 
 @pytest.mark.any_database
-def test_who_stays_away_is_unreachable(called, waits) -> None:
-    with pytest.raises(Unreachable, match=r"after 3 attempts\. ReadTimeout"):
+def test_who_stays_away_is_unreachable(called) -> None:
+    with pytest.raises(Unreachable, match=r"after 3 attempts in at most 5 s\. ReadTimeout"):
         called([httpx.ReadTimeout("late")] * 3, "route", "hello")
-    with pytest.raises(Unreachable, match="after 1 attempts"):
+    with pytest.raises(Unreachable, match="after 1 attempt in"):
         called([BUSY], "route_batch", ["hello"], options={"retries": 0})
+
+
+@pytest.mark.any_database
+def test_no_wait_is_longer_than_what_is_left_of_the_call(called, waits) -> None:
     with pytest.raises(Refused, match=r"600 a minute. Wait.") as refused:
-        called([FULL] * 3, "route", "hello")
+        called([FULL], "route", "hello")
     assert refused.value.code == "too_many_requests"
-    assert max(waits) == clients.LONGEST_WAIT
+    with pytest.raises(Unreachable, match="after 1 attempt in at most 2 s"):
+        called([BUSY], "route", "hello", options={"timeout": 2.0})
+    assert not waits
 
 
 @pytest.mark.any_database
@@ -105,6 +113,8 @@ def test_what_is_refused_is_not_asked_again(called) -> None:
     assert (refused.value.status, refused.value.code, refused.value.field) == (400, "blank", "query")
     with pytest.raises(Refused, match="HTTP 404"):
         called([(404, ["a proxy's own"], {})], "route", "hello")
+    with pytest.raises(Refused, match="HTTP 200, and not as Routerweb"):
+        called([(200, "<html>", {})], "route", "hello")
 
 
 @pytest.mark.any_database
@@ -117,8 +127,9 @@ def test_an_exported_model_answers_while_the_server_is_away(called, tmp_path: Pa
     answer = called(away, "route", "refund the invoice and the app crashes", options=options, exclude=[0], max_agents=1)
     assert answer.agent_names == ("Technical",)
     assert called(away, "route", "refund the invoice", options=options, operating_point=10).agents == ()
-    with pytest.raises(Unreachable):  # the file knows agents by their ids alone
+    with pytest.raises(Unreachable) as problem:  # this file knows agents by their ids alone
         called(away, "route", "refund the invoice", options=options, exclude=["billing"])
+    assert "export_model" in problem.value.__notes__[0]
     talk = [
         {"role": "user", "content": "hi"},
         {"role": "assistant", "content": "?"},
@@ -135,7 +146,7 @@ def test_an_exported_model_answers_while_the_server_is_away(called, tmp_path: Pa
 @pytest.mark.any_database
 def test_it_needs_nothing_of_the_server() -> None:
     words = (
-        "import sys; sys.modules |= dict.fromkeys(('django', 'numpy', 'training_app')); import routerweb_client; "
+        "import sys; sys.modules |= dict.fromkeys(('django', 'numpy', 'training_app', 'orchestration_app')); import routerweb_client; "
         "print(routerweb_client.Client('http://x', 'k'))"
     )
     ended = subprocess.run([sys.executable, "-c", words], cwd=SOURCE, capture_output=True, text=True, timeout=60)

@@ -1,13 +1,11 @@
 """`python -m tests.upgrade.installation` makes an installation of an earlier version in an empty database, and upgrades it.
 
-`earlier/` is a backup that the earlier version wrote of itself, unpacked: `manifest.json` names the tables, their columns and the
-migrations that had made them; `tables/NAME.jsonl` has a row a line, and an empty table no file. In it are three models (one active,
-one retired, one a shadow), runs that ended and one that waits, a launch rule, schedules and decisions; `answers.json` is what it
-answered over HTTP, and the messages that stood in its queue. The tables are made by the migrations that the backup names, filled,
-and then all later migrations are applied. What there is afterwards is printed as JSON.
+`tests.upgrade.baseline` wrote what the earlier version held. `earlier/` is its backup, unpacked: `manifest.json` names the tables,
+their columns and the migrations that had made them, and `tables/NAME.jsonl` has a row a line (an empty table has no file).
+`answers.json` is what it answered over HTTP, and the messages in its queue. The tables are made by the migrations that the backup
+names, filled, and then all later migrations are applied. What there is afterwards is printed as JSON.
 """
 
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -43,7 +41,7 @@ def fill() -> dict[str, Any]:
         for name, told in manifest["tables"].items():
             fields = {field.column: field for field in models[name]._meta.concrete_fields}
             table = backups.Table(models[name], tuple(fields[column] for column in told["columns"]))
-            backups._insert(cursor, table, io.BytesIO(_lines(name)), told["rows"], None)
+            backups._insert(cursor, table, map(json.loads, _lines(name).splitlines()), told["rows"], None)
         for message in json.loads((HERE / "answers.json").read_text())["messages"]:
             models["django_q_ormq"].objects.create(key=message["key"], payload=message["payload"])
         made = [models[name] for name in manifest["tables"]]
@@ -104,7 +102,7 @@ def told() -> dict[str, Any]:
         "replayed": again,
         "functions": [callable(import_string(func)) for func in Schedule.objects.values_list("func", flat=True)],
         "messages": [callable(import_string(task["func"])) for task in messages],
-        "waiting": [(task["args"][0], runs.claim(task["args"][0]) is not None) for task in messages],
+        "waiting": [(kind, runs.claim(key) is not None) for kind, key, *_rest in (task["args"] for task in messages)],
         "models": [(model.name, model.state, model.kind) for model in models],
         "jaccard": {model.name: scorecards.headline(model)["jaccard"] for model in models},
         "knows": {model.name: [agent["name"] for agent in model.roster] for model in models},

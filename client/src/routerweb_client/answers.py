@@ -36,7 +36,7 @@ class Answer:
     decision_id: str | None
     local: bool = False
     warnings: tuple[str, ...] = ()
-    #: The agents' keys, which stay when an agent is renamed; empty where the exported model answered.
+    #: The agents' keys, which stay when an agent is renamed; empty where an exported model answered that has none.
     agent_keys: tuple[str, ...] = ()
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
 

@@ -1,74 +1,36 @@
-"""The two clients. What they share are plain functions: the body of a call, what an answer means, how long to wait."""
+"""The two clients. What they share are plain functions and small objects: a call's tries, the circuit, the exported model."""
 
 import asyncio
-import random
+import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, TypedDict, TypeVar, Unpack
+from typing import Any, Generic, TypeVar, Unpack
 
 import httpx
 
-from routerweb_client.answers import Agent, Answer, Refused, Unreachable
+from routerweb_client import deadlines
+from routerweb_client.answers import Agent, Answer, Unreachable
+from routerweb_client.calls import BUSY, Reply, Request, Timeouts, Tries
+from routerweb_client.circuit import Circuit
 from routerweb_client.local import LocalRouter
+from routerweb_client.options import BatchOptions, RouteOptions
 
-#: Answers of a server that may be well again in a moment.
-BUSY = frozenset((429, 502, 503, 504))
-LONGEST_WAIT = 10.0  # seconds
-WORTH_WAITING = 600.0  # seconds: who is told to come back later than that is told so at once
+#: Seconds for which a call with an exported model waits for a server that was away, before the model answers in its place.
+TRIAL_SECONDS = 0.2
 Query = str | Sequence[Mapping[str, Any]]
 
 
-class Wishes(TypedDict, total=False):
-    """What may be asked of an answer; docs/api.md says what each does."""
-
-    only: Sequence[int | str]
-    exclude: Sequence[int | str]
-    min_agents: int
-    max_agents: int
-    threshold: float
-    operating_point: float
-    sticky_key: str
-    preference: str | Mapping[str, float]
-
-
-def _body(pool: str | None, wishes: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+def _body(pool: str | None, options: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     """The body of a call, without what is not said."""
-    sent = {"pool": pool, **wishes, **more}
+    sent = {"pool": pool, **options, **more}
     return {name: value for name, value in sent.items() if value is not None}
 
 
 def _query(query: Query) -> dict[str, Any]:
     return {"query": query} if isinstance(query, str) else {"messages": list(query)}
-
-
-def _told(response: httpx.Response) -> Any:
-    """What an answer holds. Raises Refused."""
-    if response.is_success:
-        return response.json()
-    try:
-        error = response.json()["error"]
-        said = error["code"], error["message"], error.get("field", ""), error.get("hint", "")
-    except (ValueError, KeyError, TypeError):
-        said = "unknown", f"The server answered with HTTP {response.status_code}.", "", ""
-    raise Refused(response.status_code, *said)
-
-
-def _is_final(response: httpx.Response, *, last: bool) -> bool:
-    """Whether a call is over: it was answered or refused, also for as long as a month's quota is used up."""
-    if response.status_code != 429:
-        return response.status_code not in BUSY
-    again = response.headers.get("Retry-After", "")
-    return last or (again.isdecimal() and float(again) > WORTH_WAITING)
-
-
-def _wait(attempt: int, response: httpx.Response | None) -> float:
-    """Seconds before the next attempt: what the server says, else twice as long each time, not all clients at once."""
-    again = response.headers.get("Retry-After", "") if response is not None else ""
-    if again.isdecimal():
-        return min(float(again), LONGEST_WAIT)
-    return float(min(0.1 * 2.0**attempt, LONGEST_WAIT)) * random.uniform(0.5, 1.0)  # noqa: S311
 
 
 Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
@@ -89,8 +51,10 @@ class _Shared(Generic[Http, Transport]):
         fallback: str | Path | None = None,
         transport: Transport | None = None,
     ) -> None:
-        """`pool` may be left out where the key opens one; `timeout` is in seconds; `fallback` is an exported model."""
-        self._pool, self._retries = pool, retries
+        """`pool` may be left out where the key opens one; `timeout` is in seconds, for a call with all its tries; `fallback` is an
+        exported model."""
+        self._pool, self._timeout, self._retries = pool, timeout, retries
+        self._circuit = Circuit()
         self._local = LocalRouter(fallback) if fallback is not None else None
         options: dict[str, Any] = {
             "base_url": base_url.rstrip("/") + "/api",
@@ -99,23 +63,64 @@ class _Shared(Generic[Http, Transport]):
             "transport": transport,
         }
         self._http: Http = self._http_class(**options)
+        if isinstance(self._http, httpx.Client):
+            deadlines.install(self._http)
 
-    def _in_place(self, bodies: Sequence[Mapping[str, Any]]) -> list[Answer] | None:
-        """The exported model's answers, None where there is no such model, or it does not know an agent that is named by its key."""
-        local = self._local
-        return [local.answer(body) for body in bodies] if local and all(map(local.knows, bodies)) else None
+    # --- What is sent -------------------------------------------------------------------------------------------------
 
-    def _route(self, query: Query, wishes: Mapping[str, Any], pool: str | None, explain: bool) -> dict[str, Any]:
-        return _body(pool or self._pool, wishes, explain=explain or None, **_query(query))
+    def _route(self, query: Query, options: Mapping[str, Any], pool: str | None) -> dict[str, Any]:
+        return _body(pool or self._pool, options, **_query(query))
 
     def _batch(
-        self, queries: Sequence[Query], wishes: Mapping[str, Any], pool: str | None
+        self, queries: Sequence[Query], options: Mapping[str, Any], pool: str | None
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         asked = [query if isinstance(query, str) else _query(query) for query in queries]
-        return _body(pool or self._pool, wishes, queries=asked), [{**wishes, **_query(query)} for query in queries]
+        return _body(pool or self._pool, options, queries=asked), [{**options, **_query(query)} for query in queries]
 
     def _outcome(self, decision_id: str, success: bool, more: Mapping[str, Any]) -> dict[str, Any]:
         return _body(None, more, decision_id=decision_id, success=success)
+
+    # --- How it is sent -----------------------------------------------------------------------------------------------
+
+    def _admitted(self) -> bool:
+        """Whether this call is the trial of a server that was away. Raises Unreachable where the server is left alone."""
+        admission = self._circuit.admit()
+        if admission == "open":
+            raise Unreachable("The server did not answer a moment ago, and is left alone for some seconds.")
+        return admission == "trial"
+
+    def _tries(self, trial: bool) -> Tries:
+        return Tries(self._timeout, 1 if trial else self._retries + 1)
+
+    def _sent(self, request: Request, tries: Tries) -> dict[str, Any]:
+        """What httpx sends for a request."""
+        return {
+            "method": request.method, "url": request.path, "json": request.body, "params": request.params,
+            "extensions": {"timeout": Timeouts(tries)},
+        }  # fmt: skip
+
+    def _next(self, tries: Tries, reply: Reply | None, error: httpx.TransportError | None) -> float | None:
+        """Seconds before the next try, None where the reply is the call's. Raises Unreachable where there is neither."""
+        if reply and reply.status not in BUSY:
+            self._circuit.succeeded()
+            return None
+        pause = tries.pause(reply)
+        if pause is not None:
+            return pause
+        if reply and reply.status == 429:  # the server is there: this key has sent too much
+            self._circuit.succeeded()
+            return None
+        self._circuit.failed((reply and reply.retry_after) or 0.0)
+        raise tries.unreachable(reply, error)
+
+    def _in_place(self, bodies: Sequence[Mapping[str, Any]], why: Unreachable) -> list[Answer]:
+        """The exported model's answers. Raises Unreachable where there is no such model, or it cannot tell whom a body names."""
+        if self._local is None:
+            raise why
+        if not all(map(self._local.names_agents, bodies)):
+            why.add_note("The exported model holds no keys of agents: write it anew with manage.py export_model.")
+            raise why
+        return [self._local.answer(body) for body in bodies]
 
 
 class Client(_Shared[httpx.Client, httpx.BaseTransport]):
@@ -123,39 +128,33 @@ class Client(_Shared[httpx.Client, httpx.BaseTransport]):
 
     _http_class = httpx.Client
 
-    def route(
-        self, query: Query, *, pool: str | None = None, explain: bool = False, **wishes: Unpack[Wishes]
-    ) -> Answer:
+    def route(self, query: Query, *, pool: str | None = None, **options: Unpack[RouteOptions]) -> Answer:
         """The agents that a text, or the last message of a conversation, needs. Raises Refused and Unreachable."""
-        body = self._route(query, wishes, pool, explain)
+        body = self._route(query, options, pool)
         try:
-            return Answer.of(self._call("POST", "/route/", body))
-        except Unreachable:
-            if answers := self._in_place([body]):
-                return answers[0]
-            raise
+            return Answer.of(self._route_call(Request("POST", "/route/", body)))
+        except Unreachable as error:
+            return self._in_place([body], error)[0]
 
     def route_batch(
-        self, queries: Sequence[Query], *, pool: str | None = None, **wishes: Unpack[Wishes]
+        self, queries: Sequence[Query], *, pool: str | None = None, **options: Unpack[BatchOptions]
     ) -> list[Answer]:
         """The answers to many queries of one pool, in their order. Raises Refused and Unreachable."""
-        body, alone = self._batch(queries, wishes, pool)
+        body, alone = self._batch(queries, options, pool)
         try:
-            return [Answer.of(told) for told in self._call("POST", "/route/batch/", body)["results"]]
-        except Unreachable:
-            answers = self._in_place(alone)
-            if answers is not None:
-                return answers
-            raise
+            return [Answer.of(one) for one in self._route_call(Request("POST", "/route/batch/", body))["results"]]
+        except Unreachable as error:
+            return self._in_place(alone, error)
 
     def report(self, decision_id: str, success: bool, **more: Any) -> None:
         """What became of an answer: `rating`, `comment`, `agents_used`, `served`. Raises Refused and Unreachable."""
-        self._call("POST", "/outcomes/", self._outcome(decision_id, success, more))
+        request = Request("POST", "/outcomes/", self._outcome(decision_id, success, more))
+        self._call(request, self._admitted())
 
     def agents(self, pool: str | None = None) -> list[Agent]:
         """The pool's agents. Raises Refused and Unreachable."""
-        told = self._call("GET", "/agents/", params=_body(pool or self._pool, {}))
-        return [Agent.of(agent) for agent in told["agents"]]
+        request = Request("GET", "/agents/", params=_body(pool or self._pool, {}))
+        return [Agent.of(agent) for agent in self._call(request, self._admitted())["agents"]]
 
     def close(self) -> None:
         """Let the connections go."""
@@ -167,65 +166,97 @@ class Client(_Shared[httpx.Client, httpx.BaseTransport]):
     def __exit__(self, *_error: type[BaseException] | BaseException | TracebackType | None) -> None:
         self.close()
 
-    def _call(self, method: str, path: str, body: Any = None, params: Mapping[str, str] | None = None) -> Any:
-        problem = ""
-        for attempt in range(self._retries + 1):
-            response = None
+    def _route_call(self, request: Request) -> Any:
+        trial = self._admitted()
+        if not trial or self._local is None:
+            return self._call(request, trial)
+        # The trial goes on in its thread, and closes the circuit if the server answers later than this caller can wait.
+        answer: Future[Any] = Future()
+
+        def ask() -> None:
             try:
-                response = self._http.request(method, path, json=body, params=params)
+                answer.set_result(self._call(request, trial))
+            except Exception as error:
+                answer.set_exception(error)
+
+        threading.Thread(target=ask, name="routerweb-trial", daemon=True).start()
+        try:
+            return answer.result(TRIAL_SECONDS)
+        except TimeoutError:
+            raise Unreachable("The server was away, and has not answered yet.") from None
+
+    def _call(self, request: Request, trial: bool) -> Any:
+        try:
+            return self._reply(request, self._tries(trial)).payload()
+        except Unreachable:
+            raise
+        except BaseException:
+            if trial:
+                self._circuit.end_trial()
+            raise
+
+    def _reply(self, request: Request, tries: Tries) -> Reply:
+        while True:
+            reply: Reply | None = None
+            problem: httpx.TransportError | None = None
+            try:
+                reply = self._send(request, tries)
             except httpx.TransportError as error:
-                problem = f"{type(error).__name__}: {error}"
-            else:
-                if _is_final(response, last=attempt == self._retries):
-                    return _told(response)
-                problem = f"HTTP {response.status_code}: {response.text[:200]}"
-            if attempt < self._retries:
-                time.sleep(_wait(attempt, response))
-        raise Unreachable(f"No answer after {self._retries + 1} attempts. {problem}")
+                problem = error
+            pause = self._next(tries, reply, problem)
+            if pause is None and reply:
+                return reply
+            time.sleep(pause or 0.0)
+
+    def _send(self, request: Request, tries: Tries) -> Reply:
+        with self._http.stream(**self._sent(request, tries)) as response:
+            parts = []
+            for part in response.iter_bytes():
+                parts.append(part)
+                tries.check()
+        return Reply(response.status_code, response.headers, b"".join(parts))
 
 
 class AsyncClient(_Shared[httpx.AsyncClient, httpx.AsyncBaseTransport]):
     """The same on an event loop."""
 
     _http_class = httpx.AsyncClient
+    _trial: "asyncio.Task[Any] | None" = None
 
-    async def route(
-        self, query: Query, *, pool: str | None = None, explain: bool = False, **wishes: Unpack[Wishes]
-    ) -> Answer:
+    async def route(self, query: Query, *, pool: str | None = None, **options: Unpack[RouteOptions]) -> Answer:
         """As `Client.route`."""
-        body = self._route(query, wishes, pool, explain)
+        body = self._route(query, options, pool)
         try:
-            return Answer.of(await self._call("POST", "/route/", body))
-        except Unreachable:
-            if answers := self._in_place([body]):
-                return answers[0]
-            raise
+            return Answer.of(await self._route_call(Request("POST", "/route/", body)))
+        except Unreachable as error:
+            return self._in_place([body], error)[0]
 
     async def route_batch(
-        self, queries: Sequence[Query], *, pool: str | None = None, **wishes: Unpack[Wishes]
+        self, queries: Sequence[Query], *, pool: str | None = None, **options: Unpack[BatchOptions]
     ) -> list[Answer]:
         """As `Client.route_batch`."""
-        body, alone = self._batch(queries, wishes, pool)
+        body, alone = self._batch(queries, options, pool)
         try:
-            told = await self._call("POST", "/route/batch/", body)
-        except Unreachable:
-            answers = self._in_place(alone)
-            if answers is not None:
-                return answers
-            raise
-        return [Answer.of(one) for one in told["results"]]
+            payload = await self._route_call(Request("POST", "/route/batch/", body))
+        except Unreachable as error:
+            return self._in_place(alone, error)
+        return [Answer.of(one) for one in payload["results"]]
 
     async def report(self, decision_id: str, success: bool, **more: Any) -> None:
         """As `Client.report`."""
-        await self._call("POST", "/outcomes/", self._outcome(decision_id, success, more))
+        request = Request("POST", "/outcomes/", self._outcome(decision_id, success, more))
+        await self._call(request, self._admitted())
 
     async def agents(self, pool: str | None = None) -> list[Agent]:
         """As `Client.agents`."""
-        told = await self._call("GET", "/agents/", params=_body(pool or self._pool, {}))
-        return [Agent.of(agent) for agent in told["agents"]]
+        request = Request("GET", "/agents/", params=_body(pool or self._pool, {}))
+        payload = await self._call(request, self._admitted())
+        return [Agent.of(agent) for agent in payload["agents"]]
 
     async def close(self) -> None:
         """Let the connections go."""
+        if self._trial:
+            self._trial.cancel()
         await self._http.aclose()
 
     async def __aenter__(self) -> "AsyncClient":
@@ -234,18 +265,43 @@ class AsyncClient(_Shared[httpx.AsyncClient, httpx.AsyncBaseTransport]):
     async def __aexit__(self, *_error: type[BaseException] | BaseException | TracebackType | None) -> None:
         await self.close()
 
-    async def _call(self, method: str, path: str, body: Any = None, params: Mapping[str, str] | None = None) -> Any:
-        problem = ""
-        for attempt in range(self._retries + 1):
-            response = None
+    async def _route_call(self, request: Request) -> Any:
+        trial = self._admitted()
+        if not trial or self._local is None:
+            return await self._call(request, trial)
+        # The trial goes on by itself, and closes the circuit if the server answers later than this caller can wait.
+        self._trial = asyncio.create_task(self._call(request, trial))
+        self._trial.add_done_callback(
+            lambda task: task.cancelled() or task.exception()
+        )  # its failure was reckoned with
+        done, _pending = await asyncio.wait((self._trial,), timeout=TRIAL_SECONDS)
+        if done:
+            return self._trial.result()
+        raise Unreachable("The server was away, and has not answered yet.")
+
+    async def _call(self, request: Request, trial: bool) -> Any:
+        try:
+            return (await self._reply(request, self._tries(trial))).payload()
+        except Unreachable:
+            raise
+        except BaseException:
+            if trial:
+                self._circuit.end_trial()
+            raise
+
+    async def _reply(self, request: Request, tries: Tries) -> Reply:
+        while True:
+            reply: Reply | None = None
+            problem: httpx.TransportError | None = None
             try:
-                response = await self._http.request(method, path, json=body, params=params)
+                async with asyncio.timeout(tries.seconds_left):
+                    response = await self._http.request(**self._sent(request, tries))
+                reply = Reply(response.status_code, response.headers, response.content)
+            except TimeoutError:
+                problem = httpx.ReadTimeout("the reply was not complete in time")
             except httpx.TransportError as error:
-                problem = f"{type(error).__name__}: {error}"
-            else:
-                if _is_final(response, last=attempt == self._retries):
-                    return _told(response)
-                problem = f"HTTP {response.status_code}: {response.text[:200]}"
-            if attempt < self._retries:
-                await asyncio.sleep(_wait(attempt, response))
-        raise Unreachable(f"No answer after {self._retries + 1} attempts. {problem}")
+                problem = error
+            pause = self._next(tries, reply, problem)
+            if pause is None and reply:
+                return reply
+            await asyncio.sleep(pause or 0.0)

@@ -1,10 +1,10 @@
-"""The exported model that answers while the server is away: what the `routerweb` engine needs, loaded at its first use."""
+"""The exported model that answers while the server is away: what the package `routerweb-engine` reads, loaded at its first use."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from routerweb_client.answers import Answer
+from routerweb_client.answers import Answer, Refused
 
 
 class LocalRouter:
@@ -12,36 +12,48 @@ class LocalRouter:
 
     def __init__(self, artifact: str | Path) -> None:
         try:
-            from training_app.engine.routing.router import Router
+            from training_app.engine import Router
         except ImportError as error:
             raise ImportError(
-                "fallback needs the engine: `pip install .` in a checkout of Routerweb, or routerweb-client[local]"
+                "fallback needs the engine: in a checkout of Routerweb, `pip install './engine[sentences]' './client[local]'`"
             ) from error
         self._router = Router.load(artifact)
-        self._names = {agent.id: agent.name for agent in self._router.agents}
+        self.names = {agent.id: agent.name for agent in self._router.agents}
+        self.keys = {agent.id: agent.key for agent in self._router.agents if agent.key}
         self._model = str(self._router.version_info.get("name") or Path(artifact).stem)
 
-    def knows(self, body: Mapping[str, Any]) -> bool:
-        """Whether all that a body names is in the file: the keys of agents are not."""
-        return not any(isinstance(one, str) for field in ("only", "exclude") for one in body.get(field) or ())
+    def names_agents(self, body: Mapping[str, Any]) -> bool:
+        """Whether the file can tell whom a body names: keys are in what `manage.py export_model` writes, not in older files."""
+        named = [one for name in ("only", "exclude") for one in body.get(name) or ()]
+        return bool(self.keys) or not any(isinstance(one, str) for one in named)
 
     def answer(self, body: Mapping[str, Any]) -> Answer:
-        """The answer to a body of `/api/route/`."""
+        """The answer to a body of `/api/route/`. Raises Refused as the server would."""
+        from training_app.engine.routing.options import BadOption, RequestOptions, ignored, parsed
+
+        body = {name: list(value) if isinstance(value, tuple) else value for name, value in body.items()}
         text = body.get("messages") or body["query"]
-        only, exclude = body.get("only"), set(body.get("exclude") or ())
-        allowed = frozenset(one for one in self._names if one not in exclude and (only is None or one in only))
-        least, most = self._router.limits
-        if (wished := body.get("max_agents")) is not None:
-            least, most = min(least, wished), wished
-        if (wished := body.get("min_agents")) is not None:
-            least, most = wished, max(most, wished) if most else 0
-        if (threshold := body.get("threshold")) is not None:
-            route = self._router.above(text, threshold, allowed, limits=(least, most))
-        else:
-            margin = body.get("operating_point")
-            route = self._router.route(text, allowed, limits=(least, most), margin=margin)
-        names = tuple(self._names[agent] for agent in route.agents)
+        try:
+            options = RequestOptions.of(parsed(body, self))
+            if options is None:
+                route = self._router.route(text)
+            else:
+                allowed = frozenset(agent for agent in self.names if options.allows(agent))
+                route, _explanation = options.walk(self._router, text, allowed)
+        except BadOption as bad:
+            raise Refused(400, "invalid", str(bad), bad.field) from None
+        except ValueError as error:  # a conversation that is none
+            raise Refused(400, "invalid", str(error), "messages") from None
         return Answer(
-            route.agents, names, route.abstained, route.confidence, route.scores, route.stop_reason, self._model, None,
+            route.agents,
+            tuple(self.names[agent] for agent in route.agents),
+            route.abstained,
+            route.confidence,
+            route.scores,
+            route.stop_reason,
+            self._model,
+            None,
             local=True,
-        )  # fmt: skip
+            warnings=tuple(ignored(body, self)),
+            agent_keys=tuple(self.keys.get(agent, "") for agent in route.agents) if self.keys else (),
+        )

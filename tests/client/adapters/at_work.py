@@ -1,17 +1,21 @@
 """`python at_work.py NAME`: one adapter in the framework that it is for, with a router that names the agents whose key the text holds.
 
-Runs in an environment that has the frameworks, and nothing of the server. Exits with 77 where the framework is not installed.
+Runs in an environment that has the frameworks and what the engine needs. Exits with 77 where the framework is not installed.
+`EXPORTED_MODEL` names the file that answers in the place of a server that is away.
 """
 
 import asyncio
 import importlib
 import json
+import os
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+sys.path.insert(0, str(Path(__file__).parents[3]))
 sys.path.insert(0, str(Path(__file__).parents[3] / "client" / "src"))
 
 from routerweb_client import Client
@@ -34,7 +38,18 @@ def answer(request: httpx.Request) -> httpx.Response:
     return httpx.Response(200, json=told)
 
 
+def refuse(_request: httpx.Request) -> httpx.Response:
+    raise httpx.ConnectError("refused")
+
+
 CLIENT = Client("http://x", "k", pool="support", transport=httpx.MockTransport(answer))
+REFUND = "hello, refund the invoice"  # billing, as the exported model sees it
+
+
+@cache
+def away() -> Client:
+    """A client whose server is away, so that the exported model answers."""
+    return Client("http://x", "k", transport=httpx.MockTransport(refuse), fallback=os.environ["EXPORTED_MODEL"])
 
 
 def raises(call: Any, *words: Any, **named: Any) -> bool:
@@ -80,6 +95,8 @@ def langgraph() -> None:
     assert [message["role"] for message in asked[-1]["messages"]] == ["user", "assistant", "user"]
     assert asked[-1]["only"] == list(KEYS)
     assert asyncio.run(compiled.ainvoke({"messages": [HumanMessage("billing")], "agents": []}))["agents"] == ["billing"]
+    node = RouterNode(away(), {key: f"{key}_node" for key in KEYS}, otherwise="talk")
+    assert node({"messages": [HumanMessage(REFUND)]}) == {"agents": ["billing"]}
 
 
 def openai_agents() -> None:
@@ -123,6 +140,7 @@ def openai_agents() -> None:
     talk = [{"role": "user", "content": [{"type": "input_text", "text": "legal"}]}]
     assert first_agent(CLIENT, experts, talk) is experts["legal"]
     assert raises(first_agent, CLIENT, experts, "hello")
+    assert first_agent(away(), experts, REFUND) is experts["billing"]
 
 
 def llama_index() -> None:
@@ -174,6 +192,7 @@ def llama_index() -> None:
         (2, "support-1 gives it 0.90."),
     ]
     assert raises(RouterSelector(CLIENT).select, choices, "hello")
+    assert [one.index for one in RouterSelector(away()).select(choices, REFUND).selections] == [0]
 
 
 def ag2() -> None:
@@ -190,10 +209,10 @@ def ag2() -> None:
     user = ConversableAgent("user", llm_config=False, human_input_mode="NEVER", default_auto_reply="")
     experts = [speaker(key.title()) for key in KEYS]
 
-    def speakers(said: str) -> list[str]:
+    def speakers(said: str, client: Client = CLIENT) -> list[str]:
         chat = GroupChat(
             agents=[user, *experts], messages=[], max_round=10,
-            speaker_selection_method=speakers_by_router(CLIENT, {key: key.title() for key in KEYS}),
+            speaker_selection_method=speakers_by_router(client, {key: key.title() for key in KEYS}),
         )  # fmt: skip
         user.initiate_chat(GroupChatManager(chat, llm_config=False), message=said, silent=True)
         return [message["name"] for message in chat.messages]
@@ -202,6 +221,7 @@ def ag2() -> None:
     assert speakers("billing and shipping") == ["user", "Billing", "Shipping"]
     assert len(asked) == before + 1  # asked once for all who speak
     assert speakers("good morning") == ["user"]
+    assert speakers(REFUND, away()) == ["user", "Billing"]
 
 
 #: Each adapter, and the module without which there is nothing to try.

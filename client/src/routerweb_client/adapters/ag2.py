@@ -9,15 +9,16 @@ from typing import Any, Unpack
 from autogen import Agent, GroupChat
 
 from routerweb_client.adapters import conversation
-from routerweb_client.clients import Client, Wishes
+from routerweb_client.clients import Client
+from routerweb_client.options import RouteOptions
 
 
 def speakers_by_router(
-    client: Client, keys: Mapping[str, str], **wishes: Unpack[Wishes]
+    client: Client, keys: Mapping[str, str], **options: Unpack[RouteOptions]
 ) -> Callable[[Agent, GroupChat], Agent | None]:
     """`keys` has the names of the chat's agents by the keys of the pool's. Whoever else speaks is taken for the user: after what they
     said, each agent that it needs speaks once; then, or where none is needed, the chat ends. Raises Refused and Unreachable."""
-    asked: Wishes = {"only": list(keys), **wishes}
+    sent: RouteOptions = {"only": list(keys), **options}
     routed: dict[str, Any] = {}
 
     def next_speaker(_last: Agent, chat: GroupChat) -> Agent | None:
@@ -28,7 +29,7 @@ def speakers_by_router(
             ("assistant" if expert else "user", message.get("content") or "") for message, expert in said[: turn + 1]
         )
         if routed.get("talk") != talk:
-            routed.update(talk=talk, names=[keys[key] for key in client.route(talk, **asked).agent_keys if key in keys])
+            routed.update(talk=talk, names=[keys[key] for key in client.route(talk, **sent).agent_keys if key in keys])
         spoken = {message.get("name") for message, _expert in said[turn + 1 :]}
         name = next((name for name in routed["names"] if name not in spoken), None)
         return None if name is None else chat.agent_by_name(name)

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 from routerweb_client.adapters import conversation
-from routerweb_client.clients import Client, Wishes
+from routerweb_client.clients import Client
+from routerweb_client.options import RouteOptions
 
 
 class RouterNode:
@@ -24,16 +25,16 @@ class RouterNode:
         otherwise: str,
         messages: str = "messages",
         into: str = "agents",
-        **wishes: Unpack[Wishes],
+        **options: Unpack[RouteOptions],
     ) -> None:
         self._client, self._nodes, self._otherwise = client, dict(nodes), otherwise
         self._messages, self._into = messages, into
-        self._wishes: Wishes = {"only": list(nodes), **wishes}
+        self._options: RouteOptions = {"only": list(nodes), **options}
 
     def __call__(self, state: Mapping[str, Any]) -> dict[str, list[str]]:
         """What the node changes of the state. Raises Refused and Unreachable."""
         said = conversation(_pair(message) for message in state[self._messages])
-        return {self._into: list(self._client.route(said, **self._wishes).agent_keys)}
+        return {self._into: list(self._client.route(said, **self._options).agent_keys)}
 
     def edge(self, state: Mapping[str, Any]) -> Sequence[str]:
         """The nodes that run next, for `add_conditional_edges`."""

@@ -13,20 +13,21 @@ from llama_index.core.base.base_selector import BaseSelector, SelectorResult, Si
 from llama_index.core.schema import QueryBundle
 from llama_index.core.tools.types import ToolMetadata
 
-from routerweb_client.clients import Client, Wishes
+from routerweb_client.clients import Client
+from routerweb_client.options import RouteOptions
 
 
 class RouterSelector(BaseSelector):
     """Selects as the router does, one choice or several; `otherwise` names the choice for a query that needs none of them, else
     that is a ValueError."""
 
-    def __init__(self, client: Client, *, otherwise: str | None = None, **wishes: Unpack[Wishes]) -> None:
-        self._client, self._otherwise, self._wishes = client, otherwise, wishes
+    def __init__(self, client: Client, *, otherwise: str | None = None, **options: Unpack[RouteOptions]) -> None:
+        self._client, self._otherwise, self._options = client, otherwise, options
 
     def _select(self, choices: Sequence[ToolMetadata], query: QueryBundle) -> SelectorResult:
         places = {choice.name: place for place, choice in enumerate(choices) if choice.name}
-        asked: Wishes = {"only": list(places), **self._wishes}
-        answer = self._client.route(query.query_str, **asked)
+        sent: RouteOptions = {"only": list(places), **self._options}
+        answer = self._client.route(query.query_str, **sent)
         scores = dict(zip(answer.agent_keys, (answer.scores.get(agent) for agent in answer.agents), strict=True))
         named = [key for key in answer.agent_keys if key in places]
         if not named and self._otherwise is not None:

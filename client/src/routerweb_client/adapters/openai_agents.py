@@ -13,7 +13,8 @@ from typing import Any, Unpack
 from agents import Agent, Handoff, RunContextWrapper
 
 from routerweb_client.adapters import chosen, conversation
-from routerweb_client.clients import Client, Query, Wishes
+from routerweb_client.clients import Client, Query
+from routerweb_client.options import RouteOptions
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -29,14 +30,14 @@ def handoff_by_router(
     *,
     otherwise: Agent[Any] | None = None,
     tool_name: str = "transfer_to_the_agent_in_charge",
-    **wishes: Unpack[Wishes],
+    **options: Unpack[RouteOptions],
 ) -> Handoff[Any, Agent[Any]]:
     """One hand-off for all of `agents`, which are by their keys; `otherwise` takes what needs none of them, else that is a ValueError,
     which the SDK tells the caller of the run."""
 
     async def invoked(_context: RunContextWrapper[Any], arguments: str) -> Agent[Any]:
         query = json.loads(arguments)["query"]
-        return await asyncio.to_thread(first_agent, client, agents, query, otherwise=otherwise, **wishes)
+        return await asyncio.to_thread(first_agent, client, agents, query, otherwise=otherwise, **options)
 
     return Handoff(
         tool_name=tool_name,
@@ -53,13 +54,13 @@ def first_agent(
     query: Query,
     *,
     otherwise: Agent[Any] | None = None,
-    **wishes: Unpack[Wishes],
+    **options: Unpack[RouteOptions],
 ) -> Agent[Any]:
     """Whom the router names first for a text, or a list of the SDK's input items. Raises ValueError, Refused and Unreachable."""
     if not isinstance(query, str):
         query = conversation((str(item.get("role", "tool")), item.get("content")) for item in query)
-    asked: Wishes = {"only": list(agents), **wishes}
-    found = chosen(client.route(query, **asked), agents)
+    sent: RouteOptions = {"only": list(agents), **options}
+    found = chosen(client.route(query, **sent), agents)
     if found or otherwise:
         return found[0] if found else otherwise
     raise ValueError("The query needs none of these agents, and there is none for the rest.")

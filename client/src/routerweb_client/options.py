@@ -1,0 +1,35 @@
+"""The options of a request. Made from the server's table by `python -m training_app.api.option_texts`: change them there."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+
+class BatchOptions(TypedDict, total=False):
+    """What a batch may ask for; it counts for all of its queries."""
+
+    # Ids or keys of the agents that may be chosen. Without it, all agents may be.
+    only: Sequence[int | str]
+    # Ids or keys of agents that may not be chosen.
+    exclude: Sequence[int | str]
+    # The smallest number of agents in the set.
+    min_agents: int
+    # The largest number of agents in the set.
+    max_agents: int
+    # Chooses the agents whose score reaches this value, likeliest first, instead of the policy's choice.
+    threshold: float
+    # How much better than stopping another agent has to be, instead of the model's own level. A higher value
+    # means fewer agents. The scale is the policy's: a model's page shows the effect.
+    operating_point: float
+    # Names a user or a conversation. While a canary answers a share of the traffic, the same key always gets
+    # the same model. Without a key the query's text decides, of a conversation its first user message.
+    sticky_key: str
+    # In pools that have backends, what those of the chosen agents should be: best, balanced, cheapest or
+    # fastest, or weights of quality, cost and latency. Without it the pool's own preference counts.
+    preference: str | Mapping[str, float]
+
+
+class RouteOptions(BatchOptions, total=False):
+    """What one query may ask for."""
+
+    # Whether the answer explains itself: the steps of the choice and the parts of the text that counted.
+    explain: bool

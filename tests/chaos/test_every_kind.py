@@ -1,0 +1,176 @@
+"""`kill -9` of each kind of process during each kind of job: nothing is lost, done twice, or unfinished after a minute.
+
+`make test` tries a few, CI one for each process and one for each job, CHAOS=full all of them twice. CHAOS_REPORT names a file that
+gets a line of JSON for each that was tried.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+from tests import orchestration
+from tests.chaos.conftest import environment_of
+from tests.chaos.installation import MONITOR, PUSHER, SENTINEL, UP, WEB, WORKER, Installation
+from tests.llm_server import Server
+from tests.test_end_to_end import write_folder
+from tests.waiting import until
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.both_databases,
+    pytest.mark.skipif(sys.platform != "linux", reason="finds the processes in /proc, which only Linux has"),
+]
+A_MINUTE = 60
+IDLE, BUSY = "idle worker", "busy worker"
+PROCESSES = (IDLE, BUSY, MONITOR, PUSHER, SENTINEL, WEB, UP)
+JOBS = (
+    "training", "sweep", "import", "pre-labeling", "bulk change", "merge", "erase", "promotion", "backup", "retention",
+)  # fmt: skip
+if orchestration.INSTALLED:
+    JOBS = (*JOBS, "episodes")
+IN_TRAINING = ("training", "sweep")
+A_FEW = [(BUSY, "bulk change"), (SENTINEL, "import"), (UP, "pre-labeling")]
+SOME = [(what, "merge") for what in PROCESSES] + [(BUSY, job) for job in JOBS if job not in ("merge", "bulk change")]
+
+
+def tried() -> Iterator[Any]:
+    """The pairs of a process and a job; those that `make test` leaves out are marked."""
+    if os.environ.get("CHAOS") == "full":
+        for turn in (1, 2):
+            yield from (pytest.param(what, job, id=f"{what}-{job}-{turn}") for job in JOBS for what in PROCESSES)
+        return
+    for what, job in A_FEW:
+        yield pytest.param(what, job, id=f"{what}-{job}")
+    for what, job in SOME:
+        yield pytest.param(what, job, id=f"{what}-{job}", marks=pytest.mark.at_length)
+
+
+def _agents() -> AbstractContextManager[Any]:
+    """Agents that are called, where orchestration is installed."""
+    if not orchestration.INSTALLED:
+        return nullcontext(SimpleNamespace(url="", delay=0.0))
+    from tests.orchestration_app.episodes.conftest import Served
+
+    return Served()
+
+
+class World:
+    """An installation with a pool for each kind of job, an LLM and agents that it calls."""
+
+    def __init__(self, installation: Installation, llm: Server, agents: Any, key: str) -> None:
+        self.installation, self.llm, self.agents, self.key = installation, llm, agents, key
+        self.names = count(1)
+
+    def promote(self, version: int) -> bool:
+        """Ask for it over HTTP until there is an answer; whether it answers from now on."""
+        headers = {"Authorization": f"Bearer {self.key}"}
+        address = f"{self.installation.address}/api/models/shop-{version}/promote/"
+        try:
+            answer = httpx.post(address, json={"override": "to see it"}, headers=headers, timeout=20)
+        except httpx.TransportError:
+            return False
+        return answer.status_code == 200 or "active already" in answer.text
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, migrated_sqlite: Path) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("chaos")
+    (folder / "shop").mkdir()
+    write_folder(folder / "shop")
+    environment = environment_of(folder, migrated_sqlite) | {"INTERNAL_HOSTS": "127.0.0.1"}
+    with Server(delay=0.15) as llm, _agents() as agents:
+        llm.honours_keys, agents.delay = True, 0.4
+        installation = Installation(environment, folder)
+        try:
+            key = installation.act("furnish", str(folder / "shop"), llm.url, agents.url)
+            installation.up()
+            yield World(installation, llm, agents, key)
+        finally:
+            installation.close()
+
+
+@pytest.mark.parametrize(("what", "job"), list(tried()))
+def test_whatever_is_killed_every_job_is_done_once(
+    world: World, what: str, job: str, record_property: Callable[[str, object], None]
+) -> None:
+    world.installation.whole()
+    began = time.monotonic()
+    found = promotions(world, what) if job == "promotion" else a_job(world, what, job)
+    seconds = time.monotonic() - began
+    record_property("seconds", round(seconds, 1))
+    report({"process": what, "job": job, "seconds": round(seconds, 1), "faults": found})
+    assert found == []
+
+
+def a_job(world: World, what: str, job: str) -> list[str]:
+    """Begin a job, kill a process while it is under way, wait for its end; what is wrong then."""
+    act, name = world.installation.act, f"job{next(world.names)}"
+    cluster = "training" if job in IN_TRAINING else "jobs"
+    if what == IDLE:
+        world.installation.kill(WORKER, cluster)
+    key = act("begin", job, name)
+    until(lambda: act("under_way", job, key) or act("ended", job, key), f"the beginning of {job}", 2 * A_MINUTE)
+    if what != IDLE:
+        world.installation.kill(WORKER if what == BUSY else what, cluster)
+    if what == UP:
+        until(lambda: not world.installation.left(), "the end of every process", A_MINUTE)
+        world.installation.up()
+    ended = late(lambda: act("ended", job, key))
+    if ended:
+        act("stop_commands")
+        return ended
+    found: list[str] = act("faults", job, key)
+    if job == "pre-labeling" and max(world.llm.charged.values()) > 1:
+        found.append("the LLM charged for a question twice")
+    if job == "episodes" and world.agents.counts()["worked_twice"]:
+        found.append("an agent did a call twice")
+    return found
+
+
+def promotions(world: World, what: str) -> list[str]:
+    """Promote two models in turns while a process is killed; each is promoted once and the last one answers."""
+    before = world.installation.act("promotions")
+    asked = [3 - before[-1] if n % 2 == 0 else before[-1] for n in range(6)]
+    done: list[int] = []
+
+    def promote() -> None:
+        for version in asked:
+            until(lambda version=version: world.promote(version), f"the promotion of version {version}", A_MINUTE)
+            done.append(version)
+
+    asking = threading.Thread(target=promote)
+    asking.start()
+    until(lambda: done, "the first promotion")
+    world.installation.kill({IDLE: WORKER, BUSY: WORKER}.get(what, what))
+    if what == UP:
+        until(lambda: not world.installation.left(), "the end of every process", A_MINUTE)
+        world.installation.up()
+    asking.join(2 * A_MINUTE)
+    made = world.installation.act("promotions")[len(before) :]
+    return [] if made == asked else [f"asked for {asked}, promoted {made}"]
+
+
+def late(condition: Callable[[], bool]) -> list[str]:
+    try:
+        until(condition, "its end", A_MINUTE)
+    except AssertionError:
+        return ["unfinished after a minute"]
+    return []
+
+
+def report(told: dict[str, object]) -> None:
+    if file := os.environ.get("CHAOS_REPORT"):
+        database = "postgresql" if os.environ.get("DATABASE_URL", "").startswith("postgres") else "sqlite"
+        with open(file, "a") as out:
+            out.write(json.dumps({"database": database, **told}) + "\n")
