@@ -18,7 +18,7 @@ def test_a_labeler_finds_their_own_labels_and_no_others(person, pool, queries):
     assert f"/p/{pool.slug}/label/{queries[0].pk}/" in found(ana, word)
     assert "/label/" not in found(ben, word)
     assert f"/p/{pool.slug}/label/#guidelines" in found(ben, "guidel")
-    assert "No results" in found(ben, "zzzz")
+    assert "Nothing is called “zzzz”" in found(ben, "zzzz")
 
 
 def test_a_reviewer_finds_queries_but_no_erased_one(person, pool, queries):
