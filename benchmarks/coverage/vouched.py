@@ -2,10 +2,11 @@
 
 #: Where a scorecard holds an interval, by a pattern of its path, and which rows vouch for it.
 RELEASED = {
-    r"metrics\.(jaccard|precision|recall|f1|exact|success)": "mean Jaccard",
-    r"metrics\.(set_size|over|under)": "agents in an answer",
+    r"metrics\.(jaccard|precision|recall|needed_recall|f1|exact|success)": "mean Jaccard",
+    r"metrics\.(set_size|over|under|value)": "agents in an answer",
     r"by_size\.[^.]+\.\w+": "mean Jaccard",
     r"baselines\.\w+\.metrics\.\w+": "mean Jaccard",
+    r"baselines\.\w+\.difference\.(set_size|value)": "agents in an answer",
     r"baselines\.\w+\.difference\.\w+": "difference of two routers",
     r"baselines\.\w+\.by_size\.[^.]+\.difference": "difference of two routers",
     r"baselines\.\w+\.by_agent\.difference": "difference of an agent's F1",

@@ -1,7 +1,7 @@
 """Routers as good or bad as a test wants, which answer by words, and their scorecards."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tests.training_app.labeled import NEEDS
@@ -16,6 +16,7 @@ class WordRouter:
 
     agents: tuple[Agent, ...]
     words: dict[str, int]
+    training: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def load(cls, content: bytes) -> "WordRouter":

@@ -29,8 +29,11 @@ from training_app.engine.data.rows import rows_of
 from training_app.engine.judging import learning_curve, llm_baseline
 from training_app.engine.judging.leaderboard import leaderboard
 from training_app.engine.judging.llm_baseline import LanguageModel
+from training_app.engine.judging.standard import Judged, priced, standard_of
+from training_app.engine.judging.standard import interval as interval_of
 from training_app.engine.llm import LLMError
-from training_app.engine.measures import COMPARED_SHARES, MEASURES
+from training_app.engine.measures import COMPARED_SHARES
+from training_app.engine.routing.goals import Goal
 
 #: Routers that can be measured, the product's own first; `bayes` and `threshold` are its scorer with that decision rule.
 ROUTERS = ("ddqn", "bayes", "threshold", "svm", "logreg", "neighbours", "constant", "keyword", "random", "llm")
@@ -92,6 +95,7 @@ def benchmark(
     whole = np.array([e.asked is None or len(e.asked) == len(folder.agents) for e in folder.test])
     required = _required(folder.test, folder)[whole]
     found: dict[str, Any] = {}
+    goal = priced(settings or {}, folder.agents)
     ours = None
     for name in sorted(routers, key=lambda name: name == "llm"):
         runs = []
@@ -103,12 +107,12 @@ def benchmark(
         if name == "llm":
             (run,) = runs
             asked = whole & run["asked"]
-            found[name] = {**combine(runs, _required(folder.test, folder)[asked], asked), "llm": run["llm"]}
+            found[name] = {**combine(runs, _required(folder.test, folder)[asked], asked, goal), "llm": run["llm"]}
             if ours is not None:
                 found[name]["llm"]["lead"] = lead(ours, run["selected"], _required(folder.test, folder), asked)
         else:
-            found[name] = combine(runs, required, whole)
-    return {"data": describe(folder), "routers": found}
+            found[name] = combine(runs, required, whole, goal)
+    return {"data": describe(folder), "standard": standard_of(settings or {}).plain(), "routers": found}
 
 
 def sizes_of(numbers: str) -> list[int]:
@@ -168,12 +172,12 @@ def _required(examples: Sequence[Example], folder: Folder) -> Any:
     return np.array([[agent.id in e.required for agent in folder.agents] for e in examples], np.bool_)
 
 
-def combine(runs: Sequence[dict[str, Any]], required: Any, whole: Any) -> dict[str, Any]:
-    """The figures of one router from its runs, one a seed. Intervals are bootstraps over queries of the mean over
-    seeds; times are the mean over seeds, memory the largest."""
+def combine(runs: Sequence[dict[str, Any]], required: Any, whole: Any, goal: Goal | None = None) -> dict[str, Any]:
+    """The figures of one router from its runs, one a seed; `goal` is one that counts costs. Intervals are bootstraps over queries of
+    the mean over seeds; times are the mean over seeds, memory the largest."""
     sets = [run["selected"][whole] for run in runs]
-    values = [metrics.per_query(chosen, required) for chosen in sets]
-    stacked = {m: np.stack([v[m] for v in values]) for m in MEASURES}
+    values = [Judged.of(chosen, required, goal).values for chosen in sets]
+    stacked = {m: np.stack([v[m] for v in values]) for m in values[0] if values[0][m].size}
     empties = [metrics.empty_sets(chosen, required) for chosen in sets]
 
     def mean(numbers: Sequence[float | None]) -> float | None:
@@ -183,7 +187,7 @@ def combine(runs: Sequence[dict[str, Any]], required: Any, whole: Any) -> dict[s
     needs = required.any(axis=1)
     scored = [run["answerable"][whole] for run in runs if run["answerable"] is not None]
     return {
-        **{m: metrics.interval(v, m) for m, v in stacked.items()},
+        **{m: interval_of(v.mean(axis=0), m) for m, v in stacked.items()},
         "empty": {k: mean([e[k] for e in empties]) for k in ("precision", "recall")},
         "out_of_scope": {
             "auroc": mean([metrics.auroc(s, needs) for s in scored]),

@@ -220,6 +220,10 @@ HEADLINE = tuple(measure.name for measure in _TABLE if measure.headline)
 
 #: The goal that has a price: 1 where R ⊆ S, else 0, less the cost of S in units of what a covered query is worth.
 VALUE = "value"
+#: What the goal recall keeps above its floor: the mean recall of the queries that need any agent.
+NEEDED_RECALL = "needed_recall"
+#: Figures that goals add to the measures: their names on pages, as `Measure.label`.
+GOAL_LABELS = {VALUE: gettext_noop("Value"), NEEDED_RECALL: gettext_noop("Recall where agents are needed")}
 #: Measures that a policy can be trained to maximise.
 GOAL_MEASURES = tuple(measure.name for measure in _TABLE if measure.expected)
 #: All goals that a policy can learn.

@@ -143,7 +143,7 @@ def _trained(
     if config.baselines and config.judging_folds and folds.few(examples):
         learn = partial(_folded, config, unlabeled)
         with _timed(timing, "folds"):
-            judged = yield from folds.cross_validated(data.agents, examples, config.judging_folds, config.seed, learn)
+            judged = yield from folds.cross_validated(data.agents, examples, config, learn)
     yield Progress("measure", 0, 1, f"measuring on {data.measured_on}")
     with _timed(timing, "measure"):
         card = _measured(config, data, learnt, calibrated, baselines, answered)
@@ -395,6 +395,7 @@ def _measured(
         levels=calibration.levels(
             calibration.held_out_confidences(*judged, needed=anyone), np.asarray(val.required[whole].any(axis=1))
         ),
+        training=config.to_mapping(),
         seed=config.seed,
     )
     card |= {

@@ -9,6 +9,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from routerweb.holds import Holds
+from training_app.engine.judging.standard import Standard, standard_of
 from training_app.engine.measures import HEADLINE, PRIMARY
 
 if TYPE_CHECKING:
@@ -141,13 +142,22 @@ class Card:
         that was not kept."""
         return next((who for who in ("llm", "people", "import") if self.judges.get(who)), "")
 
-    def best_folded(self, measure: str = PRIMARY) -> str:
-        """The strongest baseline by cross-validation that is not the rule which answers; "" without any."""
-        if self.folded is None:
-            return ""
+    @property
+    def standard(self) -> Standard:
+        """What the model is judged by: its run's goal."""
+        kept = self.content.get("standard")
+        if kept:
+            return Standard(**kept)
+        return standard_of(self.content.get("config") or self.content.get("decision") or {})
+
+    def means(self, beside: Mapping[str, Baseline]) -> dict[str, dict[str, float]]:
+        """The means of what stood beside the model, without the rule that answers: it is no baseline of itself."""
         rule = (self.content.get("decision") or {}).get("rule")
-        others = {name: beside.metrics[measure].mean for name, beside in self.folded.baselines.items() if name != rule}
-        return max(others, key=lambda name: others[name], default="")
+        return {
+            name: {measure: figure.mean for measure, figure in one.metrics.items()}
+            for name, one in beside.items()
+            if name != rule
+        }
 
     @property
     def beside(self) -> Mapping[str, Baseline]:

@@ -2,8 +2,9 @@
 
 A candidate must be measured on test queries, beat the best constant set, and be no worse than the strongest baseline and
 than the active model. Beating means that the lower bound of the paired difference lies above 0; no worse means that it
-lies above -PROMOTION_MARGIN. What is compared is the measure of the run's goal (F1 for f1, exact for exact),
-else that of the model's kind: Jaccard, for a set router. The bound
+lies above -PROMOTION_MARGIN. What is compared is what the run's goal asks for (`engine/judging/standard.py`), else the measure of the
+model's kind: Jaccard, for a set router. Where the goal has a limit, the model must not miss it for sure, and who does miss it is
+no rival. The bound
 counts what the unseen may still cost, so that on few queries a model which is truly worse by the margin passes in at
 most 25 of 1,000 (docs/certainty.md). It is `Interval.bound`, which may lie below the 95 % interval that is shown: where
 it does, a finding names it. Where the test split is small, constant set and baseline are judged by
@@ -23,6 +24,7 @@ from django.utils.translation import gettext as _
 from agents_app import audit
 from agents_app.audit import Who
 from training_app.engine.data.shares import Z
+from training_app.engine.judging.standard import Standard
 from training_app.models import Interval, Judgement, Promotion, PromotionRequest, RouterModel
 from training_app.versions import approvals, comparisons, kinds, registry, scorecards
 from training_app.versions.verdict import no_better_than_keywords
@@ -90,7 +92,7 @@ def judge(model: RouterModel, *, most: int | None = None) -> Verdict:
     the two artifacts cannot be used.
     """
     active = registry.active(model.pool, model.kind)
-    findings = [_on_test(model), _beats_constant(model), _holds_baseline(model)]
+    findings = [_on_test(model), *_keeps_limit(model), _beats_constant(model), _holds_baseline(model)]
     if active is not None and active.pk != model.pk:
         findings.append(_holds_active(model, active, most))
     return Verdict(model, active, tuple(findings), ahead=classifier_ahead(model), winner=winning_classifier(model))
@@ -160,15 +162,20 @@ def _let_through(verdict: Verdict, actor: Who, reason: str, override: str) -> Pr
 
 
 def winning_classifier(model: RouterModel) -> str:
-    """Of its kind's classifiers, which have no policy, the best by the kind's measure where it is surely above the model; else ""."""
-    card, kind = model.card, kinds.of(model.kind)
-    measure, _measured = scorecards.measure_of(model)
-    plain = {name: card.beside[name].metrics[measure].mean for name in kind.classifiers if name in card.beside}
-    if measure not in card.figures or not plain or not scorecards.enough(card):
+    """Of its kind's classifiers, which have no policy, the best by the model's goal where it is surely above the model; else ""."""
+    card, kind, standard = model.card, kinds.of(model.kind), scorecards.standard_of(model)
+    means = {name: one for name, one in card.means(card.beside).items() if name in kind.classifiers}
+    best = standard.best(means)
+    if standard.measure not in card.figures or not best or not scorecards.enough(card):
         return ""
-    best = max(plain, key=lambda name: plain[name])
-    lead = card.lead(best, measure)
+    lead = _lead(model, best)
     return best if lead is not None and lead.high < 0 else ""
+
+
+def _lead(model: RouterModel, baseline: str) -> Interval | None:
+    """The model's lead over a baseline by its goal, above 0 where it is better; None where that was not measured."""
+    standard = scorecards.standard_of(model)
+    return scorecards.lead_of(standard, model.card.lead(baseline, standard.measure))
 
 
 def classifier_ahead(model: RouterModel) -> str:
@@ -201,11 +208,40 @@ def _on_test(model: RouterModel) -> Finding:
     return Finding("test", True, measured + scorecards.by_llm(card))
 
 
+def _keeps_limit(model: RouterModel) -> list[Finding]:
+    """Whether the model keeps the limit of its goal; nothing for a goal without one."""
+    card, standard = model.card, scorecards.standard_of(model)
+    if not standard.limited:
+        return []
+    figure = card.figures[standard.limited]
+    shown = {**figure.words(), "limit": standard.limit, "what": scorecards.LABELS[standard.limited]}
+    detail = _("%(what)s: %(mean).3f (%(low).3f to %(high).3f), and the limit of the goal is %(limit)g.") % shown
+    if standard.misses(figure.low, figure.high):
+        return [Finding("limit", False, _("It misses the limit of its goal."), detail)]
+    text = _("It keeps the limit of its goal.")
+    if not standard.keeps(figure.mean):
+        text = _("It may keep the limit of its goal.")
+    return [Finding("limit", True, text, detail)]
+
+
+def _out_of_limit(standard: Standard, mean: float | None) -> bool:
+    """Whether a rival with that mean of the limited figure is none, as it misses the limit of the goal."""
+    return bool(standard.limited) and (mean is None or not standard.keeps(mean))
+
+
 def _beats_constant(model: RouterModel) -> Finding:
-    card, kind = model.card, kinds.of(model.kind)
-    measure, measured = scorecards.measure_of(model)
+    card, kind, standard = model.card, kinds.of(model.kind), scorecards.standard_of(model)
+    _measure, measured = scorecards.measure_of(model)
     whom = _("the %(name)s") % {"name": kind.baseline(kind.constant)}
-    difference = card.lead(kind.constant, measure)
+    difference = _lead(model, kind.constant)
+    if difference is not None:
+        limited = card.beside[kind.constant].metrics.get(standard.limited)
+        if _out_of_limit(standard, limited.mean if limited else None):
+            return Finding(
+                "constant",
+                True,
+                _("The %(name)s misses the limit of the goal.") % {"name": kind.baseline(kind.constant)},
+            )
     if difference is None:
         return Finding(
             "constant", False, _("%(whom)s was not measured beside it.") % {"whom": whom[:1].upper() + whom[1:]}
@@ -224,9 +260,11 @@ def _beats_constant(model: RouterModel) -> Finding:
 
 def _holds_baseline(model: RouterModel) -> Finding:
     card, kind = model.card, kinds.of(model.kind)
-    measure, measured = scorecards.measure_of(model)
+    _measure, measured = scorecards.measure_of(model)
     name = scorecards.best_baseline(model)
-    difference = card.lead(name, measure)
+    if not name and card.beside and scorecards.standard_of(model).limited:
+        return Finding("baseline", True, _("No baseline keeps the limit of the goal."))
+    difference = _lead(model, name)
     if difference is None:
         return Finding("baseline", False, _("No baseline was measured beside it."))
     whom = _("the strongest baseline, %(name)s") % {"name": kind.baseline(name)}
@@ -261,7 +299,15 @@ def _holds_active(model: RouterModel, active: RouterModel, most: int | None) -> 
         text = _("The comparison with the active model, %(name)s, is measured when it is promoted.")
         return Finding("active", None, text % {"name": active.name})
     whom = _("the active model, %(name)s") % {"name": active.name}
-    difference = Interval.of(compared.figures[measure]["difference"])
+    standard = scorecards.standard_of(model)
+    if standard.limited:
+        theirs = compared.figures[standard.limited]["theirs"]["mean"]
+        if _out_of_limit(standard, theirs):
+            return Finding(
+                "active", True, _("The active model, %(name)s, misses the limit of the goal.") % {"name": active.name}
+            )
+    difference = scorecards.lead_of(standard, Interval.of(compared.figures[measure]["difference"]))
+    assert difference is not None
     return _no_worse("active", whom, measured, difference, compared.queries, tried(model))
 
 

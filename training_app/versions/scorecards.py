@@ -14,14 +14,17 @@ from django.utils.translation import gettext_lazy
 
 from training_app.engine.data import intervals
 from training_app.engine.data.examples import Agent
-from training_app.engine.measures import COMPARED, COMPARED_SHARES, HEADLINE, MEASURES, PRIMARY
+from training_app.engine.judging.standard import Standard, is_share
+from training_app.engine.measures import COMPARED, GOAL_LABELS, HEADLINE, MEASURES, PRIMARY
 from training_app.models import Card, Interval, RouterModel, Scorecard
 from training_app.versions import kinds, teaching
 
 #: Checked queries below which no quality is shown: of 50, the range of a share of a half spans 27 of 100.
 LEAST_CHECKED = 50
 #: The names of measures on a page.
-LABELS = {name: gettext_lazy(measure.label) for name, measure in MEASURES.items()}
+LABELS = {name: gettext_lazy(measure.label) for name, measure in MEASURES.items()} | {
+    name: gettext_lazy(label) for name, label in GOAL_LABELS.items()
+}
 
 #: Decision rules, and why one was chosen, by the words of a scorecard's "decision".
 RULES = {
@@ -59,33 +62,43 @@ def too_few_in_a_cell(queries: int) -> str:
     return _("too few to say; check %(more)d more") % {"more": LEAST_CHECKED - queries}
 
 
+def standard_of(model: RouterModel) -> Standard:
+    """What a model is judged by: the goal of its run, where its scorecard has the figures; else its kind's measure."""
+    card, kind = model.card, kinds.of(model.kind)
+    standard = card.standard
+    if kind.measure != PRIMARY or standard.measure not in card.figures:
+        return Standard(kind.measure, kind.measure)
+    if standard.limited and standard.limited not in card.figures:
+        return Standard(kind.measure, kind.measure)
+    return standard
+
+
 def measure_of(model: RouterModel) -> tuple[str, str]:
-    """(measure, its name in the middle of a sentence) that a model is judged by: that of its run's goal, where that is a share which
-    is compared; else its kind's."""
-    kind = kinds.of(model.kind)
-    goal = (model.card.content.get("decision") or {}).get("goal", "")
-    if goal in COMPARED_SHARES and goal != kind.measure and goal in model.card.figures:
-        return goal, str(LABELS[goal])
-    return kind.measure, str(kind.measured)
+    """(measure, its name in the middle of a sentence) that a model is judged by: see `standard_of`."""
+    kind, measure = kinds.of(model.kind), standard_of(model).measure
+    return measure, str(kind.measured if measure == kind.measure else LABELS[measure])
+
+
+def lead_of(standard: Standard, difference: Interval | None) -> Interval | None:
+    """A difference as the model's lead: of a measure of which less is better, by how much less."""
+    if difference is None or not standard.fewer:
+        return difference
+    return Interval(-difference.mean, -difference.high, -difference.low, -difference.high)
 
 
 def best_baseline(model: RouterModel) -> str:
-    """The strongest baseline on the checked queries, by the measure that the model is judged by; "" without any. The rule that
-    answers is none."""
-    card, (measure, _name) = model.card, measure_of(model)
-    if card.folded is not None:
-        return card.best_folded(measure)
-    return best_tested(model)
+    """The strongest baseline on the checked queries, by the goal of the model; "" without any that keeps the goal's limit. The rule
+    that answers is none."""
+    card = model.card
+    return standard_of(model).best(card.means(card.beside))
 
 
 def best_tested(model: RouterModel) -> str:
     """`best_baseline` on the measured split, whether or not cross-validation judges."""
-    card, (measure, _name) = model.card, measure_of(model)
-    if measure == kinds.of(model.kind).measure:
+    card, standard = model.card, standard_of(model)
+    if standard == Standard():
         return card.best_baseline
-    rule = (card.content.get("decision") or {}).get("rule")
-    others = {name: one.metrics[measure].mean for name, one in card.baselines.items() if name != rule}
-    return max(others, key=lambda name: others[name], default="")
+    return standard.best(card.means(card.baselines))
 
 
 def headline(model: RouterModel) -> dict[str, float]:
@@ -187,7 +200,7 @@ def beside_baseline(model: RouterModel) -> str:
     places["where"] = where % places
     name = best_tested(model)
     beside = card.baselines.get(name)
-    difference = beside.lead.get(measure) if beside else None
+    difference = lead_of(standard_of(model), beside.lead.get(measure)) if beside else None
     if difference is None:
         return _("%(measured)s %(score).3f on %(where)s; no baseline was measured beside it.") % places
     places |= {"name": kind.baseline(name), "by": abs(difference.mean)}
@@ -319,17 +332,19 @@ def context(model: RouterModel) -> dict[str, Any]:
     if not card.get("metrics"):
         return {"card": {}, "figures": verdict(model)}
     labels = {kind.measure: kind.measured, **LABELS}
+    measure, measured = measure_of(model)
     return {
         "card": card,
-        "measured": kind.measured,
+        "measured": measured,
+        "measured_share": is_share(measure) or measure == kind.measure,
         "compared": [
-            MEASURES[name] for name in COMPARED if not kind.listed and name != kind.measure and name in card["metrics"]
+            MEASURES[name] for name in COMPARED if not kind.listed and name != measure and name in card["metrics"]
         ],
         "figures": verdict(model),
         "detail": beside_baseline(model),
         "few_tested": model.card.queries < LEAST_CHECKED,
         "judged_by": judged_by(model.card),
-        "folded": folded(model.card, kind),
+        "folded": folded(model),
         "next_labels": next_labels(model),
         "learning": learning(card.get("next_labels")),
         "decision": decision(card),
@@ -346,18 +361,19 @@ def context(model: RouterModel) -> dict[str, Any]:
     }
 
 
-def folded(card: Card, kind: kinds.Kind) -> dict[str, Any] | None:
+def folded(model: RouterModel) -> dict[str, Any] | None:
     """What cross-validation says, for a sentence: queries, folds, ours, exact, and the lead over the best baseline with its name."""
-    best = card.best_folded(kind.measure)
+    card, kind, standard = model.card, kinds.of(model.kind), standard_of(model)
+    best = best_baseline(model)
     if card.folded is None or not best:
         return None
     return {
         "queries": card.folded.queries,
         "folds": card.folded.folds,
-        "ours": card.folded.metrics[kind.measure],
+        "ours": card.folded.metrics[standard.measure],
         "exact": card.folded.metrics["exact"].mean,
         "name": kind.baseline(best),
-        "lead": card.folded.baselines[best].lead[kind.measure],
+        "lead": lead_of(standard, card.folded.baselines[best].lead[standard.measure]),
     }
 
 
@@ -388,28 +404,38 @@ def learning(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
     }
 
 
-def leaderboard(card: Mapping[str, Any], kind: kinds.Kind) -> list[dict[str, Any]]:
-    """The model and every baseline, best first: name, measures with intervals, the kind's own as `measured`, and the model's lead."""
+def leaderboard(model: RouterModel) -> list[dict[str, Any]]:
+    """The model and every baseline, best first: name, measures with intervals, the one of its goal as `measured`, and its lead."""
+    card, kind, standard = model.card.content, kinds.of(model.kind), standard_of(model)
     rows = [{"name": _("this model"), "ours": True, **card["metrics"]}]
     for name, found in card.get("baselines", {}).items():
-        lead = found["difference"][kind.measure]
-        rows.append({"name": kind.baseline(name), "ours": False, "lead": lead, **found["metrics"]})
+        rows.append(
+            {"name": kind.baseline(name), "ours": False, "lead": lead_shown(standard, found), **found["metrics"]}
+        )
     if asked := card.get("llm"):
-        lead = asked["difference"][kind.measure]
         note = _("asked about %(queries)d queries, the lead is over these") % {"queries": asked["queries"]}
         if asked["unanswered"]:
             note += "; " + _("%(count)d without an answer") % {"count": asked["unanswered"]}
         note += "; " + _("%(seconds).1f s a call") % {"seconds": asked["latency_ms"]["p50"] / 1000}
         if asked["cost"] is not None:
             note += "; " + _("cost %(cost).2f") % {"cost": asked["cost"]}
-        rows.append({"name": asked["model"], "ours": False, "lead": lead, "note": note, **asked["metrics"]})
-    return in_order(rows, kind)
+        row = {"name": asked["model"], "ours": False, "lead": lead_shown(standard, asked), "note": note}
+        rows.append({**row, **asked["metrics"]})
+    return in_order(rows, standard)
 
 
-def in_order(rows: Sequence[dict[str, Any]], kind: kinds.Kind) -> list[dict[str, Any]]:
-    """Rows of figures, best first by the kind's measure, which each row gets as `measured`."""
-    rows = [{**row, "measured": row[kind.measure]} for row in rows]
-    return sorted(rows, key=lambda row: -row["measured"]["mean"])
+def lead_shown(standard: Standard, beside: Mapping[str, Any]) -> dict[str, float] | None:
+    """The model's lead over what stood beside it, {"difference": {measure: interval}}; None where it was not measured."""
+    found = beside["difference"].get(standard.measure)
+    lead = lead_of(standard, Interval.of(found) if found else None)
+    return lead.words() if lead else None
+
+
+def in_order(rows: Sequence[dict[str, Any]], standard: Standard) -> list[dict[str, Any]]:
+    """Rows of figures, best first by the goal's measure, which each row that has it gets as `measured`."""
+    rows = [{**row, "measured": row[standard.measure]} for row in rows if standard.measure in row]
+    sign = 1 if standard.fewer else -1
+    return sorted(rows, key=lambda row: sign * row["measured"]["mean"])
 
 
 def reliability(calibration: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -12,34 +12,84 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from training_app.engine.judging.standard import Standard, is_share
 from training_app.models import Card, Comparison, Interval, RouterModel
 from training_app.versions import kinds, registry, scorecards
 
+#: What a goal is whose verdict is the share of right answers.
+RIGHT = ("jaccard", "exact")
 #: More checked answers than so many times those that there are: the difference is too small to wait for.
 WORTH_WAITING = 10
 
 
 @dataclass(frozen=True, slots=True)
+class ByGoal:
+    """What a goal other than right answers is judged by: a figure of the model and of the one in use, and who keeps the goal's
+    limit. `misses` is True where a model misses it for sure."""
+
+    label: str
+    share: bool
+    ours: Interval
+    it: Interval
+    misses: bool = False
+    it_misses: bool = False
+
+    def sentence(self, name: str) -> str:
+        """Both figures, and the limit where one of the two misses it."""
+        places = {"what": self.label, "ours": self._shown(self.ours), "it": self._shown(self.it), "name": name}
+        text = _("By its goal, %(what)s: %(ours)s; %(name)s: %(it)s.") % places
+        if self.misses:
+            text += " " + _("This model misses the limit of its goal.")
+        elif self.it_misses:
+            text += " " + _("%(name)s misses that goal's limit.") % places
+        return text
+
+    def _shown(self, figure: Interval) -> str:
+        return _("%(n)d of 100") % of_100(figure) if self.share else f"{figure.mean:.2f}"
+
+
+@dataclass(frozen=True, slots=True)
 class Beside:
-    """The model in use on the same `queries`: how many of 100 `it` gets right, and the `lead` over it, both as shares."""
+    """The model in use on the same `queries`: how many of 100 `it` gets right, both as shares, and the `lead` over it in what the
+    model is judged by: right answers, or what `goal` holds."""
 
     name: str
     queries: int
     ours: Interval
     it: Interval
     lead: Interval
+    goal: ByGoal | None = None
 
     @classmethod
-    def of(cls, name: str, compared: Comparison) -> "Beside":
+    def of(cls, name: str, compared: Comparison, standard: Standard = Standard()) -> "Beside":  # noqa: B008 - frozen
         """From what was measured on the same queries beside the model of that name."""
         ours, theirs, lead = (Interval.of(compared.figures["exact"][key]) for key in ("ours", "theirs", "difference"))
-        return cls(name, compared.queries, ours, theirs, lead)
+        if (standard.measure in RIGHT and not standard.limited) or standard.measure not in compared.figures:
+            return cls(name, compared.queries, ours, theirs, lead)
+        mine, other, apart = (
+            Interval.of(compared.figures[standard.measure][key]) for key in ("ours", "theirs", "difference")
+        )
+        missing = [
+            standard.misses(figure["low"], figure["high"])
+            for figure in (compared.figures.get(standard.limited, {}).get(key) for key in ("ours", "theirs"))
+            if figure
+        ]
+        goal = ByGoal(
+            str(scorecards.LABELS[standard.measure]),
+            is_share(standard.measure),
+            mine,
+            other,
+            *(missing or (False, False)),
+        )
+        return cls(name, compared.queries, ours, theirs, scorecards.lead_of(standard, apart) or apart, goal)
 
     @property
     def conclusion(self) -> str:
         """ "few", "better", "worse", "same" or "close"."""
         if self.queries < scorecards.LEAST_CHECKED:
             return "few"
+        if self.goal is not None and self.goal.misses != self.goal.it_misses:
+            return "worse" if self.goal.misses else "better"
         if self.lead.bound > 0:
             return "better"
         if self.lead.high < 0:
@@ -82,7 +132,11 @@ class Beside:
             "name": self.name,
             "it": of_100(self.it)["n"],
         }
-        return text + " " + self.words()
+        return " ".join((text, *self.by_goal(), self.words()))
+
+    def by_goal(self) -> tuple[str, ...]:
+        """The figures of the goal, in a sentence, where it is another one than right answers."""
+        return (self.goal.sentence(self.name),) if self.goal is not None and self.conclusion != "few" else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +187,8 @@ class Verdict:
 
     def compared(self) -> str:
         """The model in use on the same queries, and the conclusion; "" where there is none or it was not compared."""
-        conclusion = self.conclusion() if self.beside and self.beside.conclusion != "same" else ""
+        beside = self.beside
+        conclusion = self.conclusion() if beside and (beside.goal or beside.conclusion != "same") else ""
         return " ".join(part for part in (self.in_use(), conclusion) if part)
 
     def in_use(self) -> str:
@@ -147,7 +202,7 @@ class Verdict:
                 "The model in use, %(name)s, can be compared on %(n)d queries: too few to say which is better.",
                 beside.queries,
             ) % {"name": beside.name, "n": beside.queries}
-        if beside.conclusion == "same":
+        if beside.conclusion == "same" and beside.goal is None:
             return _("The model in use, %(name)s, answers the same queries right.") % {"name": beside.name}
         text = _("The model in use, %(name)s: %(n)d (%(low)d to %(high)d)") % {"name": beside.name, **of_100(beside.it)}
         if self.folds or beside.queries != self.queries:
@@ -157,7 +212,7 @@ class Verdict:
             }
         else:
             text += " " + _("on the same queries.")
-        return text
+        return " ".join((text, *beside.by_goal()))
 
     def conclusion(self) -> str:
         """Better, worse, or too close to tell and what would tell; "" without a comparison, or one of too few queries."""
@@ -216,7 +271,8 @@ def _beside(model: RouterModel) -> Beside | None:
     if active is None:
         return None
     measured = Comparison.objects.filter(model=model, against=active).order_by("-snapshot").first()
-    return Beside.of(active.name, measured) if measured and "exact" in measured.figures else None
+    standard = scorecards.standard_of(model)
+    return Beside.of(active.name, measured, standard) if measured and "exact" in measured.figures else None
 
 
 def no_better_than_keywords(model: RouterModel) -> bool:

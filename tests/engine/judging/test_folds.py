@@ -55,7 +55,7 @@ def test_every_group_is_tested_once_and_never_learnt_from_in_its_fold() -> None:
 
 def test_what_all_folds_answered_is_judged_together() -> None:
     rows = examples(100)
-    said, found = result_of(folds.cross_validated(AGENTS, rows, 5, 0, knowing))
+    said, found = result_of(folds.cross_validated(AGENTS, rows, Config(), knowing))
     required = np.array([[agent.id in e.required for agent in AGENTS] for e in rows])
     sets = required & (np.arange(len(AGENTS)) > 0)
     assert found["queries"] == 100
@@ -71,19 +71,19 @@ def test_what_all_folds_answered_is_judged_together() -> None:
 def test_rows_that_were_partly_asked_teach_and_are_not_judged() -> None:
     rows = [replace(e, asked=frozenset({0, 3, 4})) if i % 2 else e for i, e in enumerate(examples(100))]
     rows = [replace(e, required=e.required & e.asked) if e.asked else e for e in rows]
-    assert result_of(folds.cross_validated(AGENTS, rows, 5, 0, knowing))[1]["queries"] == 50
+    assert result_of(folds.cross_validated(AGENTS, rows, Config(), knowing))[1]["queries"] == 50
 
 
 def test_rows_that_do_not_judge_are_only_learnt_from() -> None:
     rows = [replace(e, judges=n % 4 == 0) for n, e in enumerate(examples(200))]
-    _said, found = result_of(folds.cross_validated(AGENTS, rows, 5, 0, knowing))
+    _said, found = result_of(folds.cross_validated(AGENTS, rows, Config(), knowing))
     assert found["queries"] == sum(e.judges for e in rows) == 50
     assert folds.few([replace(e, split="train") for e in rows])
     assert not folds.few([replace(e, split="train", judges=n < 39) for n, e in enumerate(rows)])
 
 
 def test_rows_too_few_to_learn_from_give_nothing() -> None:
-    assert result_of(folds.cross_validated(AGENTS, examples(8), 5, 0, knowing))[1] is None
+    assert result_of(folds.cross_validated(AGENTS, examples(8), Config(), knowing))[1] is None
 
 
 def test_intervals_are_wider_than_those_of_independent_queries() -> None:

@@ -16,6 +16,7 @@ from datasets_app.models import Snapshot
 from tests.at_once import at_once
 from tests.training_app.told import artifact
 from tests.training_app.words import PERFECT, WEAK, card, interval
+from training_app.engine.judging.standard import standard_of
 from training_app.models import Comparison, Judgement, Promotion, RouterModel
 from training_app.training import runs
 from training_app.versions import comparisons, gate, registry, scorecards
@@ -386,3 +387,44 @@ def test_a_model_is_judged_by_the_goal_of_its_run(word_model: Make, goal: str, c
     assert scorecards.best_baseline(model) == against
     detail = gate.judge(model).findings[2].detail
     assert ("F1" in detail, "Jaccard" in detail) == (goal == "f1", goal == "jaccard")
+
+
+def by_recall(recall: float, size: float, svm_recall: float, svm_size: float) -> dict:
+    """The card of a model with goal recall, floor 0.95, beside a linear SVM; the lead in size is known to a tenth of an agent."""
+
+    def around(mean: float) -> dict:
+        return interval(mean - 0.02, mean + 0.02)
+
+    content = card(decision={"rule": "bayes", "why": "asked", "goal": "recall"})
+    content["standard"] = standard_of({"goal": "recall", "recall_floor": 0.95}).plain()
+    content["metrics"] |= {"needed_recall": around(recall), "set_size": around(size)}
+    for name, other_recall, other_size in (("svm", svm_recall, svm_size), ("constant", 0.97, 3.0)):
+        beside = content["baselines"][name]
+        beside["metrics"] |= {"needed_recall": around(other_recall), "set_size": around(other_size)}
+        beside["difference"] |= {"set_size": interval(size - other_size - 0.1, size - other_size + 0.1)}
+    return content
+
+
+@pytest.mark.parametrize(
+    ("figures", "checks"),
+    [
+        ((0.95, 1.4, 0.97, 1.6), []),  # keeps the floor with fewer agents
+        ((0.95, 1.6, 0.97, 1.4), ["baseline"]),  # keeps it with more
+        ((0.95, 1.6, 0.90, 1.4), []),  # the SVM takes fewer and misses the floor: no rival
+        ((0.92, 1.2, 0.97, 1.6), ["limit"]),  # misses it for sure
+        ((0.94, 1.2, 0.97, 1.6), []),  # may keep it
+    ],
+)
+def test_recall_keeps_its_floor_first_and_then_takes_few_agents(word_model: Make, figures: tuple, checks: list) -> None:
+    assert failed(word_model(PERFECT, by_recall(*figures))) == checks
+
+
+def test_value_is_judged_by_value(word_model: Make) -> None:
+    content = card(-0.1, -0.1, standard=standard_of({"goal": "value"}).plain())
+    content["metrics"] |= {"value": interval(0.4, 0.5)}
+    for beside in content["baselines"].values():
+        beside["metrics"] |= {"value": interval(0.3, 0.4)}
+        beside["difference"] |= {"value": interval(0.05, 0.15)}
+    model = word_model(PERFECT, content)
+    assert failed(model) == []
+    assert "Value" in gate.judge(model).findings[1].detail

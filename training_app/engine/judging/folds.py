@@ -19,17 +19,21 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from training_app.engine.data import intervals, metrics
+from training_app.engine.config import Config
+from training_app.engine.data import intervals
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.examples import Agent, Example
 from training_app.engine.data.prepared import Prepared, TrainError, prepared
-from training_app.engine.measures import COMPARED_SHARES
+from training_app.engine.judging.standard import Judged, is_share, priced
+from training_app.engine.measures import COMPARED, NEEDED_RECALL, VALUE
 from training_app.engine.progress import Progress
 
 FEW_TEST = 100  # with so many test queries the test split is enough
 LEAST, MOST = 40, 500  # labeled queries; more take long, and their test split is larger
 INFLATION = 1.4  # of the variance
 INFLATION_PAIRED = 1.2  # of what is shown; the gate goes by the other
+#: Figures that are measured: what is compared, and what goals add.
+NAMED = (*COMPARED, NEEDED_RECALL, VALUE)
 T = TypeVar("T")
 
 #: Learns from a fold's train and validation rows; the sets of its test rows by router, bool[N, A] over its agents, ours as "".
@@ -75,6 +79,13 @@ def lead(ours: FloatArray, theirs: FloatArray) -> dict[str, float]:
     return {**shown.plain(), "bound": sure.low}
 
 
+def spread(values: FloatArray, inflation: float) -> dict[str, float]:
+    """The mean of what cross-validated queries got, or of a difference, where it is no share: {"mean", "low", "high"}."""
+    found = intervals.spread(values)
+    half = (found.high - found.mean) * inflation**0.5
+    return intervals.Interval(found.mean, found.mean - half, found.mean + half).plain()
+
+
 def _quietly(work: Generator[Progress, None, T], fold: int, folds: int) -> Generator[Progress, None, T]:
     """The same work; of its progress only the words, as its figures are those of a fold."""
     while True:
@@ -87,14 +98,16 @@ def _quietly(work: Generator[Progress, None, T], fold: int, folds: int) -> Gener
 
 
 def cross_validated(
-    agents: Sequence[Agent], examples: Sequence[Example], folds: int, seed: int, learn: Fold
+    agents: Sequence[Agent], examples: Sequence[Example], config: Config, learn: Fold
 ) -> Generator[Progress, None, dict[str, Any] | None]:
     """{"folds", "queries", "metrics": {measure: interval}, "baselines": {name: {"metrics", "difference"}}} of queries that judge
-    and of which every agent was asked; None where a fold's rows are too few to learn from."""
+    and of which every agent was asked; None where a fold's rows are too few to learn from. The figures are those of
+    `judging.standard`."""
+    folds, goal = config.judging_folds, priced(config.to_mapping(), agents)
     place = {agent.id: a for a, agent in enumerate(agents)}
     found: dict[str, list[BoolArray]] = {}
     needed: list[BoolArray] = []
-    for number, rows in enumerate(dealt(examples, folds, seed)):
+    for number, rows in enumerate(dealt(examples, folds, config.seed)):
         yield Progress("folds", number, folds, f"fold {number + 1} of {folds}")
         try:
             data = prepared(agents, rows)
@@ -116,18 +129,26 @@ def cross_validated(
     if not needed:
         return None
     required = np.concatenate(needed)
-    values = {name: metrics.per_query(np.concatenate(sets), required) for name, sets in found.items()}
+    values = {name: Judged.of(np.concatenate(sets), required, goal) for name, sets in found.items()}
     ours = values.pop("")
     beside = {
-        name: {
-            "metrics": {m: widened(theirs[m]) for m in COMPARED_SHARES},
-            "difference": {m: lead(ours[m], theirs[m]) for m in COMPARED_SHARES},
-        }
-        for name, theirs in values.items()
+        name: {"metrics": _figures(theirs), "difference": _leads(ours, theirs)} for name, theirs in values.items()
     }
+    return {"folds": folds, "queries": len(required), "metrics": _figures(ours), "baselines": beside}
+
+
+def _figures(judged: Judged) -> dict[str, dict[str, float]]:
+    names = [name for name in NAMED if name in judged.values and judged.values[name].size]
     return {
-        "folds": folds,
-        "queries": len(required),
-        "metrics": {m: widened(ours[m]) for m in COMPARED_SHARES},
-        "baselines": beside,
+        name: widened(judged.values[name]) if is_share(name) else spread(judged.values[name], INFLATION)
+        for name in names
     }
+
+
+def _leads(ours: Judged, theirs: Judged) -> dict[str, dict[str, float]]:
+    found = {}
+    for name in NAMED:
+        if name in ours.values and ours.values[name].size:
+            mine, other = ours.values[name], theirs.values[name]
+            found[name] = lead(mine, other) if is_share(name) else spread(mine - other, INFLATION_PAIRED)
+    return found

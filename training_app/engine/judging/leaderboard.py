@@ -6,29 +6,31 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from training_app.engine.measures import COMPARED, MEASURES, PRIMARY
+from training_app.engine.judging.standard import Standard
+from training_app.engine.measures import COMPARED, GOAL_LABELS, MEASURES, PRIMARY
 
 
 def leaderboard(found: dict[str, Any]) -> Iterator[str]:
-    """The figures as lines of text, best Jaccard first."""
-    data = found["data"]
+    """The figures as lines of text, best first by the goal; whoever misses its limit stands last."""
+    data, standard = found["data"], Standard(**found.get("standard", {}))
     yield (
         f"{data['agents']} agents; {data['train']:,} train, {data['val']:,} val, {data['test']:,} test queries; "
         f"{data['test_in_train']:,} test texts also stand in train"
     )
     yield ""
-    others = [MEASURES[name] for name in COMPARED if name != PRIMARY]
-    ends = ("none P", "none R", "CPU s", "MB", "p50 µs", "p99 µs", "batch/s")
-    head = ("router", MEASURES[PRIMARY].label, "95% interval", *(measure.label for measure in others), *ends)
-    widths = (11, 8, 13, *(max(7, len(measure.label)) for measure in others), 7, 7, 7, 6, 7, 7, 9)
+    others = [MEASURES[name] for name in COMPARED if name != standard.measure]
+    first_label = GOAL_LABELS.get(standard.measure) or MEASURES[standard.measure].label
+    ends = ("none P", "none R", "CPU s", "MB", "p50 µs", "p99 µs", "batch/s", "decided by")
+    head = ("router", first_label, "95% interval", *(measure.label for measure in others), *ends)
+    first_width = max(8, len(first_label))
+    widths = (11, first_width, 13, *(max(7, len(measure.label)) for measure in others), 7, 7, 7, 6, 7, 7, 9, 22)
     yield _line(head, widths)
 
     def share(value: float | None) -> str:
         return "-" if value is None else f"{value:.3f}"
 
-    ranked = sorted(found["routers"].items(), key=lambda item: -item[1][PRIMARY]["mean"])
-    for name, r in ranked:
-        first = r[PRIMARY]
+    for name, r in sorted(found["routers"].items(), key=lambda item: _rank(item[1], standard)):
+        first = r[standard.measure]
         yield _line(
             (
                 name,
@@ -42,15 +44,26 @@ def leaderboard(found: dict[str, Any]) -> Iterator[str]:
                 f"{r['route_us_p50']:.0f}",
                 f"{r['route_us_p99']:.0f}",
                 f"{r['batch_routes_per_second']:,.0f}",
+                _rules(r.get("rules", ())),
             ),
             widths,
         )
-    if decided := found["routers"].get("ddqn", {}).get("rules"):
-        yield ""
-        yield f"ddqn: decided by {', '.join(f'{rule} in {n} of {len(decided)} seeds' for rule, n in Counter(decided).items())}"
     if "llm" in found["routers"]:
         yield ""
         yield _about_llm(found["routers"]["llm"]["llm"], data["test"])
+
+
+def _rank(row: dict[str, Any], standard: Standard) -> tuple[bool, float]:
+    """What sorts a row to its place: its figure, after whether it misses the limit."""
+    mean = row[standard.measure]["mean"]
+    misses = standard.limited in row and not standard.keeps(row[standard.limited]["mean"])
+    return misses, mean if standard.fewer else -mean
+
+
+def _rules(rules: Sequence[str]) -> str:
+    """What turned scores into sets: "bayes", or of several seeds "bayes 3, ddqn 2"; "" of a baseline."""
+    counted = Counter(rules)
+    return next(iter(counted)) if len(counted) == 1 else ", ".join(f"{rule} {n}" for rule, n in counted.items())
 
 
 def _about_llm(row: dict[str, Any], test: int) -> str:

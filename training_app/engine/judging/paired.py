@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from training_app.engine.data import metrics
 from training_app.engine.data.arrays import BoolArray
 from training_app.engine.data.examples import Agent, Example
 from training_app.engine.judging import analysis
-from training_app.engine.measures import COMPARED
+from training_app.engine.judging.standard import Judged, priced
 from training_app.engine.routing.router import Router
 
 BATCH = 1_000
@@ -23,7 +22,8 @@ def beside(
     """How many test queries were routed with both, and the figures: by measure {"ours", "theirs", "difference"}, each a mean with its
     95% interval, and `analysis.beside` by set size and by agent where there was any query.
 
-    Only test queries count of which every agent that one of the two knows was asked. Each may take what it knows of `agents`.
+    The figures are COMPARED and what `ours` was trained for, see `standard.py`. Only test queries count of which every agent that
+    one of the two knows was asked. Each may take what it knows of `agents`.
     """
     roster = frozenset(agent.id for agent in agents)
     known = frozenset(agent.id for router in (ours, theirs) for agent in router.agents) & roster
@@ -33,14 +33,12 @@ def beside(
     ids = sorted(frozenset().union(*required, *sets[0], *sets[1]))
     truth = _matrix(required, ids)
     chosen = [_matrix(found, ids) for found in sets]
-    mine, other = (metrics.per_query(found, truth) for found in chosen)
+    listed = {agent.id: agent for agent in agents}
+    goal = priced(ours.training, [listed.get(number) or Agent(number, "") for number in ids])
+    mine, other = (Judged.of(found, truth, goal) for found in chosen)
+    apart, (its, others) = mine.lead(other), (one.intervals() for one in (mine, other))
     figures: dict[str, Any] = {
-        name: {
-            "ours": metrics.interval(mine[name], name),
-            "theirs": metrics.interval(other[name], name),
-            "difference": metrics.paired(mine[name], other[name], name),
-        }
-        for name in COMPARED
+        name: {"ours": its[name], "theirs": others[name], "difference": apart[name]} for name in apart
     }
     if test:
         figures |= analysis.beside(chosen[0], chosen[1], truth, np.ones_like(truth), ids)

@@ -18,7 +18,7 @@ from training_app.engine.data.conversations import before, earlier_as_json, text
 from training_app.engine.data.examples import Agent, Example, group_key
 from training_app.engine.data.rows import Rows
 from training_app.engine.judging import analysis as judging
-from training_app.engine.measures import COMPARED_SHARES, PRIMARY
+from training_app.engine.judging.standard import Judged, priced, standard_of
 from training_app.engine.reading.logistic import sigmoid
 from training_app.engine.reading.tidying.perturbations import PERTURBATIONS
 from training_app.engine.routing.router import Router
@@ -36,13 +36,15 @@ def scorecard(
     baselines: Mapping[str, BoolArray],
     *,
     levels: Mapping[float, float] | None = None,
+    training: Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> dict[str, Any]:
     """Everything measured on `test`, whose matrices are `rows`; JSON-able. `levels` are what `calibration.levels` found on
     validation: each is measured beside the one in force.
 
-    `baselines` maps names to sets bool[N, A]. Rows in which some agent was not asked enter the figures by agent and
-    the calibration of scores, and leave those of sets.
+    `training` are the run's settings, whose goal says what the best baseline is best by; `baselines` maps names to sets
+    bool[N, A]. Rows in which some agent was not asked enter the figures by agent and the calibration of scores, and leave those of
+    sets.
     """
     texts = rows.texts
     log_odds = router.log_odds(texts)
@@ -52,7 +54,8 @@ def scorecard(
     chosen, required = selected[whole], rows.required[whole]
     confidence = router.certainty(texts, log_odds, selected)[whole]
     right = (chosen == required).all(axis=1)
-    ours = metrics.per_query(chosen, required)
+    standard, goal = standard_of(training or {}), priced(training or {}, agents)
+    ours = Judged.of(chosen, required, goal)
     train_keys = {group_key(e.text) for e in train}
     ids = [agent.id for agent in agents]
     answered = [texts[i] for i in np.flatnonzero(whole).tolist()]
@@ -61,7 +64,8 @@ def scorecard(
         "queries": int(whole.sum()),
         "partly_asked": int((~whole).sum()),
         "overlap_with_train": sum(group_key(text) in train_keys for text in texts),
-        "metrics": metrics.summary(chosen, required),
+        "metrics": ours.intervals(),
+        "standard": standard.plain(),
         "empty": metrics.empty_sets(chosen, required),
         "by_size": metrics.by_size(chosen, required),
         "by_agent": metrics.by_agent(selected, rows.required, rows.asked, agents),
@@ -86,20 +90,21 @@ def scorecard(
         "baselines": {},
     }
     for name, sets in baselines.items():
-        theirs = metrics.per_query(sets[whole], required)
+        theirs = Judged.of(sets[whole], required, goal)
         card["baselines"][name] = {
-            "metrics": {m: metrics.interval(v, m) for m, v in theirs.items()},
+            "metrics": theirs.intervals(),
             "empty": metrics.empty_sets(sets[whole], required),
-            "difference": {m: metrics.paired(ours[m], theirs[m], m) for m in COMPARED_SHARES},
+            "difference": ours.lead(theirs),
             "point": judging.point(sets[whole], required),
             **judging.beside(selected, sets, rows.required, rows.asked, ids),
         }
     # The rule that answers is no baseline of itself: on few queries no model could be shown to be no worse than it.
     others = [name for name in baselines if name != router.policy.kind] or list(baselines)
     if others and whole.any():
-        card["best_baseline"] = max(others, key=lambda name: card["baselines"][name]["metrics"][PRIMARY]["mean"])
+        beside = {name: {m: one["mean"] for m, one in card["baselines"][name]["metrics"].items()} for name in others}
+        card["best_baseline"] = standard.best(beside)
     wrong = np.flatnonzero(whole)[~right]
-    order = np.argsort(ours["jaccard"][~right], kind="stable")
+    order = np.argsort(ours.values["jaccard"][~right], kind="stable")
     card["errors"] = errors(router, agents, train, test, selected, p, wrong[order][:MAX_ERRORS])
     card["error_count"] = int((~right).sum())
     return card

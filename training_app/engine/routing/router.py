@@ -72,11 +72,12 @@ class Router:
         min_agents: int = 0,
         max_agents: int = 0,
         version_info: dict[str, Any] | None = None,
+        training: dict[str, Any] | None = None,
     ) -> None:
         """`features`, where given, is what the policy sees instead of the scorer's log-odds (raw TF-IDF). `needed`, where
-        given, adds to the confidence how likely a text needs any agent."""
+        given, adds to the confidence how likely a text needs any agent. `training` are the settings of the run."""
         self.agents = tuple(agents)
-        self.version_info = dict(version_info or {})
+        self.version_info, self.training = dict(version_info or {}), dict(training or {})
         self.calibration, self.policy, self.scorer = calibration, policy, scorer
         self._platt, self._features, self._needed = platt, features, needed
         self._min, self._max = min_agents, max_agents
@@ -124,6 +125,7 @@ class Router:
                 min_agents=int(config.get("min_agents", 0)),
                 max_agents=int(config.get("max_agents", 0)),
                 version_info=dict(config.get("version_info", {})),
+                training=dict(config.get("training", {})),
             )
             if len(platt.scale) != len(agents) or len(platt.shift) != len(agents):
                 raise ValueError(f"{len(agents)} agents have {len(platt.scale)} scales")

@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -14,9 +14,10 @@ from datasets_app.files import imports, tables
 from datasets_app.labels import snapshots
 from datasets_app.management.console import bar, existing_file, pool_of
 from training_app.engine.data.arrays import BoolArray
-from training_app.engine.data.examples import Row, RowError
-from training_app.engine.data.metrics import by_size, summary
-from training_app.engine.measures import COMPARED, PRIMARY, SHARES
+from training_app.engine.data.examples import Agent, Row, RowError
+from training_app.engine.data.metrics import by_size
+from training_app.engine.judging.standard import Judged, Standard, priced, standard_of
+from training_app.engine.measures import COMPARED, MEASURES, PRIMARY, SHARES
 from training_app.engine.routing.router import Route, Router
 from training_app.versions import registry, scorecards
 
@@ -50,7 +51,7 @@ class Command(BaseCommand):
         except registry.RegistryError as error:
             raise CommandError(str(error)) from None
         rows = self._file_rows(pool, options["input"]) if options.get("input") else _test_rows(pool)
-        tally = Tally()
+        tally = Tally(router.training, pools.roster(pool, retired=True))
         try:
             with contextlib.ExitStack() as stack:
                 named = options.get("output")
@@ -95,19 +96,35 @@ class Command(BaseCommand):
         if len(tally.required) < scorecards.LEAST_CHECKED:
             self.stdout.write(scorecards.too_few(len(tally.required)))
             return
-        for measure, found in tally.summary().items():
-            if measure in SHOWN:
+        figures, standard = tally.summary(), tally.standard
+        self.stdout.write(f"Its goal is {standard.goal}.{_limit(standard, figures)}")
+        for measure in sorted(figures, key=lambda name: name != standard.measure):
+            found = figures[measure]
+            if measure in {*SHOWN, standard.measure, standard.limited}:
                 label = measure.replace("_", " ")
-                self.stdout.write(f"  {label:<10} {found['mean']:.3f}  ({found['low']:.3f} to {found['high']:.3f})")
-        self.stdout.write("By how many agents are needed:")
+                self.stdout.write(f"  {label:<13} {found['mean']:.3f}  ({found['low']:.3f} to {found['high']:.3f})")
+        measure = standard.measure if standard.measure in MEASURES else PRIMARY
+        self.stdout.write(f"{MEASURES[measure].label} by how many agents are needed:")
         for size, measured in tally.by_size().items():
-            self.stdout.write(f"  {size:<10} {measured[PRIMARY]['mean']:.3f}  {measured['queries']:,} queries")
+            self.stdout.write(f"  {size:<13} {measured[measure]['mean']:.3f}  {measured['queries']:,} queries")
+
+
+def _limit(standard: Standard, figures: dict[str, dict[str, float]]) -> str:
+    """Whether the goal's limit is kept; "" of a goal without one, and where no query speaks of it."""
+    if standard.limited not in figures:
+        return ""
+    mean, word = figures[standard.limited]["mean"], standard.limited.replace("_", " ")
+    kept = "is kept" if standard.keeps(mean) else "is missed"
+    return f" Its limit, {word} {standard.limit:g}, {kept}: {mean:.3f}."
 
 
 class Tally:
-    """What was selected and what is required, for the rows that every agent of the model was asked about."""
+    """What was selected and what is required, for the rows that every agent of the model was asked about. `training` are the
+    settings of the run that made it, `roster` the pool's agents, whose costs count for goal value."""
 
-    def __init__(self) -> None:
+    def __init__(self, training: Mapping[str, Any] | None = None, roster: Sequence[Agent] = ()) -> None:
+        self.standard = standard_of(training or {})
+        self._training, self._roster = training or {}, {agent.id: agent for agent in roster}
         self.routed = 0
         self.selected: list[frozenset[int]] = []
         self.required: list[frozenset[int]] = []
@@ -121,8 +138,10 @@ class Tally:
         self.required.append(row.required)
 
     def summary(self) -> dict[str, dict[str, float]]:
-        """Every measure with its interval. Agents that the model does not know count where a label requires them."""
-        return summary(*self._arrays())
+        """Every measure with its interval, and what the goal adds. Agents that the model does not know count where a label requires
+        them."""
+        goal = priced(self._training, [self._roster.get(number) or Agent(number, "") for number in self._ids()])
+        return Judged.of(*self._arrays(), goal).intervals()
 
     def by_size(self) -> dict[str, dict[str, Any]]:
         """The measures and the number of queries for each number of agents that is needed: 0, 1, 2–3, 4–6, 7+."""
@@ -131,10 +150,14 @@ class Tally:
     def figures(self, model: str) -> dict[str, Any]:
         """All that was measured, for a file."""
         told: dict[str, Any] = {"model": model, "routed": self.routed, "queries": len(self.required)}
+        told["standard"] = self.standard.plain()
         return told | ({"metrics": self.summary(), "by_size": self.by_size()} if self.required else {})
 
+    def _ids(self) -> list[int]:
+        return sorted(frozenset().union(*self.selected, *self.required))
+
     def _arrays(self) -> tuple[BoolArray, BoolArray]:
-        ids = sorted(frozenset().union(*self.selected, *self.required))
+        ids = self._ids()
         selected, required = (
             np.array([[number in chosen for number in ids] for chosen in sets], np.bool_).reshape(len(sets), len(ids))
             for sets in (self.selected, self.required)

@@ -32,7 +32,7 @@ def context(model: RouterModel, asked: Mapping[str, str]) -> dict[str, Any]:
     listed = list(enumerate(card.get("errors", [])))
     page = Paginator(listed, ERRORS).get_page(asked.get("errors"))
     return {
-        "leaderboard": leaderboard(card, compared, kind),
+        "leaderboard": leaderboard(model, compared),
         "rivals": others,
         "against": against,
         "against_name": others.get(against, ""),
@@ -79,16 +79,16 @@ def beside(card: Mapping[str, Any], compared: Comparison | None, against: str) -
     return found
 
 
-def leaderboard(card: Mapping[str, Any], compared: Comparison | None, kind: kinds.Kind) -> list[dict[str, Any]]:
-    """The model, every baseline and the active model, best first by the kind's measure."""
-    rows = scorecards.leaderboard(card, kind)
+def leaderboard(model: RouterModel, compared: Comparison | None) -> list[dict[str, Any]]:
+    """The model, every baseline and the active model, best first by the measure of the model's goal."""
+    rows, standard = scorecards.leaderboard(model), scorecards.standard_of(model)
     if compared:
-        figures = compared.figures
-        theirs = {name: found["theirs"] for name, found in figures.items() if "theirs" in found}
-        rows.append(
-            {"name": compared.against.name, "active": True, "lead": figures[kind.measure]["difference"], **theirs}
-        )
-    return scorecards.in_order(rows, kind)
+        figures = {name: found for name, found in compared.figures.items() if "theirs" in found}
+        apart = {"difference": {name: found["difference"] for name, found in figures.items()}}
+        theirs = {name: found["theirs"] for name, found in figures.items()}
+        lead = scorecards.lead_shown(standard, apart)
+        rows.append({"name": compared.against.name, "active": True, "lead": lead, **theirs})
+    return scorecards.in_order(rows, standard)
 
 
 def by_agent(card: Mapping[str, Any], roster: Mapping[int, Agent], lead: Mapping[str, Any]) -> list[dict[str, Any]]:
