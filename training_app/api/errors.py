@@ -77,9 +77,10 @@ def refusal_of(error: Exception, path: str) -> Refused:
 
 def unknown_field(name: str, fields: Iterable[str], path: str = "") -> Refused:
     """The refusal of a body or a query string with a field that its address does not have. `path` is where in a body it stands."""
+    names = ", ".join(sorted(fields))
     return Refused(
         422, "unknown_field", f"{name[:40]!r} is not a field of this address.", field=f"{path}{name[:40]}",
-        hint=f"The fields are {', '.join(sorted(fields))}.",
+        hint=f"The fields are {names}." if names else "It has none there.",
     )  # fmt: skip
 
 

@@ -141,13 +141,17 @@ def operation(
     `body` and `asked` are the serializers of what comes in, `example` one of a body, `parts` the names of the address's parts,
     `errors` the codes beyond those that every operation with a key, or with a body, may answer with. `keyed` ones take an
     Idempotency-Key (`once`). `headers` are those of HEADERS that its answers have beside Link, Retry-After and
-    Idempotent-Replayed, and `also_at` is the address at the root of the site that leads to the same.
+    Idempotent-Replayed, and `also_at` is the address at the root of the site that leads to the same, as another project has it.
     """
+    # Probes and the clients of other projects may put more behind the question mark, which means nothing here.
+    strict = not public and not also_at
     codes = [*errors, *(("key_used", "invalid") if keyed else ())]
+    if strict:
+        codes.append("unknown_field")
     if body is not None:
         codes += OF_A_BODY
     if asked is not None:
-        codes += ["invalid", "unknown_field"]
+        codes.append("invalid")
     if not public:
         codes += [*OF_A_KEY, "scope_missing"]
         codes += ["pool_refused", "pool_archived", "pool_deleted", "missing", "invalid"] if any_pool else []
@@ -173,7 +177,7 @@ def operation(
         parameters.append(IF_NONE_MATCH)
     sent = [*headers, "Retry-After", *(["Link"] if getattr(asked, "in_parts", False) else [])]
     parameters += _sent_headers([*sent, "Idempotent-Replayed"] if keyed else sent, responses)
-    return extend_schema(
+    described = extend_schema(
         operation_id=name,
         summary=summary,
         extensions={ALSO_AT: also_at} if also_at else None,
@@ -184,6 +188,13 @@ def operation(
         auth=[] if public else None,
         examples=[] if body is None else [OpenApiExample(summary, example, request_only=True)],
     )
+
+    def decorate(view: View) -> View:
+        found: View = described(view)
+        found.query_names = frozenset(asked().fields if asked is not None else ()) if strict else None  # type: ignore[attr-defined]
+        return found
+
+    return decorate
 
 
 class KeyScheme(OpenApiAuthenticationExtension):

@@ -11,7 +11,7 @@ from rest_framework.views import APIView
 
 from agents_app.models import Pool
 from training_app.api.bodies import EVERY_ANSWER, JSONBody, JSONText
-from training_app.api.errors import not_allowed, not_found
+from training_app.api.errors import not_allowed, not_found, unknown_field
 from training_app.api.keys import Access, KeyAuthentication, OpensAddress
 
 AnySerializer = TypeVar("AnySerializer", bound=Serializer[Any])
@@ -76,13 +76,18 @@ class ApiView(APIView):
         )  # fmt: skip
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """A method that the address has comes first, then the key and its scope; nothing is negotiated, as all is JSON."""
+        """A method that the address has comes first, then the key and its scope, then the names behind the question mark; nothing is
+        negotiated, as all is JSON."""
         name = (request.method or "").lower()
         if name not in self.http_method_names or not hasattr(self, name):
             raise not_allowed(request.path_info, request.method, self.allowed_methods)
         request.accepted_renderer, request.accepted_media_type = _RENDERER, _RENDERER.media_type
         self.perform_authentication(request)
         self.check_permissions(request)
+        names = getattr(getattr(self, "get" if name == "head" else name), "query_names", None)
+        for sent in request.query_params if names is not None else ():
+            if sent not in names:
+                raise unknown_field(sent, names)
 
     def finalize_response(  # type: ignore[override]
         self, request: Request, response: HttpResponseBase, *args: Any, **kwargs: Any
