@@ -169,7 +169,7 @@ def _text_reading(beginning: bytes, file_name: str) -> Reading:
     text = beginning.decode("utf-8-sig" if encoding == "utf-8" else encoding, errors="replace")
     start = text.lstrip()
     if start.startswith("["):
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             json.loads(start.split("\n", 1)[0])
             if "\n" in start.strip() and start.split("\n", 2)[1].lstrip().startswith("["):
                 return Reading("lines", encoding)  # lists, one a line: no form of ours, shown as it stands

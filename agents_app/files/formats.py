@@ -132,8 +132,10 @@ def _object(stream: BinaryIO) -> Iterator[Record | RowError]:
         raise Unreadable(gettext_noop("This is one JSON object of more than 64 MB. Give one object on each line."))
     try:
         whole = json.loads(text, parse_constant=lambda name: None)
-    except (ValueError, RecursionError) as error:
-        line = getattr(error, "lineno", 0)
+    except RecursionError:
+        raise Unreadable(gettext_noop("This JSON is nested too deep to be read.")) from None
+    except ValueError as error:
+        line = getattr(error, "lineno", 1)
         raise Unreadable(gettext_noop("This is no JSON that can be read: see line %(line)d."), line=line) from None
     found: list[dict[str, Any]] = [whole] if isinstance(whole, dict) else []
     level = [whole]

@@ -74,8 +74,10 @@ def _look(head: reader.Head, agents: Sequence[Agent], *, guess: bool = False) ->
     reading = head.reading
     good = [record for record in head.first if not isinstance(record, RowError)]
     bad = next((f"{one.line}: {one.reason}" for one in head.first if isinstance(one, RowError)), "")
+    if not good and bad:
+        raise Unreadable(_("The file holds no row that can be read. Its first: %(why)s"), why=bad)
     if not good:
-        raise Unreadable(_("The file holds no row that can be read. Its first: %(why)s"), why=bad or "–")
+        raise Unreadable(_("The file holds no row that can be read."))
     if guess and reading.kind in ("table", "xlsx"):
         skip, header = _header([cells for _line, cells in good if isinstance(cells, list)])
         reading = replace(reading, skip=skip, header=header)

@@ -164,6 +164,26 @@ def test_an_array_that_breaks_off_keeps_what_stood_before() -> None:
     assert "breaks off" in next(one.reason for one in found if isinstance(one, RowError))
 
 
+DEEP = 100_000
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (
+            b"[" * DEEP,
+            "The file holds no row that can be read. Its first: 1: not JSON that can be kept: nested too deep",
+        ),
+        (b'{"text":' + b"[" * DEEP + b"]" * DEEP + b"}\n", "This JSON is nested too deep to be read."),
+        (b"[]", "The file holds no row that can be read."),
+    ],
+)
+def test_json_that_is_deep_or_empty_is_refused_in_a_sentence_that_says_so(content: bytes, why: str) -> None:
+    with pytest.raises(Unreadable) as refused:
+        looking.look(io.BytesIO(content), "x.json", AGENTS)
+    assert str(refused.value) == why
+
+
 def test_other_columns_stay_with_the_query_unless_told_otherwise() -> None:
     content = b"Message;Channel\nrefund;mail\n"
     looked, found = read(content, "x.csv")
