@@ -1,12 +1,16 @@
 """What erasing somebody's data does to rows, and the rules by which packages say so for their own (the hook `row_rules`)."""
 
+import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
-from django.db import models
+from django.db import connection, models
 from django.utils.functional import Promise
+
+#: Emptying the log of SQLite waits so many milliseconds for readers, during which nobody else can write; so often, a second apart.
+LOG_WAIT_MS, LOG_TRIES = 500, 5
 
 
 class Lookup(Protocol):
@@ -70,3 +74,25 @@ class RowRule:
     wait: str | Promise = ""
     beside: Sequence[tuple[type[models.Model], str]] = ()
     link: Callable[[Any], tuple[str, str]] | None = None
+
+
+def empty_log() -> bool:
+    """Write the log of SQLite into the database and empty it, so that no file holds what was erased; whether nothing is left in it.
+
+    The file itself is overwritten as rows go (`secure_delete`). Long readers keep the log from being emptied; it is then overwritten
+    as others write. Within a transaction nothing is done; PostgreSQL's vacuum frees old rows by itself.
+    """
+    if connection.vendor != "sqlite" or connection.in_atomic_block:
+        return False
+    with connection.cursor() as cursor:
+        (usual,) = cursor.execute("PRAGMA busy_timeout").fetchone()
+        cursor.execute(f"PRAGMA busy_timeout={LOG_WAIT_MS}")
+        try:
+            for attempt in range(LOG_TRIES):
+                if attempt:
+                    time.sleep(1.0)
+                if cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0:
+                    return True
+        finally:
+            cursor.execute(f"PRAGMA busy_timeout={usual}")
+    return False

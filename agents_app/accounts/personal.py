@@ -28,6 +28,7 @@ from agents_app.models import AuditEntry, PoolRole, ScimPerson, Stamp
 from agents_app.texts import columns
 from agents_app.texts.matching import MemberName
 from routerweb import holds, hooks
+from routerweb.erasing import empty_log
 from routerweb.holds import Content
 
 #: What goes with who they are.
@@ -108,6 +109,7 @@ def erase(user: User, actor: Who) -> str:
         by = audit.Actor(former) if audit.actor_of(actor).user == user else actor
         audit.record("person.erased", actor=by, target=former)
         Stamp.bump()
+    empty_log()
     return former
 
 

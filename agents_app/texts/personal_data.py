@@ -26,7 +26,7 @@ from agents_app.models import Stamp
 from agents_app.texts import columns
 from agents_app.texts.matching import PersonalDataError, Terms
 from routerweb import holds, hooks
-from routerweb.erasing import Erasing, Fate, RowRule
+from routerweb.erasing import Erasing, Fate, RowRule, empty_log
 from routerweb.holds import Content
 
 WHOLE_ROWS = (Fate.ERASED, Fate.BLANKED, Fate.DELETED)
@@ -262,6 +262,7 @@ def erase(
     Stamp.bump()
     left = find(terms)
     _record("personal_data.erased", terms, places, actor)
+    empty_log()
     return left
 
 

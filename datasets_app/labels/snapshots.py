@@ -32,7 +32,7 @@ from datasets_app.models import (
 )
 from datasets_app.queries import query_columns, splits, traces
 from routerweb import hooks
-from routerweb.erasing import ErasedQuery, Lookup
+from routerweb.erasing import ErasedQuery, Lookup, empty_log
 from training_app.engine.data.conversations import as_json, before, from_json
 from training_app.engine.data.examples import Agent, Example, normalise, of_one_conversation
 
@@ -281,6 +281,7 @@ def erase_all(
             erased |= {one.key: one for one in _erase_alike(query, actor)}
             tick()
     _forget_copies(list({**doomed, **erased}.values()))
+    empty_log()
     return list(erased.values())
 
 
