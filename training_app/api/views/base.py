@@ -84,10 +84,10 @@ class ApiView(APIView):
         request.accepted_renderer, request.accepted_media_type = _RENDERER, _RENDERER.media_type
         self.perform_authentication(request)
         self.check_permissions(request)
-        names = getattr(getattr(self, "get" if name == "head" else name), "query_names", None)
-        for sent in request.query_params if names is not None else ():
-            if sent not in names:
-                raise unknown_field(sent, names)
+        names: frozenset[str] | None = getattr(getattr(self, "get" if name == "head" else name), "query_names", None)
+        unknown = [] if names is None else [sent for sent in request.query_params if sent not in names]
+        if names is not None and unknown:
+            raise unknown_field(unknown[0], names)
 
     def finalize_response(  # type: ignore[override]
         self, request: Request, response: HttpResponseBase, *args: Any, **kwargs: Any
