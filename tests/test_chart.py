@@ -41,6 +41,14 @@ def pods(objects: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {name: one["spec"]["template"]["spec"] for name, one in objects.items() if "template" in one["spec"]}
 
 
+def components(objects: dict[str, dict[str, Any]]) -> set[str]:
+    return {
+        one["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/component"]
+        for one in objects.values()
+        if "template" in one["spec"]
+    }
+
+
 @pytest.fixture(scope="module")
 def objects() -> dict[str, dict[str, Any]]:
     return rendered()
@@ -60,7 +68,7 @@ def test_a_worker_is_alive_while_it_does_something(objects: dict[str, Any], part
 def test_it_makes_each_part_of_an_installation(objects: dict[str, Any]) -> None:
     assert set(objects) == {
         "Deployment shop-web", "Deployment shop-jobs", "Deployment shop-training", "Deployment shop-episodes", "Job shop-migrate",
-        "Service shop", "Ingress shop", "PodDisruptionBudget shop-web",
+        "Service shop", "Ingress shop", "PodDisruptionBudget shop-web", "NetworkPolicy shop-web", "NetworkPolicy shop-workers",
     }  # fmt: skip
     commands = {name: pod["containers"][0]["args"] for name, pod in pods(objects).items()}
     assert commands.pop("Job shop-migrate")[:3] == ["python", "manage.py", "migrate"]
@@ -125,9 +133,46 @@ def test_one_web_server_may_be_drained() -> None:
     assert "PodDisruptionBudget shop-web" not in rendered("--set", "web.replicas=1")
 
 
+def test_busy_web_servers_become_more() -> None:
+    found = rendered("--set", "web.autoscaling.enabled=true")
+    scaler = found["HorizontalPodAutoscaler shop-web"]["spec"]
+    assert (scaler["minReplicas"], scaler["maxReplicas"]) == (2, 6)
+    # A count in the deployment would take back at each upgrade what the scaler decided.
+    assert "replicas" not in found["Deployment shop-web"]["spec"]
+
+
+def test_nobody_reaches_what_answers_nobody(objects: dict[str, Any]) -> None:
+    workers = objects["NetworkPolicy shop-workers"]["spec"]
+    assert workers["policyTypes"] == ["Ingress"]
+    assert "ingress" not in workers
+    (expression,) = workers["podSelector"]["matchExpressions"]
+    assert components(objects) - {"web"} <= set(expression["values"])
+
+
+def test_prometheus_operator_gets_the_same_rules_and_a_key() -> None:
+    found = rendered("--set", "monitoring.enabled=true,monitoring.keySecret=prometheus")
+    rules = yaml.safe_load((ROOT / "monitoring" / "alerts.yml").read_text("utf-8"))
+    assert found["PrometheusRule shop"]["spec"] == rules
+    (endpoint,) = found["ServiceMonitor shop"]["spec"]["endpoints"]
+    assert endpoint["authorization"]["credentials"] == {"name": "prometheus", "key": "key"}
+    selected = found["ServiceMonitor shop"]["spec"]["selector"]["matchLabels"]
+    assert selected.items() <= found["Service shop"]["metadata"]["labels"].items()
+
+
+def test_a_backup_is_written_every_night_into_a_claim() -> None:
+    found = rendered("--set", "backup.enabled=true,backup.claim=backups")
+    pod = found["CronJob shop-backup"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["args"] == ["python", "manage.py", "backup", "/srv/backups", "--keep", "14"]
+    assert {"name": "backups", "mountPath": "/srv/backups"} in container["volumeMounts"]
+    assert {"name": "backups", "persistentVolumeClaim": {"claimName": "backups"}} in pod["volumes"]
+
+
 @pytest.mark.parametrize(
     ("said", "named"),
     [
+        ("backup.enabled=true", "claim"),
+        ("monitoring.enabled=true", "keySecret"),
         ("host=", "/host"),
         ("secret.existing=", "/secret"),
         ("host=https://routes.example.com", "/host"),

@@ -287,6 +287,17 @@ def test_what_holds_work_is_not_empty() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+def test_of_a_folders_backups_the_newest_are_kept(tmp_path: Path) -> None:
+    for name in ("routerweb-2026-01-01-030000.zip", "routerweb-2026-01-02-030000.zip", "other.zip"):
+        (tmp_path / name).write_bytes(b"")
+    call_command("backup", str(tmp_path), keep=2)
+    (new,) = [file for file in tmp_path.iterdir() if file.stat().st_size]
+    assert {file.name for file in tmp_path.iterdir()} == {"other.zip", "routerweb-2026-01-02-030000.zip", new.name}
+    with pytest.raises(CommandError, match="--keep"):
+        call_command("backup", str(tmp_path / "all.zip"), keep=2)
+
+
+@pytest.mark.django_db(transaction=True)
 def test_the_commands_say_what_they_did_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _fill()
     file = tmp_path / "all.zip"

@@ -5,10 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
 
 from agents_app import audit, backups
 from agents_app.audit import Actor
 from agents_app.management.progress import Progress
+
+#: How the names of the files begin that this command names itself.
+PREFIX = "routerweb-"
 
 
 class Command(BaseCommand):
@@ -19,15 +23,30 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "file", type=Path, help="the file to write; one that stands there is replaced when the new one is whole"
+            "file",
+            type=Path,
+            help="the file to write; one that stands there is replaced when the new one is whole. In a folder that exists, a file "
+            "with this moment in its name",
+        )
+        parser.add_argument(
+            "--keep", type=int, metavar="N", help="of a folder's backups, delete all but the newest N afterwards"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        path, keep = options["file"], options["keep"]
+        if keep is not None and (keep < 1 or not path.is_dir()):
+            raise CommandError("--keep takes a number from 1 on, and a folder instead of a file.")
+        folder = path if path.is_dir() else None
+        if folder is not None:
+            path = folder / f"{PREFIX}{timezone.now():%Y-%m-%d-%H%M%S}.zip"
         try:
             with Progress(self.stderr) as progress:
-                rows = backups.write(options["file"], progress.tick)
+                rows = backups.write(path, progress.tick)
         except backups.BackupError as error:
             raise CommandError(str(error)) from None
         audit.record("site.backed_up", actor=Actor("backup"), detail={"rows": rows})
-        size = options["file"].stat().st_size
-        self.stdout.write(f"{options['file']}: {rows:,} rows, {size:,} bytes. It holds password digests: keep it safe.")
+        size = path.stat().st_size
+        self.stdout.write(f"{path}: {rows:,} rows, {size:,} bytes. It holds password digests: keep it safe.")
+        if folder is not None and keep is not None:
+            for old in sorted(folder.glob(f"{PREFIX}*.zip"))[:-keep]:
+                old.unlink()

@@ -18,7 +18,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if kindIs "float64" . }}{{ eq (floor .) . | ternary (printf "%.0f" .) (toString .) }}{{ else }}{{ . }}{{ end }}
 {{- end }}
 
-{{- /* A pod of the image that runs one command: dict "root" $ "command" (list …) and, optionally, "more" (lines of the container). */ -}}
+{{- /* A pod of the image that runs one command: dict "root" $ "command" (list …) and, optionally, "more" (lines of the container)
+and "backups" (the claim of a volume for them). */ -}}
 {{- define "routerweb.pod" -}}
 automountServiceAccountToken: false
 # Kubernetes would set variables by the names of services, and ours are settings.
@@ -61,7 +62,14 @@ containers:
     volumeMounts:
       - {name: data, mountPath: /srv/data}
       - {name: tmp, mountPath: /tmp}
+      {{- if .backups }}
+      - {name: backups, mountPath: /srv/backups}
+      {{- end }}
 volumes:
+  {{- with .backups }}
+  - name: backups
+    persistentVolumeClaim: {claimName: {{ . }}}
+  {{- end }}
   - name: tmp
     emptyDir: {}
   - name: data
