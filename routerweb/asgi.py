@@ -20,9 +20,10 @@ from routerweb import bodies, body_limits, disconnect, state, threads, wsgi
 from routerweb.bodies import Body
 from routerweb.client_limits import CLOSE, ClientLimits, Receive, Scope, Send, refuse
 from routerweb.later import Later
+from routerweb.observing import requests
 from routerweb.thread_pools import Threads
-from training_app.answering import serving
-from training_app.api import ard, ddqn_router, fast_lane
+from training_app.answering import metrics, serving
+from training_app.api import ard, ddqn_router, fast_lane, handler
 
 BATCH_THREADS = FILE_THREADS = 2
 #: Longer bodies, and batches, are answered by a thread, so that routing a long text or many delays nobody.
@@ -66,7 +67,23 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         return  # nobody is there to read an answer
 
 
-application = ClientLimits(answer, body_seconds=settings.BODY_SECONDS, answer_seconds=settings.ANSWER_SECONDS)
+def route_of(path: str) -> str:
+    """The template of the address that answers for this path: few, whatever clients ask for. `none` where nothing does."""
+    address = address_of(path)
+    if wsgi.calls_api(address):
+        return handler.route_of(address)
+    return wsgi.page_route_of(address)
+
+
+def _count(one: requests.Answered) -> None:
+    metrics.requested(route_of(one.path), one.method, one.status, one.seconds)
+
+
+_records = [_count] if settings.METRICS else []
+_records += [requests.AccessLog(route_of)] if settings.ACCESS_LOG else []
+#: What a server runs, and what tells its clients that it ends.
+limits = ClientLimits(answer, body_seconds=settings.BODY_SECONDS, answer_seconds=settings.ANSWER_SECONDS)
+application = requests.Recorded(limits, requests.in_turn(*_records))
 
 
 # --- The fast lane ------------------------------------------------------------------------------------------------
@@ -117,7 +134,7 @@ async def _answer_by_threads(scope: Scope, receive: Receive, send: Send, body: B
     path = address_of(str(scope["path"]))
     if path != scope["path"]:
         scope = {**scope, "path": path, "raw_path": path.encode()}
-    is_api = path.startswith("/api/") and not path.startswith("/api/docs")
+    is_api = wsgi.calls_api(path)
     pool = api_threads if is_api else file_threads if wsgi.reads_file(path) else page_threads
     if pool.full:
         await _refuse_overloaded(send, is_api)

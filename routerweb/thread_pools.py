@@ -1,6 +1,7 @@
 """The pools of threads that answer requests, and whether one of them is stuck."""
 
 import asyncio
+import contextvars
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -35,11 +36,12 @@ class Threads:
         return self._waiting >= self._most
 
     async def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """What `work` returns, computed in one of the threads."""
+        """What `work` returns, computed in one of the threads, where the caller's context holds too."""
         self._waiting += 1
+        context = contextvars.copy_context()
         try:
             return await asyncio.get_running_loop().run_in_executor(
-                self.executor, self._begin, self._enqueue(), work, *arguments
+                self.executor, context.run, self._begin, self._enqueue(), work, *arguments
             )
         finally:
             self._waiting -= 1

@@ -20,7 +20,7 @@ from granian.server.embed import Server
 from routerweb import lifeline, listening, memory
 
 if TYPE_CHECKING:
-    from routerweb.client_limits import ClientLimits
+    from routerweb.client_limits import Application, ClientLimits
 
 #: Seconds that one thread may compute while another waits to: Python's own 5 ms are longer than ten routes.
 SWITCH_SECONDS = 0.001
@@ -34,7 +34,7 @@ BACKLOG = 2048
 OTHER_FILES = 200
 
 
-def server(application: "ClientLimits") -> Server:
+def server(application: "Application") -> Server:
     """granian for `application`, with the limits of the settings."""
     from django.conf import settings
 
@@ -56,8 +56,8 @@ def server(application: "ClientLimits") -> Server:
     )
 
 
-async def serve(application: "ClientLimits") -> None:
-    """Serve until SIGTERM or SIGINT, then end in order."""
+async def serve(application: "Application", limits: "ClientLimits") -> None:
+    """Serve until SIGTERM or SIGINT, then end in order; `limits` tells clients."""
     from django.conf import settings
 
     asked_to_end = asyncio.Event()
@@ -70,7 +70,7 @@ async def serve(application: "ClientLimits") -> None:
     ending = asyncio.create_task(asked_to_end.wait())
     await asyncio.wait({serving, ending}, return_when=asyncio.FIRST_COMPLETED)
     if not serving.done():
-        await application.end(quiet_seconds=QUIET_SECONDS, seconds=LEAVING_SECONDS)
+        await limits.end(quiet_seconds=QUIET_SECONDS, seconds=LEAVING_SECONDS)
         running.stop()
         await asyncio.wait({serving}, timeout=ANSWER_SECONDS)
     ending.cancel()
@@ -138,6 +138,6 @@ if __name__ == "__main__":
             f"Cannot listen at {listening.LISTEN_HOST}:{listening.PORT}: {error.strerror}. Set PORT to a free one."
         )
     import routerweb.wsgi  # noqa: F401  (the applications and the models, before anybody can connect)
-    from routerweb.asgi import application
+    from routerweb.asgi import application, limits
 
-    asyncio.run(serve(application))
+    asyncio.run(serve(application, limits))

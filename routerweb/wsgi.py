@@ -41,9 +41,12 @@ if settings.SECRET_KEY_FLAW and not settings.DEBUG:
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
     """Answer one request: a call of the API with the API's own handler, any other with that of the pages."""
-    path = environ.get("PATH_INFO", "")
-    calls_api = path.startswith("/api/") and not path.startswith("/api/docs")
-    return (calls if calls_api else pages())(environ, start_response)
+    return (calls if calls_api(environ.get("PATH_INFO", "")) else pages())(environ, start_response)
+
+
+def calls_api(path: str) -> bool:
+    """Whether the API answers at this address."""
+    return path.startswith("/api/") and not path.startswith("/api/docs")
 
 
 calls = ApiHandler()
@@ -72,6 +75,18 @@ def reads_file(path: str) -> bool:
         return bool(getattr(resolve(path).func, "reads_file", False))
     except Resolver404:
         return False
+
+
+def page_route_of(path: str) -> str:
+    """The template of a page's address; `pages` until the first page has been asked for, and `none` where there is no page."""
+    if path.startswith(settings.STATIC_URL):
+        return settings.STATIC_URL
+    if _pages is None:
+        return "pages"
+    try:
+        return f"/{resolve(path).route}"
+    except Resolver404:
+        return "none"
 
 
 serving.warm()

@@ -61,7 +61,10 @@ def test_an_expression_asks_for_what_is_there(expression: str) -> None:
 def test_each_alert_says_what_it_is_and_what_to_do() -> None:
     for rule in RULES:
         assert rule["labels"]["severity"] in ("page", "ticket")
-        assert {"summary", "description"} == rule["annotations"].keys()
+        assert {"summary", "description", "runbook"} == rule["annotations"].keys()
+        page, _, section = rule["annotations"]["runbook"].partition("#")
+        headings = re.findall(r"^## (\w+)$", (ROOT / page).read_text("utf-8"), re.M)
+        assert section in {heading.lower() for heading in headings}
     assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
 
 

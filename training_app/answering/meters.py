@@ -40,9 +40,12 @@ LABELS = {
     "model": "the version that answered, `support-3`",
     "stop_reason": "`stop`, `none`, `max_agents` or `abstained`",
     "agent": "the agent's name",
-    "state": "of a query: `unlabeled`, `draft`, `labeled`, `disagreement`, `gold`",
-    "status": "of a run or an episode: `queued`, `running`, `done`, `failed`, `cancelled`",
+    "state": "of a query: `unlabeled`, `draft`, `labeled`, `disagreement`, `gold`; of a connection: PostgreSQL's own words",
+    "status": "of a job, a run or an episode: `queued`, `running`, `done`, `failed`, `cancelled`; of a request: HTTP's number",
     "cluster": "`train` or `default`, the queue of one kind of worker",
+    "route": "the address as a template, `/api/models/<name>/`; `none` where there is none",
+    "method": "`GET`, `POST` and so on; `other` where HTTP has no such method",
+    "kind": "of a job: `run`, `import` and so on",
 }
 
 DECISIONS = Meter(
@@ -62,18 +65,57 @@ DROPPED = Meter(
 SECONDS = Meter(
     "routerweb_route_seconds", HISTOGRAM, ("pool",), "seconds", "Time of a route in the router, without HTTP."
 )
+REQUESTS = Meter(
+    "routerweb_requests",
+    COUNTER,
+    ("route", "method", "status"),
+    "requests",
+    "Requests that were answered; status 0 where the client left first.",
+)
+REQUEST_SECONDS = Meter(
+    "routerweb_request_seconds",
+    HISTOGRAM,
+    ("route",),
+    "seconds",
+    "Time from a request's head to the end of its answer.",
+)
 
 WAITING = Meter(
     "routerweb_decisions_waiting", GAUGE, (), "answers", "Answers that the process which is asked has not written yet."
 )
 JOBS = Meter("routerweb_jobs_waiting", GAUGE, ("cluster",), "jobs", "Jobs in a queue that no worker has taken.")
+JOB_ROWS = Meter("routerweb_jobs", GAUGE, ("kind", "status"), "jobs", "Jobs that wait or run, by kind.")
+OLDEST_JOB = Meter(
+    "routerweb_oldest_job_seconds", GAUGE, ("kind",), "seconds", "For how long the oldest job that waits has waited."
+)
+CLUSTER_SILENT = Meter(
+    "routerweb_cluster_silent_seconds",
+    GAUGE,
+    ("cluster",),
+    "seconds",
+    "Since when no worker of that kind has done anything; none where one is busy.",
+)
+DATABASE_UP = Meter(
+    "routerweb_database_up",
+    GAUGE,
+    (),
+    "0 or 1",
+    "Whether the database answers; where it does not, what it holds is left out.",
+)
+CONNECTIONS = Meter(
+    "routerweb_database_connections",
+    GAUGE,
+    ("state",),
+    "connections",
+    "Connections to the database by state, of all programs; PostgreSQL only.",
+)
 QUERIES = Meter("routerweb_queries", GAUGE, ("pool", "state"), "queries", "Queries by state.")
 RUNS = Meter("routerweb_runs", GAUGE, ("pool", "status"), "runs", "Training runs by status.")
 
 #: Counted by each web process; whichever is asked adds up those of its machine.
-COUNTED = (DECISIONS, AGENT_DECISIONS, ABSTENTIONS, DROPPED, SECONDS)
+COUNTED = (DECISIONS, AGENT_DECISIONS, ABSTENTIONS, DROPPED, SECONDS, REQUESTS, REQUEST_SECONDS)
 #: Read when they are asked for: the first of the process that is asked, the others of the database, so the same whoever is asked.
-OWN_READ = (WAITING, JOBS, QUERIES, RUNS)
+OWN_READ = (WAITING, DATABASE_UP, JOBS, JOB_ROWS, OLDEST_JOB, CLUSTER_SILENT, CONNECTIONS, QUERIES, RUNS)
 
 
 def read() -> tuple[Meter, ...]:

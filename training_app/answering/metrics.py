@@ -1,4 +1,7 @@
-"""What Prometheus reads of the answers, counted where decisions are written: in bulk, in the writer's thread, so that no request pays.
+"""What Prometheus reads of answers and requests.
+
+Answers are counted where decisions are written, in bulk and in the writer's thread, so that no request pays. A request is counted once
+its answer was sent.
 
 Each process counts in files of its own below DATA_DIR/metrics (prometheus-client's multiprocess mode), and whichever is asked adds up
 those of its machine. Nothing is loaded, counted or kept where METRICS is off.
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Upper bounds of the histogram's buckets, in seconds.
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 class _Counts(NamedTuple):
@@ -30,6 +35,8 @@ class _Counts(NamedTuple):
     abstained: "Counter"
     dropped: "Counter"
     seconds: "Histogram"
+    requests: "Counter"
+    request_seconds: "Histogram"
 
 
 def folder() -> Path:
@@ -53,6 +60,7 @@ def _counts() -> _Counts:
     return _Counts(
         made(Counter, meters.DECISIONS), made(Counter, meters.AGENT_DECISIONS), made(Counter, meters.ABSTENTIONS),
         made(Counter, meters.DROPPED), made(Histogram, meters.SECONDS, buckets=BUCKETS),
+        made(Counter, meters.REQUESTS), made(Histogram, meters.REQUEST_SECONDS, buckets=REQUEST_BUCKETS),
     )  # fmt: skip
 
 
@@ -78,6 +86,13 @@ def dropped(number: int) -> None:
     """Count answers that were lost."""
     if settings.METRICS and number:
         _counts().dropped.inc(number)
+
+
+def requested(route: str, method: str, status: int, seconds: float) -> None:
+    """Count a request that was answered. `route` is a template, so that there are few."""
+    counts = _counts()
+    counts.requests.labels(route, method if method in METHODS else "other", str(status)).inc()
+    counts.request_seconds.labels(route).observe(seconds)
 
 
 def added_up() -> "CollectorRegistry":

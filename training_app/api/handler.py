@@ -18,7 +18,7 @@ from django.core.signals import request_started
 from django.http import HttpRequest, HttpResponse
 from django.middleware.security import SecurityMiddleware
 from django.template.response import SimpleTemplateResponse
-from django.urls import ResolverMatch, set_script_prefix
+from django.urls import Resolver404, ResolverMatch, set_script_prefix
 from django.urls.resolvers import RegexPattern, URLResolver
 from django.utils.module_loading import import_string
 
@@ -101,6 +101,15 @@ def _view_answer(request: HttpRequest) -> HttpResponse:
 @lru_cache(maxsize=256)
 def _resolved(path: str) -> ResolverMatch:
     return ADDRESSES.resolve(path)
+
+
+def route_of(path: str) -> str:
+    """The template of an address of the API; `none` where it has no such address."""
+    try:
+        route = _resolved(path).route
+    except Resolver404:
+        return "none"
+    return f"/api/{route}" if route else "none"  # the last address takes what no other does
 
 
 ADDRESSES = URLResolver(RegexPattern(r"^/api/"), "training_app.api.urls")

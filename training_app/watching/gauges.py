@@ -1,12 +1,15 @@
 """How things stand in the database, as Prometheus reads it: asked for when it is read, and by nobody else."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from django.db.models import Count
+from django.db import InterfaceError, OperationalError, connection
+from django.db.models import Count, F, Max, Min
+from django.db.models.functions import Now
 from django_q.brokers import get_broker
 
-from agents_app.models import Pool
+from agents_app import jobs
+from agents_app.models import ClusterSign, Pool
 from datasets_app.models import Query
 from routerweb import hooks
 from training_app.answering import decisions, meters
@@ -21,10 +24,21 @@ class Gauges:
     """A collector of prometheus-client: one reading of all of them, in a few database queries and one for each queue."""
 
     def collect(self) -> Iterator[Any]:
-        """Each gauge with its values now."""
-        pools = dict(Pool.objects.values_list("pk", "slug"))
+        """Each gauge with its values now; of the database nothing while it is away."""
         yield _family(meters.WAITING, [((), len(decisions.buffer))])
+        try:
+            stored = list(self._stored())
+        except (OperationalError, InterfaceError):
+            yield _family(meters.DATABASE_UP, [((), 0.0)])
+            return
+        yield _family(meters.DATABASE_UP, [((), 1.0)])
+        yield from stored
+
+    def _stored(self) -> Iterator[Any]:
+        pools = dict(Pool.objects.values_list("pk", "slug"))
         yield _family(meters.JOBS, [((one,), get_broker(one).queue_size()) for one in CLUSTERS])
+        yield from _of_jobs()
+        yield _family(meters.CONNECTIONS, _connections())
         queries = Query.objects.alive().values_list("dataset__pool", "state").annotate(n=Count("pk")).order_by()
         yield _family(meters.QUERIES, [((_slug(pools, pool), state), n) for pool, state, n in queries])
         runs = Run.objects.values_list("pool", "status").annotate(n=Count("pk")).order_by()
@@ -33,7 +47,37 @@ class Gauges:
             yield _family(gauge.meter, gauge.read(pools))
 
 
-def _family(meter: Meter, values: list[tuple[tuple[str, ...], float]]) -> Any:
+def _of_jobs() -> Iterator[Any]:
+    rows: list[tuple[tuple[str, ...], float]] = []
+    oldest: list[tuple[tuple[str, ...], float]] = []
+    for kind in jobs.kinds().values():
+        all_rows = kind.model._default_manager.order_by()
+        counts = all_rows.filter(status__in=(jobs.QUEUED, jobs.RUNNING)).values_list("status").annotate(n=Count("pk"))
+        rows += [((kind.name, status), n) for status, n in counts]
+        waits = all_rows.filter(status=jobs.QUEUED).aggregate(waits=Max(Now() - F("created_at")))["waits"]
+        oldest.append(((kind.name,), waits.total_seconds() if waits else 0.0))
+    yield _family(meters.JOB_ROWS, rows)
+    yield _family(meters.OLDEST_JOB, oldest)
+    idle = (
+        ClusterSign.objects.order_by()
+        .values_list("queue")
+        .annotate(busy=Max("busy"), silent=Min(Now() - F("executed_at")))
+    )
+    silent = [((queue,), silent.total_seconds() if silent else 0.0) for queue, busy, silent in idle if not busy]
+    yield _family(meters.CLUSTER_SILENT, silent)
+
+
+def _connections() -> list[tuple[tuple[str, ...], float]]:
+    if connection.vendor != "postgresql":
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT coalesce(state, 'other'), count(*) FROM pg_stat_activity WHERE datname = current_database() GROUP BY 1"
+        )
+        return [((str(state),), float(n)) for state, n in cursor.fetchall()]
+
+
+def _family(meter: Meter, values: Sequence[tuple[tuple[str, ...], float]]) -> Any:
     from prometheus_client.core import GaugeMetricFamily
 
     family = GaugeMetricFamily(meter.name, meter.says.rstrip("."), labels=meter.labels)
