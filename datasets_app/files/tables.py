@@ -22,8 +22,6 @@ from training_app.engine.data.files import json_cell, own_row
 
 #: How a file of one of our own formats is read.
 OWN = {"jsonl": Reading("objects"), "csv": Reading("csv"), "txt": Reading("lines")}
-#: What a column may be beside a row's own keys: who labeled it, and what a model suggested.
-BESIDE = ("annotator", "suggested_agents", "suggestion_score", "suggestion_source")
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,11 +38,6 @@ def seen(query: Query, person: User) -> bool:
     return PeersSeen.objects.filter(query=query, person=person).exists()
 
 
-def noted() -> int:
-    """How many notes wait to be written by this process."""
-    return len(_noted)
-
-
 def write() -> None:
     """Write what was noted; notes about what was deleted meanwhile are dropped."""
     for query, person in list(_noted):

@@ -1,7 +1,7 @@
 """Splits belong to groups of queries that read the same but for case, punctuation and space; one given stays for ever."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -42,14 +42,6 @@ def groups(pool: Pool, splits: Mapping[str, str]) -> dict[str, tuple[int, str]]:
     missing = [(pool.pk, key, split) for key, split in splits.items() if key not in found]
     made = inserting.insert(SplitGroup, ("pool_id", "key", "split"), missing)
     return found | {key: (pk, split) for pk, (_pool, key, split) in zip(made, missing, strict=True)}
-
-
-def give(members: Iterable[SplitGroup], split: str) -> int:
-    """Give these groups a split where they have none; returns how many took it."""
-    members = list(members)
-    for group in members:
-        group.split = group.split or split
-    return give_where(SplitGroup.objects.filter(pk__in=[group.pk for group in members]), split)
 
 
 def give_where(groups: QuerySet[SplitGroup], split: str) -> int:

@@ -1,8 +1,7 @@
 """Where an orchestrator learns and is measured: tasks, agents that answer, and what an episode was worth. numpy only.
 
-A world answers calls and judges episodes: simulated agents, recorded outputs, or live ones through a callable. An `Environment` is a
-world with tasks and a reward; `walk` runs many episodes of it side by side. `gymnasium_env.py` has the same behind Gymnasium's
-interface.
+A world answers calls and judges episodes: simulated agents or recorded outputs. An `Environment` is a world with tasks and a reward;
+`walk` runs many episodes of it side by side.
 """
 
 from __future__ import annotations
@@ -113,22 +112,6 @@ class RecordedWorld:
         if self.covered:
             return float(required <= called)
         return 2 * len(called & required) / (len(called) + len(required)) if called or required else 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class LiveWorld:
-    """Agents that are really called: `caller(task, calls so far, agent id)` calls one, `judge(task, calls)` says how good an episode
-    was, 0 to 1."""
-
-    agents: tuple[Agent, ...]
-    caller: Callable[[str, Sequence[Call], int], Call]
-    judge: Callable[[str, Sequence[Call]], float]
-
-    def call(self, task: str, calls: Sequence[Call], agent: int) -> Call:
-        return self.caller(task, calls, agent)
-
-    def score(self, task: str, calls: Sequence[Call]) -> float:
-        return self.judge(task, calls)
 
 
 def read_paths(path: str | Path, agents: Sequence[Agent]) -> list[RecordedPath]:

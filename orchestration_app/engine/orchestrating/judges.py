@@ -1,19 +1,15 @@
-"""How good an episode was, 0 to 1, for worlds in which nobody knows: a required set, an outcome or a rating, a checker, or a language
-model with a rubric. Each judge is a function of task and calls, as `LiveWorld` takes it. No Django, no torch."""
+"""A language model that marks answers by a rubric, and how far its marks agree with people's. No Django, no torch."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from orchestration_app.engine.orchestrating.language_model import Completes
-from orchestration_app.engine.orchestrating.state import Call
-
-Judge = Callable[[str, Sequence[Call]], float]
 
 RUBRIC = (
     "10: the answer does all that the task asks, and nothing in it is wrong. 7: it does most of it. 4: it does a part, or is partly "
@@ -21,30 +17,10 @@ RUBRIC = (
 )
 
 
-def by_required(required: Mapping[str, frozenset[int]]) -> Judge:
-    """1 where all agents that a task needs were called, by task."""
-    return lambda task, calls: float(required[task] <= {call.agent for call in calls if not call.failed})
-
-
-def by_rating(ratings: Mapping[str, float], lowest: float = 1.0, highest: float = 5.0) -> Judge:
-    """A person's rating of the task's episode, or an application's outcome, from `lowest` to `highest`, by task."""
-    return lambda task, calls: float(np.clip((ratings[task] - lowest) / (highest - lowest), 0.0, 1.0))
-
-
-def by_checker(check: Callable[[str, str], bool]) -> Judge:
-    """1 where a function says that the last answer to the task holds; 0 without an answer."""
-
-    def judge(task: str, calls: Sequence[Call]) -> float:
-        answer = next((call.answer for call in reversed(calls) if not call.failed and call.answer is not None), None)
-        return float(answer is not None and check(task, answer))
-
-    return judge
-
-
 @dataclass
 class LanguageModelJudge:
     """A language model that marks answers by a rubric from 0 to 10. The same task, answer and rubric are asked about once: `cache`
-    may be any mapping that lasts. An answer of the model that holds no mark from 0 to 10 counts in `unmarked`, and as 0.
+    may be any mapping that lasts. A reply without a mark from 0 to 10 counts in `unmarked`.
 
     A model's marks are worth what their agreement with people's says: see `agreement`.
     """
@@ -53,10 +29,6 @@ class LanguageModelJudge:
     rubric: str = RUBRIC
     cache: MutableMapping[str, float] = field(default_factory=dict)
     unmarked: int = 0
-
-    def __call__(self, task: str, calls: Sequence[Call]) -> float:
-        answer = next((call.answer for call in reversed(calls) if not call.failed and call.answer is not None), None)
-        return (0.0 if answer is None else self.mark(task, answer)) or 0.0
 
     def key(self, task: str, answer: str) -> str:
         """What an answer's mark is kept under: SHA-256, 64 hexadecimal digits."""

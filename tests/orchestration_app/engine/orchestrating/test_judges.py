@@ -1,16 +1,15 @@
-"""Who says how good an episode was, and kept episodes as something to learn from."""
+"""Marks by a language model, and kept episodes as training data."""
 
 import numpy as np
 import pytest
 
 from orchestration_app.engine.orchestrating import judges
-from orchestration_app.engine.orchestrating.environment import LiveWorld, at_random, walk
+from orchestration_app.engine.orchestrating.environment import at_random, walk
 from orchestration_app.engine.orchestrating.logs import KeptStep, recorded, walked
 from orchestration_app.engine.orchestrating.state import Call
 from tests.orchestration_app.engine.orchestrating.pools import identity
 
 pytestmark = pytest.mark.any_database
-ANSWERED = [Call(1, "looks like billing"), Call(2, "42", answer="42"), Call(3, "", failed=True)]
 
 
 class Marks:
@@ -27,27 +26,18 @@ class Marks:
 def test_a_model_is_asked_once_about_the_same_answer() -> None:
     client = Marks('{"mark": 7}', '{"mark": 2}')
     judge = judges.LanguageModelJudge(client)
-    assert judge("sum?", ANSWERED) == judge("sum?", ANSWERED) == 0.7
+    assert judge.mark("sum?", "42") == judge.mark("sum?", "42") == 0.7
     assert client.asked == 1
-    assert judge("another sum?", ANSWERED) == 0.2
-    assert judge("sum?", ANSWERED[:1]) == 0.0
+    assert judge.mark("another sum?", "42") == 0.2
     assert client.asked == 2
 
 
 @pytest.mark.parametrize("said", ["fine", '{"mark": 11}', '{"mark": true}', '{"mark": "7"}', "{}"])
-def test_a_mark_that_is_none_is_counted_and_not_kept(said: str) -> None:
+def test_a_reply_without_a_mark_is_counted_and_not_kept(said: str) -> None:
     judge = judges.LanguageModelJudge(Marks(said, '{"mark": 10}'))
-    assert judge("sum?", ANSWERED) == 0.0
+    assert judge.mark("sum?", "42") is None
     assert judge.unmarked == 1
-    assert judge("sum?", ANSWERED) == 1.0
-
-
-def test_other_judges() -> None:
-    assert judges.by_required({"t": frozenset({1, 2})})("t", ANSWERED) == 1.0
-    assert judges.by_required({"t": frozenset({3})})("t", ANSWERED) == 0.0  # it failed
-    assert judges.by_rating({"t": 4})("t", ANSWERED) == 0.75
-    checker = judges.by_checker(lambda task, answer: answer == "42")
-    assert (checker("t", ANSWERED), checker("t", ANSWERED[:1])) == (1.0, 0.0)
+    assert judge.mark("sum?", "42") == 1.0
 
 
 def test_agreement_with_people_by_hand() -> None:
@@ -58,13 +48,6 @@ def test_agreement_with_people_by_hand() -> None:
     assert judges.agreement([1, 1], [1, 1])["kappa"] == 0.0
     with pytest.raises(ValueError, match="at least one"):
         judges.agreement([], [])
-
-
-def test_a_live_world_calls_and_judges_through_functions() -> None:
-    own = identity()
-    world = LiveWorld(own.world.agents, lambda task, calls, agent: own.world.call(task, calls, agent), own.world.score)
-    assert world.call("xxx", [], 0).output == own.world.call("xxx", [], 0).output
-    assert world.score("xxx", [Call(0), Call(1)]) == 1.0
 
 
 def test_a_kept_episode_is_the_walk_that_it_was() -> None:

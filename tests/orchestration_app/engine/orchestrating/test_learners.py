@@ -4,11 +4,9 @@ import dataclasses
 
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import check_env
 
 from orchestration_app.engine.orchestrating import baselines
 from orchestration_app.engine.orchestrating.environment import SimulatedWorld, by_network, walk
-from orchestration_app.engine.orchestrating.gymnasium_env import OrchestrationEnv
 from orchestration_app.engine.orchestrating.optimum import Optimum, best_fixed_path, best_sets, fixed_path
 from orchestration_app.engine.orchestrating.policy import Orchestrator
 from orchestration_app.engine.orchestrating.reinforce import measured
@@ -16,7 +14,7 @@ from orchestration_app.engine.orchestrating.rewards import Reward
 from orchestration_app.engine.orchestrating.support import SENIOR, detour_pool, support_pool
 from orchestration_app.engine.orchestrating.training import Problem, train_policy
 from orchestration_app.engine.orchestrator_config import OrchestratorConfig
-from tests.orchestration_app.engine.orchestrating.pools import identity, simulated
+from tests.orchestration_app.engine.orchestrating.pools import simulated
 from training_app.engine.progress import Result
 
 pytestmark = pytest.mark.any_database
@@ -126,22 +124,6 @@ def test_a_language_model_that_orchestrates_is_not_believed_unchecked() -> None:
     for nonsense in ("I think so", '{"next": 99}', '{"next": true}', "{}"):
         made = walk(environment, baselines.llm(Says(nonsense), environment.world.agents), [0], keep=False)[0]
         assert made.calls == ()
-
-
-def test_gymnasium_accepts_the_environment() -> None:
-    env = OrchestrationEnv(identity())
-    check_env(env, skip_render_check=True)
-    seen, info = env.reset(seed=1, options={"task": 3})
-    assert info["task"] == 3
-    assert info["action_mask"].tolist() == [1, 1, 1, 1, 1]
-    _, paid, ended, cut, _ = env.step(0)
-    assert (paid, ended, cut) == (pytest.approx(-0.01), False, False)
-    task = "x" * 4
-    _, paid, ended, _, _ = env.step(1 + len(task) % 3)
-    assert (paid, ended) == (pytest.approx(0.99), True)
-    with pytest.raises(RuntimeError, match="reset"):
-        env.step(0)
-    assert seen.dtype == np.float32
 
 
 def test_a_budget_bars_what_it_does_not_hold() -> None:
