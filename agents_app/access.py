@@ -73,8 +73,8 @@ def _held(user: Any) -> dict[str | int | None, frozenset[Role]]:
             for where in (pool, slug) if slug else (None,):
                 held[where] = held.get(where, frozenset()) | IMPLIED[Role(name)]
         user._routerweb_roles = held
-    found: dict[str | int | None, frozenset[Role]] = user._routerweb_roles
-    return found
+    roles: dict[str | int | None, frozenset[Role]] = user._routerweb_roles
+    return roles
 
 
 def require_role(
@@ -118,10 +118,10 @@ def may_open(user: Any, address: str) -> bool:
 
 def get_pool(request: HttpRequest, slug: str) -> Pool:
     """The pool of that slug, or 404; read once a request."""
-    known: Pool | None = getattr(request, "_routerweb_pool", None)
-    if known is None or known.slug != slug:
-        known = request._routerweb_pool = get_object_or_404(Pool, slug=slug)  # type: ignore[attr-defined]
-    return known
+    kept: Pool | None = getattr(request, "_routerweb_pool", None)
+    if kept is None or kept.slug != slug:
+        kept = request._routerweb_pool = get_object_or_404(Pool, slug=slug)  # type: ignore[attr-defined]
+    return kept
 
 
 def _put_away(pool: Pool, request: HttpRequest, roles: Collection[Role]) -> HttpResponse | None:

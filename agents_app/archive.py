@@ -90,9 +90,9 @@ def purge(pool: Pool) -> None:
         rows = model._base_manager.filter(**{path: pool.pk}).order_by("pk")
         for field in _of_its_own(model):
             rows.exclude(**{field.name: None}).update(**{field.name: None})
-        while found := list(rows.values_list("pk", flat=True)[:AT_ONCE]):
+        while batch := list(rows.values_list("pk", flat=True)[:AT_ONCE]):
             with transaction.atomic():
-                _drop(model, found)
+                _drop(model, batch)
     with transaction.atomic():
         audit.record("pool.purged", actor=Actor("purge"), target=pool.slug, detail={"name": pool.name, "held": had})
         _drop(Pool, [pool.pk])

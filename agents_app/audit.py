@@ -53,5 +53,5 @@ def record(
 
 def about(target: str, pool: Pool | None = None) -> "QuerySet[AuditEntry]":
     """What was done to something, newest first; with no `target`, to anything in the pool."""
-    found = AuditEntry.objects.filter(pool=pool) if pool else AuditEntry.objects.all()
-    return found.filter(target=target) if target else found
+    entries = AuditEntry.objects.filter(pool=pool) if pool else AuditEntry.objects.all()
+    return entries.filter(target=target) if target else entries

@@ -215,8 +215,8 @@ def _member(table: str) -> str:
 def _rows(table: Table) -> Iterator[list[Any]]:
     names = [field.attname for field in table.columns]
     heavy = any(isinstance(field, models.BinaryField) for field in table.columns)
-    found = table.model._base_manager.order_by("pk").values_list(*names)
-    for row in found.iterator(chunk_size=1 if heavy else BATCH):
+    values = table.model._base_manager.order_by("pk").values_list(*names)
+    for row in values.iterator(chunk_size=1 if heavy else BATCH):
         yield [_plain(field, value) for field, value in zip(table.columns, row, strict=True)]
 
 
@@ -301,8 +301,8 @@ def _check_manifest(path: Path, manifest: dict[str, Any]) -> None:
             f"{path} is of an older Routerweb than this database ({'.'.join(older[0])} and {len(older) - 1} more came later). "
             "Restore it with the version that made it, then upgrade and migrate."
         )
-    known = {table.name: [field.column for field in table.columns] for table in tables()}
-    if {name: table["columns"] for name, table in manifest["tables"].items()} != known:
+    columns = {table.name: [field.column for field in table.columns] for table in tables()}
+    if {name: table["columns"] for name, table in manifest["tables"].items()} != columns:
         raise BackupError(
             f"{path} has other tables or columns than this version. Restore it with the version that made it."
         )

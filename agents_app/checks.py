@@ -58,13 +58,13 @@ def free_key(name: str, number: int, taken: Iterable[str]) -> str:
 
 def key_of(agent: data.Agent, present: Iterable[Agent]) -> str:
     """The key of a new agent: its own, or one made from its name. Raises PoolError where another agent of `present` has its own."""
-    taken = {other.key: other for other in present}
-    if agent.key in taken:
+    by_key = {other.key: other for other in present}
+    if agent.key in by_key:
         raise PoolError(
-            _("The key %(key)s is “%(name)s”'s. Choose another.") % {"key": agent.key, "name": taken[agent.key].name},
+            _("The key %(key)s is “%(name)s”'s. Choose another.") % {"key": agent.key, "name": by_key[agent.key].name},
             "key",
         )
-    return agent.key or free_key(agent.name, agent.id, taken)
+    return agent.key or free_key(agent.name, agent.id, by_key)
 
 
 def usable_code(code: str, taken: Iterable[str]) -> str:
@@ -138,5 +138,5 @@ def checked(row: Agent | Pool) -> None:
 
 def free_slug(wanted: str) -> str:
     """The slug, with a number behind it where another pool has it."""
-    taken = set(Pool.objects.filter(slug__startswith=wanted).values_list("slug", flat=True))
-    return next(slug for slug in (wanted, *(f"{wanted}-{n}" for n in range(2, len(taken) + 3))) if slug not in taken)
+    used = set(Pool.objects.filter(slug__startswith=wanted).values_list("slug", flat=True))
+    return next(slug for slug in (wanted, *(f"{wanted}-{n}" for n in range(2, len(used) + 3))) if slug not in used)

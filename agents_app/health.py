@@ -51,8 +51,8 @@ def set_url(agent: Agent, url: str, *, actor: Who) -> None:
             pass  # not found today; the check will say so
     with transaction.atomic():
         Pool.objects.select_for_update(no_key=True).get(pk=agent.pool_id)
-        known = HealthCheck.objects.filter(agent=agent).first()
-        before = known.url if known else ""
+        check = HealthCheck.objects.filter(agent=agent).first()
+        before = check.url if check else ""
         if url == before:
             return
         if url:
@@ -74,8 +74,8 @@ def check_all() -> int:
             agent__state=Agent.State.ACTIVE, agent__pool__in=Pool.objects.in_use()
         ).select_related("agent__pool")
     )
-    found = look([check.url for check in checks]) if checks else []
-    return sum(record(check, probe) for check, probe in zip(checks, found, strict=True))
+    results = look([check.url for check in checks]) if checks else []
+    return sum(record(check, probe) for check, probe in zip(checks, results, strict=True))
 
 
 def look(urls: Sequence[str]) -> list[Probe]:

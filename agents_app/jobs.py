@@ -262,11 +262,11 @@ def end_of_slot(slot: str) -> int:
     """Take every running job away from the workers of a cluster whose processes have ended; the number of them."""
     if not slot:
         return 0
-    taken = 0
+    ended = 0
     for kind in kinds().values():
         running = _all(kind.model).filter(status=RUNNING, worker__endswith=f":{slot}")
-        taken += sum(kind.interrupted(job, running.filter(pk=job.pk, attempt=job.attempt)) for job in running)
-    return taken
+        ended += sum(kind.interrupted(job, running.filter(pk=job.pk, attempt=job.attempt)) for job in running)
+    return ended
 
 
 def interrupted(job: Job, still: "QuerySet[Any]", reason: str) -> bool:

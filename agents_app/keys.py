@@ -174,8 +174,8 @@ def rotate(key: ApiKey, actor: Who, *, grace: str = "24h", expires_at: datetime 
 def end_old_secret(key: ApiKey, actor: Who) -> bool:
     """End the secret from before the last rotation now, everywhere within two seconds. False when none works any more."""
     with transaction.atomic():
-        found = ApiKey.objects.filter(pk=key.pk, old_until__gt=timezone.now())
-        ended = bool(found.update(old_prefix="", old_digest=None, old_until=None))
+        keys = ApiKey.objects.filter(pk=key.pk, old_until__gt=timezone.now())
+        ended = bool(keys.update(old_prefix="", old_digest=None, old_until=None))
         if ended:
             audit.record("key.old_secret_ended", actor=actor, target=str(key), detail={"key": key.pk})
             Stamp.bump()
@@ -211,15 +211,15 @@ def uses(keys: Collection[ApiKey], at: float | None = None) -> dict[int, list[Us
     begins, ends = KeyMonth.span(time.time() if at is None else at)
     limited = [key for key in keys if key.quota is not None]
     rows = {row.api_key_id: row for row in KeyMonth.objects.filter(api_key__in=limited, month=begins.date())}
-    found: dict[int, list[Use]] = {}
+    by_key: dict[int, list[Use]] = {}
     for key in limited:
         row = rows.get(key.pk)
         counted = (
             ("queries", row.queries if row else 0, key.monthly_queries),
             ("characters", row.characters if row else 0, key.monthly_characters),
         )
-        found[key.pk] = [Use(what, used, limit, begins, ends) for what, used, limit in counted if limit is not None]
-    return found
+        by_key[key.pk] = [Use(what, used, limit, begins, ends) for what, used, limit in counted if limit is not None]
+    return by_key
 
 
 def history(key: ApiKey) -> QuerySet[AuditEntry]:

@@ -126,8 +126,8 @@ def pools_of(request: HttpRequest) -> list[Pool]:
     """Every pool in use that the person has a role in, by name, without its texts; read once a request."""
     if not hasattr(request, "_routerweb_pools"):
         annotations = {name: value for added in hooks.pool_annotations() for name, value in added.items()}
-        found = Pool.objects.in_use().only("slug", "name", "archived_at", "deleted_at").annotate(**annotations)
-        request._routerweb_pools = [pool for pool in found if opens(request.user, pool)]  # type: ignore[attr-defined]
+        readable = Pool.objects.in_use().only("slug", "name", "archived_at", "deleted_at").annotate(**annotations)
+        request._routerweb_pools = [pool for pool in readable if opens(request.user, pool)]  # type: ignore[attr-defined]
     pools: list[Pool] = request._routerweb_pools  # type: ignore[attr-defined]
     return pools
 
@@ -169,9 +169,9 @@ def _same_page(entry: Entry | None, pool: Pool, request: HttpRequest) -> str:
         if candidate is None or candidate.name == "home" or not _used(candidate, pool):
             continue
         if candidate.roles & roles_of(request.user, pool):
-            found = address(candidate.name, pool)
-            if found:
-                return found
+            target = address(candidate.name, pool)
+            if target:
+                return target
     return address("home", None) or "/"
 
 
@@ -230,22 +230,22 @@ def search(request: HttpRequest, term: str) -> list[SearchResult]:
     """What the command search finds beside the admin's lists: pages, pools, the current pool's agents, and what later rooms know."""
     pool = current_pool(request)
     roles = roles_of(request.user, pool)
-    found = []
+    results = []
     for entry in entries():
         link = address(entry.name, pool) if entry.roles & roles and _used(entry, pool) else ""
         if link and term in str(entry.title).lower():
-            found.append(SearchResult(str(entry.title), pool.name if pool else "", link, entry.icon))
+            results.append(SearchResult(str(entry.title), pool.name if pool else "", link, entry.icon))
     for one in PAGES:
         if one.roles & roles and says(term, one.title, one.words) and (link := address(one.name, pool)):
-            found.append(SearchResult(str(one.title), pool.name if pool else "", link, one.icon))
+            results.append(SearchResult(str(one.title), pool.name if pool else "", link, one.icon))
     for other in pools_of(request):
         if term in other.name.lower() or term in other.slug:
-            found.append(SearchResult(other.name, str(_("Pool")), _same_page(None, other, request), "hub"))
+            results.append(SearchResult(other.name, str(_("Pool")), _same_page(None, other, request), "hub"))
     if pool is not None and Role.OPS in roles:
         for agent in Agent.objects.filter(pool=pool, name__icontains=term)[:10]:
             link = reverse("agent_edit", args=(pool.slug, agent.number))
-            found.append(SearchResult(agent.name, f"{agent.code} · {pool.name}", link, "smart_toy"))
+            results.append(SearchResult(agent.name, f"{agent.code} · {pool.name}", link, "smart_toy"))
     if pool is not None:
         for find in FINDS:
-            found += find(request, pool, term)
-    return found
+            results += find(request, pool, term)
+    return results

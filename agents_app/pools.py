@@ -272,22 +272,22 @@ def load_agents(pool: Pool, agents: Sequence[data.Agent], actor: Who = None) -> 
         with _changing(pool):
             present = {agent.number: agent for agent in pool.agents.all()}
             for agent in agents:
-                known = present.get(agent.id)
-                if known is not None and not checks.same_agent(known.name, agent.name):
+                stored = present.get(agent.id)
+                if stored is not None and not checks.same_agent(stored.name, agent.name):
                     raise PoolError(
                         _(
                             "Agent id %(id)s is “%(old)s” in this pool and “%(new)s” in the file. An id never changes its "
                             "meaning: give the new agent an id of its own, or rename the old one first."
                         )
-                        % {"id": agent.id, "old": known.name, "new": agent.name},
+                        % {"id": agent.id, "old": stored.name, "new": agent.name},
                         "id",
                     )
-                if known is not None and agent.key not in ("", known.key):
+                if stored is not None and agent.key not in ("", stored.key):
                     raise PoolError(
                         _(
                             "Agent id %(id)s has the key %(old)s in this pool and %(new)s in the file. A key never changes."
                         )
-                        % {"id": agent.id, "old": known.key, "new": agent.key},
+                        % {"id": agent.id, "old": stored.key, "new": agent.key},
                         "key",
                     )
             for agent in sorted(agents, key=lambda agent: agent.id):
@@ -308,10 +308,10 @@ def load_agents(pool: Pool, agents: Sequence[data.Agent], actor: Who = None) -> 
         }
         for agent in agents:
             row = present[agent.id]
-            taken = {other.code for other in present.values() if other.pk != row.pk}
+            codes = {other.code for other in present.values() if other.pk != row.pk}
             changes: dict[str, Any] = {"name": agent.name, "description": agent.description, "keywords": agent.keywords}
             changes["cost"] = agent.cost
-            if code := checks.usable_code(agent.code, taken):
+            if code := checks.usable_code(agent.code, codes):
                 changes["code"] = code
             update_agent(row, actor=actor, **changes)
             after = (row.name, row.description, row.keywords, row.code, row.cost)
@@ -322,13 +322,13 @@ def load_agents(pool: Pool, agents: Sequence[data.Agent], actor: Who = None) -> 
 
 def _new_row(pool: Pool, agent: data.Agent, present: Iterable[Agent]) -> Agent:
     present = list(present)
-    taken = {other.code for other in present}
-    code = checks.usable_code(agent.code, taken)
+    codes = {other.code for other in present}
+    code = checks.usable_code(agent.code, codes)
     row = Agent(
         pool=pool,
         number=agent.id,
         key=checks.key_of(agent, present),
-        code=code or checks.free_code(agent.name, taken),
+        code=code or checks.free_code(agent.name, codes),
         name=checks.clean_name(agent.name, present),
         description=agent.description.strip(),
         keywords=checks.clean_keywords(agent.keywords),

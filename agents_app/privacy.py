@@ -52,8 +52,8 @@ def check_patterns(patterns: Sequence[tuple[str, str]]) -> None:
     for name, pattern in patterns:
         if not name or len(name) > redaction.LONGEST_NAME or set(name) & set("[]"):
             raise BadPattern(_("“%(name)s” is no name: 1 to 30 characters, without brackets.") % {"name": name})
-        found = redaction.compiled(pattern)
-        if any(found.search(sign) is not None for sign in signs):
+        matcher = redaction.compiled(pattern)
+        if any(matcher.search(sign) is not None for sign in signs):
             raise BadPattern(_("“%(pattern)s” fits what others are replaced by.") % {"pattern": pattern})
 
 
@@ -72,8 +72,8 @@ def redactor_of(pool_id: int) -> Redactor | None:
 
 def redacted(pool_id: int, texts: Iterable[str]) -> list[str]:
     """Plain texts as the pool stores them."""
-    found = redactor_of(pool_id)
-    return [found.text(text) for text in texts] if found else list(texts)
+    redactor = redactor_of(pool_id)
+    return [redactor.text(text) for text in texts] if redactor else list(texts)
 
 
 def _redactor(row: Privacy) -> Redactor:
@@ -86,12 +86,12 @@ def changes_of(row: models.Model, redactor: Redactor) -> dict[str, Any]:
     row stay."""
     keys = {name for constraint in row._meta.total_unique_constraints for name in constraint.fields}
     keys |= {name for one in row._meta.constraints if isinstance(one, models.UniqueConstraint) for name in one.fields}
-    found = {}
+    changes = {}
     for column in holds.columns(type(row), Content.QUERY | Content.REMARK):
         if column.name not in keys:
             value = redactor.value(getattr(row, column.attname))
-            found[column.attname] = value[: column.max_length] if isinstance(value, str) else value
-    return found
+            changes[column.attname] = value[: column.max_length] if isinstance(value, str) else value
+    return changes
 
 
 def delete_old(

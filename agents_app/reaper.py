@@ -77,12 +77,12 @@ class Reaper:
             return self._reachable()
         try:
             close_old_connections()
-            found = {put_right: put_right() for put_right in ROUNDS}
+            repaired = {put_right: put_right() for put_right in ROUNDS}
         except Exception as error:  # the thread outlives the database
             self._outage(error)
             return 0
-        handed_on = sum(count for put_right, count in found.items() if put_right in HANDED_ON)
-        dead = sum(found.values()) - handed_on
+        handed_on = sum(count for put_right, count in repaired.items() if put_right in HANDED_ON)
+        dead = sum(repaired.values()) - handed_on
         if dead:
             log.warning("jobs whose worker died, ended or put back into the queue: %d", dead)
         if handed_on:

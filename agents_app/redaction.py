@@ -48,10 +48,10 @@ def mod97(iban: str) -> bool:
 
 def _iban(found: str) -> str:
     """As much of it, from its beginning, as is an IBAN; "" where nothing is."""
-    length, taken = IBAN_LENGTHS.get(found[:2].upper(), 0), 0
+    length, used = IBAN_LENGTHS.get(found[:2].upper(), 0), 0
     for end, character in enumerate(found, 1):
-        taken += character not in " -"
-        if taken == length:
+        used += character not in " -"
+        if used == length:
             return found[:end] if mod97(re.sub("[ -]", "", found[:end]).upper()) else ""
     return ""
 
@@ -124,10 +124,10 @@ class Redactor:
         earlier = before(text)
         if not earlier:
             return self.text(str(text))
-        told = [Message(message.role, self.text(message.content), message.agents) for message in earlier]
+        messages = [Message(message.role, self.text(message.content), message.agents) for message in earlier]
         if isinstance(text, Turn):
-            return Turn(self.text(str(text)), told, text.left_out, self.text(text.opening))
-        return text_of(self.text(str(text)), told)
+            return Turn(self.text(str(text)), messages, text.left_out, self.text(text.opening))
+        return text_of(self.text(str(text)), messages)
 
     def value(self, value: Any) -> Any:
         """Anything that JSON can hold, with the texts in it redacted; the names of keys stay."""
@@ -144,9 +144,9 @@ def _replaced(text: str, sign: str, kind: re.Pattern[str], real: Callable[[str],
     """The text with each real one replaced. What only looks like one may hide one that begins within it: the search goes on there."""
     kept, done, at = [], 0, 0
     while match := kind.search(text, at):
-        known = real(match.group())
-        at = match.start() + (len(known) or 1)
-        if known:
+        genuine = real(match.group())
+        at = match.start() + (len(genuine) or 1)
+        if genuine:
             kept += [text[done : match.start()], sign]
             done = at
     return "".join([*kept, text[done:]])

@@ -52,16 +52,16 @@ class PasswordBackend(AuthenticationBackend):
 
     def _authenticate(self, request: HttpRequest | None, **credentials: Any) -> User | None:
         login = credentials.get("username") or credentials.get("email") or ""
-        found: User | None = self._check_password(account_of(login), credentials["password"])
-        return found
+        account: User | None = self._check_password(account_of(login), credentials["password"])
+        return account
 
 
 def account_of(login: str) -> User | None:
     """The account that somebody means: by its name in that spelling, in any, or by its address where only one has it."""
-    found = list(User.objects.filter(Q(username__iexact=login) | Q(email__iexact=login)).order_by("pk")[:10])
-    named = [user for user in found if user.username.casefold() == login.casefold()]
+    accounts = list(User.objects.filter(Q(username__iexact=login) | Q(email__iexact=login)).order_by("pk")[:10])
+    named = [user for user in accounts if user.username.casefold() == login.casefold()]
     exact = [user for user in named if user.username == login]
-    for candidates in (exact, named, found):
+    for candidates in (exact, named, accounts):
         if candidates:
             return candidates[0] if len(candidates) == 1 else None
     return None
@@ -86,10 +86,10 @@ def remember_browser(response: HttpResponseBase, login: str) -> None:
 
 def _is_known_browser(request: HttpRequest, login: str) -> bool:
     try:
-        known = signing.loads(request.COOKIES.get(KNOWN_BROWSER, ""), salt=KNOWN_BROWSER, max_age=KNOWN_SECONDS)
+        logins = signing.loads(request.COOKIES.get(KNOWN_BROWSER, ""), salt=KNOWN_BROWSER, max_age=KNOWN_SECONDS)
     except signing.BadSignature:
         return False
-    return bool(known == _login_hash(login))
+    return bool(logins == _login_hash(login))
 
 
 def _login_hash(login: str) -> str:
@@ -141,8 +141,8 @@ class AccountAdapter(DefaultAccountAdapter):
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
         super().pre_authenticate(request, **credentials)
         login = (credentials.get("email") or credentials.get("username") or "").lower()
-        known = _is_known_browser(request, login)
-        if not known and not ratelimit.consume(request, action="account_failed", key=login, dry_run=True):
+        is_known = _is_known_browser(request, login)
+        if not is_known and not ratelimit.consume(request, action="account_failed", key=login, dry_run=True):
             self._rollback_login_failed_rl_usage()
             raise self.validation_error("too_many_for_account")
 
@@ -177,9 +177,9 @@ class SocialAccountAdapter(DefaultSocialAccountAdapter):
         return [app] if client_id in (None, app.client_id) else []
 
     def get_provider(self, request: HttpRequest, provider: str, client_id: str | None = None) -> Any:
-        found = super().get_provider(request, provider, client_id)
-        found.oauth2_adapter_class = SignedOpenIDConnect
-        return found
+        made = super().get_provider(request, provider, client_id)
+        made.oauth2_adapter_class = SignedOpenIDConnect
+        return made
 
     def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> None:
         """Find the invited person, or answer with the page that says why nobody was found."""

@@ -8,10 +8,10 @@ def check_all() -> int:
     """Look at every backend's address; how many became healthy or stopped being so. Processes hear of it within a second."""
     rows = list(Backend.objects.in_use().exclude(health_url=""))
     changed = 0
-    for row, found in zip(rows, health.look([row.health_url for row in rows]) if rows else [], strict=True):
-        if found.ok is None:
+    for row, result in zip(rows, health.look([row.health_url for row in rows]) if rows else [], strict=True):
+        if result.ok is None:
             continue  # it was not asked, so nothing is known
-        told = {"healthy": found.ok, "health_said": found.said[:200]}
-        Backend.objects.filter(pk=row.pk, health_url=row.health_url).update(**told)
-        changed += found.ok != row.healthy
+        fields = {"healthy": result.ok, "health_said": result.said[:200]}
+        Backend.objects.filter(pk=row.pk, health_url=row.health_url).update(**fields)
+        changed += result.ok != row.healthy
     return changed

@@ -64,18 +64,18 @@ def save(
     if provider.pool_id != agent.pool_id:
         raise BackendError(_("The provider belongs to another pool."), "provider")
     with transaction.atomic():
-        found = backend or Backend(agent=agent)
-        found.agent, found.provider = agent, provider
+        row = backend or Backend(agent=agent)
+        row.agent, row.provider = agent, provider
         for name, value in values.items():
-            setattr(found, name, value)
-        _check(found)
-        if found.health_url:
-            _check_address(found.health_url, "health_url")
+            setattr(row, name, value)
+        _check(row)
+        if row.health_url:
+            _check_address(row.health_url, "health_url")
         else:
-            found.healthy, found.health_said = True, ""
-        found.save()
-        _told("backend.saved", agent.pool, f"{agent}: {found}", {"changed": sorted(values)}, actor)
-    return found
+            row.healthy, row.health_said = True, ""
+        row.save()
+        _told("backend.saved", agent.pool, f"{agent}: {row}", {"changed": sorted(values)}, actor)
+    return row
 
 
 def remove(backend: Backend, *, actor: audit.Who) -> None:
@@ -89,18 +89,18 @@ def remove(backend: Backend, *, actor: audit.Who) -> None:
 def save_settings(pool: Pool, values: Mapping[str, Any], *, actor: audit.Who) -> BackendSettings:
     """How the pool chooses; fields that are left out stay. Raises BackendError."""
     with transaction.atomic():
-        found = BackendSettings.objects.filter(pool=pool).first() or BackendSettings(pool=pool)
-        before = found.learner, found.learning_share, found.learning_within
+        row = BackendSettings.objects.filter(pool=pool).first() or BackendSettings(pool=pool)
+        before = row.learner, row.learning_share, row.learning_within
         for name, value in values.items():
-            setattr(found, name, value)
-        if before != (found.learner, found.learning_share, found.learning_within):
-            found.learning_since, found.learning_stopped, found.learning_said = timezone.now(), None, ""
-        _check(found)
-        if not found.quality + found.cost + found.latency > 0:
+            setattr(row, name, value)
+        if before != (row.learner, row.learning_share, row.learning_within):
+            row.learning_since, row.learning_stopped, row.learning_said = timezone.now(), None, ""
+        _check(row)
+        if not row.quality + row.cost + row.latency > 0:
             raise BackendError(_("One of the weights must be above 0."), "quality")
-        found.save()
+        row.save()
         _told("backends.set", pool, str(pool), dict(values), actor)
-    return found
+    return row
 
 
 def stop_learning(pool: int, why: str) -> bool:

@@ -76,4 +76,4 @@ async def throw_away(receive: Receive) -> None:
 
 def header(scope: Scope, name: bytes) -> str:
     """The value of a request's header, "" where it has none."""
-    return next((value.decode("latin-1") for found, value in scope["headers"] if found == name), "")
+    return next((value.decode("latin-1") for header_name, value in scope["headers"] if header_name == name), "")

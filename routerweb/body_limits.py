@@ -23,8 +23,8 @@ async def limit_of(scope: Scope, threads: Executor) -> int:
     path = str(scope["path"])
     loop = asyncio.get_running_loop()
     if path.startswith("/api/"):
-        known = fast_lane.known(header(scope, b"authorization"))
-        return settings.DATA_UPLOAD_MAX_MEMORY_SIZE if known else _anonymous()
+        is_known = fast_lane.known(header(scope, b"authorization"))
+        return settings.DATA_UPLOAD_MAX_MEMORY_SIZE if is_known else _anonymous()
     if path.startswith("/scim/"):
         return await loop.run_in_executor(threads, _of_scim, header(scope, b"authorization"))
     cookies = header(scope, b"cookie")
@@ -55,12 +55,12 @@ def _of_scim(authorization: str) -> int:
 
     close_old_connections()
     try:
-        known = settings.SCIM and tokens.of(authorization) is not None
+        is_known = settings.SCIM and tokens.of(authorization) is not None
     except DatabaseFault:
-        known = False
+        is_known = False
     finally:
         close_old_connections()
-    return settings.DATA_UPLOAD_MAX_MEMORY_SIZE if known else _anonymous()
+    return settings.DATA_UPLOAD_MAX_MEMORY_SIZE if is_known else _anonymous()
 
 
 def _signed_in(cookies: str) -> bool:

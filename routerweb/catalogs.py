@@ -13,7 +13,7 @@ _MAGIC = 0x950412DE
 
 def read(text: str) -> dict[str, str]:
     """msgid → msgstr of a .po file, as a .mo file has them: plural forms joined by NUL. Raises ValueError with the line at fault."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     entry: dict[str, str] = {}
     field = ""
     for number, line in enumerate([*text.splitlines(), ""], start=1):
@@ -26,17 +26,17 @@ def read(text: str) -> dict[str, str]:
         if entry and (not line or line.startswith("msgid ")):
             forms = [entry[name] for name in sorted(entry) if name.startswith("msgstr")]
             key = "\0".join([entry["msgid"], *([entry["msgid_plural"]] if "msgid_plural" in entry else [])])
-            if key in found:
+            if key in texts:
                 raise ValueError(f"line {number}: {entry['msgid']!r} stands twice")
             if all(forms):
-                found[key] = "\0".join(forms)
+                texts[key] = "\0".join(forms)
             entry = {}
         if line:
             field, _space, value = line.partition(" ")
             if field not in ("msgid", "msgid_plural", "msgstr") and not field.startswith("msgstr["):
                 raise ValueError(f"line {number}: {line[:60]!r} is no line of a .po file")
             entry[field] = ast.literal_eval(value)
-    return found
+    return texts
 
 
 def compiled(text: str) -> bytes:

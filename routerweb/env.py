@@ -139,15 +139,15 @@ def limits(name: str) -> dict[str, tuple[int, int]]:
     """Calls at once and calls a minute of each server that is named: "https://one.example=50/3000, https://other.example:8443=10/0"."""
 
     def parse(raw: str) -> dict[str, tuple[int, int]]:
-        found = {}
+        values = {}
         for part in raw.split(","):
             server, _sign, figures = part.strip().rpartition("=")
             at_once, _slash, per_minute = figures.partition("/")
             if part.strip():
                 if "://" not in server or not at_once.strip().isdecimal() or not per_minute.strip().isdecimal():
                     raise ValueError(part)
-                found[server.strip().rstrip("/").lower()] = int(at_once), int(per_minute)
-        return found
+                values[server.strip().rstrip("/").lower()] = int(at_once), int(per_minute)
+        return values
 
     return _read(name, "servers with calls at once and a minute, like https://one.example=50/3000", {}, parse)
 

@@ -25,10 +25,10 @@ def ask(port: int, hosts: list[str]) -> dict[str, Any]:
         connection.close()
     if answer.status in (301, 302):
         raise ValueError("it sends http on to https: set BEHIND_TLS_PROXY=1 where a proxy ends TLS")
-    found = json.loads(body)
-    if not isinstance(found, dict):
+    content = json.loads(body)
+    if not isinstance(content, dict):
         raise ValueError("it answered something else than its health")
-    return found
+    return content
 
 
 def _host(hosts: list[str]) -> str:
@@ -41,12 +41,12 @@ def main() -> int:
     """0 where the server answers from memory, 1 where it does not; says why."""
     try:
         port = env.integer("PORT", 8000, low=1, high=65535)
-        found = ask(port, list(env.words("ALLOWED_HOSTS", ("127.0.0.1",))))
+        answer = ask(port, list(env.words("ALLOWED_HOSTS", ("127.0.0.1",))))
     except (OSError, ValueError, http.client.HTTPException) as error:
         print(f"unhealthy: {error}")
         return 1
-    print(found.get("status"))
-    return 0 if found.get("status") in ("ok", "degraded") else 1
+    print(answer.get("status"))
+    return 0 if answer.get("status") in ("ok", "degraded") else 1
 
 
 if __name__ == "__main__":

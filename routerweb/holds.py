@@ -124,14 +124,14 @@ def needs_declaration(field: "models.Field[Any, Any]") -> bool:
 
 def content(field: "models.Field[Any, Any]") -> Content:
     """What a column was declared to hold; NEITHER where nothing was declared."""
-    found: Content = getattr(field, "holds", Content.NEITHER)
-    return found
+    declared: Content = getattr(field, "holds", Content.NEITHER)
+    return declared
 
 
 def packing(field: "models.Field[Any, Any]") -> Packing:
     """How a column keeps what it holds."""
-    found: Packing = getattr(field, "packing", AS_IT_STANDS)
-    return found
+    declared: Packing = getattr(field, "packing", AS_IT_STANDS)
+    return declared
 
 
 def tables() -> Iterator[type[models.Model]]:
@@ -148,14 +148,14 @@ def columns(model: type[models.Model], kinds: Content) -> list["models.Field[Any
 
 def in_backup(model: type[models.Model]) -> bool:
     """Whether a backup holds the model's rows."""
-    found = getattr(model, "holds", None)
-    return found is None or bool(found.backup)
+    declared = getattr(model, "holds", None)
+    return declared is None or bool(declared.backup)
 
 
 def days(model: type[models.Model]) -> str:
     """The column of a pool's privacy that says for how many days the model's rows are kept; "" where nothing does."""
-    found = getattr(model, "holds", None)
-    return "" if found is None else str(found.days)
+    declared = getattr(model, "holds", None)
+    return "" if declared is None else str(declared.days)
 
 
 def undeclared() -> list[str]:

@@ -27,8 +27,8 @@ def number(text: str | None, least: int = 0, most: int = MOST) -> int | None:
     text = (text or "").strip()
     if not text.isascii() or not text.isdecimal() or len(text) > 19:
         return None
-    found = int(text)
-    return found if least <= found <= most else None
+    value = int(text)
+    return value if least <= value <= most else None
 
 
 def key(text: str | None) -> int | None:
@@ -38,7 +38,7 @@ def key(text: str | None) -> int | None:
 
 def numbers(texts: Iterable[str], most: int = MOST) -> list[int]:
     """The whole numbers among some texts, in order; what is none is left out."""
-    return [found for text in texts if (found := number(text, 0, most)) is not None]
+    return [value for text in texts if (value := number(text, 0, most)) is not None]
 
 
 def keys(texts: Iterable[str]) -> list[int]:
@@ -54,20 +54,20 @@ def listed(text: str | None) -> list[int]:
 def decimal(text: str | None) -> float | None:
     """The finite number that a text is, with a point or a comma before its fraction; None for everything else."""
     try:
-        found = float((text or "").strip().replace(",", "."))
+        value = float((text or "").strip().replace(",", "."))
     except ValueError:
         return None
-    return found if math.isfinite(found) else None
+    return value if math.isfinite(value) else None
 
 
 def day(text: str | None) -> date | None:
     """The day of a text like 2026-01-31, from 1900 to 9000; None for everything else."""
     text = (text or "").strip()
     try:
-        found = date.fromisoformat(text) if _DAY.fullmatch(text) else None
+        value = date.fromisoformat(text) if _DAY.fullmatch(text) else None
     except ValueError:
         return None
-    return found if found is not None and FIRST_DAY <= found <= LAST_DAY else None
+    return value if value is not None and FIRST_DAY <= value <= LAST_DAY else None
 
 
 # ---------------------------------------------------------------------------------------------------- the door

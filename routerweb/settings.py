@@ -413,7 +413,7 @@ MAX_UPLOAD_MB = env.integer("MAX_UPLOAD_MB", 256, low=1)
 DATA_UPLOAD_MAX_MEMORY_SIZE = env.integer("MAX_BODY_MB", 25, low=1) * 1024 * 1024
 
 # The API has a way of its own through Django, see training_app.api.handler.
-API_MIDDLEWARE = ["training_app.api.handler.Door"]
+API_MIDDLEWARE = ["training_app.api.handler.ApiSecurity"]
 if CORS_ORIGINS:
     from corsheaders.defaults import default_headers
 

@@ -37,12 +37,12 @@ class Workers:
 
     def ended(self) -> list[tuple[int, int, float]]:
         """(pid, status, age in seconds) of those that have ended since the last call; a status below 0 is a signal's."""
-        found = []
+        processes = []
         for pid in list(self.started):
             gone, status = os.waitpid(pid, os.WNOHANG)
             if gone:
-                found.append((pid, os.waitstatus_to_exitcode(status), time.monotonic() - self.started.pop(pid)))
-        return found
+                processes.append((pid, os.waitstatus_to_exitcode(status), time.monotonic() - self.started.pop(pid)))
+        return processes
 
     def replace(self) -> bool:
         """Start another for each that has ended; False where that would not help."""

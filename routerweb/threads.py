@@ -117,7 +117,7 @@ def environ(scope: Scope, body: Body) -> dict[str, Any]:
     """The request's variables as PEP 3333 names them."""
     host, port = scope["server"] or ("", None)
     client = scope["client"] or ("", 0)
-    found: dict[str, Any] = {
+    variables: dict[str, Any] = {
         "REQUEST_METHOD": scope["method"],
         "SCRIPT_NAME": "",
         "PATH_INFO": unquote_to_bytes(scope["raw_path"]).decode("latin-1"),
@@ -142,9 +142,9 @@ def environ(scope: Scope, body: Body) -> dict[str, Any]:
             continue
         text = value.decode("latin-1")
         if name == b"content-type":
-            found["CONTENT_TYPE"] = text
+            variables["CONTENT_TYPE"] = text
             continue
         variable = "HTTP_" + name.decode("latin-1").upper().replace("-", "_")
         joint = "; " if name == b"cookie" else ","
-        found[variable] = found[variable] + joint + text if variable in found else text
-    return found
+        variables[variable] = variables[variable] + joint + text if variable in variables else text
+    return variables

@@ -150,8 +150,8 @@ class PromotionAdmin(ReadOnlyAdmin):
     date_hierarchy = "at"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Promotion]:
-        found: QuerySet[Promotion] = super().get_queryset(request)
-        return found
+        rows: QuerySet[Promotion] = super().get_queryset(request)
+        return rows
 
 
 @admin.register(Decision)
@@ -165,8 +165,8 @@ class DecisionAdmin(ReadOnlyAdmin):
     search_fields = ("=id", "text")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Decision]:
-        found: QuerySet[Decision] = super().get_queryset(request)
-        return found.prefetch_related("pool__agents")
+        rows: QuerySet[Decision] = super().get_queryset(request)
+        return rows.prefetch_related("pool__agents")
 
     @admin.display(description=_("agents"))
     def chosen(self, decision: Decision) -> SafeString | str:

@@ -63,19 +63,19 @@ def reset_link_later(address: str, base_url: str) -> None:
 
 def mail_link(running: work.Running) -> bool:
     """Mail a person a link that sets the password; whether the mail server took it."""
-    told = running.arguments
-    user = User.objects.filter(pk=told["user"], is_active=True).first()
-    return user is not None and send_link(user, Kind(told["kind"]), told["base_url"])
+    arguments = running.arguments
+    user = User.objects.filter(pk=arguments["user"], is_active=True).first()
+    return user is not None and send_link(user, Kind(arguments["kind"]), arguments["base_url"])
 
 
 def mail_reset(running: work.Running) -> int:
     """Mail a link to every active account with that address, those without a first password too; how many the server took."""
-    taken = 0
+    queued = 0
     for user in User.objects.filter(email__iexact=running.arguments["address"], is_active=True).order_by("pk"):
         if user.pk > running.progress.get("last", 0):
-            taken += send_link(user, Kind.RESET, running.arguments["base_url"])
+            queued += send_link(user, Kind.RESET, running.arguments["base_url"])
             running.save(last=user.pk)
-    return taken
+    return queued
 
 
 def send_link(user: User, kind: Kind, base_url: str) -> bool:

@@ -84,11 +84,11 @@ def invite(email: str, role: Role | str, inviter: Who, *, base_url: str = "", po
     """
     username, role = username_of(email), _known_role(role)
     with transaction.atomic():
-        known = User.objects.filter(username__iexact=username).first()
-        if known is not None:
+        account = User.objects.filter(username__iexact=username).first()
+        if account is not None:
             raise PeopleError(
                 _("%(email)s has an account already.") % {"email": username}
-                if known.is_active
+                if account.is_active
                 else _("%(email)s has an account that was deactivated. Reactivate it instead.") % {"email": username}
             )
         user = User(username=username, email=username, is_staff=True)

@@ -56,7 +56,7 @@ def export(user: User, actor: Who) -> bytes:
     """A ZIP file of all that is stored on a person, a file of JSON lines for each table and column, and one that says what is what."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        told = {}
+        exported = {}
         for name, rows in tables(user):
             columns = [
                 field.attname
@@ -68,10 +68,10 @@ def export(user: User, actor: Who) -> bytes:
                 for row in rows.values(*columns).iterator(chunk_size=500):
                     file.write(json.dumps(row, cls=DjangoJSONEncoder, ensure_ascii=False).encode() + b"\n")
                     count += 1
-            told[f"{name}.jsonl"] = count
+            exported[f"{name}.jsonl"] = count
         read_me = {
             "account": user.get_username(),
-            "rows": {name: count for name, count in told.items() if count},
+            "rows": {name: count for name, count in exported.items() if count},
             "left_out": "passwords, keys and other secrets, and the queries that labels are about: those are the site's",
         }
         archive.writestr("README.json", json.dumps(read_me, indent=2, ensure_ascii=False))

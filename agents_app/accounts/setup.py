@@ -19,12 +19,12 @@ def is_new() -> bool:
     if kept.get(SALT):
         return False
     try:
-        found = User.objects.exists()
+        anybody = User.objects.exists()
     except DatabaseError:
         return False
-    if found:
+    if anybody:
         kept.set(SALT, True, None)
-    return not found
+    return not anybody
 
 
 def link() -> str:

@@ -107,7 +107,7 @@ class LeadsOn:
         entries: QuerySet[AuditEntry] = AuditEntry.objects.none()
         if obj is not None and Role.OPS in roles_of(request.user):
             entries = audit.about(*self.audited_as(obj))
-        told = Paginator([Told.of(entry) for entry in entries[:ENTRIES]], ENTRIES).get_page(1)
-        context = {"action_list": told, "pagination_required": False, **(extra_context or {})}
+        page = Paginator([Told.of(entry) for entry in entries[:ENTRIES]], ENTRIES).get_page(1)
+        context = {"action_list": page, "pagination_required": False, **(extra_context or {})}
         answer: HttpResponse = super().history_view(request, object_id, context)  # type: ignore[misc]
         return answer

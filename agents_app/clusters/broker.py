@@ -34,15 +34,15 @@ class Broker(ORM):
         """Take a message or a few: their ids and payloads. Those that are meant for this cluster come first."""
         rows = self.get_connection(self.list_key)
         waiting = rows.filter(key__in=(self.list_key, self._own), lock__lte=timezone.now()).order_by("-key", "pk")
-        found = [
+        messages = [
             (message.pk, message.payload)
             for message in waiting[: Conf.BULK]
             # Of several clusters that see it, one changes the row.
             if rows.filter(pk=message.pk, key=message.key).update(key=self._taken)
         ]
-        if not found:
+        if not messages:
             time.sleep(Conf.POLL)
-        return found or None
+        return messages or None
 
     def lock_size(self) -> int:
         """How many messages of this queue any cluster has taken."""
@@ -63,10 +63,10 @@ def put_back(queue: str, slot: str) -> int:
 
 def holders() -> set[tuple[str, str]]:
     """(queue, slot) of each cluster that has taken messages, or for which some wait."""
-    found: set[tuple[str, str]] = set()
+    pairs: set[tuple[str, str]] = set()
     for key in OrmQ.objects.values_list("key", flat=True).distinct():
         for mark in (TAKEN, MEANT_FOR):
             queue, marked, slot = key.partition(mark)
             if marked:
-                found.add((queue, slot))
-    return found
+                pairs.add((queue, slot))
+    return pairs

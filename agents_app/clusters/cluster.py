@@ -198,9 +198,9 @@ class Cluster(Sentinel):
         self._hand_back()
 
     def _hand_back(self) -> None:
-        messages, taken = put_back(self.queue, jobs.SLOT), jobs.end_of_slot(jobs.SLOT)
-        if messages or taken:
-            log.info("The %s cluster handed back %d messages and %d jobs", self.queue, messages, taken)
+        messages, ended = put_back(self.queue, jobs.SLOT), jobs.end_of_slot(jobs.SLOT)
+        if messages or ended:
+            log.info("The %s cluster handed back %d messages and %d jobs", self.queue, messages, ended)
 
     def _end(self, finish: bool) -> None:
         """End every process: those that are busy may finish, then hand their jobs back, then are killed."""

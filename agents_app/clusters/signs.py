@@ -48,9 +48,9 @@ def send_beat(queue: str) -> None:
 
 def sign(queue: str, busy: int) -> None:
     """Write that the guard of this cluster runs, and how many of its workers are busy."""
-    told = {"queue": queue, "machine": machine(), "guarded_at": Now(), "busy": busy}
-    if not ClusterSign.objects.filter(slot=SLOT).update(**told):
-        ClusterSign.objects.create(slot=SLOT, **told)
+    values = {"queue": queue, "machine": machine(), "guarded_at": Now(), "busy": busy}
+    if not ClusterSign.objects.filter(slot=SLOT).update(**values):
+        ClusterSign.objects.create(slot=SLOT, **values)
 
 
 def left_behind() -> bool:
@@ -76,10 +76,10 @@ def machine() -> str:
 
 def working(queues: Sequence[str], on: str = "") -> "QuerySet[ClusterSign]":
     """The clusters of these queues that do something, or did lately; with `on` those of that machine."""
-    found = ClusterSign.objects.filter(queue__in=queues, guarded_at__gt=Now() - ALIVE)
+    signs = ClusterSign.objects.filter(queue__in=queues, guarded_at__gt=Now() - ALIVE)
     if on:
-        found = found.filter(machine=on)
-    return found.filter(busy__gt=0) | found.filter(executed_at__gt=Now() - ALIVE)
+        signs = signs.filter(machine=on)
+    return signs.filter(busy__gt=0) | signs.filter(executed_at__gt=Now() - ALIVE)
 
 
 def put_back_of_the_gone() -> int:

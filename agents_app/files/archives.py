@@ -26,13 +26,13 @@ def members(stream: BinaryIO) -> list[zipfile.ZipInfo]:
     """The files of an archive that may hold queries, by name. Raises Unreadable."""
     try:
         with zipfile.ZipFile(stream) as packed:
-            found = packed.infolist()
+            entries = packed.infolist()
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
         raise Unreadable(gettext_noop("This ZIP archive is damaged. Pack it again.")) from None
-    if len(found) > MAX_MEMBERS or any(one.file_size > MAX_MEMBER for one in found):
+    if len(entries) > MAX_MEMBERS or any(one.file_size > MAX_MEMBER for one in entries):
         raise Unreadable(gettext_noop("This ZIP archive unpacks to more than is read. Import its files one by one."))
     kept = []
-    for one in found:
+    for one in entries:
         path = PurePosixPath(one.filename)
         hidden = any(part.startswith((".", "__MACOSX")) for part in path.parts)
         if not one.is_dir() and not hidden and path.suffix.lower() in SUFFIXES and path.name.lower() not in LEFT:
@@ -47,11 +47,11 @@ def records(stream: BinaryIO) -> Iterator[Record | RowError]:
     from agents_app.files import detecting
 
     behind = 0
-    found = members(stream)
+    files = members(stream)
     stream.seek(0)
     try:
         with zipfile.ZipFile(stream) as packed:
-            for one in found:
+            for one in files:
                 content = cast(BinaryIO, io.BytesIO(packed.read(one)))
                 reading = detecting.detect(content, one.filename)
                 if reading.kind == "zip":

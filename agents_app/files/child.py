@@ -55,8 +55,8 @@ def limit(cpu_seconds: int, memory_bytes: int) -> None:
 def function(name: str) -> Callable[..., Iterator[Any]]:
     """The function that `module:name` names."""
     module, _colon, attribute = name.partition(":")
-    found: Callable[..., Iterator[Any]] = getattr(importlib.import_module(module), attribute)
-    return found
+    target: Callable[..., Iterator[Any]] = getattr(importlib.import_module(module), attribute)
+    return target
 
 
 class Sending:

@@ -105,10 +105,10 @@ def _few(stream: BinaryIO, reading: Reading) -> Iterator[Record | RowError]:
     whole = len(beginning) < HEAD
     if not whole:
         beginning = beginning[: beginning.rfind(b"\n") + 1] or beginning
-    found = list(islice(records(io.BytesIO(beginning), reading), JUDGED + 2))
-    if not whole and found and isinstance(found[-1], RowError):
-        found.pop()
-    yield from found
+    rows = list(islice(records(io.BytesIO(beginning), reading), JUDGED + 2))
+    if not whole and rows and isinstance(rows[-1], RowError):
+        rows.pop()
+    yield from rows
 
 
 def _refuse(beginning: bytes) -> None:
@@ -211,11 +211,11 @@ def known_names() -> set[str]:
 def _delimiter(text: str, file_name: str) -> str:
     """What stands between a table's cells; "" for lines of text."""
     lines = [line for line in text.splitlines()[:50] if line.strip()]
-    known = known_names()
+    headings = known_names()
     for line in lines[:TITLES]:
         for delimiter in "\t;,|":
             cells = [plain_name(cell) for cell in line.split(delimiter)]
-            if len(cells) > 1 and known & set(cells) and max(map(len, cells)) < 60:
+            if len(cells) > 1 and headings & set(cells) and max(map(len, cells)) < 60:
                 return delimiter
     if plain_name(lines[0]) in NAMES["text"]:
         return ","  # one column with a header

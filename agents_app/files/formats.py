@@ -137,7 +137,7 @@ def _object(stream: BinaryIO) -> Iterator[Record | RowError]:
     except ValueError as error:
         line = getattr(error, "lineno", 1)
         raise Unreadable(gettext_noop("This is no JSON that can be read: see line %(line)d."), line=line) from None
-    found: list[dict[str, Any]] = [whole] if isinstance(whole, dict) else []
+    objects: list[dict[str, Any]] = [whole] if isinstance(whole, dict) else []
     level = [whole]
     longest = 0
     while level:
@@ -145,10 +145,10 @@ def _object(stream: BinaryIO) -> Iterator[Record | RowError]:
         level = [value for value in inner if isinstance(value, dict | list)][:100_000]
         for value in level:
             if isinstance(value, list) and len(value) > longest and all(isinstance(one, dict) for one in value):
-                found, longest = value, len(value)
+                objects, longest = value, len(value)
         if longest:
             break
-    yield from enumerate(found, start=1)
+    yield from enumerate(objects, start=1)
 
 
 # ---------------------------------------------------------------------------------------------------- JSON arrays

@@ -22,8 +22,8 @@ def head(stream: BinaryIO, file_name: str = "", reading: Reading | None = None, 
     """What a file is, or how it begins by a `reading` that a person has corrected. Raises Unreadable."""
     stored = {**reading.as_json(), "columns": {}} if reading else None
     said = run(detecting.head, stream, file_name, stored, limits=limits)
-    found = Reading.of(next(said))
-    return Head(reading or found, tuple(map(_record, said)))
+    detected = Reading.of(next(said))
+    return Head(reading or detected, tuple(map(_record, said)))
 
 
 def records(

@@ -77,10 +77,10 @@ def agents(stream: BinaryIO, file_name: str) -> Iterator[dict[str, Any]]:
         table = Reading("table", "utf-8", delimiter)
         yield from map(asdict, _of_table(_cells(io.BytesIO(text.encode("utf-8", "replace")), table)))
         return
-    lines, found = _listed(text) if suffix in (".yaml", ".yml", ".json") and text.strip() else parse(text)
+    lines, entries = _listed(text) if suffix in (".yaml", ".yml", ".json") and text.strip() else parse(text)
     for name, description in lines:
         yield {"name": name, "description": description}
-    yield from map(asdict, found)
+    yield from map(asdict, entries)
 
 
 # ---------------------------------------------------------------------------------------------------- tables
@@ -106,15 +106,15 @@ def _delimiter(text: str, suffix: str) -> str:
 
 def _cells(stream: BinaryIO, reading: Reading) -> list[tuple[int, list[str]]]:
     """(line, cells) of each row that holds something. Raises Unreadable with the first bad line."""
-    found = []
+    rows = []
     for record in records(stream, reading):
         if isinstance(record, data.RowError):
             raise Unreadable(gettext_noop("Line %(line)d: %(why)s."), line=record.line, why=record.reason)
         line, cells = record
         texts = [" ".join(str(cell).split()) for cell in cells]
         if any(texts):
-            found.append((line, texts))
-    return found
+            rows.append((line, texts))
+    return rows
 
 
 def _plain(cell: str) -> str:
@@ -123,14 +123,14 @@ def _plain(cell: str) -> str:
 
 def _named(names: Sequence[str]) -> dict[str, int]:
     """Which of our columns each name is: ours → its place."""
-    found: dict[str, int] = {}
-    for ours, known in COLUMNS.items():
+    places: dict[str, int] = {}
+    for ours, headings in COLUMNS.items():
         place = next(
-            (names.index(name) for name in known if name in names and names.index(name) not in found.values()), None
+            (names.index(name) for name in headings if name in names and names.index(name) not in places.values()), None
         )
         if place is not None:
-            found[ours] = place
-    return found
+            places[ours] = place
+    return places
 
 
 def _of_table(rows: list[tuple[int, list[str]]]) -> tuple[data.Agent, ...]:
@@ -193,10 +193,10 @@ def _of_value(value: Any) -> Iterator[dict[str, Any]]:
         if all(_is_tool(one) for one in value):
             yield from map(asdict, _of_tools(value, None, None))
             return
-    lines, found = _in_value(value)
+    lines, entries = _in_value(value)
     for name, description in lines:
         yield {"name": name, "description": description}
-    yield from map(asdict, found)
+    yield from map(asdict, entries)
 
 
 def _is_tool(value: Any) -> bool:
@@ -210,10 +210,10 @@ def _of_tools(tools: list[Any], server: Any, instructions: Any) -> tuple[data.Ag
     plain = [
         one["function"] if isinstance(one, dict) and isinstance(one.get("function"), dict) else one for one in tools
     ]
-    known = [one for one in plain if isinstance(one, dict) and isinstance(one.get("name"), str) and one["name"].strip()]
-    if not known:
+    named = [one for one in plain if isinstance(one, dict) and isinstance(one.get("name"), str) and one["name"].strip()]
+    if not named:
         raise Unreadable(gettext_noop("There is no tool with a name in it."))
-    described = [(str(one.get("title") or one["name"]), str(one.get("description") or "")) for one in known]
+    described = [(str(one.get("title") or one["name"]), str(one.get("description") or "")) for one in named]
     if isinstance(server, dict) and isinstance(server.get("title") or server.get("name"), str):
         parts = [
             str(instructions or ""),
@@ -222,7 +222,7 @@ def _of_tools(tools: list[Any], server: Any, instructions: Any) -> tuple[data.Ag
         one = {
             "name": str(server.get("title") or server["name"]),
             "description": "\n".join(filter(None, parts))[:MAX_DESCRIPTION],
-            "keywords": [str(tool["name"])[:60] for tool in known[:50]],
+            "keywords": [str(tool["name"])[:60] for tool in named[:50]],
         }
         return _objects(json.dumps(one))
     return _objects(
@@ -256,7 +256,7 @@ def _of_openapi(document: dict[str, Any]) -> dict[str, Any]:
 
 def parse_lines(text: str) -> list[tuple[str, str]]:
     """(name, description) of each line "Name: description"; blank lines fall away. Raises Unreadable with the line's number."""
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     lines_by_name: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
@@ -275,10 +275,10 @@ def parse_lines(text: str) -> list[tuple[str, str]]:
                 gettext_noop("Lines %(first)d and %(line)d both name “%(name)s”."), first=first, line=number, name=name
             )
         lines_by_name[name.casefold()] = number
-        found.append((name, description.strip()))
-    if len(found) > MAX_AGENTS:
+        pairs.append((name, description.strip()))
+    if len(pairs) > MAX_AGENTS:
         raise Unreadable(gettext_noop("More than %(most)d agents. Is this a list of agents?"), most=MAX_AGENTS)
-    return found
+    return pairs
 
 
 def parse(text: str) -> tuple[list[tuple[str, str]], tuple[data.Agent, ...]]:
@@ -313,10 +313,10 @@ def _objects(text: str) -> tuple[data.Agent, ...]:
     lines = [line for line in text.splitlines() if line.strip()]
     nameless = False
     with contextlib.suppress(ValueError, RecursionError):  # the reader below names the line
-        found = [json.loads(line) for line in lines]
-        nameless = all(isinstance(one, dict) and "id" not in one for one in found)
+        objects = [json.loads(line) for line in lines]
+        nameless = all(isinstance(one, dict) and "id" not in one for one in objects)
         if nameless:
-            lines = [json.dumps({**one, "id": place}) for place, one in enumerate(found)]
+            lines = [json.dumps({**one, "id": place}) for place, one in enumerate(objects)]
     try:
         agents = folders.agents_in(io.BytesIO("\n".join(lines).encode("utf-8", "surrogatepass")), "agents.jsonl")
     except data.DataError as error:
@@ -328,8 +328,8 @@ def _listed(text: str) -> tuple[list[tuple[str, str]], tuple[data.Agent, ...]]:
     """The agents of a JSON array or of YAML."""
     if len(text) > MAX_LISTED:
         raise Unreadable(gettext_noop("This is too long for a list of agents. Give one JSON object a line."))
-    found = _yaml(text)
-    return _in_value(found)
+    content = _yaml(text)
+    return _in_value(content)
 
 
 def _in_value(found: Any) -> tuple[list[tuple[str, str]], tuple[data.Agent, ...]]:

@@ -46,17 +46,17 @@ def texts(stream: BinaryIO, stored: Mapping[str, Any] | None, depth: int = 0) ->
 
 def _encodings(beginning: bytes, stored: Mapping[str, Any] | None) -> list[str]:
     """The encodings that a file may have, likely ones first."""
-    found = [str(stored["encoding"])] if stored and stored.get("encoding") else []
+    encodings = [str(stored["encoding"])] if stored and stored.get("encoding") else []
     if beginning.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return list(dict.fromkeys([*found, "utf-16"]))
+        return list(dict.fromkeys([*encodings, "utf-16"]))
     if b"\0" in beginning:
-        return list(dict.fromkeys([*found, "utf-8", "utf-16-le", "utf-16-be"]))
+        return list(dict.fromkeys([*encodings, "utf-8", "utf-16-le", "utf-16-be"]))
     try:
         likely = encoding_of(beginning)
     except Unreadable:
         likely = "utf-8"
     more = [likely] if likely == "utf-8" else [likely, "cp1252", "cp1251", "utf-8"]
-    return list(dict.fromkeys([*found, *more]))
+    return list(dict.fromkeys([*encodings, *more]))
 
 
 def _lines(stream: BinaryIO, encoding: str) -> Iterator[tuple[int, str]]:
@@ -155,12 +155,12 @@ def _elements(file: Any) -> Iterator[tuple[int, str]]:
                 element.clear()
                 continue
             if name in ("si", "is", "c", "comment", "p", "sst", "sheetData", "worksheet"):
-                found = ["".join(element.itertext()), *element.attrib.values()]
+                texts = ["".join(element.itertext()), *element.attrib.values()]
                 element.clear()
             elif name not in ("t", "r", "rPr", "v", "f"):
-                found = [element.text or "", *element.attrib.values()]
+                texts = [element.text or "", *element.attrib.values()]
             else:
                 continue
-            yield from ((row, text) for text in found if text.strip())
+            yield from ((row, text) for text in texts if text.strip())
     except (ElementTree.ParseError, ValueError):
         return

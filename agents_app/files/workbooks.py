@@ -37,11 +37,11 @@ def records(stream: BinaryIO) -> Iterator[Record | RowError]:
     try:
         book = load_workbook(stream, read_only=True, data_only=True)
         for sheet in book.worksheets:
-            found = False
+            any_sheet = False
             for row in _rows(book, sheet):
-                found = True
+                any_sheet = True
                 yield row
-            if found:
+            if any_sheet:
                 return
     except (Unreadable, MemoryError):
         raise
@@ -115,16 +115,16 @@ def _rows(book: Any, sheet: Any) -> Iterator[Record | RowError]:
 
 def _merged(source: Any) -> list[list[Any]]:
     """[column, first row, last row, value to come] of the cells that are merged downwards: the value stands in the first alone."""
-    found: list[list[Any]] = []
+    ranges: list[list[Any]] = []
     rest = b""
     while piece := source.read(1 << 20):
         rest += piece
         for one in _MERGE.finditer(rest):
             column, top, bottom = _column(one[1].decode()), int(one[2]), int(one[3])
-            if bottom > top and len(found) < MAX_MERGED:
-                found.append([column, top, bottom, ""])
+            if bottom > top and len(ranges) < MAX_MERGED:
+                ranges.append([column, top, bottom, ""])
         rest = rest[-200:]
-    return list({(one[0], one[1]): one for one in found}.values())
+    return list({(one[0], one[1]): one for one in ranges}.values())
 
 
 _MERGE = re.compile(rb'<(?:\w+:)?mergeCell\b[^>]*\bref="([A-Z]{1,3})(\d{1,7}):[A-Z]{1,3}(\d{1,7})"')

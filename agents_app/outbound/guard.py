@@ -112,9 +112,9 @@ def _in_networks(ip: IPAddress, names: Iterable[str]) -> bool:
 
 def addresses(host: str, port: int, seconds: float = SECONDS, own: Server | None = None) -> list[str]:
     """The addresses of a host, each checked. Raises Refused where one is not public, OSError where the name is unknown."""
-    found = _resolved(host, port, seconds)
+    resolved = _resolved(host, port, seconds)
     if not listed(host, port, own):
-        for address in found:
+        for address in resolved:
             if not public(address) and not _in_networks(_number(address), settings.INTERNAL_HOSTS):
                 logger.warning("Not called: %s leads to %s", host, address)
                 raise Refused(
@@ -124,7 +124,7 @@ def addresses(host: str, port: int, seconds: float = SECONDS, own: Server | None
                     )
                     % {"host": host}
                 )
-    return found
+    return resolved
 
 
 def _resolved(host: str, port: int, seconds: float) -> list[str]:
@@ -214,13 +214,13 @@ class _CheckedNetwork(httpcore.NetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
         try:
-            found = addresses(host, port, self._clock.left(timeout, httpcore.ConnectTimeout), self._own)
+            candidates = addresses(host, port, self._clock.left(timeout, httpcore.ConnectTimeout), self._own)
         except TimeoutError as error:
             raise httpcore.ConnectTimeout(str(error)) from None
         except OSError as error:
             raise httpcore.ConnectError(str(error)) from None
         failed: httpcore.ConnectError | None = None
-        for address in found:
+        for address in candidates:
             left = self._clock.left(timeout, httpcore.ConnectTimeout)
             try:
                 stream = self._network.connect_tcp(address, port, left, local_address, socket_options)

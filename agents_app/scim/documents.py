@@ -104,17 +104,17 @@ def check_schema(body: Any, urn: str) -> dict[str, Any]:
     """A body that says it is of that schema. Raises ScimError."""
     if not isinstance(body, dict):
         raise invalid("The body must be a JSON object.", "invalidSyntax")
-    told = next((value for key, value in body.items() if str(key).lower() == "schemas"), None)
-    if not isinstance(told, list) or urn.lower() not in {str(one).lower() for one in told}:
+    schemas = next((value for key, value in body.items() if str(key).lower() == "schemas"), None)
+    if not isinstance(schemas, list) or urn.lower() not in {str(one).lower() for one in schemas}:
         raise invalid(f"schemas must name {urn}.", "invalidSyntax")
     return body
 
 
 def _checked(serializer: type[serializers.Serializer[Any]], document: Mapping[str, Any]) -> dict[str, Any]:
-    found = serializer(data=document)
-    if found.is_valid():
-        return dict(found.validated_data)
-    where, why = _first(found.errors)
+    checked = serializer(data=document)
+    if checked.is_valid():
+        return dict(checked.validated_data)
+    where, why = _first(checked.errors)
     raise invalid(f"{where}: {why}")
 
 

@@ -43,11 +43,11 @@ def parse(text: str) -> Tree:
     words: list[str] = []
     text, place = text.strip(), 0
     while place < len(text):
-        found = _WORD.match(text, place)
-        if found is None or len(words) == MOST_WORDS:
-            raise _bad(f"it cannot be read from character {place + 1} on" if found is None else "it is too long")
-        words.append(found[1])
-        place = found.end()
+        match = _WORD.match(text, place)
+        if match is None or len(words) == MOST_WORDS:
+            raise _bad(f"it cannot be read from character {place + 1} on" if match is None else "it is too long")
+        words.append(match[1])
+        place = match.end()
     tree, rest = _either(words, 0)
     if rest:
         raise _bad(f"{rest[0]!r} stands where its end should be")
@@ -163,18 +163,18 @@ def _condition(column: str, operator: str, value: Any) -> Q:
 
 def _moment(value: Any) -> datetime:
     try:
-        found = parse_datetime(str(value))
+        moment = parse_datetime(str(value))
         # Near the first and the last year that there is, another time zone leaves them.
-        found = (
-            found.astimezone(UTC)
-            if found is not None and FIRST_YEAR < found.year < LAST_YEAR and found.tzinfo
+        moment = (
+            moment.astimezone(UTC)
+            if moment is not None and FIRST_YEAR < moment.year < LAST_YEAR and moment.tzinfo
             else None
         )
     except (ValueError, OverflowError, ValidationError):
-        found = None
-    if found is None:
+        moment = None
+    if moment is None:
         raise invalid(f"The filter does not hold: {value!r} is no time such as 2026-03-01T10:00:00Z.", "invalidFilter")
-    return found
+    return moment
 
 
 # --- As a look at one value ---------------------------------------------------------------------------------------
@@ -190,17 +190,17 @@ def matches(tree: Tree, value: Any) -> bool:
         return not matches(tree[1], value)
     operator, name, wanted = tree
     sub = name.rsplit(".", 1)[-1]
-    found = (
+    results = (
         next((item for key, item in value.items() if key.lower() == sub), None) if isinstance(value, dict) else value
     )
     if operator == "pr":
-        return found not in (None, "", [])
+        return results not in (None, "", [])
     if operator == "ne":
-        return not _same(found, wanted)
+        return not _same(results, wanted)
     if operator == "eq":
-        return _same(found, wanted)
+        return _same(results, wanted)
     compared = _COMPARED.get(operator)
-    return compared is not None and found is not None and compared(str(found).lower(), str(wanted).lower())
+    return compared is not None and results is not None and compared(str(results).lower(), str(wanted).lower())
 
 
 def _same(found: Any, wanted: Any) -> bool:

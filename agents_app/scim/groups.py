@@ -34,7 +34,7 @@ class GroupRefused(Exception):
 
 def as_json(group: ScimGroup, base: str, *, members: bool = True) -> dict[str, Any]:
     """A group as SCIM shows it, with its members or without; `base` is the address of /scim/v2."""
-    found = {
+    document = {
         "schemas": [GROUP],
         "id": str(group.uid),
         "externalId": group.external_id,
@@ -48,28 +48,28 @@ def as_json(group: ScimGroup, base: str, *, members: bool = True) -> dict[str, A
             "location": f"{base}/Groups/{group.uid}",
         },
     }  # fmt: skip
-    return {key: value for key, value in found.items() if value not in ("", [])}
+    return {key: value for key, value in document.items() if value not in ("", [])}
 
 
 def create(document: Mapping[str, Any], actor: Actor) -> ScimGroup:
     """A new group, with the role that its name says. Raises ScimError."""
-    told = documents.group(document)
+    values = documents.group(document)
     with transaction.atomic():
-        _check_free(told["displayName"], None)
-        role, pool = role_of_name(told["displayName"])
-        group = ScimGroup.objects.create(name=told["displayName"], role=role, pool=pool)
+        _check_free(values["displayName"], None)
+        role, pool = role_of_name(values["displayName"])
+        group = ScimGroup.objects.create(name=values["displayName"], role=role, pool=pool)
         audit.record(
             "scim_group.created", actor=actor, target=group.name, pool=pool, detail={"role": role} if role else {}
         )
-        _change(group, told, actor)
+        _change(group, values, actor)
     return group
 
 
 def change(group: ScimGroup, document: Mapping[str, Any], actor: Actor) -> ScimGroup:
     """Bring a group to what the identity provider says of it. Raises ScimError."""
-    told = documents.group(document)
+    values = documents.group(document)
     with transaction.atomic():
-        _change(group, told, actor)
+        _change(group, values, actor)
     return group
 
 
@@ -145,10 +145,10 @@ def _change(group: ScimGroup, told: Mapping[str, Any], actor: Actor) -> None:
 
 
 def _people(ids: set[UUID]) -> list[ScimPerson]:
-    found = list(ScimPerson.objects.known().filter(uid__in=ids).select_related("user"))
-    if missing := ids - {person.uid for person in found}:
+    people = list(ScimPerson.objects.known().filter(uid__in=ids).select_related("user"))
+    if missing := ids - {person.uid for person in people}:
         raise invalid(f"members: there is nobody with the id {min(map(str, missing))} here.")
-    return found
+    return people
 
 
 def _link(found: Iterable[ScimPerson], actor: Actor) -> None:

@@ -50,11 +50,11 @@ def _plain(name: str) -> str:
 
 
 def _apply(document: dict[str, Any], operation: Any, names: Mapping[str, str]) -> None:
-    told = {str(key).lower(): value for key, value in operation.items()} if isinstance(operation, dict) else {}
-    what = told["op"].lower() if isinstance(told.get("op"), str) else ""
+    fields = {str(key).lower(): value for key, value in operation.items()} if isinstance(operation, dict) else {}
+    what = fields["op"].lower() if isinstance(fields.get("op"), str) else ""
     if what not in ("add", "replace", "remove"):
         raise invalid("Each operation has an op: add, replace or remove.", "invalidSyntax")
-    path, value = told.get("path"), told.get("value")
+    path, value = fields.get("path"), fields.get("value")
     if path is not None and not isinstance(path, str):
         raise invalid("The path of an operation is a text.", "invalidPath")
     if path:
@@ -132,18 +132,18 @@ def _where(document: dict[str, Any], what: str, attribute: str, condition: str, 
         raise invalid(error.detail, "invalidFilter") from None
     held = document.get(attribute)
     held = list(held) if isinstance(held, list) else []
-    found = [item for item in held if filters.matches(tree, item)]
+    items = [item for item in held if filters.matches(tree, item)]
     if what == "remove" and sub is None:
-        document[attribute] = [item for item in held if item not in found]
+        document[attribute] = [item for item in held if item not in items]
         return
-    if not found:
+    if not items:
         if what == "remove":
             return
         # Entra says so of an address that was not there yet.
         made: dict[str, Any] = {tree[1].rsplit(".", 1)[-1]: tree[2]} if tree[0] == "eq" else {}
         held.append(made)
-        found = [made]
-    for item in found:
+        items = [made]
+    for item in items:
         if sub is not None:
             _set(item, what, sub, value)
         elif isinstance(value, dict):

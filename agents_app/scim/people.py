@@ -39,18 +39,18 @@ STRENGTH = [role.value for role in (Role.LABELER, Role.REVIEWER, Role.OPS, Role.
 
 def as_json(person: ScimPerson, base: str) -> dict[str, Any]:
     """A person as SCIM shows them; `base` is the address of /scim/v2."""
-    user, told = person.user, person.attributes
-    emails = told.get("emails") or []
+    user, attributes = person.user, person.attributes
+    emails = attributes.get("emails") or []
     if user.email and user.email not in {email["value"].lower() for email in emails}:
         emails = [{"value": user.email, "type": "work", "primary": True}]
     name = {"givenName": user.first_name, "familyName": user.last_name}
-    found = {
+    document = {
         "schemas": [USER],
         "id": str(person.uid),
         "externalId": person.external_id,
         "userName": user.username,
         "name": {key: value for key, value in name.items() if value},
-        "displayName": told.get("displayName", ""),
+        "displayName": attributes.get("displayName", ""),
         "emails": emails,
         "active": user.is_active,
         "groups": [
@@ -61,7 +61,7 @@ def as_json(person: ScimPerson, base: str) -> dict[str, Any]:
             "location": f"{base}/Users/{person.uid}",
         },
     }  # fmt: skip
-    return {key: value for key, value in found.items() if value not in ("", [], {})}
+    return {key: value for key, value in document.items() if value not in ("", [], {})}
 
 
 def look_up(tree: Tree) -> None:
@@ -72,15 +72,15 @@ def look_up(tree: Tree) -> None:
     if tree[0] != "eq" or tree[1] not in ("username", "emails", "emails.value") or not isinstance(tree[2], str):
         return
     name = people.plain(tree[2])
-    found = User.objects.filter(Q(username__iexact=name) | Q(email__iexact=name), scim=None)[:2]
-    if len(found) == 1 and not people.is_former(found[0]):
-        ScimPerson.objects.get_or_create(user=found[0])
+    accounts = User.objects.filter(Q(username__iexact=name) | Q(email__iexact=name), scim=None)[:2]
+    if len(accounts) == 1 and not people.is_former(accounts[0]):
+        ScimPerson.objects.get_or_create(user=accounts[0])
 
 
 def create(document: Mapping[str, Any], actor: Actor, base_url: str) -> ScimPerson:
     """An account for whom the identity provider names; one that it had deleted is opened again. Raises ScimError (uniqueness)."""
-    told = documents.person(document)
-    name = told["userName"]
+    values = documents.person(document)
+    name = values["userName"]
     with transaction.atomic():
         gone = (
             ScimPerson.objects.exclude(removed_at=None)
@@ -89,7 +89,7 @@ def create(document: Mapping[str, Any], actor: Actor, base_url: str) -> ScimPers
             .first()
         )
         if gone is None:
-            _check_free(name, _address(told), None)
+            _check_free(name, _address(values), None)
             user = User(username=name, is_staff=True)
             user.set_unusable_password()
             user.save()
@@ -99,8 +99,8 @@ def create(document: Mapping[str, Any], actor: Actor, base_url: str) -> ScimPers
             gone.delete()
             person = ScimPerson.objects.create(user=gone.user, linked_at=timezone.now())
             audit.record("person.provisioned", actor=actor, target=name, detail={"again": True})
-            told["active"] = told.get("active") is not False
-        _change(person, told, actor, new=True)
+            values["active"] = values.get("active") is not False
+        _change(person, values, actor, new=True)
     if gone is None and person.user.is_active and not settings.OIDC_ISSUER:
         mail.link_later(person.user, mail.Kind.INVITATION, base_url)
     return person
@@ -108,9 +108,9 @@ def create(document: Mapping[str, Any], actor: Actor, base_url: str) -> ScimPers
 
 def change(person: ScimPerson, document: Mapping[str, Any], actor: Actor) -> ScimPerson:
     """Bring an account to what the identity provider says of it. Raises ScimError."""
-    told = documents.person(document)
+    values = documents.person(document)
     with transaction.atomic():
-        _change(person, told, actor)
+        _change(person, values, actor)
     return person
 
 
@@ -223,8 +223,8 @@ def _attributes(told: Mapping[str, Any]) -> dict[str, Any]:
     ]
     if sum(bool(email.get("primary")) for email in emails) > 1:
         raise invalid("emails: at most one is primary.")
-    found = {"emails": emails, "displayName": told.get("displayName") or ""}
-    return {key: value for key, value in found.items() if value}
+    attributes = {"emails": emails, "displayName": told.get("displayName") or ""}
+    return {key: value for key, value in attributes.items() if value}
 
 
 def _check_free(name: str, email: str, user: User | None) -> None:

@@ -19,13 +19,13 @@ MOST = 200
 
 
 def _attribute(name: str, kind: str = "string", description: str = "", **more: Any) -> dict[str, Any]:
-    found = {
+    described = {
         "name": name, "type": kind, "multiValued": False, "description": description, "required": False, "mutability": "readWrite",
         "returned": "default",
     }  # fmt: skip
     if kind == "string":
-        found |= {"caseExact": False, "uniqueness": "none"}
-    return found | more
+        described |= {"caseExact": False, "uniqueness": "none"}
+    return described | more
 
 
 USER_ATTRIBUTES = [

@@ -101,8 +101,8 @@ class ScimView(APIView):
 
     def shown(self, resource: dict[str, Any], parameters: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """A resource with the attributes that the request asks for."""
-        told = self.request.query_params.dict() if parameters is None else parameters
-        wanted, left_out = _names(told.get("attributes")), _names(told.get("excludedAttributes"))
+        query = self.request.query_params.dict() if parameters is None else parameters
+        wanted, left_out = _names(query.get("attributes")), _names(query.get("excludedAttributes"))
         if wanted:
             kept = {"id", "schemas", *wanted}
             return {key: _sub(value, key, wanted) for key, value in resource.items() if _top(key, kept)}
@@ -121,10 +121,10 @@ class ScimView(APIView):
         skip, total = start - 1, 0
         shown: list[dict[str, Any]] = []
         for rows, as_json in found:
-            many = rows.count()
+            total_rows = rows.count()
             page = rows[max(skip - total, 0) :][: count - len(shown)] if count > len(shown) else ()
             shown += [self.shown(as_json(row), told) for row in page]
-            total += many
+            total += total_rows
         told = {"totalResults": total, "startIndex": start, "itemsPerPage": len(shown), "Resources": shown}
         return Response({"schemas": [schemas.LIST], **told})
 
@@ -154,13 +154,13 @@ class PeopleView(ScimView):
 
     def get(self, request: Request) -> Response:
         """Those that a filter finds."""
-        told = request.query_params.dict()
-        return self.listed(told, self.people(told))
+        parameters = request.query_params.dict()
+        return self.listed(parameters, self.people(parameters))
 
     def post(self, request: Request) -> Response:
         """One more; 409 where somebody has that name."""
-        told = patching.canonical(self.sent(schemas.USER), documents.PERSON)
-        person = people.create(told, self.actor, self.request.build_absolute_uri("/"))
+        values = patching.canonical(self.sent(schemas.USER), documents.PERSON)
+        person = people.create(values, self.actor, self.request.build_absolute_uri("/"))
         shown = people.as_json(person, self.base)
         return Response(self.shown(shown), status=201, headers={"Location": shown["meta"]["location"]})
 
@@ -174,16 +174,16 @@ class PersonView(ScimView):
 
     def put(self, request: Request, uid: Any) -> Response:
         """In place of what was said before; without `active` the account stays open or closed."""
-        told = patching.canonical(self.sent(schemas.USER), documents.PERSON)
-        return Response(self.shown(people.as_json(people.change(self.person(uid), told, self.actor), self.base)))
+        values = patching.canonical(self.sent(schemas.USER), documents.PERSON)
+        return Response(self.shown(people.as_json(people.change(self.person(uid), values, self.actor), self.base)))
 
     def patch(self, request: Request, uid: Any) -> Response:
         """Some of it changed."""
         person = self.person(uid)
-        told = patching.apply(
+        values = patching.apply(
             people.as_json(person, self.base), _operations(self.sent(schemas.PATCH)), documents.PERSON
         )
-        person = people.change(person, patching.canonical(told, documents.PERSON), self.actor)
+        person = people.change(person, patching.canonical(values, documents.PERSON), self.actor)
         return Response(self.shown(people.as_json(person, self.base)))
 
     def delete(self, request: Request, uid: Any) -> Response:
@@ -193,10 +193,10 @@ class PersonView(ScimView):
 
     def person(self, uid: Any) -> ScimPerson:
         """The person of that id. Raises ScimError."""
-        found = ScimPerson.objects.known().select_related("user").filter(uid=uid).first()
-        if found is None:
+        row = ScimPerson.objects.known().select_related("user").filter(uid=uid).first()
+        if row is None:
             raise not_found("person of that id")
-        return found
+        return row
 
 
 class GroupsView(ScimView):
@@ -204,8 +204,8 @@ class GroupsView(ScimView):
 
     def get(self, request: Request) -> Response:
         """Those that a filter finds."""
-        told = request.query_params.dict()
-        return self.listed(told, self.groups(told))
+        parameters = request.query_params.dict()
+        return self.listed(parameters, self.groups(parameters))
 
     def post(self, request: Request) -> Response:
         """One more; 409 where one has that name."""
@@ -224,14 +224,14 @@ class GroupView(ScimView):
 
     def put(self, request: Request, uid: Any) -> Response:
         """In place of what was said before."""
-        told = patching.canonical(self.sent(schemas.GROUP), documents.TEAM)
-        return Response(self.shown(groups.as_json(groups.change(self.group(uid), told, self.actor), self.base)))
+        values = patching.canonical(self.sent(schemas.GROUP), documents.TEAM)
+        return Response(self.shown(groups.as_json(groups.change(self.group(uid), values, self.actor), self.base)))
 
     def patch(self, request: Request, uid: Any) -> Response:
         """Some of it changed, as a rule its members."""
         group = self.group(uid)
-        told = patching.apply(groups.as_json(group, self.base), _operations(self.sent(schemas.PATCH)), documents.TEAM)
-        group = groups.change(group, patching.canonical(told, documents.TEAM), self.actor)
+        values = patching.apply(groups.as_json(group, self.base), _operations(self.sent(schemas.PATCH)), documents.TEAM)
+        group = groups.change(group, patching.canonical(values, documents.TEAM), self.actor)
         return Response(self.shown(groups.as_json(group, self.base)))
 
     def delete(self, request: Request, uid: Any) -> Response:
@@ -241,10 +241,10 @@ class GroupView(ScimView):
 
     def group(self, uid: Any) -> ScimGroup:
         """The group of that id. Raises ScimError."""
-        found = ScimGroup.objects.filter(uid=uid).first()
-        if found is None:
+        row = ScimGroup.objects.filter(uid=uid).first()
+        if row is None:
             raise not_found("group of that id")
-        return found
+        return row
 
 
 class SearchView(ScimView):
@@ -254,8 +254,8 @@ class SearchView(ScimView):
 
     def post(self, request: Request) -> Response:
         """One page of what is found."""
-        told = _searched(self.sent(schemas.SEARCH))
-        return self.listed(told, *(getattr(self, kind)(told) for kind in self.of))
+        values = _searched(self.sent(schemas.SEARCH))
+        return self.listed(values, *(getattr(self, kind)(values) for kind in self.of))
 
 
 class ConfigView(ScimView):
@@ -278,12 +278,12 @@ class DescriptionsView(ScimView):
         if name is None:
             if "filter" in request.query_params:
                 raise ScimError(403, "Descriptions are not filtered.")
-            told = {"totalResults": len(every), "startIndex": 1, "itemsPerPage": len(every), "Resources": every}
-            return Response({"schemas": [schemas.LIST], **told})
-        found = next((one for one in every if one["id"].lower() == name.lower()), None)
-        if found is None:
+            parameters = {"totalResults": len(every), "startIndex": 1, "itemsPerPage": len(every), "Resources": every}
+            return Response({"schemas": [schemas.LIST], **parameters})
+        schema = next((one for one in every if one["id"].lower() == name.lower()), None)
+        if schema is None:
             raise not_found("description of that name")
-        return Response(found)
+        return Response(schema)
 
 
 class SchemasView(DescriptionsView):
@@ -314,22 +314,22 @@ class NothingHere(ScimView):
 def respond(error: Exception, context: Mapping[str, Any]) -> Response | None:
     """Django REST framework's exception handler: every error in SCIM's form."""
     if isinstance(error, ScimError):
-        found = error
+        problem = error
     elif isinstance(error, exceptions.ParseError):
-        found = invalid(str(error.detail), "invalidSyntax")
+        problem = invalid(str(error.detail), "invalidSyntax")
     elif isinstance(error, exceptions.APIException):
-        found = ScimError(error.status_code, str(error.detail))
+        problem = ScimError(error.status_code, str(error.detail))
     elif isinstance(error, IntegrityError):  # another request was first
-        found = ScimError(409, "Somebody has that name already.", "uniqueness")
+        problem = ScimError(409, "Somebody has that name already.", "uniqueness")
     elif isinstance(error, RequestDataTooBig):
-        found = ScimError(413, "The body is larger than a request may be.")
+        problem = ScimError(413, "The body is larger than a request may be.")
     elif isinstance(error, (Http404, PermissionDenied, SuspiciousOperation, UnreadablePostError)):
         return None
     else:
         log.exception("a SCIM request failed", exc_info=error)
-        found = ScimError(500, "The server failed. Its log says where.")
-    headers = {"WWW-Authenticate": 'Bearer realm="Routerweb SCIM"'} if found.status == 401 else {}
-    return Response(found.body, status=found.status, headers=headers)
+        problem = ScimError(500, "The server failed. Its log says where.")
+    headers = {"WWW-Authenticate": 'Bearer realm="Routerweb SCIM"'} if problem.status == 401 else {}
+    return Response(problem.body, status=problem.status, headers=headers)
 
 
 def _operations(body: Mapping[str, Any]) -> Any:

@@ -42,15 +42,15 @@ def look(pool: Pool, address: str, kind: str, *, secret: str | None = None, acto
         guard.check_url(address)
     except guard.Refused as error:
         raise SourceError(str(error)) from None
-    known = AgentSource.objects.filter(pool=pool, address=address).first()
-    source = known or AgentSource(pool=pool, address=address)
+    stored = AgentSource.objects.filter(pool=pool, address=address).first()
+    source = stored or AgentSource(pool=pool, address=address)
     source.kind = kind
     if secret is not None:
         source.secret = sealing.seal(secret.strip())
     try:
         said = _asked(source)
     except SourceError as error:
-        if known is not None:
+        if stored is not None:
             _keep(source, None, str(error))
         raise
     fresh = source.pk is None
@@ -67,10 +67,10 @@ def look_in_file(pool: Pool, file: BinaryIO, *, actor: Who) -> list[AgentSource]
         (content,) = limited.run(rosters.json_value, file, limits=limited.PAGE)
     except Unreadable as error:
         raise SourceError(str(error)) from None
-    found = [cards.read(card) for card in (content if isinstance(content, list) else [content])[:1_000]]
+    descriptions = [cards.read(card) for card in (content if isinstance(content, list) else [content])[:1_000]]
     made = []
     with transaction.atomic():
-        for said in found:
+        for said in descriptions:
             address = f"file:{said.name}"
             source = AgentSource.objects.filter(pool=pool, address=address).first()
             source = source or AgentSource(pool=pool, address=address, kind=AgentSource.Kind.CARD)
@@ -140,8 +140,8 @@ def _namesake(pool: Pool, name: str) -> Agent | None:
 
 
 def _new_examples(source: AgentSource) -> list[str]:
-    known = set(source.taken.get("examples", ()))
-    return [text for text in (source.offered or {}).get("examples", ()) if text not in known]
+    taken_before = set(source.taken.get("examples", ()))
+    return [text for text in (source.offered or {}).get("examples", ()) if text not in taken_before]
 
 
 def approve(source: AgentSource, shown: str | None = None, *, actor: Who) -> Agent:

@@ -52,8 +52,8 @@ def lines(value: Any, most: int) -> str:
 
 def distinct(values: Iterable[Any], most: int, length: int) -> tuple[str, ...]:
     """The first texts of a list, each once."""
-    found = dict.fromkeys(text for value in values if (text := line(value, length)))
-    return tuple(found)[:most]
+    lines = dict.fromkeys(text for value in values if (text := line(value, length)))
+    return tuple(lines)[:most]
 
 
 def _plain(value: Any) -> str:

@@ -41,18 +41,18 @@ def at(address: str, secret: str = "") -> Described:
 
 def read(server: dict[str, Any], instructions: Any, tools: list[Any], address: str) -> Described:
     """What a server says of itself, as an agent. Raises SourceError where it has no tool."""
-    known = [one for one in tools if isinstance(one, dict) and described.line(one.get("name"), described.KEYWORD)]
-    if not known:
+    named = [one for one in tools if isinstance(one, dict) and described.line(one.get("name"), described.KEYWORD)]
+    if not named:
         raise SourceError(_("The server has no tools."))
     name = described.line(server.get("title") or server.get("name"), described.NAME)
     parts = [described.lines(instructions, 1_000)]
-    for tool in known:
+    for tool in named:
         title, said = described.line(tool["name"], described.KEYWORD), described.line(tool.get("description"), 300)
         parts.append(f"{title}: {said}" if said else title)
     return Described(
         name or described.line(address.split("//")[-1], described.NAME),
         described.lines("\n".join(filter(None, parts)), described.DESCRIPTION),
-        described.distinct((tool["name"] for tool in known), described.KEYWORDS, described.KEYWORD),
+        described.distinct((tool["name"] for tool in named), described.KEYWORDS, described.KEYWORD),
     )
 
 
@@ -96,8 +96,8 @@ class _Asking:
         said = self.call("initialize", protocolVersion=SHAKEN, capabilities={}, clientInfo=CLIENT)
         version = said.get("protocolVersion")
         self._headers["MCP-Protocol-Version"] = version if isinstance(version, str) and version.isascii() else SHAKEN
-        told = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode()
-        described.exchanged("POST", self._address, body=told, headers=self._headers)
+        notification = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode()
+        described.exchanged("POST", self._address, body=notification, headers=self._headers)
         return said
 
 
@@ -112,9 +112,13 @@ def _message(raw: bytes, media: str, number: int) -> dict[str, Any]:
         pieces = [raw]
     for piece in pieces:
         try:
-            found = json.loads(piece)
+            content = json.loads(piece)
         except (ValueError, RecursionError):
             continue
-        if isinstance(found, dict) and ("result" in found or "error" in found) and found.get("id") in (number, None):
-            return found
+        if (
+            isinstance(content, dict)
+            and ("result" in content or "error" in content)
+            and content.get("id") in (number, None)
+        ):
+            return content
     return {}

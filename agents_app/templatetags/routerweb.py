@@ -306,11 +306,11 @@ def _cell(value: Any) -> str:
 def term(key: str, word: str = "") -> SafeString:
     """A word of the glossary, or `word` in its place: its meaning shows where one points or tabs to it, and it leads to the page of
     all. Raises KeyError for a term that there is none of."""
-    found = TERMS[key]
+    entry = TERMS[key]
     return format_html(
         '<a class="rw-term" href="{}#{}" data-rw-term="{}">{}</a>',
         reverse("glossary"),
         key,
-        found.means,
-        word or found.word,
+        entry.means,
+        word or entry.word,
     )

@@ -140,10 +140,10 @@ def _json(text: str) -> Any:
     if not _MAY_BE_JSON.match(text):
         return None
     try:
-        found = json.loads(text)
+        content = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, (dict, list, str)) else None
+    return content if isinstance(content, (dict, list, str)) else None
 
 
 # ---------------------------------------------------------------------------------------------------- a query's text

@@ -82,7 +82,7 @@ def find(terms: Terms) -> list[Place]:
 
 def rules() -> dict[type[models.Model], RowRule]:
     """The rules of all packages, by model."""
-    return {rule.model: rule for found in hooks.row_rules() for rule in found}
+    return {rule.model: rule for of_app in hooks.row_rules() for rule in of_app}
 
 
 class _NoMember:
@@ -119,10 +119,10 @@ class _Search:
         for rule in self.rules.values():
             self._apply(rule)
         links = {model: rule.link for model, rule in self.rules.items()}
-        found = [
+        matches = [
             Place(model, tuple(keys), fate, why, links.get(model)) for (model, fate, why), keys in self._found.items()
         ]
-        return sorted(found, key=lambda place: (list(Fate).index(place.fate), place.label))
+        return sorted(matches, key=lambda place: (list(Fate).index(place.fate), place.label))
 
     def _add(self, model: type[models.Model], fate: Fate, keys: Sequence[Any], why: str | Promise = "") -> None:
         if keys:
@@ -208,8 +208,8 @@ def rows(places: Sequence[Place], terms: Terms) -> Iterator[dict[str, Any]]:
         whole = rule is not None and (place.fate in WHOLE_ROWS or bool(rule.beside))
         for keys in columns.chunks(place.keys):
             for key, row in _stored(place.model, "pk", keys):
-                found = row if whole else {name: value for name, value in row.items() if terms.found_in(value)}
-                yield _exported(place.model, key, found)
+                shown = row if whole else {name: value for name, value in row.items() if terms.found_in(value)}
+                yield _exported(place.model, key, shown)
             for model, reference in rule.beside if rule is not None else ():
                 for key, row in _stored(model, reference, keys):
                     yield _exported(model, key, row)

@@ -82,23 +82,23 @@ def _given(values: dict[str, Any]) -> tuple[list[tuple[str, str]], tuple[data.Ag
 def agents(request: HttpRequest, slug: str) -> HttpResponse:
     """The pool's agents: `?q=` searches, `?state=active|retired|unavailable` filters, `?sort=` sorts."""
     pool = get_pool(request, slug)
-    found = pool.agents.select_related("merged_into")
+    listed = pool.agents.select_related("merged_into")
     text, state, sort = (
         request.GET.get("q", "").strip(),
         request.GET.get("state", ""),
         request.GET.get("sort", "number"),
     )
     if text:
-        found = found.filter(
+        listed = listed.filter(
             Q(name__icontains=text) | Q(description__icontains=text) | Q(code__iexact=text) | Q(key__iexact=text)
         )
     if state in Agent.State.values:
-        found = found.filter(state=state)
+        listed = listed.filter(state=state)
     elif state == "unavailable":
-        found = found.filter(state=Agent.State.ACTIVE, available=False)
+        listed = listed.filter(state=Agent.State.ACTIVE, available=False)
     if sort.removeprefix("-") not in SORTS:
         sort = "number"
-    rows = Paginator(found.order_by(sort, "number"), PAGE).get_page(request.GET.get("page"))
+    rows = Paginator(listed.order_by(sort, "number"), PAGE).get_page(request.GET.get("page"))
     context = {"pool": pool, "rows": rows, "text": text, "state": state, "sort": sort, "filtered": bool(text or state)}
     return page(request, "agents_app/agents.html", context, title=_("Agents"), crumbs=_crumbs(pool, agents=False))
 

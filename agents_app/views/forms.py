@@ -339,11 +339,11 @@ class SourcesForm(forms.Form):
 
     def clean_addresses(self) -> list[str]:
         """The addresses, each once."""
-        found = list(dict.fromkeys(self.cleaned_data["addresses"].split()))
-        if len(found) > catalog.MOST_ADDRESSES:
+        addresses = list(dict.fromkeys(self.cleaned_data["addresses"].split()))
+        if len(addresses) > catalog.MOST_ADDRESSES:
             most = {"most": catalog.MOST_ADDRESSES}
             raise forms.ValidationError(_("At most %(most)d addresses at once. The command takes more.") % most)
-        return found
+        return addresses
 
     def clean(self) -> dict[str, Any]:
         """Something has to be given."""

@@ -143,8 +143,8 @@ def key_revoke(request: HttpRequest, slug: str, key_id: int) -> HttpResponse:
 
 def _key(request: HttpRequest, slug: str, key_id: int) -> tuple[Pool, ApiKey]:
     pool = get_pool(request, slug)
-    found = ApiKey.objects.filter(pools=pool).select_related("created_by", "person").prefetch_related("pools")
-    return pool, get_object_or_404(found, pk=key_id)
+    keys_of_pool = ApiKey.objects.filter(pools=pool).select_related("created_by", "person").prefetch_related("pools")
+    return pool, get_object_or_404(keys_of_pool, pk=key_id)
 
 
 def _draw_key(request: HttpRequest, pool: Pool, key: ApiKey, **more: Any) -> HttpResponse:

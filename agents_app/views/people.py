@@ -70,11 +70,13 @@ def _draw_people(request: HttpRequest, form: InviteForm, invitation: accounts.In
 
 
 def _everybody(request: HttpRequest) -> dict[str, Any]:
-    found = User.objects.prefetch_related("groups", "pool_roles__pool").order_by("-is_active", "username")
+    everybody = User.objects.prefetch_related("groups", "pool_roles__pool").order_by("-is_active", "username")
     text = request.GET.get("q", "").strip()
     if text:
-        found = found.filter(Q(username__icontains=text) | Q(first_name__icontains=text) | Q(last_name__icontains=text))
-    rows = Paginator(found, PAGE).get_page(request.GET.get("page"))
+        everybody = everybody.filter(
+            Q(username__icontains=text) | Q(first_name__icontains=text) | Q(last_name__icontains=text)
+        )
+    rows = Paginator(everybody, PAGE).get_page(request.GET.get("page"))
     users = list(rows)
     signed_in, with_second = sessions.live(users), second_factor.has_them(users)
     return {
@@ -287,7 +289,7 @@ def audit(request: HttpRequest) -> HttpResponseBase:
 
 def _said(detail: dict[str, Any]) -> list[tuple[str, str]]:
     """The details of an entry, each in words; what says nothing is left out."""
-    found = []
+    lines = []
     for name, value in detail.items():
         if value in (None, "", [], {}):
             continue
@@ -296,8 +298,8 @@ def _said(detail: dict[str, Any]) -> list[tuple[str, str]]:
             words = ", ".join(map(str, value))
         elif isinstance(value, bool):
             words = _("yes") if value else _("no")
-        found.append((name.replace("_", " "), words[:12] + "…" if name == "digest" else words))
-    return found
+        lines.append((name.replace("_", " "), words[:12] + "…" if name == "digest" else words))
+    return lines
 
 
 def _lines(entries: "QuerySet[AuditEntry]") -> Iterator[str]:

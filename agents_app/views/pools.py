@@ -24,8 +24,8 @@ from routerweb.http import page
 def pools(request: HttpRequest) -> HttpResponse:
     """Every pool that the person operates: those in use first, then the archived and the deleted ones, with the way back."""
     mine = [pool for pool in Pool.objects.defer("guidelines") if Role.OPS in roles_of(request.user, pool)]
-    found = sorted(mine, key=lambda pool: ("active", "archived", "deleted").index(pool.state))
-    rows = [(pool, archive.purged_at(pool)) for pool in found]
+    ordered = sorted(mine, key=lambda pool: ("active", "archived", "deleted").index(pool.state))
+    rows = [(pool, archive.purged_at(pool)) for pool in ordered]
     return page(
         request,
         "agents_app/pools.html",

@@ -54,7 +54,7 @@ class PrivacyForm(forms.Form):
 
     def clean_patterns(self) -> list[tuple[str, str]]:
         """(name, pattern) of each line, checked."""
-        found = []
+        patterns = []
         for number, line in enumerate(self.cleaned_data["patterns"].splitlines(), 1):
             if not line.strip():
                 continue
@@ -64,12 +64,12 @@ class PrivacyForm(forms.Form):
                     _("Line %(line)d is not “NAME: pattern”. Write the name, a colon, and the pattern.")
                     % {"line": number}
                 )
-            found.append((name.strip(), pattern.strip()))
+            patterns.append((name.strip(), pattern.strip()))
         try:
-            privacy.check_patterns(found)
+            privacy.check_patterns(patterns)
         except redaction.BadPattern as error:
             raise forms.ValidationError(str(error)) from None
-        return found
+        return patterns
 
 
 @require_role(Role.OPS)

@@ -79,14 +79,14 @@ def group_role(request: HttpRequest, group_id: int) -> HttpResponse:
 
 
 def _draw(request: HttpRequest, form: TokenForm, **more: Any) -> HttpResponse:
-    found = [(group, group.members.count()) for group in ScimGroup.objects.select_related("pool")]
+    groups = [(group, group.members.count()) for group in ScimGroup.objects.select_related("pool")]
     context = {
         "on": settings.SCIM,
         "address": request.build_absolute_uri("/scim/v2"),
         "form": form,
         "tokens": ScimToken.objects.live().select_related("created_by"),
         "graces": RotationForm.base_fields["grace"].choices,  # type: ignore[attr-defined]
-        "groups": found,
+        "groups": groups,
         "roles": ScimGroup.ROLES,
         "pools": Pool.objects.in_use().only("slug", "name").order_by("name"),
         "people": ScimPerson.objects.linked().count(),

@@ -115,9 +115,9 @@ class ConfirmForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         if "code" in cleaned and second_factor.has_one(self.user):
-            known = CodeForm(user=self.user, data={"code": cleaned["code"]})
-            if not known.is_valid():
-                self.add_error("code", known.errors["code"])
+            code = CodeForm(user=self.user, data={"code": cleaned["code"]})
+            if not code.is_valid():
+                self.add_error("code", code.errors["code"])
         return cleaned
 
 

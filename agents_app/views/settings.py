@@ -52,24 +52,24 @@ def sections(request: HttpRequest, here: str, pool: Pool | None = None) -> list[
     for section in (section for added in hooks.settings_sections() for section in added):
         every.insert(1 + [before.name for before in every].index(section.after), section)
     here_too, for_all = roles_of(request.user, pool), roles_of(request.user)
-    found = []
+    entries = []
     for name, title, roles, _after in every:
         # The audit trail and the LLM are the whole site's.
         if not set(roles) & (for_all if name in ("audit", "settings_llm") else here_too):
             continue
         for arguments in ([pool.slug] if pool else [], []):
             try:
-                found.append((title, reverse(name, args=arguments), name == here))
+                entries.append((title, reverse(name, args=arguments), name == here))
                 break
             except NoReverseMatch:
                 continue
-    return found
+    return entries
 
 
 def find(request: HttpRequest, pool: Pool, term: str) -> list[SearchResult]:
     """The sections of the settings that the command search finds."""
-    found = [(title, address) for title, address, _here in sections(request, "", pool) if says(term, title)]
-    return [SearchResult(title, _("Settings"), address, "settings") for title, address in found]
+    results = [(title, address) for title, address, _here in sections(request, "", pool) if says(term, title)]
+    return [SearchResult(title, _("Settings"), address, "settings") for title, address in results]
 
 
 FINDS.append(find)

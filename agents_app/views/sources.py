@@ -28,10 +28,10 @@ def agent_sources(request: HttpRequest, slug: str) -> HttpResponse:
     pool = get_pool(request, slug)
     form = SourcesForm(request.POST or None, request.FILES or None)
     if request.method == "POST" and form.is_valid():
-        found, problems = _look(request, pool, form.cleaned_data)
-        if found:
-            said = ngettext("%(count)d description was read.", "%(count)d descriptions were read.", found)
-            messages.success(request, said % {"count": found})
+        count, problems = _look(request, pool, form.cleaned_data)
+        if count:
+            said = ngettext("%(count)d description was read.", "%(count)d descriptions were read.", count)
+            messages.success(request, said % {"count": count})
         if not problems:
             return redirect("agent_sources", slug)
         for problem in problems:
@@ -47,20 +47,20 @@ def agent_sources(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _look(request: HttpRequest, pool: Pool, values: dict[str, Any]) -> tuple[int, list[str]]:
     """How many descriptions were read, and why others were not."""
-    found, problems = 0, []
+    count, problems = 0, []
     for address in values["addresses"]:
         try:
             secret = values["key"] or None
             catalog.look(pool, address, values["kind"], secret=secret, actor=person(request))
-            found += 1
+            count += 1
         except (SourceError, CannotOpen) as error:
             problems.append(f"{address}: {error}")
     if values["file"]:
         try:
-            found += len(catalog.look_in_file(pool, values["file"], actor=person(request)))
+            count += len(catalog.look_in_file(pool, values["file"], actor=person(request)))
         except SourceError as error:
             problems.append(f"{values['file'].name}: {error}")
-    return found, problems
+    return count, problems
 
 
 @require_role(Role.OPS)

@@ -43,8 +43,8 @@ class DatasetAdmin(ModelAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Dataset]:
         alive = Query.objects.alive()
-        found = super().get_queryset(request).annotate(size=_count_of(alive, "dataset"))
-        return cast(QuerySet[Dataset], found)
+        rows = super().get_queryset(request).annotate(size=_count_of(alive, "dataset"))
+        return cast(QuerySet[Dataset], rows)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return ("pool",) if obj else ()
@@ -66,8 +66,8 @@ class SplitGroupAdmin(HistoryAdmin):
     ordering = ("-pk",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[SplitGroup]:
-        found = super().get_queryset(request).annotate(size=_count_of(Query.objects.all(), "group"))
-        return cast(QuerySet[SplitGroup], found)
+        rows = super().get_queryset(request).annotate(size=_count_of(Query.objects.all(), "group"))
+        return cast(QuerySet[SplitGroup], rows)
 
     @admin.display(description=_("key"), ordering="key")
     def short_key(self, group: SplitGroup) -> str:

@@ -52,15 +52,15 @@ def _bulk(action: BulkAction) -> Any:
 @admin.action(description=_("Pre-label with the LLM"), permissions=["curate"])
 def prelabel_chosen(model_admin: Any, request: HttpRequest, queryset: "QuerySet[Query]") -> None:
     """Start a job with the settings of the pool's last one, or the site's."""
-    known = llm.connection()
+    connection = llm.connection()
     for pool, chosen in _alive_by_pool(queryset):
         last = PrelabelJob.objects.filter(pool=pool).first()
         try:
             job = prelabel.create(
                 pool,
                 chosen,
-                base_url=last.base_url if last else known.base_url,
-                model=last.model if last else known.model,
+                base_url=last.base_url if last else connection.base_url,
+                model=last.model if last else connection.model,
                 author=person(request),
                 fallback=last.fallback if last else PrelabelJob.Fallback.SKIP,
             )
@@ -72,11 +72,11 @@ def prelabel_chosen(model_admin: Any, request: HttpRequest, queryset: "QuerySet[
 
 
 def _to_preview(request: HttpRequest, queryset: "QuerySet[Query]", action: str) -> HttpResponse | None:
-    found = _by_pool(queryset)
-    if len(found) != 1:
+    by_pool = _by_pool(queryset)
+    if len(by_pool) != 1:
         messages.error(request, _t("Choose queries of one pool: an agent belongs to one."))
         return None
-    pool, chosen = found[0]
+    pool, chosen = by_pool[0]
     keys = list(chosen.order_by("pk").values_list("pk", flat=True)[: IN_AN_ADDRESS + 1])
     if len(keys) > IN_AN_ADDRESS:
         messages.error(

@@ -47,8 +47,8 @@ class LabelInline(HistoryInline):
     ordering = ("-pk",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        found = super().get_queryset(request).select_related("author", "query__dataset__pool")
-        return cast(QuerySet[Any], found.prefetch_related("query__dataset__pool__agents"))
+        rows = super().get_queryset(request).select_related("author", "query__dataset__pool")
+        return cast(QuerySet[Any], rows.prefetch_related("query__dataset__pool__agents"))
 
     @admin.display(description=_("required agents"))
     def needed(self, label: Label) -> SafeString | str:
@@ -65,8 +65,8 @@ class GoldInline(HistoryInline):
     readonly_fields = fields
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        found = super().get_queryset(request).select_related("query__dataset__pool")
-        return cast(QuerySet[Any], found.prefetch_related("query__dataset__pool__agents"))
+        rows = super().get_queryset(request).select_related("query__dataset__pool")
+        return cast(QuerySet[Any], rows.prefetch_related("query__dataset__pool__agents"))
 
     @admin.display(description=_("required agents"))
     def needed(self, gold: Gold) -> SafeString | str:
@@ -141,10 +141,10 @@ class QueryAdmin(HistoryAdmin):
         return self.links(*((words, reverse(name, args=own)) for name, words in pages))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Query]:
-        found = super().get_queryset(request)
+        rows = super().get_queryset(request)
         if request.resolver_match and request.resolver_match.url_name == "datasets_app_query_changelist":
-            found = found.defer("extra", "dataset__pool__guidelines").prefetch_related("gold__members__agent")
-        return cast(QuerySet[Query], found)
+            rows = rows.defer("extra", "dataset__pool__guidelines").prefetch_related("gold__members__agent")
+        return cast(QuerySet[Query], rows)
 
     @admin.display(description=_("query"), ordering="pk")
     def short_text(self, query: Query) -> str:
@@ -253,8 +253,8 @@ class LabelAdmin(OfQuery, HistoryAdmin):
     ordering = ("-pk",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Label]:
-        found = super().get_queryset(request).defer("query__extra", "scores")
-        return cast(QuerySet[Label], found.prefetch_related("query__dataset__pool__agents"))
+        rows = super().get_queryset(request).defer("query__extra", "scores")
+        return cast(QuerySet[Label], rows.prefetch_related("query__dataset__pool__agents"))
 
     @admin.display(description=_("query"))
     def query_text(self, label: Label) -> str:
@@ -284,8 +284,8 @@ class GoldAdmin(OfQuery, HistoryAdmin):
     ordering = ("-pk",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Gold]:
-        found = super().get_queryset(request).filter(query__deleted_at__isnull=True).defer("query__extra")
-        return cast(QuerySet[Gold], found.prefetch_related("members__agent"))
+        rows = super().get_queryset(request).filter(query__deleted_at__isnull=True).defer("query__extra")
+        return cast(QuerySet[Gold], rows.prefetch_related("members__agent"))
 
     @admin.display(description=_("query"))
     def query_text(self, gold: Gold) -> str:

@@ -273,11 +273,11 @@ def make_splits(seed: int = DEFAULT_SEED) -> dict[str, list[Row]]:
     codes = {agent["code"]: agent["id"] for agent in map(json.loads, _lines(HERE / "agents.jsonl"))}
     test = read_rows(HERE / "test.jsonl")
     written = {split: read_rows(HERE / f"{split}_handwritten.jsonl") for split in ROWS}
-    taken = {same_text_key(row["text"]) for rows in (test, *written.values()) for row in rows}
+    used = {same_text_key(row["text"]) for rows in (test, *written.values()) for row in rows}
     splits: dict[str, list[Row]] = {}
     for split, count in ROWS.items():
         rng = random.Random(f"{seed} {split}")  # noqa: S311 - nothing secret is drawn
-        rows = written[split] + composed_rows(split, count - len(written[split]), codes, taken, rng)
+        rows = written[split] + composed_rows(split, count - len(written[split]), codes, used, rng)
         rng.shuffle(rows)
         splits[split] = rows
     return splits | {"test": test}
@@ -286,9 +286,9 @@ def make_splits(seed: int = DEFAULT_SEED) -> dict[str, list[Row]]:
 def waiting_texts(splits: dict[str, list[Row]], seed: int = DEFAULT_SEED) -> list[str]:
     """Texts like those of the train split that nobody has labeled yet, so that the demo's labeling queue is not empty."""
     codes = {agent["code"]: agent["id"] for agent in map(json.loads, _lines(HERE / "agents.jsonl"))}
-    taken = {same_text_key(row["text"]) for rows in splits.values() for row in rows}
+    used = {same_text_key(row["text"]) for rows in splits.values() for row in rows}
     rng = random.Random(f"{seed} waiting")  # noqa: S311 - nothing secret is drawn
-    return [row["text"] for row in composed_rows("train", WAITING, codes, taken, rng)]
+    return [row["text"] for row in composed_rows("train", WAITING, codes, used, rng)]
 
 
 def write_demo(directory: Path | str, seed: int = DEFAULT_SEED) -> dict[str, int]:

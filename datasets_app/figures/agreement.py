@@ -164,8 +164,8 @@ def report(pool: Pool, made: str = "") -> Report:
     """
     spoken = _spoken(pool, made)
     machine = spoken.machine
-    known = {one.author for of in spoken.human.values() for labels in of.values() for one in labels if one.author}
-    people = sorted(known, key=lambda one: one.get_username())
+    authors = {one.author for of in spoken.human.values() for labels in of.values() for one in labels if one.author}
+    people = sorted(authors, key=lambda one: one.get_username())
     by_query = {key: spoken.answers(key) for key in spoken.human}
     several = {key: list(of.values()) for key, of in by_query.items() if len(of) >= 2}
     drawn = _at_random(pool)
@@ -306,26 +306,26 @@ def differing(
     """Keys of the queries behind a cell: labeled by both people (or by one, or anybody, and the LLM), those that differ first; with
     `agent`, those on which two of them differ about it. `made` as in `report`, and "blind" for the items that hide suggestions."""
     spoken = _spoken(pool, made)
-    found: list[tuple[float, int]] = []
+    distances: list[tuple[float, int]] = []
     for key in spoken.human:
         people = [one for who, one in spoken.answers(key).items() if a is None or who in (a, b)]
         beside = spoken.machine.get(key)
         pairs = [(beside, one) for one in people if beside] if llm else list(combinations(people, 2))
         if agent is not None:
             if any(agent in x_asked & y_asked and (agent in x) != (agent in y) for (x, x_asked), (y, y_asked) in pairs):
-                found.append((0.0, key))
+                distances.append((0.0, key))
         else:
             apart = [masi(*sets) for pair in pairs if (sets := _comparable(pair))]
             if apart:
-                found.append((-max(apart), key))
-    return [key for _distance, key in sorted(found)]
+                distances.append((-max(apart), key))
+    return [key for _distance, key in sorted(distances)]
 
 
 def coverage(pool: Pool) -> dict[int, int]:
     """How many queries have one, two, three … people's labels."""
     current = Label.objects.current().filter(query__dataset__pool=pool, source=Label.Source.HUMAN)
     per_query = current.values("query").annotate(people=Count("author", distinct=True)).values_list("people", flat=True)
-    found: dict[int, int] = defaultdict(int)
+    counts: dict[int, int] = defaultdict(int)
     for people in per_query:
-        found[people] += 1
-    return dict(sorted(found.items()))
+        counts[people] += 1
+    return dict(sorted(counts.items()))

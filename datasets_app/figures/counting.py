@@ -71,8 +71,8 @@ def count(pool: Pool, seen: list[Any] | None = None) -> PoolFigures:
     for more in hooks.pool_figures(pool):
         counts |= more
     fields = {"counts": counts, "seen": seen or [], "seconds": time.monotonic() - began, "counted_at": Now()}
-    found, _made = PoolFigures.objects.update_or_create(pool=pool, defaults=fields)
-    return found
+    row, _made = PoolFigures.objects.update_or_create(pool=pool, defaults=fields)
+    return row
 
 
 def figures_of(pool: Pool) -> Mapping[str, Any]:

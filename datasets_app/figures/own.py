@@ -29,12 +29,12 @@ class Pace:
 
 def labels_of(pool: Pool, person: User, search: str = "") -> "QuerySet[Label]":
     """The person's labels that count, newest first; of queries that hold every word of `search`."""
-    found = Label.objects.current().filter(
+    labels = Label.objects.current().filter(
         source=Label.Source.HUMAN, author=person, query__dataset__pool=pool, query__deleted_at__isnull=True
     )
     for word in search.split():
-        found = found.filter(query__text__icontains=word)
-    return found.select_related("query").order_by("-pk")
+        labels = labels.filter(query__text__icontains=word)
+    return labels.select_related("query").order_by("-pk")
 
 
 def pace(pool: Pool, person: User) -> Pace:

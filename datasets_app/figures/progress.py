@@ -90,14 +90,14 @@ def left(pool: Pool, person: User | None = None, agent: Agent | None = None) -> 
 
 def _open(pool: Pool, agent: Agent | None) -> int:
     """How many items are open to somebody, with the queries that are about to become such."""
-    known = stored(pool)
-    if agent is not None or known is None:
+    counted = stored(pool)
+    if agent is not None or counted is None:
         new = queue.not_filled(pool).count() if agent is None else 0
         return queue.still_open(pool, agent) + new
     some = QueueItem.objects.filter(OPEN, pool=pool, agent=None)[: LARGE + 1].count()
     if some <= LARGE:
         some += queue.not_filled(pool)[: LARGE + 1].count()
-    return max(some, known["open"]) if some > LARGE else some
+    return max(some, counted["open"]) if some > LARGE else some
 
 
 def waiting(pool: Pool) -> "QuerySet[QueueItem]":
@@ -140,8 +140,10 @@ def is_suggested() -> Q:
 
 def labeled(pool: Pool) -> Labeled:
     """How many of the pool's queries are labeled, suggested and neither."""
-    if known := stored(pool):
-        return Labeled(known["queries"], known["labeled"], known["suggested"], known["llm"])
+    if stored_counts := stored(pool):
+        return Labeled(
+            stored_counts["queries"], stored_counts["labeled"], stored_counts["suggested"], stored_counts["llm"]
+        )
     counted = Query.objects.of(pool).aggregate(
         all=Count("pk"),
         labeled=Count("pk", filter=Q(is_labeled())),
@@ -153,15 +155,15 @@ def labeled(pool: Pool) -> Labeled:
 
 def gold(pool: Pool) -> Gold:
     """How many of the pool's queries have a gold label: what an export, a snapshot and a run hold."""
-    if known := stored(pool):
-        return Gold(known["gold"], known["disputed"])
+    if counted := stored(pool):
+        return Gold(counted["gold"], counted["disputed"])
     has = Query.objects.of(pool).filter(gold__isnull=False)
     return Gold(**has.aggregate(all=Count("pk"), disputed=Count("pk", filter=Q(state=Query.State.DISAGREEMENT))))
 
 
 def by_agent(pool: Pool) -> list[tuple[Agent, int]]:
     """Each active agent, and how many queries are known to need it, whatever their split; the scarcest last."""
-    counts = dict(known["agents"]) if (known := stored(pool)) else needed(pool)
+    counts = dict(counted["agents"]) if (counted := stored(pool)) else needed(pool)
     agents = pool.agents.active().order_by("number")
     return sorted(((agent, counts.get(agent.pk, 0)) for agent in agents), key=lambda pair: -pair[1])
 
@@ -174,8 +176,8 @@ def needed(pool: Pool) -> dict[int, int]:
 
 def states(pool: Pool) -> list[tuple[str, int]]:
     """How many queries of the pool are in each state, in the order of a query's life."""
-    if known := stored(pool):
-        counts = known["states"]
+    if counted := stored(pool):
+        counts = counted["states"]
     else:
         counts = dict(Query.objects.of(pool).values_list("state").annotate(Count("pk")).order_by())
     return [(state, counts.get(state, 0)) for state in Query.State.values]
@@ -183,6 +185,6 @@ def states(pool: Pool) -> list[tuple[str, int]]:
 
 def disputes(pool: Pool) -> int:
     """About how many queries people disagree."""
-    if known := stored(pool):
-        return int(known["states"].get(Query.State.DISAGREEMENT, 0))
+    if counted := stored(pool):
+        return int(counted["states"].get(Query.State.DISAGREEMENT, 0))
     return Query.objects.of(pool).filter(state=Query.State.DISAGREEMENT).count()

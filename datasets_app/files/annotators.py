@@ -24,12 +24,12 @@ class Annotators:
         if plain.isdecimal():
             plain = f"annotator {plain}"
         plain = plain[:LONGEST]
-        found = self._known.get(plain.casefold())
-        if found is None:
-            found = User.objects.filter(Q(username__iexact=plain) | Q(email__iexact=plain)).order_by("pk").first()
-            found = found or self._made(plain)
-            self._known[plain.casefold()] = found
-        return found
+        user = self._known.get(plain.casefold())
+        if user is None:
+            user = User.objects.filter(Q(username__iexact=plain) | Q(email__iexact=plain)).order_by("pk").first()
+            user = user or self._made(plain)
+            self._known[plain.casefold()] = user
+        return user
 
     def _made(self, name: str) -> User:
         user = User(username=name, email=name if "@" in name else "", is_active=False, is_staff=True)

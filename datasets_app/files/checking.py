@@ -85,30 +85,30 @@ def check(
     stream: BinaryIO, reading: Reading, agents: Sequence[Agent], *, limits: Limits = PAGE, most: int = MOST
 ) -> Check:
     """Read a file as an import would, and store nothing. Raises Unreadable."""
-    found, values, roster = Check(), Values(agents, reading.values), Roster(agents)
+    result, values, roster = Check(), Values(agents, reading.values), Roster(agents)
     unknown: dict[str, list[Any]] = {}
     for one in tables.tasks(reader.records(stream, reading, limits=limits), reading):
-        if found.rows >= most:
-            found.whole = False
+        if result.rows >= most:
+            result.whole = False
             break
-        found.rows += 1
+        result.rows += 1
         if isinstance(one, RowError):
-            _fails(found, one)
+            _fails(result, one)
             continue
         line, task = one
-        _labels(found, line, task, reading, values, unknown)
+        _labels(result, line, task, reading, values, unknown)
         try:
             tables.row(line, task, reading, values, roster)
         except BadRow as error:
             if not error.reason.startswith("not understood"):
-                _fails(found, error.at(line))
+                _fails(result, error.at(line))
             else:
-                found.reasons["not understood"] += 1
-    found.strange = [
+                result.reasons["not understood"] += 1
+    result.strange = [
         Strange(value, count, line, text, values.guess(value))
         for value, (count, line, text) in sorted(unknown.items(), key=lambda pair: -pair[1][0])
     ]
-    return found
+    return result
 
 
 def _fails(found: Check, error: RowError) -> None:

@@ -141,10 +141,10 @@ def its_recipe(content: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 def _section(content: Mapping[str, Any], name: str, config: Path) -> Mapping[str, Any]:
-    found = content.get(name) or {}
-    if not isinstance(found, dict):
+    section = content.get(name) or {}
+    if not isinstance(section, dict):
         raise MoveError(f"{config}: {name} must hold settings, one `name: value` a line.")
-    return found
+    return section
 
 
 def _ratios(data: Mapping[str, Any], config: Path) -> tuple[float, float, float]:
@@ -179,7 +179,7 @@ def take(
     actor: Who = None,
 ) -> Taken:
     """Agents, queries, labels and splits of a project into a pool. A second time it adds what is new. Raises DataError, PoolError."""
-    taken = Taken(pools.load_agents(pool, project.agents, actor), [])
+    result = Taken(pools.load_agents(pool, project.agents, actor), [])
     target = dataset or adding.dataset_of(pool)
     # First the splits, which then hold for the same texts of the file that has all; last what has no label.
     files = [(path, split) for split, path in project.splits.items()]
@@ -188,12 +188,12 @@ def take(
         with path.open("rb") as stream:
             kind = imports.guess_format(path.name, stream.read(4096))
             stream.seek(0)
-            taken.uploads.append(imports.read_file(target, stream, kind, split=split, author=actor, progress=progress))
+            result.uploads.append(imports.read_file(target, stream, kind, split=split, author=actor, progress=progress))
     if project.cache is not None:
-        taken.cached = _record_cache(target, project)
+        result.cached = _record_cache(target, project)
     if project.tasks is not None and not project.splits:
-        taken.split = splits.assign(pool, project.ratios)
-    return taken
+        result.split = splits.assign(pool, project.ratios)
+    return result
 
 
 def _record_cache(dataset: Dataset, project: Project) -> int:
@@ -201,12 +201,12 @@ def _record_cache(dataset: Dataset, project: Project) -> int:
     assert project.cache is not None
     model = str(project.labeler.get("model") or "gpt-4o-mini")
     version = str(project.labeler.get("prompt_version") or "v1")
-    known = {agent.id for agent in project.agents}
-    answers = dict(_answers(project.cache, known))
+    ids = {agent.id for agent in project.agents}
+    answers = dict(_answers(project.cache, ids))
     waiting = Query.objects.filter(dataset=dataset, deleted_at__isnull=True, labels__isnull=True)
     statements = [
         labels.NewLabel(
-            query_id=key, source=Label.Source.LLM, required=answers[named], asked=known,
+            query_id=key, source=Label.Source.LLM, required=answers[named], asked=ids,
             provenance={"model": model, "prompt_version": version, "from": "ddqn-router"},
         )
         for key, text in waiting.values_list("pk", "text").iterator()

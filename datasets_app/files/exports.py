@@ -33,10 +33,10 @@ CONTENT_TYPES = {
 
 def selected(pool: Pool, dataset: Dataset | None = None, include_unlabeled: bool = False) -> QuerySet[Query]:
     """The queries that an export writes: those with gold, or all of them; never a deleted or erased one."""
-    found = Query.objects.of(pool).filter(erased_at__isnull=True)
+    queries = Query.objects.of(pool).filter(erased_at__isnull=True)
     if dataset is not None:
-        found = found.filter(dataset=dataset)
-    return found if include_unlabeled else found.filter(gold__isnull=False)
+        queries = queries.filter(dataset=dataset)
+    return queries if include_unlabeled else queries.filter(gold__isnull=False)
 
 
 def rows(queries: QuerySet[Query]) -> Iterator[Row]:
@@ -57,19 +57,19 @@ def rows(queries: QuerySet[Query]) -> Iterator[Row]:
     every = values.iterator(chunk_size=BATCH)
     line = 0
     while batch := list(islice(every, BATCH)):
-        notes = _notes([found[0] for found in batch])
-        for found in batch:
+        notes = _notes([row_values[0] for row_values in batch])
+        for row_values in batch:
             line += 1
-            yield _row(line, found[1:], notes.get(found[0], []))
+            yield _row(line, row_values[1:], notes.get(row_values[0], []))
 
 
 def _notes(queries: list[int]) -> dict[int, list[str]]:
     """What people noted on their labels of these queries, where they did."""
-    found: dict[int, list[str]] = {}
+    notes: dict[int, list[str]] = {}
     said = Label.objects.current().filter(query__in=queries, source=Label.Source.HUMAN).exclude(note="").order_by("pk")
     for query, note in said.values_list("query", "note"):
-        found.setdefault(query, []).append(note)
-    return found
+        notes.setdefault(query, []).append(note)
+    return notes
 
 
 def _row(line: int, found: tuple[Any, ...], notes: list[str]) -> Row:
@@ -183,11 +183,11 @@ def folder(pool: Pool, dataset: Dataset | None = None, include_unlabeled: bool =
             archive.writestr("guidelines.md", pool.guidelines)
         yield pipe.take()
         for name, split in (("train", "train"), ("val", "val"), ("test", "test"), ("unassigned", "")):
-            found = selected(pool, dataset, include_unlabeled).filter(Q(group__split=split))
-            if not split and not found.exists():
+            queries = selected(pool, dataset, include_unlabeled).filter(Q(group__split=split))
+            if not split and not queries.exists():
                 continue
             with archive.open(f"{name}.jsonl", "w", force_zip64=True) as member:
-                for piece in encode((among(row, active) for row in rows(found)), "jsonl"):
+                for piece in encode((among(row, active) for row in rows(queries)), "jsonl"):
                     member.write(piece)
                     yield pipe.take()
     yield pipe.take()

@@ -42,11 +42,11 @@ class UnreadableFile(Exception):
 
 def guess_format(file_name: str, head: bytes = b"") -> str:
     """ "jsonl", "csv" or "txt", from the file's name or else its first bytes. A `.txt` whose lines are JSON objects is "jsonl"."""
-    found = SUFFIXES.get(Path(file_name).suffix.lower().lstrip("."))
-    if found == "txt" and holds_json(head):
+    format = SUFFIXES.get(Path(file_name).suffix.lower().lstrip("."))
+    if format == "txt" and holds_json(head):
         return "jsonl"
-    if found:
-        return found
+    if format:
+        return format
     first = head.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0].lower()
     if first.startswith(b"{"):
         return "jsonl"
@@ -123,8 +123,8 @@ def load_folder(
 
 def claim(import_id: int) -> Import | None:
     """Take a queued import for this process; None where another has it or it has ended."""
-    taken = jobs.claim(Import, import_id)
-    return Import.objects.select_related("dataset__pool", "author").get(pk=import_id) if taken else None
+    upload = jobs.claim(Import, import_id)
+    return Import.objects.select_related("dataset__pool", "author").get(pk=import_id) if upload else None
 
 
 def enqueue(upload: Import) -> None:
@@ -166,7 +166,7 @@ def retry(upload: Import) -> bool:
     """Queue a failed import of the browser again; it goes on behind its last stored row. Returns whether it could."""
     with transaction.atomic():
         again = Import.objects.filter(pk=upload.pk, status=Import.Status.FAILED, chunks__isnull=False).distinct()
-        taken = Import.objects.filter(pk__in=list(again.values_list("pk", flat=True)), status="failed").update(
+        changed = Import.objects.filter(pk__in=list(again.values_list("pk", flat=True)), status="failed").update(
             status=Import.Status.QUEUED,
             attempt=None,
             attempts=0,
@@ -176,9 +176,9 @@ def retry(upload: Import) -> bool:
             cancel_requested=False,
             finished_at=None,
         )
-        if taken:
+        if changed:
             enqueue(upload)
-    return bool(taken)
+    return bool(changed)
 
 
 def fail_dead_imports() -> int:

@@ -66,8 +66,8 @@ def again(stream: BinaryIO, reading: Reading, agents: Sequence[Agent], *, column
     looked = _look(reader.head(stream, reading=reading), agents)
     if not columns:
         return looked
-    shape, found = _what_is_what(looked.columns, looked.body, agents)
-    return replace(looked, reading=replace(reading, shape=shape, columns=found))
+    shape, fields_of = _what_is_what(looked.columns, looked.body, agents)
+    return replace(looked, reading=replace(reading, shape=shape, columns=fields_of))
 
 
 def _look(head: reader.Head, agents: Sequence[Agent], *, guess: bool = False) -> Look:
@@ -105,11 +105,11 @@ def _named(columns: Sequence[Column], body: Sequence[Mapping[str, Any]]) -> list
 def _header(rows: Sequence[list[Any]]) -> tuple[int, bool]:
     """(how many titles stand above a table, whether a row of names follows): by names that we know, else by how a row is unlike those
     below it."""
-    known = known_names()
+    headings = known_names()
     for place, cells in enumerate(rows[:TITLES]):
         names = [plain_name(cell) for cell in cells]
         filled = [name for name in names if name]
-        if known & set(names) and max(map(len, filled), default=0) < 60 and (len(filled) > 1 or place == 0):
+        if headings & set(names) and max(map(len, filled), default=0) < 60 and (len(filled) > 1 or place == 0):
             return place, True
     widest = max((sum(bool(str(cell).strip()) for cell in cells) for cells in rows), default=0)
     place = next(
@@ -174,7 +174,7 @@ def _guess(columns: Sequence[Column], body: Sequence[Mapping[str, Any]], agents:
     """Which column is what: labels by their content first, as names mislead, the others by the names that people use, the text else
     by its length."""
     values = Values(agents, {})
-    found: dict[str, str] = {}
+    guesses: dict[str, str] = {}
     by_name: dict[str, str] = {}
     for column in columns:
         by_name.setdefault(plain_name(column.name), column.key)
@@ -182,40 +182,40 @@ def _guess(columns: Sequence[Column], body: Sequence[Mapping[str, Any]], agents:
     headings = {
         column.name: (column.name, *entry.headings) for column, entry in query_columns.entries() if not entry.row
     }
-    known = {**NAMES, **headings, **{name: (name,) for name in TURN_COLUMNS}}
-    named = {ours: next((by_name[name] for name in names if name in by_name), None) for ours, names in known.items()}
+    names_of = {**NAMES, **headings, **{name: (name,) for name in TURN_COLUMNS}}
+    named = {ours: next((by_name[name] for name in names if name in by_name), None) for ours, names in names_of.items()}
     shares = {column.key: _share_of_labels([row.get(column.key) for row in body], values) for column in columns}
     likely = [key for key in shares if key not in (named["text"], named["suggested_agents"], named["asked_agents"])]
     best = max(likely, key=lambda key: (shares[key], key == named["required_agents"]), default=None)
     if best is not None and shares[best] >= ENOUGH_LABELS:
-        found["required_agents"] = best
+        guesses["required_agents"] = best
     elif named["required_agents"] is not None:
-        found["required_agents"] = named["required_agents"]
+        guesses["required_agents"] = named["required_agents"]
     for ours, key in named.items():
-        if key is not None and ours not in found and key not in found.values():
-            found[ours] = key
-    if "suggested_agents" not in found:
+        if key is not None and ours not in guesses and key not in guesses.values():
+            guesses[ours] = key
+    if "suggested_agents" not in guesses:
         for ours in ("suggestion_score", "suggestion_source"):
-            found.pop(ours, None)
-    rest = [column for column in columns if column.key not in found.values()]
-    if "text" not in found and "messages" not in found and rest:
+            guesses.pop(ours, None)
+    rest = [column for column in columns if column.key not in guesses.values()]
+    if "text" not in guesses and "messages" not in guesses and rest:
         lengths = {column.key: sum(len(_shown(row.get(column.key))) for row in body) for column in rest}
         longest = max(lengths, key=lambda key: lengths[key])
         if any(re.search(r"\w", _shown(row.get(longest))) for row in body):
-            found["text"] = longest
-    return found
+            guesses["text"] = longest
+    return guesses
 
 
 def _share_of_labels(cells: Sequence[Any], values: Values) -> float:
     """The share of a column's values that are agents' names, or like them; a number says nothing."""
-    known = filled = 0.0
+    recognised = filled = 0.0
     for cell in cells:
         parts = [part for part in values.parts(cell) if isinstance(part, str) and not part.strip().isdecimal()]
         if not parts:
             continue
         filled += 1
-        known += sum(_likeness(part, values) for part in parts) / len(parts)
-    return known / filled if filled else 0.0
+        recognised += sum(_likeness(part, values) for part in parts) / len(parts)
+    return recognised / filled if filled else 0.0
 
 
 def _likeness(part: str, values: Values) -> float:

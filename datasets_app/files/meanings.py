@@ -17,9 +17,9 @@ LONGEST = 200
 
 def remembered(pool: Pool) -> dict[str, list[int] | None]:
     """Normalised value → the agents it means, [] for none of them, None to leave its query without a label."""
-    known = set(pool.agents.values_list("number", flat=True))
-    found = LabelValue.objects.filter(pool=pool).values_list("value", "agents")[:MOST]
-    return {value: agents for value, agents in found if agents is None or set(agents) <= known}
+    numbers = set(pool.agents.values_list("number", flat=True))
+    stored = LabelValue.objects.filter(pool=pool).values_list("value", "agents")[:MOST]
+    return {value: agents for value, agents in stored if agents is None or set(agents) <= numbers}
 
 
 def remember(upload: Import, values: Mapping[str, list[int] | None]) -> None:

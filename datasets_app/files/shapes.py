@@ -100,8 +100,8 @@ def _label_studio(values: Values) -> Task:
         said["messages"] = messages
     else:
         said["text"] = text
-    found = values.get("annotations") or values.get("completions") or []
-    annotations = [one for one in found if isinstance(one, dict)]
+    results = values.get("annotations") or values.get("completions") or []
+    annotations = [one for one in results if isinstance(one, dict)]
     answers = tuple(
         Answer(_person(one.get("completed_by")), _choices(one.get("result")))
         for one in annotations

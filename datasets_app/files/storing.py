@@ -91,12 +91,12 @@ def _batches(stream: BinaryIO, upload: Import, roster: Sequence[Any], read: Posi
     begin = read.bytes_read
     behind = upload.last_line
     alive = time.monotonic()
-    found: Iterator[Row | RowError]
+    rows: Iterator[Row | RowError]
     if upload.reading:
-        found = tables.rows(stream, Reading.of(upload.reading), roster, position=read)
+        rows = tables.rows(stream, Reading.of(upload.reading), roster, position=read)
     else:
-        found = tables.own_rows(stream, upload.format, roster, position=read)
-    for item in found:
+        rows = tables.own_rows(stream, upload.format, roster, position=read)
+    for item in rows:
         if item.line <= behind:
             # Skipping a long way takes longer than a dead process is waited for.
             if time.monotonic() - alive > settings.HEARTBEAT_SECONDS:
@@ -175,16 +175,16 @@ class Reader:
         problems = [self._problem(item, item.reason, item.field) for item in batch if isinstance(item, RowError)]
         rows = [item for item in batch if isinstance(item, Row)]
         self._note_splits(rows)
-        found, new = adding.find_or_add(
+        queries, new = adding.find_or_add(
             upload.dataset,
             [self._new(row) for row in rows],
             f"import {upload.pk}",
         )
-        said = self._said_before({query.pk for query in found} - new)
+        said = self._said_before({query.pk for query in queries} - new)
         statements: list[labels.NewLabel] = []
         unchanged = 0
         counted_new: set[int] = set()
-        for row, query in zip(rows, found, strict=True):
+        for row, query in zip(rows, queries, strict=True):
             is_new = query.pk in new and query.pk not in counted_new
             counted_new.add(query.pk)
             if query.erased or query.deleted:
@@ -210,7 +210,7 @@ class Reader:
         ]
         at_once = {one.query_id for one in first}
         later = [one for one in statements if one.query_id not in at_once]
-        labels.record_first(upload.dataset.pool, first, {query.pk: query.state for query in found})
+        labels.record_first(upload.dataset.pool, first, {query.pk: query.state for query in queries})
         labels.record_many(later)
         # An LLM or a person may have spoken of these queries before: the queue orders by how far apart they are.
         disagreement.measure(list(dict.fromkeys(one.query_id for one in later)))
@@ -266,8 +266,8 @@ class Reader:
         keys = {hashes_of(row.text, row.conversation)[1] for row in rows if row.split or self.upload.split}
         if keys:
             pool = self.upload.dataset.pool_id
-            found = SplitGroup.objects.filter(pool=pool, split="", key__in=inserting.among(list(keys)))
-            if given := list(found.values_list("pk", flat=True)):
+            groups = SplitGroup.objects.filter(pool=pool, split="", key__in=inserting.among(list(keys)))
+            if given := list(groups.values_list("pk", flat=True)):
                 self.upload.undo.setdefault("splits", []).extend(given)
                 Import.objects.filter(pk=self.upload.pk).update(undo=self.upload.undo)
 
@@ -277,10 +277,10 @@ class Reader:
 
     def _sorted(self, agents: frozenset[int]) -> list[int]:
         """Their ids in order, the same list for the same agents."""
-        found = self._in_order.get(agents)
-        if found is None:
-            found = self._in_order[agents] = sorted(agents)
-        return found
+        in_order = self._in_order.get(agents)
+        if in_order is None:
+            in_order = self._in_order[agents] = sorted(agents)
+        return in_order
 
     def _state(self, row: Row) -> str:
         """The state that the row's query will most likely have, were it new."""
@@ -312,7 +312,7 @@ class Reader:
     def _conflict(self, needed: frozenset[int], before: "Before", person: User | None) -> str:
         required, _asked, upload, line, _model = before
         same = sorted(needed) == required
-        told = _("the same agents, but other asked_agents") if same else self._said(required)
+        theirs = _("the same agents, but other asked_agents") if same else self._said(required)
         if upload == self.upload.pk:
             reason = _("duplicate with another label: line %(line)s of this file says “%(told)s”, which was kept")
         elif person is not None:
@@ -322,4 +322,4 @@ class Reader:
                 "duplicate with another label: an earlier import (%(upload)s, line %(line)s) says “%(told)s”, and that "
                 "label stays"
             )
-        return reason % {"line": line, "told": told, "upload": upload, "person": person}
+        return reason % {"line": line, "told": theirs, "upload": upload, "person": person}

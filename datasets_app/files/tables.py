@@ -80,11 +80,11 @@ def rows(
 ) -> Iterator[FileRow | RowError]:
     """A file's queries by what its columns were said to be; blank records are passed over. Raises Unreadable."""
     roster, values = Roster(agents), Values(agents, reading.values)
-    for found in tasks(reader.records(stream, reading, limits=limits, position=position), reading):
-        if isinstance(found, RowError):
-            yield found
+    for task_row in tasks(reader.records(stream, reading, limits=limits, position=position), reading):
+        if isinstance(task_row, RowError):
+            yield task_row
             continue
-        line, task = found
+        line, task = task_row
         try:
             yield row(line, task, reading, values, roster)
         except BadRow as error:
@@ -134,8 +134,8 @@ def understood(answer: Answer, reading: Reading, values: Values) -> frozenset[in
 
 
 def _about(answer: Answer, values: Values) -> frozenset[int]:
-    known = [values.known(label) for label in answer.about or ()]
-    return frozenset[int]().union(*(one for one in known if one is not None))
+    about = [values.known(label) for label in answer.about or ()]
+    return frozenset[int]().union(*(one for one in about if one is not None))
 
 
 def _suggested(one: Prediction, values: Values) -> Suggested:
@@ -219,24 +219,24 @@ def _task(cells: list[Any] | dict[str, Any], names: list[str] | None, reading: R
 
 def flat(record: Mapping[str, Any], above: str = "", depth: int = 0) -> dict[str, Any]:
     """An object's values with those of the objects in it, by dotted keys: {"fields": {"text": …}} has "fields.text"."""
-    found: dict[str, Any] = {}
+    cells: dict[str, Any] = {}
     for key, value in record.items():
         if isinstance(value, dict) and value and depth < 3 and key not in ("required_agents", "asked_agents"):
             if "choices" in value:
-                found[f"{above}{key}"] = value
+                cells[f"{above}{key}"] = value
             else:
-                found |= flat(value, f"{above}{key}.", depth + 1)
+                cells |= flat(value, f"{above}{key}.", depth + 1)
         else:
-            found[f"{above}{key}"] = value
-    return found
+            cells[f"{above}{key}"] = value
+    return cells
 
 
 def _of_columns(by_name: dict[str, Any], names: list[str] | None, reading: Reading) -> Task:
-    taken = {ours: by_name.get(theirs) for ours, theirs in reading.columns.items()}
+    places = {ours: by_name.get(theirs) for ours, theirs in reading.columns.items()}
     entered = [column.name for column, entry in query_columns.entries() if not entry.row]
     values: dict[str, Any] = {
         ours: value
-        for ours, value in taken.items()
+        for ours, value in places.items()
         if ours in (*COLUMNS, *TURN_COLUMNS, *entered) and ours != "required_agents"
     }
     if isinstance(values.get("messages"), str):
@@ -250,9 +250,9 @@ def _of_columns(by_name: dict[str, Any], names: list[str] | None, reading: Readi
         values["text"] = str(values["text"])
     answers: tuple[Answer, ...] = ()
     if "required_agents" in reading.columns:
-        labels = taken["required_agents"]
-        answers = (Answer(str(taken.get("annotator") or "").strip(), labels),)
-    predictions = _predictions(by_name.pop("suggestions", None), taken)
+        labels = places["required_agents"]
+        answers = (Answer(str(places.get("annotator") or "").strip(), labels),)
+    predictions = _predictions(by_name.pop("suggestions", None), places)
     if reading.keep:
         for key, value in by_name.items():
             name = key if names is None else names[int(key)] if int(key) < len(names) else ""
@@ -263,12 +263,12 @@ def _of_columns(by_name: dict[str, Any], names: list[str] | None, reading: Readi
 
 def _predictions(listed: Any, taken: Mapping[str, Any]) -> tuple[Prediction, ...]:
     """What models said: in columns of their own, or under a record's `suggestions`, each with source, agents and scores."""
-    found = []
+    predictions = []
     if taken.get("suggested_agents") not in (None, "", []):
         score = _number(taken.get("suggestion_score"))
         labels = taken["suggested_agents"]
         whole = {} if score is None else dict.fromkeys([labels] if isinstance(labels, str) else map(str, labels), score)
-        found.append(Prediction(str(taken.get("suggestion_source") or "file"), labels, whole))
+        predictions.append(Prediction(str(taken.get("suggestion_source") or "file"), labels, whole))
     for one in listed if isinstance(listed, list) else ():
         if isinstance(one, dict):
             scores = {
@@ -279,8 +279,8 @@ def _predictions(listed: Any, taken: Mapping[str, Any]) -> tuple[Prediction, ...
             labels = one.get(
                 "agents", one.get("required_agents", [name for name, score in scores.items() if score >= 0.5])
             )
-            found.append(Prediction(str(one.get("source") or "file"), labels, scores))
-    return tuple(found)
+            predictions.append(Prediction(str(one.get("source") or "file"), labels, scores))
+    return tuple(predictions)
 
 
 def _number(value: Any) -> float | None:

@@ -62,9 +62,9 @@ def undo(upload: Import, actor: Who) -> Undone:
 
 def _take_labels_out(upload: Import, pool: Pool) -> tuple[set[int], int]:
     """Delete the import's labels; what they superseded is current again. Returns the queries they spoke of, and how many they were."""
-    found = list(Label.objects.filter(query__dataset__pool=pool, provenance__import=upload.pk).order_by("-pk"))
-    queries = {label.query_id for label in found}
-    left = found
+    labels_made = list(Label.objects.filter(query__dataset__pool=pool, provenance__import=upload.pk).order_by("-pk"))
+    queries = {label.query_id for label in labels_made}
+    left = labels_made
     while left:
         # Of one slot the latest first: it hands on what it superseded.
         slots: set[tuple[int, str, int | None]] = set()
@@ -79,7 +79,7 @@ def _take_labels_out(upload: Import, pool: Pool) -> tuple[set[int], int]:
             labels.withdraw_many(fresh, None)
             Label.objects.filter(pk__in=[label.pk for label in batch]).delete()
         left = later
-    return queries, len(found)
+    return queries, len(labels_made)
 
 
 def _touched(keys: set[int]) -> set[int]:
@@ -90,10 +90,10 @@ def _touched(keys: set[int]) -> set[int]:
         | Q(queue_items__assignments__isnull=False)
         | Q(deleted_at__isnull=False)
     )
-    found: set[int] = set()
+    touched: set[int] = set()
     for batch in _batches(sorted(keys)):
-        found |= set(Query.objects.filter(pk__in=batch).filter(work).values_list("pk", flat=True))
-    return found
+        touched |= set(Query.objects.filter(pk__in=batch).filter(work).values_list("pk", flat=True))
+    return touched
 
 
 def _take_back(upload: Import, pool: Pool, groups: set[int]) -> None:

@@ -66,17 +66,17 @@ class Values:
             return None
         if not isinstance(value, list):
             value = self._split(value)
-        found: list[frozenset[int] | None] = []
+        sets: list[frozenset[int] | None] = []
         strange: list[str] = []
         for part in value:
             try:
-                found.append(self.known(part))
+                sets.append(self.known(part))
             except Unknown as error:
                 strange += error.parts
         if strange:
             raise Unknown(strange)
-        named = [part for part in found if part is not None]
-        if found and not named:
+        named = [part for part in sets if part is not None]
+        if sets and not named:
             return None
         if any(not part for part in named) and any(named):
             raise Unknown([short(", ".join(map(str, value)))])

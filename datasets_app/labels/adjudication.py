@@ -134,8 +134,8 @@ def _voice(labels: Sequence[Label], merged: voices.Merges, heard: voices.Heard) 
         name = str(last.get_source_display())
     required, asked = voices.answer(labels, merged)
     who = voices.who(last)
-    told = {agent: of[who].needed for agent, of in heard.items() if who in of}
-    required = (required - told.keys()) | {agent for agent, needed in told.items() if needed}
+    judged = {agent: of[who].needed for agent, of in heard.items() if who in of}
+    required = (required - judged.keys()) | {agent for agent, needed in judged.items() if needed}
     unsure, notes = any(label.unsure for label in labels), tuple(label.note for label in labels if label.note)
     return Voice(str(last.pk), name, last.source, required, asked, {}, unsure, notes)
 

@@ -135,10 +135,10 @@ def _accepted(change: BulkChange, keys: Sequence[int]) -> Iterator[labels.NewLab
     decided = {
         key: frozenset(asked) for key, asked in Gold.objects.filter(query__in=keys).values_list("query", "asked")
     }
-    found = suggestions.offers(keys)
+    offered = suggestions.offers(keys)
     weights = trust.weights(change.pool)
     for key in keys:
-        offers = [offer for offer in found[key] if not offer.fallback]
+        offers = [offer for offer in offered[key] if not offer.fallback]
         asked = frozenset().union(*(offer.asked for offer in offers)) & agents - decided.get(key, frozenset())
         if not asked:
             continue

@@ -41,8 +41,8 @@ def between(a: Answer, b: Answer) -> float | None:
 
 
 def _mean(distances: Sequence[float | None]) -> float:
-    known = [one for one in distances if one is not None]
-    return sum(known) / len(known) if known else 0.0
+    measured = [one for one in distances if one is not None]
+    return sum(measured) / len(measured) if measured else 0.0
 
 
 def measure_pool(pool: Pool) -> None:

@@ -22,8 +22,8 @@ LOOK_BACK = 10_000
 
 def settings_of(pool: Pool) -> QueueSettings:
     """The pool's queue settings; the defaults, not stored, where there are none yet."""
-    found = QueueSettings.objects.select_related("pool", "order_agent").filter(pool=pool).first()
-    return found or QueueSettings(pool=pool)
+    stored = QueueSettings.objects.select_related("pool", "order_agent").filter(pool=pool).first()
+    return stored or QueueSettings(pool=pool)
 
 
 def stored_settings(pool: Pool) -> QueueSettings:
@@ -122,9 +122,9 @@ def _fill_window(settings: QueueSettings, after: int, most: int, *, wait: bool) 
         if held is None:
             return None
         newest = Query.objects.aggregate(newest=Max("pk"))["newest"] or 0  # first: what comes in later is newer
-        found = list(_rows(settings.pool).filter(pk__gt=after, pk__lte=after + WINDOW)[:most])
-        count = _make(held, found) if found else 0
-        last = found[-1][0] if len(found) == most else min(after + WINDOW, newest)
+        window = list(_rows(settings.pool).filter(pk__gt=after, pk__lte=after + WINDOW)[:most])
+        count = _make(held, window) if window else 0
+        last = window[-1][0] if len(window) == most else min(after + WINDOW, newest)
         QueueSettings.objects.filter(pk=settings.pk, filled_to__lt=last).update(filled_to=last)
         return max(last, after + 1), count
 

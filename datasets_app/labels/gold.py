@@ -106,66 +106,67 @@ def store(queries: Sequence[Query], labels: Mapping[int, Sequence[Statement]]) -
     """Compose `queries` from all of their current `labels` (query key → labels) and write the differences; returns how many
     changed. To be called with the queries locked, within a transaction."""
     keys = [query.pk for query in queries]
-    pools = {query.dataset.pool_id for query in queries}
-    merged = voices.merges(pools)
-    agents = {
-        (pool, number): key
-        for key, pool, number in Agent.objects.filter(pool__in=pools).values_list("pk", "pool_id", "number")
-    }
-    silent = [key for key in keys if not labels.get(key)]
-    drafted = set(Draft.objects.filter(query__in=silent).values_list("query_id", flat=True)) if silent else set()
+    merged = voices.merges({query.dataset.pool_id for query in queries})
+    unlabeled = [key for key in keys if not labels.get(key)]
+    drafted = set(Draft.objects.filter(query__in=unlabeled).values_list("query_id", flat=True)) if unlabeled else set()
     stored = {gold.query_id: gold for gold in Gold.objects.filter(query__in=keys)}
     write: list[Gold] = []
     drop: list[int] = []
     states: dict[str, list[int]] = defaultdict(list)
-    changed = 0
-    pool_of: dict[int, int] = {}
     for query in queries:
-        pool_of[query.pk] = query.dataset.pool_id
-        found = compose(labels.get(query.pk, ()), merged[query.dataset.pool_id])
+        composed = compose(labels.get(query.pk, ()), merged[query.dataset.pool_id])
         before = stored.get(query.pk)
         after = (
-            sorted(found.required),
-            sorted(found.asked),
-            {str(a): found.decided_by[a] for a in sorted(found.asked)},
+            sorted(composed.required),
+            sorted(composed.asked),
+            {str(a): composed.decided_by[a] for a in sorted(composed.asked)},
         )
         differs = False
-        if not found.asked:
+        if not composed.asked:
             if before is not None:
                 drop.append(before.pk)
                 differs = True
         elif before is None or (before.required, before.asked, before.decided_by) != after:
             write.append(Gold(query_id=query.pk, required=after[0], asked=after[1], decided_by=after[2]))
             differs = True
-        state = found.state
+        state = composed.state
         if state == Query.State.UNLABELED and query.pk in drafted:
             state = Query.State.DRAFT  # a draft is no label, and stays until its author submits or drops it
         if state != query.state or differs:
             states[state].append(query.pk)
-            changed += 1
 
     if drop:
         Gold.objects.filter(pk__in=drop).delete()
     if write:
-        before_keys = [stored[gold.query_id].pk for gold in write if gold.query_id in stored]
-        if before_keys:
-            GoldAgent.objects.filter(gold__in=before_keys).delete()
-        fields = ("required", "asked", "decided_by", "composed_at")
-        if before_keys:
-            Gold.objects.bulk_create(write, update_conflicts=True, update_fields=fields, unique_fields=("query",))
-        else:
-            Gold.objects.bulk_create(write)
-        GoldAgent.objects.bulk_create(
-            [
-                GoldAgent(gold_id=gold.pk, agent_id=agents[pool_of[gold.query_id], number])
-                for gold in write
-                for number in gold.required
-            ]
-        )
+        _write(write, stored, {query.pk: query.dataset.pool_id for query in queries})
     now = timezone.now()
     for state, members in states.items():
         Query.objects.filter(pk__in=members).update(state=state, updated_at=now)
-    return changed
+    return sum(map(len, states.values()))
+
+
+def _write(rows: Sequence[Gold], stored: Mapping[int, Gold], pool_of: Mapping[int, int]) -> None:
+    """Insert or update these rows and their agents. `stored` and `pool_of` are by the query's key."""
+    agents = {
+        (pool, number): key
+        for key, pool, number in Agent.objects.filter(pool__in=set(pool_of.values())).values_list(
+            "pk", "pool_id", "number"
+        )
+    }
+    replaced = [stored[gold.query_id].pk for gold in rows if gold.query_id in stored]
+    if replaced:
+        GoldAgent.objects.filter(gold__in=replaced).delete()
+        fields = ("required", "asked", "decided_by", "composed_at")
+        Gold.objects.bulk_create(rows, update_conflicts=True, update_fields=fields, unique_fields=("query",))
+    else:
+        Gold.objects.bulk_create(rows)
+    GoldAgent.objects.bulk_create(
+        [
+            GoldAgent(gold_id=gold.pk, agent_id=agents[pool_of[gold.query_id], number])
+            for gold in rows
+            for number in gold.required
+        ]
+    )
 
 
 class Spoken(Protocol):
@@ -241,7 +242,7 @@ def _alone(
     merged: tuple[tuple[int, voices.Merge], ...],
 ) -> _Alone:
     """What such a label makes of its query alone: most labels say what another one said."""
-    found = compose([_First(source, None, required, asked, unsure, {})], dict(merged))
-    needed, answered = sorted(found.required), sorted(found.asked)
+    composed = compose([_First(source, None, required, asked, unsure, {})], dict(merged))
+    needed, answered = sorted(composed.required), sorted(composed.asked)
     decided = tuple(f'"{agent}": ' for agent in answered)
-    return _Alone(found.state, tuple(needed), json.dumps(needed), json.dumps(answered), decided)
+    return _Alone(composed.state, tuple(needed), json.dumps(needed), json.dumps(answered), decided)

@@ -134,7 +134,7 @@ def own_earlier(query: Query, person: User) -> dict[int, frozenset[int]]:
     of_query: dict[int, list[Label]] = {}
     for label in labels.select_related("query").order_by("pk"):
         of_query.setdefault(label.query_id, []).append(label)
-    found = {}
+    labels_by_turn = {}
     for own in of_query.values():
         said = before(own[0].query.said)
         for place, message in enumerate(messages):
@@ -142,8 +142,8 @@ def own_earlier(query: Query, person: User) -> dict[int, frozenset[int]]:
             both = min(len(said), place)
             same = message.role == USER and message.content == own[0].query.text
             if same and said[len(said) - both :] == messages[place - both : place]:
-                found[place] = voices.answer(own, {}).required
-    return found
+                labels_by_turn[place] = voices.answer(own, {}).required
+    return labels_by_turn
 
 
 def _stale(label: Label, query: Query, person: User, agent: Agent | None) -> Stale:
@@ -272,24 +272,24 @@ def _query_of(key: str, person: User) -> int | None:
 def _provenance(lease: Assignment, choice: Choice, seconds: int) -> dict[str, Any]:
     """How the label came about: blind or not, before or after others' labels were seen, and what became of the suggestions that were
     shown."""
-    found: dict[str, Any] = {"via": "queue", "blind": lease.blind}
+    provenance: dict[str, Any] = {"via": "queue", "blind": lease.blind}
     if lease.item.agent is not None:
-        found = {"via": "re-ask", "agent": lease.item.agent.number, "blind": lease.blind}
+        provenance = {"via": "re-ask", "agent": lease.item.agent.number, "blind": lease.blind}
     elif lease.drawn:
-        found["evaluation"] = True
+        provenance["evaluation"] = True
     if peers.seen(lease.item.query, lease.person):
-        found["peers_seen"] = True
+        provenance["peers_seen"] = True
     if seconds > 0:
-        found["seconds"] = min(seconds, 24 * 3600)
+        provenance["seconds"] = min(seconds, 24 * 3600)
     if lease.shown:
         offered = frozenset(lease.shown[0].get("proposed", ()))
-        found |= {
+        provenance |= {
             "shown": lease.shown,
             "kept": sorted(offered & choice.required),
             "added": sorted(choice.required - offered),
             "removed": sorted(offered - choice.required),
         }
-    return found
+    return provenance
 
 
 def skip(lease: Assignment, reason: str) -> None:
@@ -368,10 +368,10 @@ def is_unrevealed(lease: Assignment) -> bool:
 
 def reveal(lease: Assignment) -> None:
     """Write down, once, what will be suggested on this lease: its label's provenance says so."""
-    found = [] if lease.shown else _offers(lease)
-    if found:
-        proposed = sorted(suggestions.proposed(found, asked_of(lease), trust.weights(lease.item.pool)))
-        lease.shown = [{"proposed": proposed, **offer.as_json()} for offer in found]
+    offers = [] if lease.shown else _offers(lease)
+    if offers:
+        proposed = sorted(suggestions.proposed(offers, asked_of(lease), trust.weights(lease.item.pool)))
+        lease.shown = [{"proposed": proposed, **offer.as_json()} for offer in offers]
         Assignment.objects.filter(pk=lease.pk).update(shown=lease.shown)
 
 

@@ -153,10 +153,10 @@ def withdraw(label: Label, actor: User | None) -> Label | None:
     """
     with transaction.atomic():
         gold.lock([label.query_id])
-        found = Label.objects.filter(pk=label.pk)
-        if not found.exclude(pk__in=found.withdrawn().values("pk")).exists():
+        rows = Label.objects.filter(pk=label.pk)
+        if not rows.exclude(pk__in=rows.withdrawn().values("pk")).exists():
             raise LabelError(_("This label was taken back already."))
-        restored = withdraw_many(list(found), actor)
+        restored = withdraw_many(list(rows), actor)
         gold.recompose([label.query_id])
         _audit("label.withdrawn", label.query_id, actor, {"label": label.pk})
     label.refresh_from_db(fields=("superseded_at", "superseded_by", "provenance"))
@@ -231,15 +231,15 @@ def _record_batch(batch: Sequence[NewLabel]) -> list[Label]:
 
     new: list[Label] = []
     superseded: list[tuple[Label, Label]] = []
-    taken: set[Slot] = set()
+    slots: set[Slot] = set()
     for statement in batch:
         query = queries.get(statement.query_id)
         if query is None:
             raise LabelError(_("The query %(key)s does not exist.") % {"key": statement.query_id}, "query")
         slot = _slot(query.pk, statement.source, statement.author.pk if statement.author else None)
-        if slot in taken:
+        if slot in slots:
             raise LabelError(_("Two labels of one source for the query %(key)s.") % {"key": query.pk}, "source")
-        taken.add(slot)
+        slots.add(slot)
         label = _checked(statement, numbers[query.dataset.pool_id])
         new.append(label)
         for before in in_slot[slot]:
@@ -267,8 +267,8 @@ def _checked(statement: NewLabel, numbers: set[int]) -> Label:
     if statement.source == Label.Source.HUMAN and statement.author is None:
         raise LabelError(_("A person's label needs its author."), "author")
     required, asked = set(statement.required), set(statement.asked)
-    for name, found in (("required", required), ("asked", asked)):
-        unknown = sorted(found - numbers)
+    for name, agents_named in (("required", required), ("asked", asked)):
+        unknown = sorted(agents_named - numbers)
         if unknown:
             raise LabelError(_("Agent %(id)s is not in this pool.") % {"id": unknown[0]}, name)
     if not asked:

@@ -114,8 +114,8 @@ def held(pool: Pool, person: User, agent: Agent | None = None) -> Assignment | N
 
 def assignment_of(query: Query, person: User, pool: Pool, agent: Agent | None = None) -> Assignment | None:
     """This person's assignment for one query, whatever became of it; None where there is none. Writes nothing."""
-    found = Assignment.objects.filter(item__query=query, item__agent=agent, item__pool=pool, person=person)
-    return found.select_related("item__query", "item__agent").first()
+    assignments = Assignment.objects.filter(item__query=query, item__agent=agent, item__pool=pool, person=person)
+    return assignments.select_related("item__query", "item__agent").first()
 
 
 def _candidates(settings: QueueSettings, person: User, agent: Agent | None) -> "QuerySet[QueueItem]":
@@ -152,9 +152,9 @@ def _claim_next(settings: QueueSettings, person: User, agent: Agent | None) -> A
 
 def _evaluation_turn(settings: QueueSettings, person: User) -> bool:
     """Whether this person's next item is drawn at random: decided by how many they took, so that no clock or luck is involved."""
-    taken = Assignment.objects.filter(item__pool=settings.pool, person=person).count()
+    count = Assignment.objects.filter(item__pool=settings.pool, person=person).count()
     share = settings.evaluation_share
-    return int((taken + 1) * share) > int(taken * share)
+    return int((count + 1) * share) > int(count * share)
 
 
 def _lease(item: QueueItem, person: User, settings: QueueSettings) -> Assignment | None:
@@ -337,9 +337,9 @@ def holdings(pool: Pool, agent: Agent | None = None) -> Sequence[Holding]:
     now = timezone.now()
     held = Assignment.objects.filter(item__pool=pool, item__agent=agent, state=HELD, leased_until__gte=now)
     held = held.select_related("person")
-    found: dict[int, Holding] = {}
+    by_person: dict[int, Holding] = {}
     for lease in held.order_by("leased_until"):
-        before = found.get(lease.person_id)
+        before = by_person.get(lease.person_id)
         items = before.items + 1 if before else 1
-        found[lease.person_id] = Holding(lease.person, items, before.free_at if before else lease.leased_until)
-    return list(found.values())
+        by_person[lease.person_id] = Holding(lease.person, items, before.free_at if before else lease.leased_until)
+    return list(by_person.values())

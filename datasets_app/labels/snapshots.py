@@ -117,9 +117,9 @@ def _store(pool: Pool, drafted: Draft, author: User | None, note: str) -> Snapsh
         given = splits.carry_out(pool, drafted.planned)
         if sum(given.values()) != sum(map(len, drafted.planned.groups.values())):
             raise _Overtaken
-        known = Snapshot.objects.filter(pool=pool, digest=drafted.digest, erased_rows=0).first()
-        if known is not None:
-            return known
+        stored = Snapshot.objects.filter(pool=pool, digest=drafted.digest, erased_rows=0).first()
+        if stored is not None:
+            return stored
         highest = Snapshot.objects.filter(pool=pool).aggregate(highest=Max("number"))["highest"] or 0
         snapshot = Snapshot.objects.create(
             pool=pool,
@@ -430,12 +430,12 @@ def _rows(
 ) -> Iterator[tuple[dict[str, Any], str]]:
     """The rows of a new snapshot, by key of the query, each with who judged it. `split_of`: the splits that groups will get, by their
     keys. `llm`: the splits in which an LLM's labels count."""
-    found = Query.objects.of(pool).filter(erased_at__isnull=True)
+    queries = Query.objects.of(pool).filter(erased_at__isnull=True)
     if llm:
-        found = found.filter(Q(gold__isnull=False) | Exists(Label.objects.filter(query=OuterRef("pk"))))
+        queries = queries.filter(Q(gold__isnull=False) | Exists(Label.objects.filter(query=OuterRef("pk"))))
     else:
-        found = found.filter(gold__isnull=False)
-    values = found.order_by("pk").values_list(
+        queries = queries.filter(gold__isnull=False)
+    values = queries.order_by("pk").values_list(
         "pk",
         "external_id",
         "text",

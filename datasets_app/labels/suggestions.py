@@ -51,11 +51,11 @@ class Scored:
 def offers(query_ids: Collection[int], about: int | None = None) -> dict[int, list[Offer]]:
     """Query key → what is suggested for it, the LLM's before the model's; of `about` an agent, only by who knew it. What was said
     of a merged agent is said of the one that took it over. Three database queries."""
-    found: dict[int, list[Offer]] = defaultdict(list)
+    by_query: dict[int, list[Offer]] = defaultdict(list)
     said = list(Label.objects.current().filter(query__in=query_ids, source=Label.Source.LLM))
     models = list(Suggestion.objects.filter(query__in=query_ids))
     if not said and not models:
-        return found
+        return by_query
     merged: dict[int, Merge] = {}
     for steps in voices.merges(
         Pool.objects.filter(datasets__queries__in=query_ids).values_list("pk", flat=True)
@@ -65,15 +65,17 @@ def offers(query_ids: Collection[int], about: int | None = None) -> dict[int, li
         made = label.provenance
         version = " · ".join(str(made[key]) for key in ("model", "prompt") if made.get(key))
         fallback = str(made.get("fallback") or "")
-        found[label.query_id].append(
+        by_query[label.query_id].append(
             _offer("llm", version, label.required, label.asked, label.scores or {}, merged, fallback)
         )
     for one in models:
         asked = {*map(int, one.scores), *one.required}
-        found[one.query_id].append(_offer("model", one.version, one.required, asked, one.scores, merged))
+        by_query[one.query_id].append(_offer("model", one.version, one.required, asked, one.scores, merged))
     if about is not None:
-        return {query: kept for query, of in found.items() if (kept := [offer for offer in of if about in offer.asked])}
-    return found
+        return {
+            query: kept for query, of in by_query.items() if (kept := [offer for offer in of if about in offer.asked])
+        }
+    return by_query
 
 
 def _offer(
@@ -104,9 +106,9 @@ def _numbers(scores: Mapping[str, float]) -> dict[int, float]:
 
 def mean_score(offers: Sequence[Offer], agent: int, weights: Mapping[str, float] | None = None) -> float:
     """The mean of what the sources that speak of one agent say of it, each by its weight; 0 without such a source."""
-    known = [(offer.score(agent), _weight(offer, weights)) for offer in offers if agent in offer.asked]
-    total = sum(weight for _score, weight in known)
-    return sum(score * weight for score, weight in known) / total if total else 0.0
+    scored = [(offer.score(agent), _weight(offer, weights)) for offer in offers if agent in offer.asked]
+    total = sum(weight for _score, weight in scored)
+    return sum(score * weight for score, weight in scored) / total if total else 0.0
 
 
 def _weight(offer: Offer, weights: Mapping[str, float] | None) -> float:
@@ -126,8 +128,8 @@ def proposed(
     sets = [(_weight(offer, weights), frozenset(offer.required) & agents) for offer in offers]
     if len(sets) <= 1:
         return sets[0][1] if sets else frozenset()
-    found = frozenset(agent for agent in agents if mean_score(offers, agent, weights) >= 0.5)
-    return found or max(sets, key=lambda one: (bool(one[1]), one[0]))[1]
+    required = frozenset(agent for agent in agents if mean_score(offers, agent, weights) >= 0.5)
+    return required or max(sets, key=lambda one: (bool(one[1]), one[0]))[1]
 
 
 def uncertainty(scores: Mapping[int, float]) -> float:
@@ -144,12 +146,12 @@ def push(pool: Pool, version: str, rows: Iterable[Scored]) -> int:
     column = order if order in (QueueSettings.Order.UNCERTAINTY, QueueSettings.Order.NOVELTY) else None
     pending, count = iter(rows), 0
     while batch := list(islice(pending, BATCH)):
-        known = set(
+        stored = set(
             Query.objects.filter(pk__in=[row.query_id for row in batch], dataset__pool=pool).values_list(
                 "pk", flat=True
             )
         )
-        batch = [row for row in batch if row.query_id in known]
+        batch = [row for row in batch if row.query_id in stored]
         Suggestion.objects.bulk_create(
             [
                 Suggestion(

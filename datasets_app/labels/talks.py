@@ -23,8 +23,8 @@ def one_by_one(
 ) -> "list[QuerySet[QueueItem]]":
     """The orders in which this person is given turns: first what is left of the conversation that they are at, then what is in no
     conversation that enough others have begun, and only then the rest."""
-    taken = Assignment.objects.filter(item__pool=pool, item__agent=None, person=person).order_by("-taken_at", "-pk")
-    at = taken.values_list("item__query__group", "item__query__turn").first()
+    held = Assignment.objects.filter(item__pool=pool, item__agent=None, person=person).order_by("-taken_at", "-pk")
+    at = held.values_list("item__query__group", "item__query__turn").first()
     others = Assignment.objects.filter(item__query__group=OuterRef("query__group"), item__agent=None).exclude(
         person=person
     )
@@ -33,10 +33,12 @@ def one_by_one(
     # One begins with the first turn that is left: whoever comes in the same moment finds that one locked and begins elsewhere.
     earlier = candidates.filter(query__group=OuterRef("query__group"), query__turn__lt=OuterRef("query__turn"))
     free = Q(query__turn__isnull=True) | (Q(needed__gt=begun) & ~Exists(earlier))
-    found = [ordered.filter(free) for ordered in orders] + orders
+    queries = [ordered.filter(free) for ordered in orders] + orders
     if at is not None and at[1] is not None:
-        found.insert(0, candidates.filter(query__group=at[0], query__turn__isnull=False).order_by("query__turn", "id"))
-    return found
+        queries.insert(
+            0, candidates.filter(query__group=at[0], query__turn__isnull=False).order_by("query__turn", "id")
+        )
+    return queries
 
 
 def first_turn(item: QueueItem | None, candidates: "QuerySet[QueueItem]", skip_locked: bool) -> QueueItem | None:

@@ -20,11 +20,11 @@ def of_sources(pool: Pool) -> dict[str, tuple[float, int]]:
     were asked about. Kept for five minutes in this process.
     """
     kept, key = caches["process"], f"trust:{pool.pk}"
-    found: dict[str, tuple[float, int]] | None = kept.get(key)
-    if found is None:
-        found = _measure(pool)
-        kept.set(key, found, SECONDS)
-    return found
+    weights: dict[str, tuple[float, int]] | None = kept.get(key)
+    if weights is None:
+        weights = _measure(pool)
+        kept.set(key, weights, SECONDS)
+    return weights
 
 
 def weights(pool: Pool) -> dict[str, float]:
@@ -59,8 +59,8 @@ def _measure(pool: Pool) -> dict[str, tuple[float, int]]:
         offered.append(("model", query, frozenset(required), frozenset(map(int, scores)) | frozenset(required)))
     measured: dict[str, list[float]] = defaultdict(list)
     for source, query, theirs, asked in offered:
-        ours, known = said[query]
-        if both := known & asked:
+        ours, truth = said[query]
+        if both := truth & asked:
             measured[source].append(_jaccard(ours & both, theirs & both))
     return {source: (sum(each) / len(each), len(each)) for source, each in measured.items()}
 

@@ -108,8 +108,8 @@ def decide(heard: Heard, merged: Merges) -> dict[int, dict[Voice, Said]]:
     for agent, step in merged.items():
         came_from[step.into].append((agent, step))
     ends = {end_of(agent, merged) for agent, of in heard.items() if of}
-    found = {agent: _resolved(agent, heard, came_from, frozenset()) for agent in ends}
-    return {agent: of for agent, of in found.items() if of}
+    by_agent = {agent: _resolved(agent, heard, came_from, frozenset()) for agent in ends}
+    return {agent: of for agent, of in by_agent.items() if of}
 
 
 def _highest(of: Mapping[Voice, Said]) -> dict[Voice, Said]:

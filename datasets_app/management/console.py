@@ -19,8 +19,8 @@ def pool_of(slug: str) -> Pool:
     pool = Pool.objects.filter(slug=slug).first()
     if pool is None:
         slugs = ", ".join(Pool.objects.order_by("slug").values_list("slug", flat=True)[:20])
-        known = f"there are: {slugs}" if slugs else "there is none yet; make one with load_pool DIR"
-        raise CommandError(f"no pool has the slug {slug!r}; {known}")
+        present = f"there are: {slugs}" if slugs else "there is none yet; make one with load_pool DIR"
+        raise CommandError(f"no pool has the slug {slug!r}; {present}")
     if pool.state != "active":
         raise CommandError(f"the pool {slug} was {pool.state}; somebody of ops can bring it back, on the page Pools")
     return pool
@@ -30,11 +30,11 @@ def dataset_named(pool: Pool, name: str) -> Dataset | None:
     """The pool's dataset of that name, in any case; None for no name; CommandError names those that there are."""
     if not name:
         return None
-    found = pool.datasets.filter(name__iexact=name).first()
-    if found is None:
+    dataset = pool.datasets.filter(name__iexact=name).first()
+    if dataset is None:
         names = ", ".join(pool.datasets.values_list("name", flat=True)[:20]) or "none"
         raise CommandError(f"the pool {pool.slug} has no dataset {name!r}; it has: {names}")
-    return found
+    return dataset
 
 
 def existing_file(name: str) -> Path:

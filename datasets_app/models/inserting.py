@@ -78,8 +78,8 @@ def _take_keys(model: type[models.Model], count: int) -> list[int]:
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":
             cursor.execute("SELECT seq FROM sqlite_sequence WHERE name = %s", [table])
-            found = cursor.fetchone()
-            last = int(found[0]) if found else 0
+            reserved = cursor.fetchone()
+            last = int(reserved[0]) if reserved else 0
             return list(range(last + 1, last + 1 + count))
         key = model._meta.pk.column
         cursor.execute(

@@ -20,8 +20,8 @@ class Agreement(NamedTuple):
 def to_try(pool: Pool, queries: "QuerySet[Query]", new: int, labeled: int) -> "QuerySet[Query]":
     """The first `new` of the queries, and up to `labeled` of the pool's with gold that no LLM has labeled, drawn at random."""
     machine = Label.objects.current().filter(query=OuterRef("pk"), source=Label.Source.LLM)
-    known = Query.objects.of(pool).filter(state=Query.State.GOLD, erased_at=None).exclude(Exists(machine))
-    keys = list(known.order_by("pk").values_list("pk", flat=True))
+    with_gold = Query.objects.of(pool).filter(state=Query.State.GOLD, erased_at=None).exclude(Exists(machine))
+    keys = list(with_gold.order_by("pk").values_list("pk", flat=True))
     drawn = random.Random(pool.pk).sample(keys, min(labeled, len(keys)))  # noqa: S311 - a sample, no secret
     first = list(queries.order_by("pk").values_list("pk", flat=True)[:new])
     return Query.objects.filter(Q(pk__in=first) | Q(pk__in=drawn))

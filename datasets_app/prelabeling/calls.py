@@ -86,8 +86,8 @@ class Calls:
                 groups[row[-1]].append(row[:-1])
             for number, rows in groups.items():
                 questions = self._questions(rows)
-                known = self._known(questions, True)
-                left = [question for question in questions if question.key not in known and question.key not in asked]
+                answers = self._known(questions, True)
+                left = [question for question in questions if question.key not in answers and question.key not in asked]
                 asked.update(question.key for question in left)
                 if left:
                     yield _call(number, left)
@@ -103,8 +103,8 @@ class Calls:
                 break
             last = rows[-1][0]
             questions = self._questions(rows)
-            known = self._known(questions, False)
-            ready += [question for question in questions if question.key not in known and question.key not in asked]
+            answers = self._known(questions, False)
+            ready += [question for question in questions if question.key not in answers and question.key not in asked]
             asked.update(question.key for question in ready)
             whole = len(ready) - len(ready) % self.job.batch_size
             yield ready[:whole]
@@ -126,11 +126,11 @@ class Calls:
 
     def _known(self, questions: Sequence[Question], own: bool) -> set[str]:
         """Have written what is answered already; returns those questions' keys."""
-        found = LlmAnswer.objects.in_bulk([question.key for question in questions], field_name="key")
-        known = [(question, found[question.key]) for question in questions if question.key in found]
-        if known:
-            self.write_known(known, own)
-        return set(found)
+        stored = LlmAnswer.objects.in_bulk([question.key for question in questions], field_name="key")
+        answers = [(question, stored[question.key]) for question in questions if question.key in stored]
+        if answers:
+            self.write_known(answers, own)
+        return set(stored)
 
 
 ROW = ("pk", "query_id", "query__text", "query__messages", "query__deleted_at")

@@ -53,8 +53,8 @@ def unlabeled(pool: Pool) -> "QuerySet[Query]":
     """The queries that a job is about where nobody chose any: those without gold and without an LLM's label."""
     asked = Label.objects.current().filter(source=Label.Source.LLM)
     open_states = (Query.State.UNLABELED, Query.State.DRAFT, Query.State.LABELED, Query.State.DISAGREEMENT)
-    found = Query.objects.of(pool).filter(state__in=open_states)
-    return found.exclude(pk__in=asked.filter(query__dataset__pool=pool).values("query"))
+    queries = Query.objects.of(pool).filter(state__in=open_states)
+    return queries.exclude(pk__in=asked.filter(query__dataset__pool=pool).values("query"))
 
 
 def estimate(
@@ -102,8 +102,8 @@ def create(
     if not pool.agents.active().exists():
         raise PrelabelError(_("This pool has no agents yet."))
     _instruction(pool, pools.roster(pool, retired=False))
-    found = queries.filter(deleted_at__isnull=True).order_by("pk").values_list("pk", flat=True)
-    keys = list(found[:limit] if limit else found)
+    wanted_keys = queries.filter(deleted_at__isnull=True).order_by("pk").values_list("pk", flat=True)
+    keys = list(wanted_keys[:limit] if limit else wanted_keys)
     if not keys:
         raise PrelabelError(_("There is no query to ask about."))
     with transaction.atomic():
@@ -197,8 +197,8 @@ def enqueue_lost_jobs() -> int:
 
 def counts(job: PrelabelJob) -> dict[str, int]:
     """How many of the job's queries are in which state, every state named, and `total` and `done`."""
-    found: Counter[str] = Counter(dict(job.items.values_list("status").annotate(Count("pk"))))
-    by_state = {state: found[state] for state in ItemStatus.values}
+    by_status: Counter[str] = Counter(dict(job.items.values_list("status").annotate(Count("pk"))))
+    by_state = {state: by_status[state] for state in ItemStatus.values}
     total = sum(by_state.values())
     return by_state | {"total": total, "done": total - by_state[ItemStatus.WAITING]}
 
@@ -259,9 +259,9 @@ def fallback(kind: str, text: str, agents: Sequence[Agent]) -> frozenset[int] | 
         return frozenset(agent.id for agent in agents)
     if kind != PrelabelJob.Fallback.KEYWORD:
         return None
-    found = set()
+    numbers = set()
     for agent in agents:
         words = [word for word in (*agent.keywords, agent.name) if word.strip()]
         if any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) for word in words):
-            found.add(agent.id)
-    return frozenset(found)
+            numbers.add(agent.id)
+    return frozenset(numbers)

@@ -58,7 +58,7 @@ def judge(pool: Pool, query: Query, required: Collection[int]) -> Verdict:
         {"id": agent.id, "name": agent.name, "handles": agent.description}
         for agent in pools.roster(pool, retired=False)
     ]
-    known = {int(agent["id"]) for agent in roster}  # type: ignore[call-overload]
+    numbers = {int(agent["id"]) for agent in roster}  # type: ignore[call-overload]
     system = (
         "You check which agents a query needs. An agent is needed if the query would not be fully answered without it.\n"
         f"Guidelines:\n{pool.guidelines}\n\nAgents:\n{json.dumps(roster, ensure_ascii=False)}\n\n"
@@ -74,7 +74,7 @@ def judge(pool: Pool, query: Query, required: Collection[int]) -> Verdict:
         raise NoVerdict(str(error)) from None
     except ValueError:
         raise NoVerdict(_("The judge's answer could not be read.")) from None
-    return _verdict(answer, known, job.model)
+    return _verdict(answer, numbers, job.model)
 
 
 def _verdict(answer: Any, known: Collection[int], model: str) -> Verdict:

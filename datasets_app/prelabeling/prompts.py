@@ -31,8 +31,8 @@ class PromptError(ValueError):
 
 def current(pool: Pool) -> PromptTemplate:
     """The pool's latest prompt; the default, as version 1, where nobody has written one."""
-    found = PromptTemplate.objects.filter(pool=pool).order_by("-version").first()
-    return found or PromptTemplate.objects.get_or_create(pool=pool, version=1, defaults={"text": DEFAULT})[0]
+    template = PromptTemplate.objects.filter(pool=pool).order_by("-version").first()
+    return template or PromptTemplate.objects.get_or_create(pool=pool, version=1, defaults={"text": DEFAULT})[0]
 
 
 def save(pool: Pool, text: str, author: User | None) -> PromptTemplate:

@@ -63,10 +63,10 @@ def run(
     if job is None:
         return None
 
-    known = site_llm.connection()  # here, as the threads that ask never touch the database
+    connection = site_llm.connection()  # here, as the threads that ask never touch the database
 
     def client(stop: Callable[[], bool]) -> llm.Client:
-        return prelabel.client_for(job, api_key, known=known, temperature=job.temperature, stop=stop)
+        return prelabel.client_for(job, api_key, known=connection, temperature=job.temperature, stop=stop)
 
     turn = _Turn(job, client, progress)
     try:
@@ -177,7 +177,7 @@ class _Turn:
                 if self.stopping.is_set():
                     continue
                 try:
-                    found = client.suggest(
+                    suggestions = client.suggest(
                         [question.text for question in call.questions],
                         self.agents,
                         prompt=self.instruction,
@@ -185,7 +185,7 @@ class _Turn:
                         max_agents=self.limits[1],
                         key=call.key,
                     )
-                    reply = Reply(call, found)
+                    reply = Reply(call, suggestions)
                 except Exception as error:  # also what nobody foresaw: the thread must not die with its call
                     if isinstance(error, llm.BadKey):
                         self.stopping.set()  # the others would be refused too
@@ -277,10 +277,10 @@ class _Turn:
                 key=question.key,
                 pool=self.job.pool,
                 model=self.job.model,
-                required=sorted(found.required or ()),
-                scores={str(agent): sure for agent, sure in found.confidence.items()},
+                required=sorted(suggestion.required or ()),
+                scores={str(agent): sure for agent, sure in suggestion.confidence.items()},
             )
-            for question, found in good
+            for question, suggestion in good
         ]
         LlmAnswer.objects.bulk_create(answers, ignore_conflicts=True)
         return [(question, answer) for (question, _found), answer in zip(good, answers, strict=True)]

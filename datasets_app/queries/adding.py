@@ -42,8 +42,8 @@ def dataset_of(pool: Pool, name: str = "") -> Dataset:
     """The pool's dataset of that name (in any case), made where there is none; without a name the pool's first one."""
     # In Python: SQLite folds the case of ASCII letters only, and a name that PostgreSQL calls taken could not be restored there.
     datasets = pool.datasets.order_by("pk")
-    found = next((one for one in datasets if not name or one.name.casefold() == name.casefold()), None)
-    return found or Dataset.objects.create(pool=pool, name=name or "Queries")
+    dataset = next((one for one in datasets if not name or one.name.casefold() == name.casefold()), None)
+    return dataset or Dataset.objects.create(pool=pool, name=name or "Queries")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +83,10 @@ def find_or_add(dataset: Dataset, texts: Sequence[NewQuery], origin: str) -> tup
         # Two writers of one pool take turns, so that neither adds what the other is adding.
         Pool.objects.select_for_update(no_key=True).get(pk=dataset.pool_id)
         # In no order: asked for the order of their keys, SQLite would walk through the whole dataset instead of looking up each hash.
-        known = Query.objects.filter(dataset=dataset, text_hash__in=inserting.among(list(first))).order_by()
+        stored = Query.objects.filter(dataset=dataset, text_hash__in=inserting.among(list(first))).order_by()
         rows = {
             row[0]: row[1:]
-            for row in known.values_list("text_hash", "pk", "group__key", "deleted_at", "erased_at").iterator()
+            for row in stored.values_list("text_hash", "pk", "group__key", "deleted_at", "erased_at").iterator()
         }
         # Erasing keeps the group of a text, and a query that has been moved to another one stays there.
         group_of = {key: rows[key][1] if key in rows else hashes[place][1] for key, place in first.items()}
@@ -98,14 +98,14 @@ def find_or_add(dataset: Dataset, texts: Sequence[NewQuery], origin: str) -> tup
 
         missing = [place for key, place in first.items() if key not in rows]
         keys = _insert(dataset, origin, [(texts[i], hashes[i][0], groups[group_of[hashes[i][0]]][0]) for i in missing])
-    found = {
+    queries = {
         key: StoredQuery(pk, groups[group][1], "", deleted is not None, erased is not None)
         for key, (pk, group, deleted, erased) in rows.items()
     }
     for place, pk in zip(missing, keys, strict=True):
         key = hashes[place][0]
-        found[key] = StoredQuery(pk, groups[group_of[key]][1], texts[place].state)
-    return [found[key] for key, _group in hashes], set(keys)
+        queries[key] = StoredQuery(pk, groups[group_of[key]][1], texts[place].state)
+    return [queries[key] for key, _group in hashes], set(keys)
 
 
 def _insert(dataset: Dataset, origin: str, rows: Sequence[tuple[NewQuery, str, int]]) -> list[int]:

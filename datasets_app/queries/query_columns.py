@@ -95,10 +95,10 @@ def _split(value: str) -> Q:
 
 def day(value: str) -> datetime:
     """The beginning of a day like 2026-01-31. Raises LookupError."""
-    found = parameters.day(value)
-    if found is None:
+    on = parameters.day(value)
+    if on is None:
         raise LookupError(_("not a date like 2026-01-31."))
-    return timezone.make_aware(datetime(found.year, found.month, found.day))
+    return timezone.make_aware(datetime(on.year, on.month, on.day))
 
 
 # --- Values -------------------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def written(values: Sequence[Any]) -> dict[str, Any]:
 
 def redacted(values: Mapping[str, Any], redact: Callable[[str], str]) -> dict[str, Any]:
     """Parsed values with what the pool redacts taken out of those whose columns declare to hold a query's words or remarks."""
-    found = dict(values)
+    clean = dict(values)
     for column, entry in entries():
         field = Query._meta.get_field(column.lookup)
         value = values.get(column.name)
@@ -236,8 +236,8 @@ def redacted(values: Mapping[str, Any], redact: Callable[[str], str]) -> dict[st
             and holds.content(field) & (Content.QUERY | Content.REMARK)
         ):
             left = redact(value)
-            found[column.name] = _distinct(left, value, field) if entry.groups and left != value else left
-    return found
+            clean[column.name] = _distinct(left, value, field) if entry.groups and left != value else left
+    return clean
 
 
 def _distinct(left: str, value: str, field: "Field[Any, Any]") -> str:

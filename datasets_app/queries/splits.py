@@ -31,17 +31,17 @@ def groups(pool: Pool, splits: Mapping[str, str]) -> dict[str, tuple[int, str]]:
     stored = SplitGroup.objects.filter(pool=pool, key__in=inserting.among(list(splits))).values_list(
         "key", "pk", "split"
     )
-    found = {key: (pk, split) for key, pk, split in stored.iterator()}
+    by_key = {key: (pk, split) for key, pk, split in stored.iterator()}
     fill: dict[str, list[str]] = defaultdict(list)
-    for key, (_pk, split) in found.items():
+    for key, (_pk, split) in by_key.items():
         if splits[key] and not split:
             fill[splits[key]].append(key)
     for split, members in fill.items():
-        give_where(SplitGroup.objects.filter(pk__in=[found[key][0] for key in members]), split)
-        found |= {key: (found[key][0], split) for key in members}
-    missing = [(pool.pk, key, split) for key, split in splits.items() if key not in found]
+        give_where(SplitGroup.objects.filter(pk__in=[by_key[key][0] for key in members]), split)
+        by_key |= {key: (by_key[key][0], split) for key in members}
+    missing = [(pool.pk, key, split) for key, split in splits.items() if key not in by_key]
     made = inserting.insert(SplitGroup, ("pool_id", "key", "split"), missing)
-    return found | {key: (pk, split) for pk, (_pool, key, split) in zip(made, missing, strict=True)}
+    return by_key | {key: (pk, split) for pk, (_pool, key, split) in zip(made, missing, strict=True)}
 
 
 def give_where(groups: QuerySet[SplitGroup], split: str) -> int:

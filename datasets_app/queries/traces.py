@@ -33,7 +33,7 @@ def of(text: str) -> list[Trace]:
     """Where a text stands now: its queries, every copy that would be erased, and what stays for people to change."""
     phrase = Phrase(text)
     same = Query.objects.filter(text_hash=text_hash(text), erased_at=None)
-    found = [
+    rows = [
         Trace(_("queries of this text"), same.count()),
         Trace(_("files of failed imports"), len(stored_files.holding(phrase))),
     ]
@@ -41,11 +41,11 @@ def of(text: str) -> list[Trace]:
         place = _("other keys of queries") if model is Query else str(model._meta.verbose_name_plural)
         copies = _copies(model, phrase, WholePhrase(text))
         keys = {key for words, lookup in copies for key, _held in columns.holding(model, words, lookup)}
-        found.append(Trace(place, len(keys)))
+        rows.append(Trace(place, len(keys)))
         if phrase.long:
             shared = holds.columns(model, Content.SHARED | Content.SETTING)
-            found.append(Trace(place, sum(1 for _row in columns.holding(model, shared, phrase)), stays=True))
-    return [trace for trace in found if trace.count]
+            rows.append(Trace(place, sum(1 for _row in columns.holding(model, shared, phrase)), stays=True))
+    return [trace for trace in rows if trace.count]
 
 
 def forget(texts: Sequence[str], erased: Collection[int]) -> None:

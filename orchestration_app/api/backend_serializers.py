@@ -72,11 +72,11 @@ class ServedRequest(Body):
 
     def run_validation(self, data: Any = serializers.empty) -> Any:
         """The part; costs and latencies are not negative."""
-        found = super().run_validation(data)
+        values = super().run_validation(data)
         for name in ("cost", "latency_ms"):
-            if found[name] is not None and found[name] < 0:
+            if values[name] is not None and values[name] < 0:
                 raise Refused(400, "invalid", f"{name} must be a number from 0.", field=name)
-        return found
+        return values
 
 
 def _served(value: Any) -> list[dict[str, Any]]:
@@ -86,16 +86,16 @@ def _served(value: Any) -> list[dict[str, Any]]:
         raise Refused(
             400, "too_many", f"served has {len(value)} parts; at most {MOST_SERVED} are taken.", field="served"
         )
-    found = []
+    calls = []
     for place, part in enumerate(value):
         try:
-            found.append(ServedRequest().run_validation(part))
+            calls.append(ServedRequest().run_validation(part))
         except Refused as error:
             told, where = error.error, f"served[{place}]."
             raise Refused(400, told["code"], where + told["message"], field=where + told.get("field", "")) from None
-    if len({part["agent"] for part in found}) < len(found):
+    if len({part["agent"] for part in calls}) < len(calls):
         raise Refused(400, "invalid", "served names an agent twice.", field="served")
-    return found
+    return calls
 
 
 def answer_fields() -> dict[str, serializers.Field[Any, Any, Any, Any]]:

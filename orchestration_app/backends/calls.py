@@ -69,13 +69,13 @@ def line(pool: Pool, agent: int, text: str = "", preference: Preference | None =
 def lines(pool: int) -> dict[int, dict[int, Line]]:
     """Where calls of each agent may go: by the agent's id, then by backend. One query. A backend whose secret cannot be opened is left
     out."""
-    found: dict[int, dict[int, Line]] = {}
+    by_agent: dict[int, dict[int, Line]] = {}
     for row in Backend.objects.in_use().filter(agent__pool_id=pool):
         try:
-            found.setdefault(row.agent.number, {})[row.pk] = _line(row)
+            by_agent.setdefault(row.agent.number, {})[row.pk] = _line(row)
         except sealing.CannotOpen as error:
             logger.error("%s is not called: %s", row, error)
-    return found
+    return by_agent
 
 
 def _line(row: Backend) -> Line:

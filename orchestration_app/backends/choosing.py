@@ -63,27 +63,27 @@ def assign(
 
     `only` are the backends that may be taken, None for all; `previous` is the backend that answered before in the same chain.
     """
-    found = state.of(pool)
-    if found is None:
+    backends = state.of(pool)
+    if backends is None:
         return None
-    if not settings.BACKGROUND_THREADS or not found.settled:
-        state.settle_now(found)
-    wanted = preference or found.preference
-    pressed = found.pressed
+    if not settings.BACKGROUND_THREADS or not backends.settled:
+        state.settle_now(backends)
+    wanted = preference or backends.preference
+    pressed = backends.pressed
     if pressed:
         wanted = PRESETS["cheapest"]
-    chooser, after = found.chooser, found.pairs.get(previous) if previous is not None else None
+    chooser, after = backends.chooser, backends.pairs.get(previous) if previous is not None else None
     given = []
     now = time.monotonic()
-    with found.lock:
-        plans = found.plans_of(wanted) if only is None else None
+    with backends.lock:
+        plans = backends.plans_of(wanted) if only is None else None
         for agent in agents:
-            known = found.by_agent.get(agent)
-            if known is not None and only is not None:
-                known = [one for one in known if one.pk in only]
-            if known:
-                told = chooser.estimate(text, agent) if chooser else None
-                given.append(_assigned(found, agent, known, wanted, pressed, now, told, after, plans))
+            of_agent = backends.by_agent.get(agent)
+            if of_agent is not None and only is not None:
+                of_agent = [one for one in of_agent if one.pk in only]
+            if of_agent:
+                estimate = chooser.estimate(text, agent) if chooser else None
+                given.append(_assigned(backends, agent, of_agent, wanted, pressed, now, estimate, after, plans))
     return given
 
 
@@ -152,12 +152,12 @@ def _planned(
     dearest, slowest = pool.scales[agent]
     best, latencies = foremost(candidates, wanted, dearest, slowest)
     drawn = len(candidates) > 1 and bool(pool.exploration or (pool.learning and not pressed))
-    found = Plan(candidates, latencies, best, drawn=drawn)
-    if found.drawn and pool.learning is not None and not pressed:
-        direct = candidates[found.best[0]]
-        found.chances = pool.learning.chances(agent, candidates, direct, wanted, dearest, slowest)
-        found.share = pool.learning.share if found.chances is not None else 0.0
-    return found
+    plan = Plan(candidates, latencies, best, drawn=drawn)
+    if plan.drawn and pool.learning is not None and not pressed:
+        direct = candidates[plan.best[0]]
+        plan.chances = pool.learning.chances(agent, candidates, direct, wanted, dearest, slowest)
+        plan.share = pool.learning.share if plan.chances is not None else 0.0
+    return plan
 
 
 def _drawn(exploration: float, plan: Plan, own: int) -> tuple[int, float, str]:
@@ -183,11 +183,11 @@ def _drawn(exploration: float, plan: Plan, own: int) -> tuple[int, float, str]:
 
 def give_back(pool: int, backend: int) -> None:
     """The call that a backend was taken for was not made: its place is free."""
-    found = state.of(pool)
-    if found is not None:
-        with found.lock:
-            if backend in found.known:
-                found.told.used.setdefault(backend, Used()).ended += 1
+    backends = state.of(pool)
+    if backends is not None:
+        with backends.lock:
+            if backend in backends.known:
+                backends.told.used.setdefault(backend, Used()).ended += 1
 
 
 def _retold(one: Candidate, told: Mapping[int, float]) -> Candidate:

@@ -50,19 +50,19 @@ def rows(pool: Pool) -> list[Row]:
     seen = measured.of_pool(pool.pk)
     load = BackendLoad.objects.filter(pool=pool).first()
     state = load.state if load else {}
-    found = []
+    figures = []
     for row in every:
         mine = {other.pk for other in every if other.agent_id == row.agent_id}
         last = [key for key in state.get("last", []) if key in mine]
         share = last.count(row.pk) / len(last) if last else None
-        found.append(
+        figures.append(
             Row(
                 row, seen.get(row.pk, Measured()), candidate(row, seen.get(row.pk)), flying_of(state, row.pk), share,
                 share is not None and len(mine) > 1 and share > HOT / len(mine),
                 row.cooling_until is not None and row.cooling_until > timezone.now(),
             )
         )  # fmt: skip
-    return found
+    return figures
 
 
 def candidate(row: Backend, seen: Measured | None) -> Candidate:
@@ -83,26 +83,26 @@ def choices(every: Sequence[Row], tried: Mapping[str, float]) -> list[Choice]:
     asked = dict(PRESETS)
     if any(tried.values()):
         asked = {"": Preference.of(**tried)} | asked
-    found = []
+    made = []
     for some in by_agent.values():
         if len(some) < 2:
             continue
         of = {row.backend.pk: row for row in some}
         for name, preference in asked.items():
-            taken = choose([row.expected for row in some], preference).candidate
-            row = of[taken.key]
-            found.append(Choice(name, row.backend.agent, row.backend, taken.success, taken.cost, taken.service))
-    return found
+            chosen = choose([row.expected for row in some], preference).candidate
+            row = of[chosen.key]
+            made.append(Choice(name, row.backend.agent, row.backend, chosen.success, chosen.cost, chosen.service))
+    return made
 
 
 def categories(every: Sequence[Row]) -> list[tuple[Backend, list[tuple[str, measured.Part]]]]:
     """(backend, [(category, what was measured)]) of those that have any with a name."""
-    found = []
+    shares = []
     for row in every:
         named = [(name, part) for name, part in sorted(row.measured.by_category.items()) if name]
         if named:
-            found.append((row.backend, named))
-    return found
+            shares.append((row.backend, named))
+    return shares
 
 
 def spent_today(pool: Pool) -> float:

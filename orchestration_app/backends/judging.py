@@ -90,28 +90,28 @@ def judged(pool: Pool) -> list[Judged]:
 
 def _one(name: str, way: Way, calls: Sequence[Call], texts: Sequence[str]) -> Judged:
     asked = [way(call, text) for call, text in zip(calls, texts, strict=True)]
-    same = np.array([taken == call.backend for call, (taken, _own, _served) in zip(calls, asked, strict=True)])
+    same = np.array([backend == call.backend for call, (backend, _own, _served) in zip(calls, asked, strict=True)])
     propensity = np.array([call.propensity for call in calls], float)
     weight = same / propensity
     effective = float(weight.sum() ** 2 / max((weight**2).sum(), 1e-12))
     differing = sum(bool(hit) and not call.as_direct for hit, call in zip(same, calls, strict=True))
-    found = Judged(name, int(same.sum()), differing, effective)
+    judged_policy = Judged(name, int(same.sum()), differing, effective)
     if effective < FEWEST_EFFECTIVE:
         words = _("Not estimable: the effective sample is %(size).0f calls, and at least %(least).0f are needed.")
-        return _told(found, words % {"size": effective, "least": FEWEST_EFFECTIVE})
+        return _told(judged_policy, words % {"size": effective, "least": FEWEST_EFFECTIVE})
     apart = any(not hit and call.as_direct for hit, call in zip(same, calls, strict=True))
     if apart and differing < FEWEST_DIFFERING:
         words = _(
             "Not estimable: %(count)d calls went its way where it differs from the direct estimate; %(least)d are needed."
         )
-        return _told(found, words % {"count": differing, "least": FEWEST_DIFFERING})
+        return _told(judged_policy, words % {"count": differing, "least": FEWEST_DIFFERING})
     direct = np.array([bool(call.as_direct) for call in calls])
     estimates = off_policy.estimate(
         np.array([bool(call.success) for call in calls]), propensity, same, direct, propensity,
         np.array([own for _taken, own, _served in asked]), np.array([served for _taken, _own, served in asked]), rounds=ROUNDS,
     )  # fmt: skip
     cost = float((weight * [call.cost for call in calls]).sum() / weight.sum())
-    return Judged(name, found.matched, differing, effective, estimates, cost)
+    return Judged(name, judged_policy.matched, differing, effective, estimates, cost)
 
 
 def _told(found: Judged, why: str) -> Judged:
@@ -129,8 +129,8 @@ def _by(
             Candidate(one.key, said.get(one.key, one.success), one.cost, one.service, rank=one.rank)
             for one in of_agent[call.agent]
         ]
-        taken = choose(some, preference, *scales(some)).candidate
-        return taken.key, taken.success, next(one.success for one in some if one.key == call.backend)
+        chosen = choose(some, preference, *scales(some)).candidate
+        return chosen.key, chosen.success, next(one.success for one in some if one.key == call.backend)
 
     return way
 
@@ -174,9 +174,9 @@ def _tables(calls: Sequence[Call], rows: Sequence[figures.Row]) -> Way:
         table.learn(learning.past([call for call in calls if _side(call) != half]))
 
     def way(call: Call, _text: str) -> tuple[int, float, float]:
-        _hot, cells, taken = tables[_side(call)].states(call.agent)[0]
+        _hot, cells, chosen = tables[_side(call)].states(call.agent)[0]
         value = {backend: min(max(worth, 0.01), 0.99) for backend, worth, _visits in cells}
-        return taken, value[taken], value[call.backend]
+        return chosen, value[chosen], value[call.backend]
 
     return way
 

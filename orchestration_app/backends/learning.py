@@ -98,10 +98,10 @@ class Learning:
         each = hopes.chances(free, less)
         if len(free) == len(candidates):
             return each
-        found = [0.0] * len(candidates)
+        shares = [0.0] * len(candidates)
         for index, likely in zip(at, each, strict=True):
-            found[index] = likely
-        return found
+            shares[index] = likely
+        return shares
 
 
 def past(log: Sequence[Call]) -> list[Past]:

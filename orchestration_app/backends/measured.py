@@ -77,10 +77,10 @@ class Measured(Tally):
     @property
     def moving(self) -> float | None:
         """The exponentially weighted moving average, oldest to newest."""
-        found: float | None = None
+        average: float | None = None
         for latency in reversed(self.latencies):
-            found = latency if found is None else found + WEIGHT * (latency - found)
-        return found
+            average = latency if average is None else average + WEIGHT * (latency - average)
+        return average
 
     @property
     def mean_tokens(self) -> tuple[float, float] | None:
@@ -149,9 +149,9 @@ def _newest(pool: int) -> QuerySet[BackendCall]:
 
 def of_log(calls: Iterable[Call | Bare]) -> dict[int, Measured]:
     """By backend, of calls that are newest first."""
-    found: dict[int, Measured] = defaultdict(Measured)
+    by_backend: dict[int, Measured] = defaultdict(Measured)
     for call in calls:
-        one = found[call.backend]
+        one = by_backend[call.backend]
         part = one.by_category[call.category]
         one.count(call)
         part.count(call)
@@ -163,4 +163,4 @@ def of_log(calls: Iterable[Call | Bare]) -> dict[int, Measured]:
                 one.latencies.append(call.latency)
         if (call.tokens_in or call.tokens_out) and len(one.tokens) < RECENT:
             one.tokens.append((call.tokens_in, call.tokens_out))
-    return dict(found)
+    return dict(by_backend)

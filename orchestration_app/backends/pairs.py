@@ -32,16 +32,16 @@ def of_backends(pool: int) -> dict[int, dict[int, float]]:
     """How well each backend does after which, {previous: {next: 0..1}}; pairs that no chain has are left out. Three queries."""
     keys, table = _of_backends(pool)
     matrix = table.matrix()
-    found: dict[int, dict[int, float]] = {}
+    by_backend: dict[int, dict[int, float]] = {}
     for row, key in enumerate(keys):
         if seen := {keys[at]: float(matrix[row, at]) for at in range(len(keys)) if table.seen[row, at]}:
-            found[key] = seen
-    return found
+            by_backend[key] = seen
+    return by_backend
 
 
 def _of_backends(pool: int) -> tuple[list[int], PairTable]:
-    known = set(Backend.objects.filter(agent__pool_id=pool).values_list("pk", flat=True))
-    chains = [([backend for _agent, backend in chain if backend in known], good) for chain, good in _chains(pool)]
+    backends = set(Backend.objects.filter(agent__pool_id=pool).values_list("pk", flat=True))
+    chains = [([backend for _agent, backend in chain if backend in backends], good) for chain, good in _chains(pool)]
     keys = sorted({one for chain, _ in chains for one in chain if one is not None})
     return keys, _table(keys, chains)
 
@@ -61,11 +61,11 @@ def _chains(pool: int) -> list[tuple[list[tuple[int, int | None]], float]]:
         pk: rating if rating is not None else float(bool(success))
         for pk, success, rating in ended.values_list("pk", "success", "rating")[:MOST]
     }
-    found: dict[UUID, list[tuple[int, int | None]]] = defaultdict(list)
+    chains: dict[UUID, list[tuple[int, int | None]]] = defaultdict(list)
     steps = Step.objects.filter(episode__in=list(good), agent__isnull=False, path=0, status=Step.Status.DONE)
-    for episode, agent, told in steps.order_by("episode", "turn", "place").values_list(
+    for episode, agent, metadata in steps.order_by("episode", "turn", "place").values_list(
         "episode", "agent", "metadata__backend__id"
     ):
         if agent is not None:
-            found[episode].append((agent, told))
-    return [(chain, good[episode]) for episode, chain in found.items()]
+            chains[episode].append((agent, metadata))
+    return [(chain, good[episode]) for episode, chain in chains.items()]

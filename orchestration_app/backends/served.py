@@ -116,15 +116,15 @@ def _choice(assigned: dict[str, Any]) -> Choice:
 
 def _ended(pool: int, began: int | None, part: Served) -> None:
     """The call is over: its place comes back, and tokens count as they were."""
-    found = state.of(pool)
-    if found is None:
+    backends = state.of(pool)
+    if backends is None:
         return
-    with found.lock:
-        if began is not None and began in found.known:
-            used = found.told.used.setdefault(began, Used())
+    with backends.lock:
+        if began is not None and began in backends.known:
+            used = backends.told.used.setdefault(began, Used())
             used.ended += 1
-        known = found.known.get(part.backend)
-        if known is not None and (part.tokens_in or part.tokens_out):
-            used = found.told.used.setdefault(part.backend, Used())
-            before = known.tokens if began == part.backend else 0.0
+        backend = backends.known.get(part.backend)
+        if backend is not None and (part.tokens_in or part.tokens_out):
+            used = backends.told.used.setdefault(part.backend, Used())
+            before = backend.tokens if began == part.backend else 0.0
             used.tokens += max(part.tokens_in + part.tokens_out - before, 0.0)

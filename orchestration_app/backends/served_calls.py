@@ -39,10 +39,10 @@ def judged(pool: Pool, before: datetime) -> list[Called]:
         some = {row[0] for row in rows[at : at + AT_ONCE]}
         texts |= dict(Decision.objects.filter(pool=pool, pk__in=some).values_list("pk", "text"))
     tools: dict[UUID, bool] = {}
-    for task, told, calls in Step.objects.filter(
+    for task, judgement, calls in Step.objects.filter(
         episode__pool=pool, episode__judged_at__lt=before, metadata__has_key="backend"
     ).values_list("episode__task", "metadata__backend__call", "metadata__tool_calls"):
-        texts[UUID(told)], tools[UUID(told)] = task, bool(calls)
+        texts[UUID(judgement)], tools[UUID(judgement)] = task, bool(calls)
     if not any(tools.values()):
         tools = {}  # nobody has tools to call for
     return [

@@ -125,12 +125,12 @@ class PoolBackends:
 
     def plans_of(self, wanted: Preference) -> Plans:
         """What was found for the preference since the last settlement. Call it with the lock."""
-        found = self.plans.get(wanted)
-        if found is None:
+        plans = self.plans.get(wanted)
+        if plans is None:
             if len(self.plans) >= PREFERENCES:
                 self.plans.clear()
-            found = self.plans[wanted] = {}
-        return found
+            plans = self.plans[wanted] = {}
+        return plans
 
     def rate(self, figures: dict[int, Measured]) -> None:
         """Bring what each backend is expected to do up to date with what was measured."""
@@ -157,12 +157,12 @@ class PoolBackends:
 
     def hot(self) -> dict[int, int | None]:
         """Which of each agent's backends had far more than its share of the last assignments."""
-        found: dict[int, int | None] = {}
+        by_agent: dict[int, int | None] = {}
         for agent, some in self.by_agent.items():
             mine = [one.pk for one in some if one.open]
             last = [key for key in self.last if any(key == one.pk for one in some)]
-            found[agent] = LoadTracker.of(last).hot(mine)
-        return found
+            by_agent[agent] = LoadTracker.of(last).hot(mine)
+        return by_agent
 
     @property
     def pressed(self) -> bool:
@@ -253,29 +253,29 @@ def settle_now(pool: PoolBackends) -> None:
 def _settle(pool: PoolBackends, *, always: bool = False) -> None:
     now = time.monotonic()
     with pool.lock:
-        told, pool.told = pool.told, Told()
+        news, pool.told = pool.told, Told()
         limited = {one.pk: one.limits for one in pool.known.values() if one.limited}
         for pk in limited:
             one = pool.known[pk]
-            told.wants[pk] = one.tokens
+            news.wants[pk] = one.tokens
             if now - one.asked_at < windows.ACTIVE_SECONDS:
-                told.asks.add(pk)
+                news.asks.add(pk)
             # A few calls' worth stays, for those that come while this waits for the database; the rest goes back.
             one.left = [min(left, KEPT * size) for left, size in zip(one.left, (1.0, one.tokens, 1.0), strict=True)]
-            told.keeps[pk] = (max(one.left[0], 0.0), max(one.left[1], 0.0), max(one.left[2], 0.0))
+            news.keeps[pk] = (max(one.left[0], 0.0), max(one.left[1], 0.0), max(one.left[2], 0.0))
     try:
         with leases.settling(BackendLoad, {"pool_id": pool.pk}) as (row, at):
-            granted = windows.settle(row.state, leases.PROCESS, at, limited, told)
+            granted = windows.settle(row.state, leases.PROCESS, at, limited, news)
     except DatabaseFault:
         with pool.lock:
-            _put_back(pool.told, told)
+            _put_back(pool.told, news)
         raise
     pool.settled = True
     flying = {pk: windows.flying_of(row.state, pk) for pk in pool.known}
     with pool.lock:
         for pk, share in granted.items():
             one = pool.known[pk]
-            meanwhile = [before - left for before, left in zip(told.keeps[pk], one.left, strict=True)]
+            meanwhile = [before - left for before, left in zip(news.keeps[pk], one.left, strict=True)]
             one.left = [whole - used for whole, used in zip(share, meanwhile, strict=True)]
         for one in pool.known.values():
             one.candidate.busy = flying[one.pk] / one.limits[2] if one.limits[2] else 0.0
@@ -315,12 +315,12 @@ def _follow(pool: PoolBackends, *, measure: bool) -> None:
 
 def _learn(pool: PoolBackends, learner: Learning, log: list[Call]) -> None:
     """Bring the learner up to date; it is stopped where its calls are worth less than those beside it."""
-    found = learning.compared(log, pool.preference, pool.scales, learner.since)
-    if found.worse:
+    judged = learning.compared(log, pool.preference, pool.scales, learner.since)
+    if judged.worse:
         pool.learning = None
         why = (
-            f"its {found.ours} calls were worth {-found.difference:.3f} less than {found.theirs} of the direct estimate, "
-            f"{-found.low:.3f} to {-found.high:.3f}"
+            f"its {judged.ours} calls were worth {-judged.difference:.3f} less than {judged.theirs} of the direct estimate, "
+            f"{-judged.low:.3f} to {-judged.high:.3f}"
         )
         providers.stop_learning(pool.pk, why)
         return

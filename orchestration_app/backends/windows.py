@@ -96,16 +96,16 @@ def _share(state: Mapping[str, Any], backend: int, limit: Three, parties: Partie
     others = {other: share["of"][key] for other, share in parties.others.items() if key in share["of"]}
     busy |= {other for other, share in parties.others.items() if key in share["asks"]}
     kept, least = told.keeps.get(backend, NOTHING), told.wants[backend]
-    found = []
+    shares = []
     for place, one in enumerate(limit):
         if not one:
-            found.append(0.0)
+            shares.append(0.0)
             continue
         whole = max(min(least, one), 1.0) if place == 1 else 1.0
         mine = _own(state, key, name, place)
         theirs = {other: _own(state, key, other, place) for other in busy - {name}}
-        taken = flying_of(state, backend) if place == 2 else sum(row[1 + place] for row in spent)
-        left = one - taken - sum(share[place] for share in others.values())
+        occupied = flying_of(state, backend) if place == 2 else sum(row[1 + place] for row in spent)
+        left = one - occupied - sum(share[place] for share in others.values())
         each = one / max(len(busy), 1)
         waiting = sum(
             max(each - used - others.get(other, list(NOTHING))[place], 0.0) // whole * whole
@@ -115,11 +115,11 @@ def _share(state: Mapping[str, Any], backend: int, limit: Three, parties: Partie
         due = min(each - mine, most) // whole * whole if name in busy else 0.0
         if due < whole and left - waiting >= whole and mine <= min(theirs.values(), default=mine):
             due = whole
-        found.append(max(min(left, due), kept[place], 0.0))
+        shares.append(max(min(left, due), kept[place], 0.0))
     # A part of a call is of no use.
-    if any(one and found[place] < (1.0 if place != 1 else min(least, one)) for place, one in enumerate(limit)):
+    if any(one and shares[place] < (1.0 if place != 1 else min(least, one)) for place, one in enumerate(limit)):
         return kept
-    return found[0], found[1], found[2]
+    return shares[0], shares[1], shares[2]
 
 
 def _own(state: Mapping[str, Any], key: str, name: str, place: int) -> float:

@@ -100,16 +100,16 @@ def benchmark(
         config = OrchestratorConfig.from_mapping(
             {"max_steps": len(folder.agents), **SETTINGS, **(settings or {}), "seed": seed}
         )
-        found, card, environment = _run(config, folder.agents, folder.train + folder.val, folder.test, paths, report)
+        measured, card, environment = _run(config, folder.agents, folder.train + folder.val, folder.test, paths, report)
         kept.append(card["kept"])
         logs.append(card["log"])
         if llm is not None and seed == 0:  # its answers cost money and do not hang on the seed
             report("asking the language model")
             try:
-                conducted = _conducted(llm, environment, found["orchestrator"], required)
+                conducted = _conducted(llm, environment, measured["orchestrator"], required)
             except LLMError as error:
                 warnings.append(f"The language model was not measured: {error}.")
-        for name, made in found.items():
+        for name, made in measured.items():
             runs.setdefault(name, []).append(made)
     routers = {name: figures(made, required) for name, made in runs.items()}
     ours, theirs = ([metrics.per_query(m.sets, required) for m in runs[name]] for name in ("orchestrator", "one_shot"))
@@ -183,11 +183,11 @@ def _run(
         "random": baselines.at_random(np.random.Generator(np.random.PCG64(config.seed))),
     }
     places = {agent.id: a for a, agent in enumerate(agents)}
-    found = {}
+    figures = {}
     for name, chooser in choosers.items():
         report(f"seed {config.seed}, measuring {name}")
-        found[name] = _measured(walk(environment, chooser, range(len(test)), keep=False), places)
-    return found, result.scorecard, environment
+        figures[name] = _measured(walk(environment, chooser, range(len(test)), keep=False), places)
+    return figures, result.scorecard, environment
 
 
 def _measured(walks: Sequence[Walk], places: dict[int, int]) -> Measured:

@@ -60,9 +60,9 @@ def train(
         world = SimulatedWorld(pool)
         if config.simulated == "support" and not paths:
             paths = [playbook(pool, e.text) for e in examples if e.split == "train"][:PLAYED]
-    found = yield from read_by_router(config, agents, examples, unlabeled)
+    read = yield from read_by_router(config, agents, examples, unlabeled)
     yield from train_policy(
-        config, dataclasses.replace(problem_of(found, examples, paths, world), logged=tuple(logged)), llm
+        config, dataclasses.replace(problem_of(read, examples, paths, world), logged=tuple(logged)), llm
     )
 
 
@@ -105,21 +105,21 @@ def problem_of(
     }
     # A text that stands twice has the log-odds of its first row.
     first = {text: i for i, text in reversed(list(enumerate(read.texts)))}
-    known = {path.task: path for path in paths}
+    path_of = {path.task: path for path in paths}
     if world is None:
         cost = {agent.id: agent.cost or 1.0 for agent in read.agents}
         for e in examples:
             calls = tuple(Call(i, "", cost=cost[i], answer="") for i in sorted(e.required) if i in cost)
-            known.setdefault(e.text, RecordedPath(e.text, e.required, calls))
-        lenders = [known[text] for text in first]
-        world = RecordedWorld.of(read.agents, list(known.values()), lenders)
+            path_of.setdefault(e.text, RecordedPath(e.text, e.required, calls))
+        lenders = [path_of[text] for text in first]
+        world = RecordedWorld.of(read.agents, list(path_of.values()), lenders)
     return Problem(
         read.agents,
         world,
         tuple(first),
         texts["val"],
         texts["test"],
-        tuple(known[text] for text in first if text in known),
+        tuple(path_of[text] for text in first if text in path_of),
         read.router,
         read.log_odds[list(first.values())],
     )

@@ -77,10 +77,10 @@ async def ask(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> Reply:
     """One attempt. Raises CallFailed."""
     started = time.monotonic()
     if spec.kind == Executor.Kind.CHAT:
-        with tracing.completion(spec.address, spec.model, prepared.messages) as told:
+        with tracing.completion(spec.address, spec.model, prepared.messages) as span:
             content, cost, tokens, metadata = await _chat(spec, asked, prepared, wire)
-            told.completed(content, metadata["tokens_in"], metadata["tokens_out"])
-            told.set(gen_ai__response__model=str(metadata["model"]))
+            span.completed(content, metadata["tokens_in"], metadata["tokens_out"])
+            span.set(gen_ai__response__model=str(metadata["model"]))
     elif spec.kind == Executor.Kind.WEBHOOK:
         content, cost, tokens, metadata = await _webhook(spec, asked, wire)
     elif spec.kind == Executor.Kind.CALLABLE:
@@ -155,28 +155,28 @@ async def _chat(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> Told:
         most_bytes=spec.most_bytes,
     )  # fmt: skip
     check_status(answer, spec.secret)
-    told = parsed(answer)
+    reply = parsed(answer)
     try:
-        message = told["choices"][0]["message"]
+        message = reply["choices"][0]["message"]
         content = message.get("content") or ""
         calls = message.get("tool_calls") or []
         if not isinstance(content, str) or not isinstance(calls, list):
             raise TypeError
     except (KeyError, IndexError, TypeError, AttributeError):
         raise CallFailed("malformed", "the answer has no choices[0].message.content") from None
-    usage = told.get("usage") if isinstance(told.get("usage"), dict) else {}
+    usage = reply.get("usage") if isinstance(reply.get("usage"), dict) else {}
     tokens_in, tokens_out = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
     cost = (tokens_in * spec.price_in + tokens_out * spec.price_out) / 1e6
     if not usage or not (spec.price_in or spec.price_out):
         cost = prepared.worst  # nothing tells, so it counts as what it can have been
     metadata: dict[str, Any] = {
-        "model": told.get("model") or spec.model,
+        "model": reply.get("model") or spec.model,
         "tokens_in": tokens_in,
         "tokens_out": tokens_out,
     }
     if calls:
         metadata["tool_calls"] = calls
-    if finish := told["choices"][0].get("finish_reason"):
+    if finish := reply["choices"][0].get("finish_reason"):
         metadata["finish_reason"] = finish
     return content, cost, tokens_in + tokens_out, metadata
 
@@ -213,23 +213,23 @@ async def _function(spec: Spec, asked: Ask) -> Told:
     try:
         async with asyncio.timeout(spec.seconds):
             if inspect.iscoroutinefunction(function):
-                told = await function(given)
+                reply = await function(given)
             else:
                 # A thread cannot be ended: one that is late holds its place until it returns.
-                told = await loop.run_in_executor(_threads, tracing.going_on(function), given)
+                reply = await loop.run_in_executor(_threads, tracing.going_on(function), given)
     except TimeoutError:
         raise CallFailed("timeout", f"no answer within {spec.seconds:g} seconds") from None
     except Exception as error:  # whatever an agent's own code raises is that agent's failure
         raise CallFailed("failed", f"{type(error).__name__}: {error}"[:300]) from None
-    if isinstance(told, str):
-        told = {"content": told}
-    if not isinstance(told, Mapping):
-        raise CallFailed("malformed", f"the function returned {type(told).__name__}, neither a text nor a dict")
+    if isinstance(reply, str):
+        reply = {"content": reply}
+    if not isinstance(reply, Mapping):
+        raise CallFailed("malformed", f"the function returned {type(reply).__name__}, neither a text nor a dict")
     try:
-        told = json.loads(json.dumps(dict(told)))
+        reply = json.loads(json.dumps(dict(reply)))
     except (TypeError, ValueError, RecursionError):
         raise CallFailed("malformed", "the function returned what JSON cannot hold") from None
-    return _told(spec, told)
+    return _told(spec, reply)
 
 
 def allowed(path: str) -> Any:

@@ -7,7 +7,8 @@ where nobody can have worked on it, or where the executor may be called again (`
 import asyncio
 import random
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from django.conf import settings
@@ -76,16 +77,16 @@ async def call(
     remote = spec.kind == Executor.Kind.WEBHOOK
     with tracing.agent(
         spec.name, spec.agent, spec.address, spec.model, remote=remote, episode=asked.episode, step=asked.step
-    ) as told:
+    ) as span:
         outcome = await _call(spec, asked, wire, places, purse, backends)
-        told.set(routerweb__cost=outcome.cost, routerweb__attempts=outcome.attempts)
+        span.set(routerweb__cost=outcome.cost, routerweb__attempts=outcome.attempts)
         if isinstance(outcome, Failure):
-            told.failed(outcome.kind)
+            span.failed(outcome.kind)
         else:
             tokens_in, tokens_out = (outcome.metadata.get(name) for name in ("tokens_in", "tokens_out"))
             if isinstance(tokens_in, int) and isinstance(tokens_out, int):
-                told.usage(tokens_in, tokens_out)
-            told.said(asked.messages or [{"role": "user", "content": asked.task}], outcome.content)
+                span.usage(tokens_in, tokens_out)
+            span.said(asked.messages or [{"role": "user", "content": asked.task}], outcome.content)
         return outcome
 
 
@@ -99,56 +100,96 @@ async def _call(
         prepared = await asking.prepare(spec, asked)
     except CallFailed as failed:
         return Failure(failed.kind, str(failed))
-    spent, attempts, wait = 0.0, 0, FIRST_WAIT
-    problem = CallFailed("budget", f"the worst case of {prepared.worst:g} does not fit what is left of the budget")
-    told: dict[str, object] = {}
+    attempts = _Attempts(spec, prepared, asked, wire, places, purse, backends, started)
+    wait = FIRST_WAIT
     while True:
-        if backends is not None:
-            try:
-                spec, prepared = await backends.take(prepared, purse.left)
-            except CallFailed as failed:
-                problem = problem if attempts else failed
-                return Failure(problem.kind, str(problem), spent, time.monotonic() - started, attempts, told)
-            told = backends.told
-        if not purse.hold(prepared.worst):  # at a second attempt: what came of the first
-            return Failure(problem.kind, str(problem), spent, time.monotonic() - started, attempts)
-        if not await places.take(spec):
-            purse.settle(prepared.worst, 0.0)
-            if backends is not None:
-                backends.give_back()
-            why = "no place within the limits of the agent and its provider became free in time"
-            return Failure("busy", why, spent, time.monotonic() - started, attempts)
-        attempts += 1
-        try:
-            reply = await asking.ask(spec, asked, prepared, wire)
-        except CallFailed as failed:
-            # Whoever may have worked on it may have charged for it.
-            cost = prepared.worst if failed.kind in UNSURE or failed.kind in ("malformed", "too_large") else 0.0
-            problem = failed
-        except Exception as error:  # no fault of an executor ends an episode
-            cost, problem = prepared.worst, CallFailed("failed", f"{type(error).__name__}: {error}"[:300])
-        except BaseException:
-            purse.settle(prepared.worst, prepared.worst)
-            if backends is not None:
-                backends.broke_off(prepared.worst)
-            raise
-        else:
-            purse.settle(prepared.worst, reply.cost)
-            if backends is not None:
-                backends.answered(reply)
-            metadata = {**reply.metadata, **told} if told else reply.metadata
-            latency = time.monotonic() - started
-            return Reply(reply.content, spent + reply.cost, reply.tokens, latency, metadata, attempts)
-        finally:
-            places.leave(spec)
-        purse.settle(prepared.worst, cost)
-        spent += cost
-        if backends is not None and backends.failed(cost):
+        outcome = await attempts.make()
+        if outcome is not None:
+            return outcome
+        if backends is not None and backends.failed(attempts.cost):
             continue  # with the next one, at once
-        again = problem.kind in UNDONE or (problem.kind in UNSURE and spec.repeatable)
-        if not again or attempts > spec.retries:
-            return Failure(problem.kind, str(problem), spent, time.monotonic() - started, attempts, told)
+        problem = attempts.problem
+        again = problem.kind in UNDONE or (problem.kind in UNSURE and attempts.spec.repeatable)
+        if not again or attempts.count > attempts.spec.retries:
+            return attempts.failure(problem, attempts.backend)
         # Full jitter, so that many calls refused at once do not come back at once.
         rest = wait * (0.5 + random.random() / 2) if problem.again is None else problem.again  # noqa: S311
         await asyncio.sleep(min(rest, LONGEST_WAIT))
         wait *= 2
+
+
+@dataclass(slots=True)
+class _Attempts:
+    """The attempts of one call. `spent` is what all of them cost, `cost` the last failed one, `problem` why that one failed, `backend`
+    which one it went to. `started` is on the monotonic clock."""
+
+    spec: Spec
+    prepared: asking.Prepared
+    asked: Ask
+    wire: Wire
+    places: Places
+    purse: Purse
+    backends: Taking | None
+    started: float
+    count: int = 0
+    spent: float = 0.0
+    cost: float = 0.0
+    problem: CallFailed = field(init=False)
+    backend: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        why = f"the worst case of {self.prepared.worst:g} does not fit what is left of the budget"
+        self.problem = CallFailed("budget", why)
+
+    def failure(self, problem: CallFailed, metadata: Mapping[str, object] | None = None) -> Failure:
+        """The call's end without an answer."""
+        latency = time.monotonic() - self.started
+        return Failure(problem.kind, str(problem), self.spent, latency, self.count, metadata or {})
+
+    async def make(self) -> Outcome | None:
+        """One attempt: the call's outcome where it ends here, None where the agent failed."""
+        if self.backends is not None:
+            try:
+                self.spec, self.prepared = await self.backends.take(self.prepared, self.purse.left)
+            except CallFailed as failed:
+                return self.failure(self.problem if self.count else failed, self.backend)
+            self.backend = self.backends.told
+        if not self.purse.hold(self.prepared.worst):  # at a second attempt: what came of the first
+            return self.failure(self.problem)
+        if not await self.places.take(self.spec):
+            self.purse.settle(self.prepared.worst, 0.0)
+            if self.backends is not None:
+                self.backends.give_back()
+            why = "no place within the limits of the agent and its provider became free in time"
+            return self.failure(CallFailed("busy", why))
+        self.count += 1
+        return await self._ask()
+
+    async def _ask(self) -> Reply | None:
+        """Ask the agent, with its place taken and its worst case held; None where it failed."""
+        worst = self.prepared.worst
+        try:
+            reply = await asking.ask(self.spec, self.asked, self.prepared, self.wire)
+        except CallFailed as failed:
+            # Whoever may have worked on it may have charged for it.
+            self.cost = worst if failed.kind in UNSURE or failed.kind in ("malformed", "too_large") else 0.0
+            self.problem = failed
+        except Exception as error:  # no fault of an executor ends an episode
+            self.cost, self.problem = worst, CallFailed("failed", f"{type(error).__name__}: {error}"[:300])
+        except BaseException:
+            self.purse.settle(worst, worst)
+            if self.backends is not None:
+                self.backends.broke_off(worst)
+            raise
+        else:
+            self.purse.settle(worst, reply.cost)
+            if self.backends is not None:
+                self.backends.answered(reply)
+            metadata = {**reply.metadata, **self.backend} if self.backend else reply.metadata
+            latency = time.monotonic() - self.started
+            return Reply(reply.content, self.spent + reply.cost, reply.tokens, latency, metadata, self.count)
+        finally:
+            self.places.leave(self.spec)
+        self.purse.settle(worst, self.cost)
+        self.spent += self.cost
+        return None

@@ -77,14 +77,14 @@ def not_called(
 ) -> list[Json]:
     """Who was still to be called when paths ended for another reason than the policy's own (`reasons` by path). An entry without an
     agent says that somebody was, and that the policy does not say who."""
-    found: dict[int | None, Json] = {}
+    why_not: dict[int | None, Json] = {}
     called = {row.agent for row in rows}
     for path, reason in reasons.items():
         for agent in _still_wanted(policy, messages, rows, path, reason):
             if agent is None or agent not in called:
                 name = "" if agent is None else name_of(names, agent)
-                found.setdefault(agent, {"agent": agent, "name": name, "step": None, "reason": reason, "why": ""})
-    return list(found.values())
+                why_not.setdefault(agent, {"agent": agent, "name": name, "step": None, "reason": reason, "why": ""})
+    return list(why_not.values())
 
 
 def _still_wanted(
@@ -100,9 +100,9 @@ def _still_wanted(
     for turn in dict.fromkeys(row.turn for row in own):
         state = policy.after(state, [row.as_call() for row in own if row.turn == turn])
     # What it would do with one more step, and everybody there.
-    told = policy.distribution(replace(state, max_steps=state.steps + 1))
-    likeliest = int(told.probabilities.argmax())
-    return [told.agents[likeliest]] if likeliest < len(told.agents) else ()
+    distribution = policy.distribution(replace(state, max_steps=state.steps + 1))
+    likeliest = int(distribution.probabilities.argmax())
+    return [distribution.agents[likeliest]] if likeliest < len(distribution.agents) else ()
 
 
 def composed(rule: str, rows: Iterable[Step], names: Names, lost: Sequence[Json]) -> str | None:
@@ -121,14 +121,16 @@ def composed(rule: str, rows: Iterable[Step], names: Names, lost: Sequence[Json]
 
 def _joined(rows: Sequence[Step], names: Names, lost: Sequence[Json]) -> str | None:
     """Every agent's answers under its name. Of an agent that several paths called, what most of them were told."""
-    told: dict[int, dict[int, list[str]]] = {}
+    by_agent: dict[int, dict[int, list[str]]] = {}
     for row in rows:
         answer = _answer(row) if row.aim == "answer" and row.agent is not None else None
         if answer is not None and row.agent is not None:
-            texts = told.setdefault(row.agent, {}).setdefault(row.path, [])
+            texts = by_agent.setdefault(row.agent, {}).setdefault(row.path, [])
             if answer not in texts:
                 texts.append(answer)
-    parts = {agent: majority(["\n\n".join(texts) for texts in paths.values()]) or "" for agent, paths in told.items()}
+    parts = {
+        agent: majority(["\n\n".join(texts) for texts in paths.values()]) or "" for agent, paths in by_agent.items()
+    }
     if not parts:
         return None
     gone = [one["name"] for one in lost if one["name"]]

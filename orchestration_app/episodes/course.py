@@ -124,7 +124,7 @@ class Course:
 
     def _turns(self) -> Turns:
         plan = self.episode.plan
-        known = stored_turns(self.stored)
+        turns = stored_turns(self.stored)
         self._turns_stored = {row.turn for row in self.stored}
         self._begun_before = {row.call for row in self.stored if row.status == Step.Status.RUNNING}
         for row in self.stored:
@@ -136,7 +136,7 @@ class Course:
         )  # fmt: skip
         costs = {agent: spec.most_cost for agent, spec in self.specs.items()}
         return loop.questioned(
-            self.decider.policy, self.episode.messages, limits, costs=costs, worst=self._worst, seed=plan.get("seed"), stored=known
+            self.decider.policy, self.episode.messages, limits, costs=costs, worst=self._worst, seed=plan.get("seed"), stored=turns
         )  # fmt: skip
 
     def _worst(self, agent: int, state: State) -> float:
@@ -213,8 +213,8 @@ class Course:
         """The backend that answered last on the same path."""
         earlier = [one for one in self._rows.values() if one.path == row.path and one.turn < row.turn]
         for one in sorted(earlier, key=lambda one: (-one.turn, -one.place)):
-            if one.status == Step.Status.DONE and (told := one.metadata.get("backend")):
-                return int(told["id"])
+            if one.status == Step.Status.DONE and (backend := one.metadata.get("backend")):
+                return int(backend["id"])
         return None
 
     def _ended(self, request: Request, outcome: calls.Outcome) -> EndedCall:

@@ -56,12 +56,12 @@ class Deciding:
 
 def _answer(policy: Policy, asked: list[tuple[Question, "asyncio.Future[Distribution]"]]) -> None:
     try:
-        found = distributions(policy, [question for question, _future in asked])
+        answers = distributions(policy, [question for question, _future in asked])
     except Exception as error:  # told to each episode that asked
         for _question, future in asked:
             future.set_exception(error)
         return
-    for (_question, future), distribution in zip(asked, found, strict=True):
+    for (_question, future), distribution in zip(asked, answers, strict=True):
         future.set_result(distribution)
 
 

@@ -88,8 +88,8 @@ def begin(
     Raises EpisodeError where that key named another request.
     """
     digest = wanted.digest()
-    if idempotency_key and (known := _known(api_key, idempotency_key, digest)):
-        return known, False
+    if idempotency_key and (earlier := _known(api_key, idempotency_key, digest)):
+        return earlier, False
     rule, writer = answering.of(wanted.compose, wanted.aggregator, callable)
     allowed = callable if wanted.agents is None else callable & wanted.agents
     made = Episode(
@@ -116,17 +116,17 @@ def begin(
             made.save(force_insert=True)
     except IntegrityError:
         # Somebody else began it under the same key at the same time.
-        if idempotency_key and (known := _known(api_key, idempotency_key, digest)):
-            return known, False
+        if idempotency_key and (earlier := _known(api_key, idempotency_key, digest)):
+            return earlier, False
         raise
     return made, True
 
 
 def _known(api_key: int | None, key: str, digest: str) -> Episode | None:
-    known = Episode.objects.filter(api_key_id=api_key, idempotency_key=key).select_related("pool").first()
-    if known is not None and known.request_digest != digest:
+    episode = Episode.objects.filter(api_key_id=api_key, idempotency_key=key).select_related("pool").first()
+    if episode is not None and episode.request_digest != digest:
         raise EpisodeError(_("This Idempotency-Key was used for another request."), "key_used")
-    return known
+    return episode
 
 
 def claim_waiting(most: int) -> list[tuple[uuid.UUID, uuid.UUID]]:
@@ -220,8 +220,8 @@ def judge(
         raise EpisodeError(_("This episode has not ended yet."), "running")
     episode.refresh_from_db()
     _pay(episode)
-    told = [row.metadata.get("backend") for row in episode.trajectory.exclude(call=None)]
-    if made := [uuid.UUID(one["call"]) for one in told if one]:
+    backends = [row.metadata.get("backend") for row in episode.trajectory.exclude(call=None)]
+    if made := [uuid.UUID(one["call"]) for one in backends if one]:
         served.judged(episode.pool_id, made, episode.score >= 0.5)
 
 
@@ -242,9 +242,9 @@ def _pay(episode: Episode) -> None:
 
 def _reward(episode: Episode) -> Reward:
     """The reward that the episode's version was trained for; the defaults where it does not say."""
-    told = episode.model.card.content.get("settings") if episode.model is not None else None
+    settings_of_model = episode.model.card.content.get("settings") if episode.model is not None else None
     try:
-        config = OrchestratorConfig.from_mapping(told or {})
+        config = OrchestratorConfig.from_mapping(settings_of_model or {})
     except ConfigError:  # of another version of Routerweb
         config = OrchestratorConfig()
     price, success, failure = config.pays

@@ -64,13 +64,13 @@ class Graph:
     @property
     def cycles(self) -> list[tuple[int, int, int]]:
         """Pairs of agents that followed each other both ways, or themselves: (one, other, the lesser count), most first."""
-        found = []
+        pairs = []
         for (one, other), count in self.edges.items():
             if isinstance(one, int) and isinstance(other, int) and one <= other:
                 back = count if one == other else min(count, self.edges.get((other, one), 0))
                 if back:
-                    found.append((one, other, back))
-        return sorted(found, key=lambda cycle: -cycle[2])
+                    pairs.append((one, other, back))
+        return sorted(pairs, key=lambda cycle: -cycle[2])
 
     @property
     def hubs(self) -> list[tuple[int, int]]:

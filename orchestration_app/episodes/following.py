@@ -101,14 +101,14 @@ looking = Background("episode-follower", _turn, in_child=_in_child, always=True)
 
 async def events(key: uuid.UUID) -> AsyncIterator[Event]:
     """Each event, ("chosen" | "step" | "end", what there is to say), from the beginning; "end" is the last, and is always there."""
-    told: set[Place] = set()
+    sent: set[Place] = set()
     with _listening(key, steps=True) as news:
         while True:
             news.clear()
             happened, ended = await asyncio.get_running_loop().run_in_executor(_threads, _look, key)
             for place, value in happened:
-                if place not in told:
-                    told.add(place)
+                if place not in sent:
+                    sent.add(place)
                     yield place[0], value
             if ended is not None:
                 yield "end", ended

@@ -41,11 +41,11 @@ def calls(pool: Pool, most: int) -> Judged:
             if done + failed >= most:
                 break
             agent = names.get(step.agent or 0, str(step.agent))
-            told = judge.judge(client, step.episode.task, agent, step.output)
-            if told is None:
+            marks = judge.judge(client, step.episode.task, agent, step.output)
+            if marks is None:
                 failed += 1
                 continue
-            well = sum(told.values()) / len(told) >= ENOUGH
+            well = sum(marks.values()) / len(marks) >= ENOUGH
             served.judged(pool.pk, [uuid.UUID(call)], well)
             done, good = done + 1, good + well
     return Judged(done, good, failed)

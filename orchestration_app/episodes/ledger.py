@@ -94,8 +94,8 @@ class Ledger:
 
     async def run(self, work: Callable[[], T]) -> T:
         """What `work` returns, called in the thread that has the database."""
-        found: T = await self._wait(work=work)
-        return found
+        result: T = await self._wait(work=work)
+        return result
 
     def soon(self, work: Callable[[], object]) -> None:
         """Have work done before what is written from here on. Nobody waits for it: what it raises is logged."""
@@ -141,11 +141,11 @@ class Ledger:
                     waits.append(self._queue.get_nowait())
                 except queue.Empty:
                     break
-            found = [wait for wait in waits if wait is not None]
-            entries = [(wait, wait.entry) for wait in found if wait.entry is not None]
+            batch = [wait for wait in waits if wait is not None]
+            entries = [(wait, wait.entry) for wait in batch if wait.entry is not None]
             if entries:
                 _tell(_written(entries))
-            for wait in found:
+            for wait in batch:
                 if wait.work is not None:
                     _tell([(wait, *_done(wait.work))])
 
@@ -153,13 +153,13 @@ class Ledger:
 def _written(entries: list[tuple[_Wait, Entry]]) -> list[tuple[_Wait, Any, Exception | None]]:
     """Each entry's wait, and what to raise there."""
     lost, error = _done(lambda: write_all([entry for _wait, entry in entries]))
-    told: list[tuple[_Wait, Any, Exception | None]] = []
+    results: list[tuple[_Wait, Any, Exception | None]] = []
     for at, (wait, entry) in enumerate(entries):
         problem = error
         if problem is None and at in lost:
             problem = AttemptLost(f"episode {entry.episode} is no longer running under attempt {entry.attempt}")
-        told.append((wait, None, problem))
-    return told
+        results.append((wait, None, problem))
+    return results
 
 
 def _done(work: Callable[[], T]) -> tuple[T | Any, Exception | None]:
@@ -239,8 +239,8 @@ def _owned(cursor: "CursorWrapper", episodes: Collection[uuid.UUID]) -> dict[Any
     if connection.vendor == "sqlite":
         # In one row: SQLite lets other threads compute before each row, and this one waits for them after it.
         cursor.execute(f"SELECT group_concat(id || attempt, '') {running}", keys)
-        told = cursor.fetchone()[0] or ""
-        return {told[at : at + 32]: told[at + 32 : at + 64] for at in range(0, len(told), 64)}
+        owner = cursor.fetchone()[0] or ""
+        return {owner[at : at + 32]: owner[at + 32 : at + 64] for at in range(0, len(owner), 64)}
     cursor.execute(f"SELECT id, attempt {running} ORDER BY id FOR UPDATE", keys)
     return dict(cursor.fetchall())
 

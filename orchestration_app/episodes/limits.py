@@ -58,15 +58,15 @@ class Grant(NamedTuple):
 
 def of(spec: Spec) -> dict[str, Limit]:
     """The limits that a call of that executor keeps to, by what they are kept under."""
-    found = {}
+    limits = {}
     if spec.at_once or spec.per_minute:
-        found[f"agent:{spec.pk}"] = Limit(spec.at_once, spec.per_minute)
+        limits[f"agent:{spec.pk}"] = Limit(spec.at_once, spec.per_minute)
     if spec.provider:
         usual = settings.PROVIDER_AT_ONCE, settings.PROVIDER_CALLS_PER_MINUTE
         limit = Limit(*settings.PROVIDER_LIMITS.get(spec.provider, usual))
         if any(limit):
-            found[f"provider:{spec.provider}"[:300]] = limit
-    return found
+            limits[f"provider:{spec.provider}"[:300]] = limit
+    return limits
 
 
 @dataclass(slots=True)
@@ -223,10 +223,10 @@ def settle(name: str, wishes: Mapping[str, Wish]) -> dict[str, Grant]:
 def _settle(row: CallPlaces, parties: Parties, wish: Wish) -> Grant:
     seconds, row.at = max(parties.at - row.at, 0.0), parties.at
     others = parties.others.values()
-    wanting = sum(1 for told in others if told["waiting"])
+    wanting = sum(1 for process in others if process["waiting"])
     places, calls = wish.waiting, 0.0
     if wish.limit.at_once:
-        room = max(wish.limit.at_once - sum(told["calls"] for told in others) - wish.held, 0)
+        room = max(wish.limit.at_once - sum(process["calls"] for process in others) - wish.held, 0)
         # Where others wait too, nobody takes the whole room.
         places = min(wish.waiting, -(-room // (wanting + 1)) if wanting else room)
     if wish.limit.per_minute:

@@ -40,21 +40,21 @@ class Ways:
 
 def of_pool(pool: int, specs: Mapping[int, Spec]) -> dict[int, Ways]:
     """The ways of every agent that has a chat executor and backends with an address, by the agent's id."""
-    found = {}
+    by_agent = {}
     for agent, lines in backend_calls.lines(pool).items():
         spec = specs.get(agent)
         if spec is None or spec.kind != Executor.Kind.CHAT:
             continue
         own = {key: line for key, line in lines.items() if line.address or spec.address}
         if own:
-            found[agent] = Ways(pool, agent, {key: _spec(spec, line) for key, line in own.items()}, own)
-    return found
+            by_agent[agent] = Ways(pool, agent, {key: _spec(spec, line) for key, line in own.items()}, own)
+    return by_agent
 
 
 def _spec(spec: Spec, line: Line) -> Spec:
     """The executor's spec at a backend: a provider without an address is the executor's own server. Without prices it is free."""
-    found = replace(spec, model=line.model, price_in=line.price_in, price_out=line.price_out, most_cost=0.0)
-    return replace(found, address=line.address, secret=line.secret) if line.address else found
+    changed = replace(spec, model=line.model, price_in=line.price_in, price_out=line.price_out, most_cost=0.0)
+    return replace(changed, address=line.address, secret=line.secret) if line.address else changed
 
 
 @dataclass(slots=True)

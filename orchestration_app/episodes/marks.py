@@ -42,8 +42,8 @@ def mark(pool: Pool, most: int, rubric: str = judges.RUBRIC) -> Marked:
 
     Raises llm.LLMError where the server is not there.
     """
-    named, told = settings.LLM_MODEL[:200], hashlib.sha256(rubric.encode()).hexdigest()
-    own = EpisodeMark.objects.filter(judge=named, rubric=told)
+    named, rubric_digest = settings.LLM_MODEL[:200], hashlib.sha256(rubric.encode()).hexdigest()
+    own = EpisodeMark.objects.filter(judge=named, rubric=rubric_digest)
     by_people = Case(When(judge=Episode.Judge.PERSON, then=0), default=1, output_field=IntegerField())
     waiting = Episode.objects.filter(pool=pool, status__in=ANSWERED).exclude(pk__in=own.values("episode"))
     cache = dict(own.filter(episode__pool=pool).values_list("digest", "mark"))
@@ -52,7 +52,7 @@ def mark(pool: Pool, most: int, rubric: str = judges.RUBRIC) -> Marked:
         judge = judges.LanguageModelJudge(client, rubric, cache)
         for episode in list(waiting.order_by(by_people, "-created_at")[:most]):
             try:
-                found = judge.mark(episode.task, episode.answer)
+                score = judge.mark(episode.task, episode.answer)
             except BadKey:
                 raise
             except LLMError:
@@ -62,17 +62,17 @@ def mark(pool: Pool, most: int, rubric: str = judges.RUBRIC) -> Marked:
                     raise
                 continue
             failed = 0
-            if found is None:
+            if score is None:
                 continue
             digest = judge.key(episode.task, episode.answer)
             EpisodeMark.objects.get_or_create(
-                episode=episode, judge=named, rubric=told, defaults={"digest": digest, "mark": found}
+                episode=episode, judge=named, rubric=rubric_digest, defaults={"digest": digest, "mark": score}
             )
             if not Episode.objects.filter(pk=episode.pk).exclude(judge="").exists():
-                well, by = found >= ENOUGH, Episode.Judge.LANGUAGE_MODEL
-                episodes.judge(episode, success=well, rating=found, judge=by)
+                well, by = score >= ENOUGH, Episode.Judge.LANGUAGE_MODEL
+                episodes.judge(episode, success=well, rating=score, judge=by)
                 counted += 1
-            done, good = done + 1, good + (found >= ENOUGH)
+            done, good = done + 1, good + (score >= ENOUGH)
     return Marked(done, good, judge.unmarked, counted)
 
 

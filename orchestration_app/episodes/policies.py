@@ -135,9 +135,9 @@ class Orchestra:
             return
         without = [agent.name for agent in asked if agent.state == "active" and agent.id not in self.specs]
         away = [agent.name for agent in asked if agent.id in self.specs]
-        told = [f"{words}: {named(names)}." for words, names in ((NO_EXECUTOR, without), (NOT_NOW, away)) if names]
+        reasons = [f"{words}: {named(names)}." for words, names in ((NO_EXECUTOR, without), (NOT_NOW, away)) if names]
         raise NobodyToCall(
-            " ".join([f"No agent of the pool {self.pool.slug} can be called.", *told]),
+            " ".join([f"No agent of the pool {self.pool.slug} can be called.", *reasons]),
             f"Say how each agent is called: Settings, Executors (/p/{self.pool.slug}/settings/executors/).",
         )
 
@@ -163,14 +163,14 @@ _loading = threading.Lock()
 def orchestra(pool: LoadedPool, stamp: int | None = None) -> Orchestra:
     """The pool's orchestra as of the stamp that is served. Asks the database where the stamp has moved; raises django.db.Error."""
     stamp = serving.served().stamp if stamp is None else stamp
-    known = _known.get(pool.slug)
-    if known is not None and known[0] == stamp and known[1].pool is pool:
-        return known[1]
+    kept = _known.get(pool.slug)
+    if kept is not None and kept[0] == stamp and kept[1].pool is pool:
+        return kept[1]
     with _loading:
-        known = _known.get(pool.slug)
-        if known is None or known[0] != stamp or known[1].pool is not pool:
-            known = _known[pool.slug] = (stamp, _load(pool))
-    return known[1]
+        kept = _known.get(pool.slug)
+        if kept is None or kept[0] != stamp or kept[1].pool is not pool:
+            kept = _known[pool.slug] = (stamp, _load(pool))
+    return kept[1]
 
 
 def forget() -> None:
@@ -236,8 +236,8 @@ def _tried(pool: LoadedPool, active: int) -> tuple[CanaryDecider | None, tuple[S
         decider, _why = live.or_why(plan.canary.model, load, LiveTally.Kind.CANARY)
         if decider is not None:
             canary = CanaryDecider(decider, plan.canary.share, plan.salt(plan.canary.model_id))
-    found = [live.or_why(row, load, LiveTally.Kind.SHADOW)[0] for row in plan.shadows]
-    return canary, tuple(ShadowPolicy(one.model, one.policy) for one in found if one is not None and one.model)
+    shadows = [live.or_why(row, load, LiveTally.Kind.SHADOW)[0] for row in plan.shadows]
+    return canary, tuple(ShadowPolicy(one.model, one.policy) for one in shadows if one is not None and one.model)
 
 
 def _language_model(pool: LoadedPool, one_shot: Decider | None) -> Decider | None:

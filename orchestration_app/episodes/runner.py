@@ -166,9 +166,9 @@ class Runner:
         canary = None if orchestra is None else orchestra.canary
         try:
             course = await self._course(episode, orchestra)
-            with tracing.workflow(course.pool, str(episode.pk), course.episode.plan.get("trace", {})) as told:
+            with tracing.workflow(course.pool, str(episode.pk), course.episode.plan.get("trace", {})) as span:
                 await course.run()
-                told.set(
+                span.set(
                     routerweb__episode__status=course.episode.status, routerweb__episode__steps=course.episode.steps
                 )
         except (AttemptLost, asyncio.CancelledError):
@@ -229,10 +229,10 @@ class Runner:
             if room <= 0:
                 continue
             try:
-                taken = await self.ledger.run(lambda room=room: episodes.claim_waiting(room))  # type: ignore[misc]
+                claimed = await self.ledger.run(lambda room=room: episodes.claim_waiting(room))  # type: ignore[misc]
             except DatabaseFault:
                 continue
-            for key, attempt in taken:
+            for key, attempt in claimed:
                 self._live[key] = _Live(attempt)
                 self._begin_task(Episode(pk=key, attempt=attempt), None)
 

@@ -86,7 +86,7 @@ def _whys(episode: Episode, rows: list[Step]) -> dict[tuple[int, int, int], list
         return {}
     if not hasattr(policy, "why"):
         return {}
-    found: dict[tuple[int, int, int], list[tuple[str | Promise, float]]] = {}
+    reasons: dict[tuple[int, int, int], list[tuple[str | Promise, float]]] = {}
     for path in {row.path for row in rows}:
         own = [row for row in rows if row.path == path and row.aim == "answer"]
         state = policy.begin(episode.messages, max_steps=episode.max_steps, budget=episode.budget)
@@ -95,14 +95,14 @@ def _whys(episode: Episode, rows: list[Step]) -> dict[tuple[int, int, int], list
             for row in now:
                 if row.agent is None or row.agent in policy.ids:
                     why = policy.why(state, row.agent, REASONS)
-                    found[row.turn, row.path, row.place] = [
+                    reasons[row.turn, row.path, row.place] = [
                         (WORDS.get(name.removesuffix(" (all)"), name), part) for name, part in why
                     ]
             if any(row.status == Step.Status.RUNNING for row in now):
                 break
             if calls := course.calls_of(now, path):
                 state = policy.after(state, calls)
-    return found
+    return reasons
 
 
 def as_json(episode: Episode) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def recorded(pool: Pool, examples: Sequence[Example], before: datetime) -> list[
 def logged(pool: Pool, before: datetime) -> list[KeptEpisode]:
     """Every judged episode from before the run was launched, the newest MOST: each path's decisions, as good as the episode was."""
     ended = Episode.objects.filter(pool=pool, finished_at__lt=before).exclude(success=None, rating=None)
-    found = []
+    episodes = []
     keys = list(ended.order_by("-created_at").values_list("pk", "task", "success", "rating")[:MOST])
     for at in range(0, len(keys), AT_ONCE):
         some = keys[at : at + AT_ONCE]
@@ -53,8 +53,8 @@ def logged(pool: Pool, before: datetime) -> list[KeptEpisode]:
                     KeptStep(tuple(step.as_call() for step in now if step.agent is not None), now[0].propensity)
                     for now in turns.values()
                 )
-                found.append(KeptEpisode(task, kept, score))
-    return found
+                episodes.append(KeptEpisode(task, kept, score))
+    return episodes
 
 
 def _paths(best: Mapping[str, tuple[float, UUID]], required: Mapping[str, frozenset[int]]) -> list[RecordedPath]:
@@ -62,18 +62,18 @@ def _paths(best: Mapping[str, tuple[float, UUID]], required: Mapping[str, frozen
     steps: dict[UUID, list[Step]] = {}
     for at in range(0, len(keys), AT_ONCE):
         steps |= _steps(keys[at : at + AT_ONCE])
-    found = []
+    paths = []
     for task, (score, key) in best.items():
         calls = tuple(step.as_call() for step in steps.get(key, ()) if step.path == 0 and step.agent is not None)
         if calls:
-            found.append(RecordedPath(task, required[task], calls, score, ordered=True))
-    return found
+            paths.append(RecordedPath(task, required[task], calls, score, ordered=True))
+    return paths
 
 
 def _steps(keys: Sequence[UUID]) -> dict[UUID, list[Step]]:
     """The decisions of those episodes, in their order."""
-    found: dict[UUID, list[Step]] = {}
+    by_episode: dict[UUID, list[Step]] = {}
     rows = Step.objects.filter(episode_id__in=keys, aim="answer").exclude(status=Step.Status.RUNNING)
     for step in rows.order_by("turn", "place"):
-        found.setdefault(step.episode_id, []).append(step)
-    return found
+        by_episode.setdefault(step.episode_id, []).append(step)
+    return by_episode

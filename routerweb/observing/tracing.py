@@ -150,16 +150,16 @@ def routed(
     span = trace.get_current_span()
     if not span.is_recording():
         return
-    told = Told(span)
-    told.set(routerweb__pool=pool, routerweb__model=model, routerweb__queries=len(texts))
+    span_notes = Told(span)
+    span_notes.set(routerweb__pool=pool, routerweb__model=model, routerweb__queries=len(texts))
     if shown is not None:
-        told.set(
+        span_notes.set(
             routerweb__decision__id=shown["decision_id"], routerweb__stop_reason=shown["stop_reason"],
             routerweb__abstained=shown["abstained"], routerweb__agents=list(shown["agents"]),
             routerweb__router__microseconds=microseconds,
         )  # fmt: skip
     if settings.TRACE_TEXT:
-        told.set(routerweb__query=[str(text) for text in texts])
+        span_notes.set(routerweb__query=[str(text) for text in texts])
 
 
 def completion(address: str, model: str, sent: Sequence[Mapping[str, Any]], temperature: float | None = None) -> Around:
@@ -226,12 +226,12 @@ def job(kind: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
             _send_at_end(os.getpid())
             key = str(args[0]) if args else ""
             values = {"routerweb.job.kind": kind, "routerweb.job.id": key}
-            with _span(f"job {kind}", "CONSUMER", values) as told:
+            with _span(f"job {kind}", "CONSUMER", values) as span_notes:
                 ended = run(*args, **options)
                 if isinstance(ended, str):
-                    told.set(routerweb__job__outcome=str(ended))
+                    span_notes.set(routerweb__job__outcome=str(ended))
                     if ended == "failed":
-                        told.failed("failed")
+                        span_notes.failed("failed")
                 return ended
 
         return traced
@@ -282,12 +282,12 @@ def _span(
     with _tracer().start_as_current_span(
         name, parent, trace.SpanKind[kind], values, record_exception=False, set_status_on_exception=False
     ) as span:
-        told = Told(span)
-        told.said(sent)
+        span_notes = Told(span)
+        span_notes.said(sent)
         try:
-            yield told
+            yield span_notes
         except BaseException as error:
-            told.failed(type(error).__name__)
+            span_notes.failed(type(error).__name__)
             raise
 
 

@@ -289,10 +289,10 @@ def _finish(
     cold = None if on.cold is None else on.cold.scores(text)
     if cold is not None and options is not None:
         cold = {agent: score for agent, score in cold.items() if options.allows(agent)}
-    route, taken = completed(walked, explored, cold, on.threshold, most)
+    route, cold_taken = completed(walked, explored, cold, on.threshold, most)
     whole = microseconds + (time.perf_counter_ns() - began) // 1000
     return Answer(
-        number, pool, text, walked, route, at, whole, microseconds, explanation, explored, propensity, cold, taken, unit,
+        number, pool, text, walked, route, at, whole, microseconds, explanation, explored, propensity, cold, cold_taken, unit,
         options,
     )  # fmt: skip
 
@@ -305,10 +305,10 @@ def completed(
     route = walked
     if explored is not None:
         route = loaded.with_agents(route, exploring.turned(route.agents, explored))
-    taken = loaded.cold_agents(cold, threshold, len(route.agents), most) if cold else []
-    if taken:
-        route = loaded.with_agents(route, (*route.agents, *taken))
-    return route, tuple(taken)
+    cold_taken = loaded.cold_agents(cold, threshold, len(route.agents), most) if cold else []
+    if cold_taken:
+        route = loaded.with_agents(route, (*route.agents, *cold_taken))
+    return route, tuple(cold_taken)
 
 
 # --- What becomes of an answer ------------------------------------------------------------------------------------

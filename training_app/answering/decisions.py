@@ -70,9 +70,9 @@ def new_id(at: float) -> int:
     try:
         noise = int.from_bytes(_noise.pop(), "big")
     except IndexError:
-        many = os.urandom(10 * NOISE_AT_ONCE)
-        _noise.extend([many[at : at + 10] for at in range(10, len(many), 10)])
-        noise = int.from_bytes(many[:10], "big")
+        random_bytes = os.urandom(10 * NOISE_AT_ONCE)
+        _noise.extend([random_bytes[at : at + 10] for at in range(10, len(random_bytes), 10)])
+        noise = int.from_bytes(random_bytes[:10], "big")
     return (
         (int(at * 1000) & 0xFFFFFFFFFFFF) << 80
         | 0x7000 << 64
@@ -133,15 +133,15 @@ class Buffer:
         written = 0
         with self._writing:
             for first in range(0, waiting := len(self._pending), ROWS_AT_ONCE):
-                taken = self._take(min(ROWS_AT_ONCE, waiting - first))
+                rows = self._take(min(ROWS_AT_ONCE, waiting - first))
                 try:
-                    written += self._insert(taken)
+                    written += self._insert(rows)
                 except DatabaseFault:
-                    self._put_back(taken)
+                    self._put_back(rows)
                     self.stuck = True
                     raise
                 except Exception:  # what cannot be written is counted, and raised
-                    self._drop(len(taken))
+                    self._drop(len(rows))
                     raise
         self.stuck = False
         return written

@@ -46,9 +46,9 @@ def settle(
         for place, limit in enumerate(limits):
             elsewhere = sum(share[place] for share in parties.others.values())
             whole = min(minute.free[place] + own[place] - used[place] + limit * seconds / 60.0, limit - elsewhere)
-            taken = 0.0 if leave else leases.equal_part(whole, elsewhere, len(parties.others))
-            leased.append(taken)
-            left.append(whole - taken)
+            granted = 0.0 if leave else leases.equal_part(whole, elsewhere, len(parties.others))
+            leased.append(granted)
+            left.append(whole - granted)
         minute.free = left
         minute.shares = parties.holding(minute.shares, None if leave else leased)
     return Share(leased, 1.0 / (len(parties.others) + 1))
@@ -66,9 +66,9 @@ def settle_month(
         parties = Parties.of(row.shares, name or leases.PROCESS, at)
         row.queries, row.characters = row.queries + used[0], row.characters + used[1]
         held = []
-        for place, (limit, told) in enumerate(zip(quota, (row.queries, row.characters), strict=True)):
+        for place, (limit, counted) in enumerate(zip(quota, (row.queries, row.characters), strict=True)):
             elsewhere = sum(share[place] for share in parties.others.values())
-            free = 0 if limit is None or leave else limit - told - elsewhere
+            free = 0 if limit is None or leave else limit - counted - elsewhere
             held.append(math.ceil(leases.equal_part(free, elsewhere, len(parties.others))))
         row.shares = parties.holding(row.shares, None if leave else held)
     return [row.queries, row.characters], held
@@ -79,8 +79,8 @@ def note(keys: Collection[int], limits: int) -> None:
     with transaction.atomic():
         at = leases.now()
         KeyMinute.objects.filter(api_key__in=keys).update(at=at)
-        known = set(KeyMinute.objects.filter(api_key__in=keys).values_list("api_key", flat=True))
-        alive = ApiKey.objects.filter(pk__in=set(keys) - known).values_list("pk", flat=True)
+        present = set(KeyMinute.objects.filter(api_key__in=keys).values_list("api_key", flat=True))
+        alive = ApiKey.objects.filter(pk__in=set(keys) - present).values_list("pk", flat=True)
         new = [KeyMinute(api_key_id=key, at=at, free=[0.0] * limits) for key in alive]
         KeyMinute.objects.bulk_create(new, ignore_conflicts=True)
 

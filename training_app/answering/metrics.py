@@ -101,9 +101,9 @@ def added_up() -> "CollectorRegistry":
     from prometheus_client import CollectorRegistry
     from prometheus_client.multiprocess import MultiProcessCollector
 
-    found = CollectorRegistry()
-    MultiProcessCollector(found, path=str(folder()))
-    return found
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, path=str(folder()))
+    return registry
 
 
 def _lives(pid: int) -> bool:

@@ -31,12 +31,12 @@ def to(pool: Pool, text: str, count: int = 5) -> list[Near]:
     if newest is None:
         return []
     keys, compared = _compared(pool.pk, newest.isoformat(), gold.count())
-    found = {keys[place]: likeness for place, likeness in compared.nearest(text, count)}
-    rows = {row.query_id: row for row in gold.filter(query__in=found).select_related("query")}
+    likeness_of = {keys[place]: likeness for place, likeness in compared.nearest(text, count)}
+    rows = {row.query_id: row for row in gold.filter(query__in=likeness_of).select_related("query")}
     agents = {agent.number: agent for agent in pool.agents.all()}
     return [
         Near(key, rows[key].query.text, [agents[n] for n in rows[key].required if n in agents], likeness)
-        for key, likeness in found.items()
+        for key, likeness in likeness_of.items()
         if key in rows
     ]
 

@@ -137,7 +137,7 @@ def used(caller: Caller) -> tuple[date, datetime, list[int]]:
     with _lock:
         month = _months.get(caller.pk)
         if month is not None and month.ends > now:
-            sent = [max(one, told) + used for one, told, used in zip(sent, month.told, month.used, strict=True)]
+            sent = [max(one, stored) + used for one, stored, used in zip(sent, month.told, month.used, strict=True)]
     return begins.date(), ends, sent
 
 
@@ -151,7 +151,9 @@ def know(state: Served) -> None:
     with _lock:
         for row in rows:
             month = _month(row.api_key_id, quotas[row.api_key_id], now)
-            month.told = [max(known, new) for known, new in zip(month.told, (row.queries, row.characters), strict=True)]
+            month.told = [
+                max(before, new) for before, new in zip(month.told, (row.queries, row.characters), strict=True)
+            ]
 
 
 def forget() -> None:
@@ -197,12 +199,12 @@ def _settle(key: int, month: Month, *, leave: bool) -> None:
         used, month.used = month.used, [0, 0]
         quota = month.quota
     try:
-        told, held = key_shares.settle_month(key, month.begins, quota, used, leave=leave)
+        counted, held = key_shares.settle_month(key, month.begins, quota, used, leave=leave)
     except DatabaseFault:
         with _lock:
             month.used = [since + before for since, before in zip(month.used, used, strict=True)]
         raise
     with _lock:
-        month.told, month.woken = told, False
+        month.told, month.woken = counted, False
         # What was used while this was settled counts against the new share; of another quota meanwhile there is none yet.
         month.held = None if leave or quota != month.quota else held

@@ -260,17 +260,17 @@ def _one_before(row: RouterModel, load: Callable[[RouterModel], LoadedModel]) ->
 
 def _versions(pool: LoadedPool) -> dict[int, LoadedModel]:
     """Every version that the pool holds in memory, by its key: the active one, the canary, the shadows."""
-    found = [pool.model] if pool.model else []
+    models = [pool.model] if pool.model else []
     if pool.live is not None:
         if pool.live.canary is not None and pool.live.canary.pool.model is not None:
-            found.append(pool.live.canary.pool.model)
-        found += [LoadedModel(shadow.pk, shadow.name, shadow.router) for shadow in pool.live.shadows]
-    return {model.pk: model for model in found}
+            models.append(pool.live.canary.pool.model)
+        models += [LoadedModel(shadow.pk, shadow.name, shadow.router) for shadow in pool.live.shadows]
+    return {model.pk: model for model in models}
 
 
 def _assemble(pool: Pool, agents: list[Agent], model: LoadedModel | None, problem: str) -> LoadedPool:
     """The pool as that version answers it."""
-    known = {agent.id: agent.name for agent in model.router.agents} if model else {}
+    names = {agent.id: agent.name for agent in model.router.agents} if model else {}
     routable = {agent.number for agent in agents if agent.state == Agent.State.ACTIVE and agent.available}
     active = [agent.number for agent in agents if agent.state == Agent.State.ACTIVE]
     return LoadedPool(
@@ -280,15 +280,15 @@ def _assemble(pool: Pool, agents: list[Agent], model: LoadedModel | None, proble
         roster=tuple(
             RosterAgent(
                 agent.number, agent.code, agent.name, agent.description, tuple(agent.keywords), agent.cost, agent.state,
-                agent.available, agent.number in known, agent.key,
+                agent.available, agent.number in names, agent.key,
             )
             for agent in agents
         ),
-        names={**known, **{agent.number: agent.name for agent in agents}},
-        keys={**{number: f"agent-{number}" for number in known}, **{agent.number: agent.key for agent in agents}},
+        names={**names, **{agent.number: agent.name for agent in agents}},
+        keys={**{number: f"agent-{number}" for number in names}, **{agent.number: agent.key for agent in agents}},
         model=model,
-        available=None if routable >= known.keys() else frozenset(routable & known.keys()),
-        not_covered=tuple(number for number in active if number not in known),
+        available=None if routable >= names.keys() else frozenset(routable & names.keys()),
+        not_covered=tuple(number for number in active if number not in names),
         problem=problem,
     )  # fmt: skip
 
@@ -299,9 +299,9 @@ def _load_callers(slugs: Mapping[int, str], gone: Mapping[str, str]) -> dict[str
     for key_id, pool_id in ApiKey.pools.through.objects.values_list("apikey_id", "pool_id"):
         if pool_id in slugs:
             pools_of.setdefault(key_id, []).append(slugs[pool_id])
-    found = {}
+    callers = {}
     for key in ApiKey.objects.live().select_related("created_by"):
-        found[key.digest] = caller = Caller(
+        callers[key.digest] = caller = Caller(
             key.pk, key.name, frozenset(key.scopes),
             tuple(sorted(slug for slug in pools_of.get(key.pk, ()) if slug not in gone)),
             key.expires_at.timestamp() if key.expires_at else None,
@@ -310,5 +310,5 @@ def _load_callers(slugs: Mapping[int, str], gone: Mapping[str, str]) -> dict[str
             key.quota,
         )  # fmt: skip
         if key.old_digest and key.old_until:
-            found[key.old_digest] = replace(caller, expires=key.old_until.timestamp())
-    return found
+            callers[key.old_digest] = replace(caller, expires=key.old_until.timestamp())
+    return callers

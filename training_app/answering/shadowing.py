@@ -120,23 +120,23 @@ def turn(rest: float = REST) -> int:
 
     Raises django.db.Error where the database cannot be reached: the scores of this turn are then lost and counted as left out.
     """
-    found: list[ShadowScore] = []
+    scores: list[ShadowScore] = []
     until = time.monotonic() + TURN_SECONDS
     while _queue and time.monotonic() < until:
         began = time.perf_counter()
         task = _queue.popleft()
         scored = _score(task)
         if scored is not None:
-            found.append(scored)
+            scores.append(scored)
         time.sleep(rest * (time.perf_counter() - began))
     try:
-        _write(found)
+        _write(scores)
     except DatabaseFault:
-        for row in found:
+        for row in scores:
             note(row.model_id, LiveTally.Kind.SHADOW, skipped=1)
         raise
     _flush()
-    return len(found)
+    return len(scores)
 
 
 def _score(task: Task) -> ShadowScore | None:

@@ -50,8 +50,8 @@ def suggest(pool_id: int) -> int:
     router = serving.router_of(model)
     available = set(pool.agents.routable().values_list("number", flat=True))
     compare = _Novelty(pool)
-    found = waiting(pool, model.name).values_list("pk", "text", "messages")
-    rows = [(key, from_json(text, messages)) for key, text, messages in found]
+    queries = waiting(pool, model.name).values_list("pk", "text", "messages")
+    rows = [(key, from_json(text, messages)) for key, text, messages in queries]
     pending, count = iter(rows), 0
     while batch := list(islice(pending, BATCH)):
         texts = [text for _key, text in batch]

@@ -97,8 +97,8 @@ def take(key: int, texts: Sequence[str], quota: quotas.Quota | None = None) -> N
         _used.add(key)
         if quota is None:
             return
-    many = limits[2] or (quota is not None and quota[1] is not None)
-    characters = sum(map(read_length, disconnect.checked(texts))) if many else 0
+    counts_characters = limits[2] or (quota is not None and quota[1] is not None)
+    characters = sum(map(read_length, disconnect.checked(texts))) if counts_characters else 0
     costs = (1, len(texts), characters if limits[2] else 0)
     with _lock:
         held = _minute(key, limits, costs) if limited else None

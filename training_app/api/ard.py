@@ -55,19 +55,19 @@ def address(path: str) -> str:
 
 def pools_of(access: Access) -> list[LoadedPool]:
     """The catalogs that a key may search: its pools among ARD_POOLS. Raises Refused."""
-    found = [access.state.pools[slug] for slug in access.caller.pools if slug in settings.ARD_POOLS]
-    if not found:
+    pools = [access.state.pools[slug] for slug in access.caller.pools if slug in settings.ARD_POOLS]
+    if not pools:
         raise Refused(
             404, "not_found", "No pool of this key is a catalog.", hint="An administrator names its slug in ARD_POOLS."
         )
-    return found
+    return pools
 
 
 def found_in(
     pools: Sequence[LoadedPool], text: str, wanted: Mapping[str, Sequence[str]], source: str
 ) -> list[dict[str, Any]]:
     """The entries that hold to every filter, best first, each with its `score` from 0 to 100 and its `source`."""
-    found = []
+    entries = []
     for pool in pools:
         likely = scores(pool, text)
         for agent in pool.roster:
@@ -75,10 +75,10 @@ def found_in(
                 continue
             shown = entry(pool, agent)
             if holds(shown, wanted):
-                found.append(
+                entries.append(
                     shown | {"score": round(100 * min(max(likely.get(agent.id, 0.0), 0.0), 1.0)), "source": source}
                 )
-    return sorted(found, key=lambda one: (-one["score"], one["identifier"]))
+    return sorted(entries, key=lambda one: (-one["score"], one["identifier"]))
 
 
 def scores(pool: LoadedPool, text: str) -> dict[int, float]:
@@ -166,13 +166,13 @@ def filters(value: Any) -> dict[str, list[str]]:
         return {}
     if not isinstance(value, dict) or len(value) > MOST_FILTERS:
         raise _wrong("query.filter", f"must be an object of at most {MOST_FILTERS} paths")
-    told = {}
+    filters_sent = {}
     for path, values in value.items():
         listed = values if isinstance(values, list) else [values]
         if len(listed) > MOST_VALUES or not all(isinstance(one, str) for one in listed):
             raise _wrong("query.filter", f"must have a text or a list of at most {MOST_VALUES} texts at each path")
-        told[path] = listed
-    return told
+        filters_sent[path] = listed
+    return filters_sent
 
 
 def known_only(body: Any, names: Sequence[str], field: str) -> None:

@@ -31,7 +31,7 @@ from training_app.api.errors import Refused, unknown_host
 FROM_MEMORY = frozenset({"/api/route/", "/api/route/batch/", "/api/mcp/"})
 
 
-class Door(SecurityMiddleware):
+class ApiSecurity(SecurityMiddleware):
     """The host has to be one of ALLOWED_HOSTS and the connection secure where it has to be; answers tell their length.
 
     The headers that tell a browser what a page may do are left out: an answer of the API is no page.
@@ -43,7 +43,7 @@ class Door(SecurityMiddleware):
             if not admission.known_host(request.META.get("HTTP_HOST", "")):
                 request.get_host()  # it says what is wrong with the host
         except DisallowedHost:
-            response = told(unknown_host(request.META.get("HTTP_HOST", "")))
+            response = refusal(unknown_host(request.META.get("HTTP_HOST", "")))
         else:
             moved = self.process_request(request) if self.redirect else None
             response = moved or cast(HttpResponse, self.get_response(request))
@@ -54,7 +54,7 @@ class Door(SecurityMiddleware):
         return response
 
 
-def told(refused: Refused) -> HttpResponse:
+def refusal(refused: Refused) -> HttpResponse:
     """An error outside the views."""
     return HttpResponse(
         written(refused.body), status=refused.status_code, content_type="application/json", headers=dict(EVERY_ANSWER)
@@ -78,12 +78,12 @@ class ApiHandler(WSGIHandler):
             set_script_prefix(get_script_name(environ))
             request_started.send(sender=type(self), environ=environ)
         request = self.request_class(environ)
-        with tracing.request(environ) as told:
+        with tracing.request(environ) as span:
             response = cast(HttpResponse, self._middleware_chain(request))
-            if told.recording:
+            if span.recording:
                 match = getattr(request, "resolver_match", None)
                 route = f"/api/{match.route}" if match is not None else ""
-                tracing.answered(told, str(request.method), route, response.status_code)
+                tracing.answered(span, str(request.method), route, response.status_code)
         start_response(f"{response.status_code} {response.reason_phrase}", list(response.items()))
         content = [] if environ["REQUEST_METHOD"] == "HEAD" else [response.content]
         if not from_memory:

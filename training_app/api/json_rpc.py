@@ -67,5 +67,5 @@ def result(call: Id, value: Any) -> dict[str, Any]:
 
 def error(call: Id, fault: Fault) -> dict[str, Any]:
     """The answer to a call that is not done."""
-    told: dict[str, Any] = {"code": fault.code, "message": str(fault)}
-    return {"jsonrpc": "2.0", "id": call, "error": told if fault.data is None else told | {"data": fault.data}}
+    body: dict[str, Any] = {"code": fault.code, "message": str(fault)}
+    return {"jsonrpc": "2.0", "id": call, "error": body if fault.data is None else body | {"data": fault.data}}

@@ -97,8 +97,8 @@ class KeyAuthentication(BaseAuthentication):
 
     def authenticate(self, request: Request) -> tuple[Caller, Access]:
         """The caller and what the key opens."""
-        found = access(request.META, serving.served())
-        return found.caller, found
+        granted = access(request.META, serving.served())
+        return granted.caller, granted
 
 
 class OpensAddress(BasePermission):

@@ -68,8 +68,8 @@ def check(call: Call, headers: Headers) -> None:
 def check_version(version: Any) -> None:
     """Raises Fault for a stateless version that is not spoken here."""
     if version not in STATELESS:
-        told = {"supported": list(STATELESS), "requested": str(version)[:40]}
-        raise Fault(UNSUPPORTED_VERSION, "Unsupported protocol version", told)
+        detail = {"supported": list(STATELESS), "requested": str(version)[:40]}
+        raise Fault(UNSUPPORTED_VERSION, "Unsupported protocol version", detail)
 
 
 def _decoded(header: str | None) -> str | None:

@@ -51,8 +51,8 @@ def once(method: View) -> View:
         if not key:
             return method(view, request, *parts, **named)
         api_key, digest = view.access.caller.pk, _digest(request)
-        if (known := _known(api_key, key, digest)) is not None:
-            return known
+        if (earlier := _known(api_key, key, digest)) is not None:
+            return earlier
         try:
             with transaction.atomic():
                 row = KeptAnswer.objects.create(api_key_id=api_key, key=key, digest=digest)
@@ -62,8 +62,8 @@ def once(method: View) -> View:
                 forget(api_key)
         except IntegrityError:
             # The same call came at the same time, and is done.
-            if (known := _known(api_key, key, digest)) is not None:
-                return known
+            if (earlier := _known(api_key, key, digest)) is not None:
+                return earlier
             raise
         return response
 

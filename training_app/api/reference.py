@@ -38,12 +38,12 @@ def _call(method: str, path: str, one: Mapping[str, Any], schemas: Mapping[str, 
         parts.append("\n".join(["| sent | is | |", "| --- | --- | --- |", *rows]))
     for example in body.get("examples", {}).values():
         parts.append(_json(example["value"]))
-    good = [(status, told) for status, told in one["responses"].items() if status < "300"]
-    for status, told in good:
-        parts.append(f"**{status}** {told['description']}")
-        shown = told.get("content", {}).get("application/json", {}).get("examples", {})
+    good = [(status, response) for status, response in one["responses"].items() if status < "300"]
+    for status, response in good:
+        parts.append(f"**{status}** {response['description']}")
+        shown = response.get("content", {}).get("application/json", {}).get("examples", {})
         parts += [_json(example["value"]) for example in shown.values()]
-    bad = [f"- {status}: {told['description']}" for status, told in one["responses"].items() if status >= "300"]
+    bad = [f"- {status}: {response['description']}" for status, response in one["responses"].items() if status >= "300"]
     if bad:
         parts.append("\n".join(bad))
     return "\n\n".join(parts) + "\n"

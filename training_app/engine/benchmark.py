@@ -94,7 +94,7 @@ def benchmark(
         language_model()
     whole = np.array([e.asked is None or len(e.asked) == len(folder.agents) for e in folder.test])
     required = _required(folder.test, folder)[whole]
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     goal = priced(settings or {}, folder.agents)
     ours = None
     for name in sorted(routers, key=lambda name: name == "llm"):
@@ -107,12 +107,12 @@ def benchmark(
         if name == "llm":
             (run,) = runs
             asked = whole & run["asked"]
-            found[name] = {**combine(runs, _required(folder.test, folder)[asked], asked, goal), "llm": run["llm"]}
+            results[name] = {**combine(runs, _required(folder.test, folder)[asked], asked, goal), "llm": run["llm"]}
             if ours is not None:
-                found[name]["llm"]["lead"] = lead(ours, run["selected"], _required(folder.test, folder), asked)
+                results[name]["llm"]["lead"] = lead(ours, run["selected"], _required(folder.test, folder), asked)
         else:
-            found[name] = combine(runs, required, whole, goal)
-    return {"data": describe(folder), "standard": standard_of(settings or {}).plain(), "routers": found}
+            results[name] = combine(runs, required, whole, goal)
+    return {"data": describe(folder), "standard": standard_of(settings or {}).plain(), "routers": results}
 
 
 def sizes_of(numbers: str) -> list[int]:
@@ -181,8 +181,8 @@ def combine(runs: Sequence[dict[str, Any]], required: Any, whole: Any, goal: Goa
     empties = [metrics.empty_sets(chosen, required) for chosen in sets]
 
     def mean(numbers: Sequence[float | None]) -> float | None:
-        known = [n for n in numbers if n is not None]
-        return float(np.mean(known)) if known else None
+        present = [n for n in numbers if n is not None]
+        return float(np.mean(present)) if present else None
 
     needs = required.any(axis=1)
     scored = [run["answerable"][whole] for run in runs if run["answerable"] is not None]
@@ -221,12 +221,12 @@ def _in_child(path: str | Path, name: str, seed: int, settings: dict[str, Any]) 
         if done.returncode:
             lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
             raise BenchmarkError(f"{name}, seed {seed}: {lines[-1]}")
-        found: dict[str, Any] = json.loads(out.with_suffix(".json").read_text())
+        measured: dict[str, Any] = json.loads(out.with_suffix(".json").read_text())
         with np.load(out.with_suffix(".npz"), allow_pickle=False) as arrays:
-            found["selected"] = arrays["selected"]
-            found["answerable"] = arrays.get("answerable")
-            found["asked"] = arrays.get("asked")
-        return found
+            measured["selected"] = arrays["selected"]
+            measured["answerable"] = arrays.get("answerable")
+            measured["asked"] = arrays.get("asked")
+        return measured
 
 
 def measure(path: str | Path, name: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
@@ -361,11 +361,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         if options.child:
-            found = measure(options.dir, options.child, options.seed, json.loads(options.settings))
-            arrays = {k: found.pop(k, None) for k in ("selected", "answerable", "asked")}
+            measured = measure(options.dir, options.child, options.seed, json.loads(options.settings))
+            arrays = {k: measured.pop(k, None) for k in ("selected", "answerable", "asked")}
             out = Path(options.json)
             np.savez(out.with_suffix(".npz"), **{k: v for k, v in arrays.items() if v is not None})
-            out.with_suffix(".json").write_text(json.dumps(found))
+            out.with_suffix(".json").write_text(json.dumps(measured))
             return 0
         settings = dict(pair.split("=", 1) for pair in options.set if "=" in pair)
         names = [name for name in options.routers.split(",") if name]
@@ -375,9 +375,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         if options.curve:
             sizes = sizes_of(options.curve)
-            found = curve(options.dir, sizes, options.subsets, names, settings, options.unlabeled, report)
+            measured = curve(options.dir, sizes, options.subsets, names, settings, options.unlabeled, report)
         else:
-            found = benchmark(options.dir, names, options.seeds, settings, report)
+            measured = benchmark(options.dir, names, options.seeds, settings, report)
     except (DataError, ConfigError, BenchmarkError, LLMError) as error:
         print(f"benchmark: {error}", file=sys.stderr)
         return 1
@@ -387,11 +387,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{type(error).__name__}: {error}", file=sys.stderr)
             return 1
         raise
-    print("\n".join(learning_curve.table(found) if options.curve else leaderboard(found)))
+    print("\n".join(learning_curve.table(measured) if options.curve else leaderboard(measured)))
     if options.curve and options.plot:
-        Path(options.plot).write_text(learning_curve.svg(found), "utf-8")
+        Path(options.plot).write_text(learning_curve.svg(measured), "utf-8")
     if options.json:
-        Path(options.json).write_text(json.dumps(found, indent=2) + "\n")
+        Path(options.json).write_text(json.dumps(measured, indent=2) + "\n")
     return 0
 
 

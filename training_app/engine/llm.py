@@ -166,9 +166,9 @@ class Client:
         server that honours it does the work, and charges, once. Raises BadKey, Stopped, NoAnswer or LLMError."""
         if self._watch is None:
             return self._complete(messages, schema, key, {})
-        with self._watch(str(self._http.base_url), self.model, messages, self.temperature) as told:
-            done = self._complete(messages, schema, key, told.headers)
-            told.completed(done.text, done.usage.prompt_tokens, done.usage.completion_tokens)
+        with self._watch(str(self._http.base_url), self.model, messages, self.temperature) as watched:
+            done = self._complete(messages, schema, key, watched.headers)
+            watched.completed(done.text, done.usage.prompt_tokens, done.usage.completion_tokens)
             return done
 
     def _complete(
@@ -198,9 +198,9 @@ class Client:
                     self.structured = False
                     continue
                 if response.status_code == 200:
-                    found, reason = _completion(response)
-                    if found is not None:
-                        return found
+                    completion, reason = _completion(response)
+                    if completion is not None:
+                        return completion
                     spoilt += 1
                 else:
                     reason, wait = self._busy(response), _retry_after(response)
@@ -347,18 +347,18 @@ def parse_suggestions(
         answers = [{"query": 1, **value}]
     if not isinstance(answers, list):
         return [Suggestion(None, {}, "the answer holds no list of answers")] * count
-    known = {agent.id for agent in agents}
-    found: dict[int, Suggestion] = {}
+    ids = {agent.id for agent in agents}
+    suggestions: dict[int, Suggestion] = {}
     for entry in answers:
         number = entry.get("query", 1 if count == 1 else None) if isinstance(entry, dict) else None
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= count:
             continue
-        if number in found:
-            found[number] = Suggestion(None, {}, "the query is answered twice")
+        if number in suggestions:
+            suggestions[number] = Suggestion(None, {}, "the query is answered twice")
             continue
-        found[number] = _suggestion(entry.get("agents"), known, min_agents, max_agents)
+        suggestions[number] = _suggestion(entry.get("agents"), ids, min_agents, max_agents)
     missing = Suggestion(None, {}, "the answer leaves this query out")
-    return [found.get(number, missing) for number in range(1, count + 1)]
+    return [suggestions.get(number, missing) for number in range(1, count + 1)]
 
 
 def _suggestion(named: Any, known: set[int], low: int, high: int | None) -> Suggestion:

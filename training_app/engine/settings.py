@@ -53,10 +53,10 @@ class Settings:
             if not isinstance(nested, Mapping):
                 raise ConfigError("training", "must hold settings")
             flat = {**nested, **flat}
-        known = {f.name for f in fields(cls)}
+        names = {f.name for f in fields(cls)}
         for name in flat:
-            if name not in known:
-                raise ConfigError(str(name), f"unknown setting; the settings are {', '.join(sorted(known))}")
+            if name not in names:
+                raise ConfigError(str(name), f"unknown setting; the settings are {', '.join(sorted(names))}")
         return cls(**flat)
 
     def to_mapping(self) -> dict[str, Any]:

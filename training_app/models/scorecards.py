@@ -166,8 +166,8 @@ class Card:
 
     def lead(self, baseline: str, measure: str = PRIMARY) -> Interval | None:
         """The model's lead over a baseline on the `checked` queries, None where that was not measured beside it."""
-        found = self.beside.get(baseline)
-        return found.lead.get(measure) if found else None
+        compared = self.beside.get(baseline)
+        return compared.lead.get(measure) if compared else None
 
 
 class Scorecard(models.Model):

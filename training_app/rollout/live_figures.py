@@ -240,19 +240,19 @@ def _verdict(ours: Arm, theirs: Arm, success: sequential.Difference, mismatch: s
 def shadow_json(shadow: RouterModel) -> dict[str, Any]:
     """What the API says of a shadow."""
     active, counted = registry.active(shadow.pool, shadow.kind), tally(shadow, LiveTally.Kind.SHADOW)
-    found = agreement(shadow, active) if active else None
+    agreed = agreement(shadow, active) if active else None
     said: dict[str, Any] = {"scored": counted.done, "errors": counted.errors, "skipped": counted.skipped}
     said |= {"last_error": counted.last_error, "against": active.name if active else None, "queries": 0}
-    if found is not None:
+    if agreed is not None:
         said |= {
-            "queries": found.count,
-            "jaccard": found.jaccard,
-            "exact": found.exact,
-            "set_size": {"shadow": found.sizes[0], "active": found.sizes[1], "difference": found.size},
-            "microseconds": {"shadow": found.microseconds[0], "active": found.microseconds[1]},
+            "queries": agreed.count,
+            "jaccard": agreed.jaccard,
+            "exact": agreed.exact,
+            "set_size": {"shadow": agreed.sizes[0], "active": agreed.sizes[1], "difference": agreed.size},
+            "microseconds": {"shadow": agreed.microseconds[0], "active": agreed.microseconds[1]},
             "by_agent": [
                 {"id": r.agent.number, "both": r.both, "only_active": r.only_active, "only_shadow": r.only_shadow}
-                for r in found.by_agent
+                for r in agreed.by_agent
             ],
         }
     return said
@@ -260,7 +260,7 @@ def shadow_json(shadow: RouterModel) -> dict[str, Any]:
 
 def canary_json(canary: Canary) -> dict[str, Any]:
     """What the API says of a canary; figures that there are none of are null."""
-    found = compare(canary)
+    compared = compare(canary)
     said: dict[str, Any] = {
         "model": canary.model.name,
         "against": canary.against.name,
@@ -268,11 +268,11 @@ def canary_json(canary: Canary) -> dict[str, Any]:
         "passed": canary.passed,
         "override": canary.override,
         "started_at": canary.started_at.isoformat(),
-        "enough": found.enough,
-        "verdict": found.verdict,
+        "enough": compared.enough,
+        "verdict": compared.verdict,
         "errors": tally(canary.model, LiveTally.Kind.CANARY).errors,
     }
-    for name, arm in (("canary", found.canary), ("active", found.active)):
+    for name, arm in (("canary", compared.canary), ("active", compared.active)):
         said[name] = {
             "decisions": arm.count,
             "set_size": arm.size,
@@ -281,8 +281,8 @@ def canary_json(canary: Canary) -> dict[str, Any]:
             "outcomes": arm.outcomes,
             "success": arm.success,
         }
-    success = {"mean": found.success.mean, "low": found.success.low, "high": found.success.high}
-    said["difference"] = {"set_size": found.size, "abstained": found.abstained, "success": success}
+    success = {"mean": compared.success.mean, "low": compared.success.low, "high": compared.success.high}
+    said["difference"] = {"set_size": compared.size, "abstained": compared.abstained, "success": success}
     cleaned: dict[str, Any] = _finite(said)
     return cleaned
 

@@ -86,16 +86,16 @@ def evaluate(candidate: RouterModel) -> OffPolicy:
         return OffPolicy(candidate, outcomes, 0, 0, 0, 0, 0, 0, 0.0, None, why)
     router = serving.router_of(candidate)
     sets, confidences = _candidates(router, rows)
-    known = [row.reach.get(chosen, 0.0) for row, chosen in zip(rows, sets, strict=True)]
-    inside = [i for i, chance in enumerate(known) if chance > 0]
+    propensities = [row.reach.get(chosen, 0.0) for row, chosen in zip(rows, sets, strict=True)]
+    inside = [i for i, chance in enumerate(propensities) if chance > 0]
     same = sum(row.own == chosen for row, chosen in zip(rows, sets, strict=True))
     answered = sum(rows[i].answered == sets[i] != rows[i].own for i in inside)
-    expected = sum(known[i] for i in inside if sets[i] != rows[i].own)
-    found = OffPolicy(
+    expected = sum(propensities[i] for i in inside if sets[i] != rows[i].own)
+    evaluated = OffPolicy(
         candidate, outcomes, len(rows), explored, same, len(inside) - same, len(rows) - len(inside), answered, expected,
         None, "",
     )  # fmt: skip
-    return _estimated(found, rows, sets, confidences, inside)
+    return _estimated(evaluated, rows, sets, confidences, inside)
 
 
 def _estimated(
@@ -192,11 +192,11 @@ def _differing_without(candidate: RouterModel, newest: Any, outcomes: int) -> st
     for decision in newest:
         available = frozenset(int(agent) for agent in decision.scores)
         groups[available].append((decision.said, frozenset(decision.agents) & available))
-    for available, found in groups.items():
-        routes = router.route_batch([text for text, _set in found], available)
-        looked += len(found)
+    for available, rows_of in groups.items():
+        routes = router.route_batch([text for text, _set in rows_of], available)
+        looked += len(rows_of)
         differing += sum(
-            frozenset(route.agents) != answered for route, (_text, answered) in zip(routes, found, strict=True)
+            frozenset(route.agents) != answered for route, (_text, answered) in zip(routes, rows_of, strict=True)
         )
     return _(
         "Not estimable: this pool has not explored, so every answer was certain. Of the newest %(looked)d of %(outcomes)d decisions "

@@ -67,17 +67,17 @@ class _Sum:
 def read(pool: Pool, days: int = DAYS) -> Figures:
     """The pool's outcomes of the last `days`. An agent's are those of the decisions whose set held it, whatever was used of it."""
     since = timezone.now() - timedelta(days=days)
-    found = list(
+    outcomes = list(
         Outcome.objects.filter(pool=pool, at__gte=since)
         .order_by("-at")
         .values_list("decision_id", "success", "rating")[:MOST]
     )
-    made = _decisions([key for key, _success, _rating in found])
+    made = _decisions([key for key, _success, _rating in outcomes])
     models: dict[int, _Sum] = defaultdict(_Sum)
     agents: dict[int, _Sum] = defaultdict(_Sum)
     daily: dict[tuple[int, date], _Sum] = defaultdict(_Sum)
     daily_of_agents: dict[tuple[int, date], _Sum] = defaultdict(_Sum)
-    for key, success, rating in found:
+    for key, success, rating in outcomes:
         if key not in made:
             continue
         version, chosen, day = made[key]
@@ -90,8 +90,8 @@ def read(pool: Pool, days: int = DAYS) -> Figures:
     busiest = sorted((n for n in agents if n in listed), key=lambda number: (-agents[number].count, number))
     return Figures(
         days=days,
-        count=len(found),
-        waiting=len(found) - sum(one.count for one in models.values()),
+        count=len(outcomes),
+        waiting=len(outcomes) - sum(one.count for one in models.values()),
         by_model=[models[version].row(f"{pool.slug}-{version}") for version in sorted(models, reverse=True)],
         by_agent=[
             agents[number].row(listed[number].name, listed[number]) for number in sorted(agents) if number in listed
@@ -103,12 +103,12 @@ def read(pool: Pool, days: int = DAYS) -> Figures:
 
 def _decisions(ids: list[UUID]) -> dict[UUID, tuple[int, list[int], date]]:
     """Of each decision that is kept: the model's version, the agents, and the day."""
-    found: dict[UUID, tuple[int, list[int], date]] = {}
+    decisions: dict[UUID, tuple[int, list[int], date]] = {}
     for at in range(0, len(ids), AT_ONCE):
         rows = Decision.objects.filter(pk__in=ids[at : at + AT_ONCE]).order_by()
         for key, version, agents, moment in rows.values_list("pk", "model__version", "agents", "at"):
-            found[key] = version, agents, timezone.localtime(moment).date()
-    return found
+            decisions[key] = version, agents, timezone.localtime(moment).date()
+    return decisions
 
 
 def _chart(daily: dict[tuple[int, date], _Sum], lines: dict[int, str]) -> dict[str, Any] | None:

@@ -65,7 +65,7 @@ def by_model(pool: Pool) -> list[tuple[str, int, float]]:
     """(model, outcomes, share of successes) of each model version that has any, newest first. Outcomes without a decision are
     left out: nothing says which model they speak of."""
     made_by = Decision.objects.filter(pk=OuterRef("decision_id")).order_by().values("model__version")[:1]
-    found = (
+    counts = (
         Outcome.objects.filter(pool=pool)
         .annotate(version=Subquery(made_by))
         .exclude(version=None)
@@ -73,7 +73,7 @@ def by_model(pool: Pool) -> list[tuple[str, int, float]]:
         .annotate(count=Count("pk"), good=Count("pk", filter=Q(success=True)))
         .order_by("-version")
     )
-    return [(f"{pool.slug}-{row['version']}", row["count"], row["good"] / row["count"]) for row in found]
+    return [(f"{pool.slug}-{row['version']}", row["count"], row["good"] / row["count"]) for row in counts]
 
 
 def send_to_labeling(pool: Pool, text: str, origin: str) -> bool:
@@ -84,11 +84,11 @@ def send_to_labeling(pool: Pool, text: str, origin: str) -> bool:
     redactor = privacy.redactor_of(pool.pk)
     text = redactor.said(text) if redactor else text
     of_text = Query.objects.of(pool).filter(text_hash=text_hash(text)).order_by("pk")
-    known = of_text.values_list("pk", flat=True).first()
-    new = known is None
-    if known is None:
-        known = adding.find_or_add(adding.dataset_of(pool, DATASET), [adding.NewQuery(text)], origin[:60])[0][0].pk
-    return places.send(Query.objects.filter(pk=known), pool) > 0 or new
+    query_key = of_text.values_list("pk", flat=True).first()
+    new = query_key is None
+    if query_key is None:
+        query_key = adding.find_or_add(adding.dataset_of(pool, DATASET), [adding.NewQuery(text)], origin[:60])[0][0].pk
+    return places.send(Query.objects.filter(pk=query_key), pool) > 0 or new
 
 
 def offer_unsure() -> int:
@@ -102,11 +102,11 @@ def offer_unsure() -> int:
         left = settings.UNSURE_PER_DAY - offered
         if left <= 0:
             continue
-        found = Decision.objects.filter(unsure, pool=pool, at__gte=since).order_by("-abstained", "confidence", "pk")
-        said = [from_json(*row) for row in found.values_list("text", "messages")[:LOOKED_AT]]
+        decisions = Decision.objects.filter(unsure, pool=pool, at__gte=since).order_by("-abstained", "confidence", "pk")
+        said = [from_json(*row) for row in decisions.values_list("text", "messages")[:LOOKED_AT]]
         texts = {text_hash(text): text for text in said}
-        known = set(Query.objects.filter(dataset__pool=pool, text_hash__in=texts).values_list("text_hash", flat=True))
-        new = [adding.NewQuery(text) for key, text in texts.items() if key not in known][:left]
+        hashes = set(Query.objects.filter(dataset__pool=pool, text_hash__in=texts).values_list("text_hash", flat=True))
+        new = [adding.NewQuery(text) for key, text in texts.items() if key not in hashes][:left]
         if new:
             added = adding.find_or_add(adding.dataset_of(pool, DATASET), new, UNSURE)[1]
             queue.fill(pool)

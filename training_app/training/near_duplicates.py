@@ -100,7 +100,7 @@ def find(
     for i, words in enumerate(sets):
         for word in _prefix(words, often):
             holders[word].append(i)
-    found: list[tuple[float, str, str]] = []
+    pairs: list[tuple[float, str, str]] = []
     for text in held:
         words = frozenset(_WORDS.findall(text.lower()))
         best = (0.0, -1)
@@ -108,11 +108,11 @@ def find(
             shared = len(words & sets[i])
             best = max(best, (shared / (len(words) + len(sets[i]) - shared), i))
         if best[0] >= NEAR:
-            found.append((best[0], text, training[best[1]]))
-    found.sort(key=lambda pair: -pair[0])
-    examples = tuple((text, near, likeness) for likeness, text, near in found[:SHOWN])
+            pairs.append((best[0], text, training[best[1]]))
+    pairs.sort(key=lambda pair: -pair[0])
+    examples = tuple((text, near, likeness) for likeness, text, near in pairs[:SHOWN])
     return NearDuplicates(
-        len(found),
+        len(pairs),
         len(held),
         len(training),
         len(held) if all_held is None else all_held,

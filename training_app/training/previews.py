@@ -86,8 +86,8 @@ def preview(
 
 def as_counted(pool: Pool) -> Preview:
     """The same for the pool's gold under its usual settings; of a large pool as a worker counted it last."""
-    known = (progress.stored(pool) or {}).get("training")
-    return _of_facts(pool, _facts(pool, known) if known else of_gold(pool))
+    counted = (progress.stored(pool) or {}).get("training")
+    return _of_facts(pool, _facts(pool, counted) if counted else of_gold(pool))
 
 
 def _of_facts(pool: Pool, facts: Facts, *, warn: bool = False) -> Preview:

@@ -167,8 +167,8 @@ def outlook(rule: LaunchRule, now: datetime | None = None) -> Outlook:
 
 def next_night(rule: LaunchRule) -> datetime:
     """The first time at which it is the rule's hour here, after it was made, launched and passed over a night."""
-    known = (rule.created_at, rule.last_fired_at, rule.passed_at)
-    return _coming_hour(max(at for at in known if at), rule.hour)
+    moments = (rule.created_at, rule.last_fired_at, rule.passed_at)
+    return _coming_hour(max(at for at in moments if at), rule.hour)
 
 
 def new_labels(rule: LaunchRule) -> int:
@@ -180,9 +180,9 @@ def new_labels(rule: LaunchRule) -> int:
 
 def _coming_hour(after: datetime, hour: int) -> datetime:
     local = timezone.localtime(after)
-    found = local.replace(hour=hour, minute=0, second=0, microsecond=0)
+    moment = local.replace(hour=hour, minute=0, second=0, microsecond=0)
     # Days are added to the wall clock, so that the hour stays the same when clocks change.
-    return found if found > local else found + timedelta(days=1)
+    return moment if moment > local else moment + timedelta(days=1)
 
 
 def _rest_ends(rule: LaunchRule) -> datetime | None:

@@ -113,12 +113,12 @@ def plan(
         _check_size(count * seeds)
         points = _drawn(space, count)
     first = _config(base).seed
-    found = []
+    configs = []
     for point in points:
         for seed in range(seeds):
             more = {"seed": first + seed} if seeds > 1 else {}
-            found.append(_config({**base, **point, **more}).changed())
-    return found
+            configs.append(_config({**base, **point, **more}).changed())
+    return configs
 
 
 def _check_axis(name: str, axis: Axis, method: str, seeds: int) -> None:
@@ -154,13 +154,13 @@ def _drawn(space: Mapping[str, Axis], count: int) -> list[dict[str, Any]]:
     """`count` different points; fewer where the space has not so many."""
     # Its own generator with a fixed seed: the same sweep draws the same points.
     rng = random.Random(0)  # noqa: S311
-    found: dict[str, dict[str, Any]] = {}
+    drawn: dict[str, dict[str, Any]] = {}
     for _attempt in range(50 * count):
         point = {name: _draw(name, axis, rng) for name, axis in space.items()}
-        found.setdefault(repr(point), point)
-        if len(found) == count:
+        drawn.setdefault(repr(point), point)
+        if len(drawn) == count:
             break
-    return list(found.values())
+    return list(drawn.values())
 
 
 def _draw(name: str, axis: Axis, rng: random.Random) -> Any:
@@ -262,10 +262,10 @@ class Result:
 def results(sweep: Sweep) -> list[Result]:
     """The sweep's runs in the order in which they were launched; one query."""
     runs_of = sweep.runs.select_related("pool").order_by("pk")
-    found = runs_of.annotate(validation=F("model__measured__validation"), version=F("model__version"))
+    scored = runs_of.annotate(validation=F("model__measured__validation"), version=F("model__version"))
     defaults = Config().to_mapping()
     rows = []
-    for run in found:
+    for run in scored:
         point = {name: run.config.get(name, defaults.get(name)) for name in sweep.space}
         so_far = run.validation if run.validation is not None else run.metrics.get("val_jaccard")
         rows.append((run, point, so_far, run.version))
@@ -298,7 +298,7 @@ def ranked(rows: Iterable[Result], column: str, down: bool) -> list[Result]:
     def value(row: Result) -> Any:
         return {"validation": row.validation, "mean": row.mean, "run": row.run.pk}.get(column, row.point.get(column))
 
-    known = [row for row in rows if value(row) is not None]
+    measured = [row for row in rows if value(row) is not None]
     # Values of one setting are of one type; lists compare as lists.
-    known.sort(key=value, reverse=down)
-    return known + [row for row in rows if value(row) is None]
+    measured.sort(key=value, reverse=down)
+    return measured + [row for row in rows if value(row) is None]

@@ -175,10 +175,12 @@ def language_model() -> "LanguageModel | None":
     """The installation's LLM, which a run asks where its `llm_queries` says so; None where there is none."""
     from training_app.engine.judging.llm_baseline import LanguageModel
 
-    known = llm.connection()
-    if not known.ready:
+    connection = llm.connection()
+    if not connection.ready:
         return None
-    return LanguageModel(known.base_url, known.model, known.key, known.price_in, known.price_out)
+    return LanguageModel(
+        connection.base_url, connection.model, connection.key, connection.price_in, connection.price_out
+    )
 
 
 class Journal:

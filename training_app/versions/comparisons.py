@@ -78,8 +78,10 @@ def keep(model: RouterModel, measured: Measured, snapshot: Snapshot) -> Comparis
 
 def snapshot_for(model: RouterModel) -> Snapshot | None:
     """The snapshot whose test queries a model is measured on: its run's, or for an imported model the pool's newest."""
-    found = model.run.snapshot if model.run else Snapshot.objects.filter(pool=model.pool_id).order_by("-number").first()
-    return found if found and found.split_sizes.get("test") else None
+    snapshot = (
+        model.run.snapshot if model.run else Snapshot.objects.filter(pool=model.pool_id).order_by("-number").first()
+    )
+    return snapshot if snapshot and snapshot.split_sizes.get("test") else None
 
 
 def measure(ours: Any, against: RouterModel, snapshot: Snapshot) -> Measured:

@@ -157,16 +157,16 @@ def _without(evidence: list[list[str]], words: set[str]) -> list[list[str]]:
 
 
 def _blank(scorecard: dict[str, Any], texts: Collection[str]) -> bool:
-    found = False
+    changed = False
     for error in scorecard.get("errors", []):
         for entry in (error, *error.get("nearest", [])):
             if entry["text"] and normalise(entry["text"]) in texts:
-                entry["text"], found = "", True
+                entry["text"], changed = "", True
                 entry.pop("messages", None)
             elif any(normalise(m["content"]) in texts for m in entry.get("messages", ())):
-                entry["text"], found = "", True
+                entry["text"], changed = "", True
                 del entry["messages"]
-    return found
+    return changed
 
 
 def forget_checkpoints(erased: Sequence[ErasedQuery]) -> None:

@@ -28,15 +28,15 @@ def measure(artifact: bytes, snapshot: Snapshot) -> dict[str, Any] | None:
     gold = Gold.objects.filter(query__in=drawn.values("query")).exclude(query__group__split="train")
     rows = list(gold.order_by("-query").values_list("query__text", "query__messages", "required", "asked")[:MOST])
     router = registry.load(artifact)
-    known = frozenset(agent.id for agent in router.agents)
+    covered = frozenset(agent.id for agent in router.agents)
     whole = [
-        (from_json(text, messages), required) for text, messages, required, asked in rows if known <= frozenset(asked)
+        (from_json(text, messages), required) for text, messages, required, asked in rows if covered <= frozenset(asked)
     ]
     if not whole:
         return None
-    routes = router.route_batch([text for text, _required in whole], known)
-    ids = sorted(known.union(*(required for _text, required in whole)))
+    routes = router.route_batch([text for text, _required in whole], covered)
+    ids = sorted(covered.union(*(required for _text, required in whole)))
     chosen = np.array([[agent in route.agents for agent in ids] for route in routes])
     needed = np.array([[agent in required for agent in ids] for _text, required in whole])
-    found = metrics.per_query(chosen, needed)
-    return {"queries": len(whole), **{name: metrics.interval(found[name], name) for name in ("jaccard", "exact")}}
+    measures = metrics.per_query(chosen, needed)
+    return {"queries": len(whole), **{name: metrics.interval(measures[name], name) for name in ("jaccard", "exact")}}

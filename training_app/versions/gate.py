@@ -38,9 +38,11 @@ class GateRefused(registry.RegistryError):
 
     def __init__(self, verdict: "Verdict") -> None:
         self.verdict = verdict
-        found = " ".join(finding.text for finding in verdict.findings if finding.passed is False)
+        failures = " ".join(finding.text for finding in verdict.findings if finding.passed is False)
         advice = _("Give a reason to promote it all the same; it is kept.")
-        super().__init__(_("%(model)s does not pass the gate.") % {"model": verdict.model.name} + f" {found} {advice}")
+        super().__init__(
+            _("%(model)s does not pass the gate.") % {"model": verdict.model.name} + f" {failures} {advice}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,8 +270,8 @@ def _holds_baseline(model: RouterModel) -> Finding:
     if difference is None:
         return Finding("baseline", False, _("No baseline was measured beside it."))
     whom = _("the strongest baseline, %(name)s") % {"name": kind.baseline(name)}
-    found = _no_worse("baseline", whom, measured, difference, card.checked, tried(model))
-    return replace(found, detail=found.detail + scorecards.by_folds(card))
+    finding = _no_worse("baseline", whom, measured, difference, card.checked, tried(model))
+    return replace(finding, detail=finding.detail + scorecards.by_folds(card))
 
 
 def _said(plain: str, whom: str, queries: int) -> str:

@@ -47,14 +47,14 @@ def to_prune(pool: Pool) -> Sequence[RouterModel]:
         if target := registry.rollback_target(pool, kind):
             kept.add(target.pk)
     decided = Exists(Decision.objects.filter(model=OuterRef("pk")))
-    found = _retired(pool).filter(~decided, pinned=False).exclude(pk__in=kept)
-    return list(found.order_by("version"))
+    models = _retired(pool).filter(~decided, pinned=False).exclude(pk__in=kept)
+    return list(models.order_by("version"))
 
 
 def announced(pool: Pool) -> QuerySet[RouterModel]:
     """The models whose pruning is announced, soonest first."""
-    found = RouterModel.objects.filter(pool=pool, prune_at__isnull=False).select_related("pool")
-    return found.order_by("prune_at", "version")
+    models = RouterModel.objects.filter(pool=pool, prune_at__isnull=False).select_related("pool")
+    return models.order_by("prune_at", "version")
 
 
 def prune(model: RouterModel) -> bool:
@@ -95,5 +95,5 @@ def pin(model: RouterModel, on: bool, *, actor: Who) -> None:
 def _retired(pool: Pool) -> QuerySet[RouterModel]:
     # A retired model may answer a share again, as a canary.
     answering = Canary.objects.running().filter(pool=pool).values("model")
-    found = RouterModel.objects.filter(pool=pool, state=RouterModel.State.RETIRED, pruned_at=None)
-    return found.exclude(pk__in=answering)
+    models = RouterModel.objects.filter(pool=pool, state=RouterModel.State.RETIRED, pruned_at=None)
+    return models.exclude(pk__in=answering)

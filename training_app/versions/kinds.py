@@ -147,9 +147,9 @@ def every() -> Mapping[str, Kind]:
 def of(name: str) -> Kind:
     """The kind of that name. Raises UnknownKind."""
     if name not in every():
-        known = ", ".join(sorted(every()))
+        names = ", ".join(sorted(every()))
         raise UnknownKind(
-            _("There is no kind of model %(name)s; there is: %(known)s.") % {"name": name, "known": known}
+            _("There is no kind of model %(name)s; there is: %(known)s.") % {"name": name, "known": names}
         )
     return every()[name]
 

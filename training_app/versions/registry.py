@@ -58,9 +58,9 @@ def find(name: str) -> RouterModel:
     """The model of that name, for example `support-3`. Raises RegistryError where there is none."""
     slug, _dash, version = name.strip().rpartition("-")
     if slug and version.isascii() and version.isdecimal() and len(version) < 10:
-        found = RouterModel.objects.select_related("pool").filter(pool__slug=slug, version=int(version)).first()
-        if found:
-            return found
+        model = RouterModel.objects.select_related("pool").filter(pool__slug=slug, version=int(version)).first()
+        if model:
+            return model
     raise RegistryError(
         _("There is no model %(name)s. list_models --pool shows the names, which read like support-3.") % {"name": name}
     )
@@ -84,18 +84,18 @@ def import_artifact(pool: Pool, artifact: bytes, *, actor: Who) -> RouterModel:
     Raises RegistryError where it cannot be loaded, or knows an agent that this pool does not have under that id.
     """
     _check_apart(artifact)
-    known = {agent.number: agent.name for agent in pool.agents.all()}
+    names = {agent.number: agent.name for agent in pool.agents.all()}
     kind = kind_of(artifact)
     for agent in load(artifact, kind).agents:
-        if agent.id not in known:
+        if agent.id not in names:
             raise RegistryError(
                 _("The model knows agent %(id)d, %(name)s, which %(pool)s does not have.")
                 % {"id": agent.id, "name": agent.name, "pool": pool.slug}
             )
-        if not checks.same_agent(known[agent.id], agent.name):
+        if not checks.same_agent(names[agent.id], agent.name):
             raise RegistryError(
                 _("Agent %(id)d is %(theirs)s in the model and %(ours)s in %(pool)s.")
-                % {"id": agent.id, "theirs": agent.name, "ours": known[agent.id], "pool": pool.slug}
+                % {"id": agent.id, "theirs": agent.name, "ours": names[agent.id], "pool": pool.slug}
             )
     scorecard = read(artifact).metrics
     return register(None, pool, artifact, scorecard, kind=kind, actor=actor)

@@ -115,7 +115,7 @@ def with_headlines(models: Sequence[RouterModel]) -> Sequence[RouterModel]:
     it: its `headline`, its `listed` figures where its kind has others, and who it was `judged_by`. One database query."""
     paths = [f"content__{part}" for part in PARTS]
     rows = Scorecard.objects.filter(model__in=[model.pk for model in models]).values_list("model", *paths)
-    cards = {pk: Card.of(dict(zip(PARTS, found, strict=True))) for pk, *found in rows}
+    cards = {pk: Card.of(dict(zip(PARTS, parts, strict=True))) for pk, *parts in rows}
     for model in models:
         card, names = cards.get(model.pk, Card()), kinds.of(model.kind).listed
         model.shown = card  # type: ignore[attr-defined]
@@ -165,8 +165,8 @@ def judged_by(card: Card) -> str:
             "llm": llm,
             "total": total,
         }
-    told = {"people": _("Judged by people's labels."), "import": _("Judged by imported labels.")}
-    return told.get(card.judged_by, "")
+    sentences = {"people": _("Judged by people's labels."), "import": _("Judged by imported labels.")}
+    return sentences.get(card.judged_by, "")
 
 
 def by_llm(card: Card) -> str:
@@ -237,13 +237,13 @@ def by_folds(card: Card) -> str:
     """Where a finding's figures come from, as a sentence after it; "" where they are those of the test split."""
     if card.folded is None:
         return ""
-    found = {"queries": card.folded.queries, "folds": card.folded.folds, "test": card.queries}
+    figures = {"queries": card.folded.queries, "folds": card.folded.folds, "test": card.queries}
     return (
         " "
         + _(
             "By cross-validation in %(folds)d folds of the %(queries)d labeled queries, as %(test)d test queries are few."
         )
-        % found
+        % figures
     )
 
 
@@ -280,17 +280,17 @@ def minus(text: str) -> str:
 
 def decision(card: Mapping[str, Any]) -> str:
     """Which decision rule answers and why; "" where the scorecard does not say."""
-    found = card.get("decision")
-    if not found:
+    decided = card.get("decision")
+    if not decided:
         return ""
-    rule = RULES.get(found["rule"], found["rule"])
-    places = {"rule": rule, "goal": found["goal"], "rows": found.get("rows", 0)}
+    rule = RULES.get(decided["rule"], decided["rule"])
+    places = {"rule": rule, "goal": decided["goal"], "rows": decided.get("rows", 0)}
     text = _("Decided by %(rule)s, for the goal %(goal)s") % places
-    why = WHY.get(found["why"])
+    why = WHY.get(decided["why"])
     if not why:
         return text + "."
     text += ": " + str(why) % places
-    lead = found.get("against", {}).get("threshold" if found["rule"] == "threshold" else "bayes")
+    lead = decided.get("against", {}).get("threshold" if decided["rule"] == "threshold" else "bayes")
     if lead:
         by = {"mean": lead["mean"], "low": lead["low"], "high": lead["high"]}
         text += " " + minus(_("(the network's lead: %(mean)+.3f, %(low)+.3f to %(high)+.3f)") % by)
@@ -307,21 +307,21 @@ LOOKS = {
 
 def looking_back(card: Mapping[str, Any]) -> str:
     """What reading each part of a conversation brings, out of fold, and what the model reads; "" for a pool of texts."""
-    told = card.get("encoder", {}).get("turns")
-    if not told:
+    turns = card.get("encoder", {}).get("turns")
+    if not turns:
         return ""
-    reached = [f"{LOOKS.get(name, name)} {value:.3f}" for name, value in told["looks"].items()]
+    reached = [f"{LOOKS.get(name, name)} {value:.3f}" for name, value in turns["looks"].items()]
     brought = [
         _("%(what)s brings %(mean)+.3f (%(low)+.3f to %(high)+.3f)")
         % {"what": LOOKS.get(name, name), "mean": by["mean"], "low": by["low"], "high": by["high"]}
-        for name, by in told["brings"].items()
+        for name, by in turns["brings"].items()
     ]
     text = _(
         "Conversations, linear scorer, out of fold Jaccard: %(reached)s; %(brought)s. This model reads %(depth)s."
     ) % {
         "reached": ", ".join(reached),
         "brought": "; ".join(brought),
-        "depth": LOOKS.get(told["depth"], told["depth"]),
+        "depth": LOOKS.get(turns["depth"], turns["depth"]),
     }
     return minus(text)
 
@@ -379,10 +379,10 @@ def folded(model: RouterModel) -> dict[str, Any] | None:
 
 def next_labels(model: RouterModel) -> str:
     """In a sentence, what the next labels should bring; "" where the pool has too few of them, or many."""
-    found = model.card.content.get("next_labels")
-    if not found:
+    expected = model.card.content.get("next_labels")
+    if not expected:
         return ""
-    places = {"more": found["more"], "labels": found["labels"], **found["gain"]}
+    places = {"more": expected["more"], "labels": expected["labels"], **expected["gain"]}
     return (
         _(
             "Beside %(labels)d labels, %(more)d more to learn from should bring about %(mean).3f Jaccard; two laws of learning curves "
@@ -408,9 +408,9 @@ def leaderboard(model: RouterModel) -> list[dict[str, Any]]:
     """The model and every baseline, best first: name, measures with intervals, the one of its goal as `measured`, and its lead."""
     card, kind, standard = model.card.content, kinds.of(model.kind), standard_of(model)
     rows = [{"name": _("this model"), "ours": True, **card["metrics"]}]
-    for name, found in card.get("baselines", {}).items():
+    for name, baseline in card.get("baselines", {}).items():
         rows.append(
-            {"name": kind.baseline(name), "ours": False, "lead": lead_shown(standard, found), **found["metrics"]}
+            {"name": kind.baseline(name), "ours": False, "lead": lead_shown(standard, baseline), **baseline["metrics"]}
         )
     if asked := card.get("llm"):
         note = _("asked about %(queries)d queries, the lead is over these") % {"queries": asked["queries"]}

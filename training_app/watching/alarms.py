@@ -68,20 +68,20 @@ def _end(found: "QuerySet[Alarm]") -> int:
 
 def tell_late() -> int:
     """Tell of open alarms that nobody was told of: they were muted, or nobody had asked to be told. Returns how many."""
-    told = 0
+    sent = 0
     for alarm in Alarm.objects.filter(resolved_at__isnull=True, deliveries__isnull=True).select_related("pool"):
         if not muted(alarm):
-            told += bool(deliveries.tell(alarm, deliveries.OPENED))
-    return told
+            sent += bool(deliveries.tell(alarm, deliveries.OPENED))
+    return sent
 
 
 def open_alarms(pool: Pool | None) -> list[Alarm]:
     """The open alarms of a pool and of the site, newest first; each has `muted_until`, None where it is not muted."""
-    found = list(Alarm.objects.filter(_of(pool), resolved_at__isnull=True).select_related("pool"))
+    alarms = list(Alarm.objects.filter(_of(pool), resolved_at__isnull=True).select_related("pool"))
     until = {(mute.pool_id, mute.kind): mute.until for mute in AlarmMute.objects.filter(until__gt=timezone.now())}
-    for alarm in found:
+    for alarm in alarms:
         alarm.muted_until = until.get((alarm.pool_id, alarm.kind))  # type: ignore[attr-defined]
-    return found
+    return alarms
 
 
 def past(pool: Pool | None) -> "QuerySet[Alarm]":

@@ -181,15 +181,15 @@ def message(
     event: str, alarm: Alarm | None, pool: Pool | None = None, sentence: str = "", page: str = ""
 ) -> dict[str, Any]:
     """What is sent; `sentence` and `page` of what is no alarm."""
-    found: dict[str, Any] = {"event": event, "site": settings.SITE_URL, "pool": None, "alarm": None}
+    body: dict[str, Any] = {"event": event, "site": settings.SITE_URL, "pool": None, "alarm": None}
     if sentence:
-        found |= {"sentence": sentence, "page": page}
+        body |= {"sentence": sentence, "page": page}
     about = alarm.pool if alarm else pool
     if about:
-        found["pool"] = about.slug
+        body["pool"] = about.slug
     if alarm:
         page = reverse("alarms", args=[about.slug]) if about else reverse("home")
-        found["alarm"] = {
+        body["alarm"] = {
             "id": alarm.pk,
             "kind": alarm.kind,
             "sentence": alarm.sentence,
@@ -198,7 +198,7 @@ def message(
             "resolved_at": alarm.resolved_at.isoformat() if alarm.resolved_at else None,
             "page": settings.SITE_URL + page,
         }
-    return found
+    return body
 
 
 def send_test(receiver: AlarmReceiver) -> AlarmDelivery:
@@ -296,26 +296,26 @@ def as_its_kind_reads_it(delivery: AlarmDelivery) -> str:
 
 def _in_lines(delivery: AlarmDelivery) -> tuple[str, list[str], str]:
     """A message for people: title, lines, and the page to look at ("" for a test)."""
-    found = json.loads(delivery.body)
-    alarm = found["alarm"]
+    body = json.loads(delivery.body)
+    alarm = body["alarm"]
     if alarm is not None:
         begins = _("Alarm: %(what)s") if delivery.event == OPENED else _("Passed: %(what)s")
         lines = [f"{name}: {value}" for name, value in alarm["evidence"]]
         return begins % {"what": alarm["sentence"]}, lines, alarm["page"]
-    if found.get("sentence"):
-        return found["sentence"], [], found["page"]
-    return _("Routerweb: a test"), [_("Alarms of %(pool)s are sent here.") % {"pool": found["pool"]}], ""
+    if body.get("sentence"):
+        return body["sentence"], [], body["page"]
+    return _("Routerweb: a test"), [_("Alarms of %(pool)s are sent here.") % {"pool": body["pool"]}], ""
 
 
 def _mail(delivery: AlarmDelivery) -> tuple[int, str]:
-    found = json.loads(delivery.body)
-    alarm = found["alarm"]
-    if found.get("sentence"):
-        subject, text = "Routerweb " + found["sentence"], f"{found['sentence']}\n\n{found['page']}"
+    body = json.loads(delivery.body)
+    alarm = body["alarm"]
+    if body.get("sentence"):
+        subject, text = "Routerweb " + body["sentence"], f"{body['sentence']}\n\n{body['page']}"
     elif alarm is None:
         subject, text = (
             _("Routerweb: a test"),
-            _("Alarms of %(pool)s are sent to this address.") % {"pool": found["pool"]},
+            _("Alarms of %(pool)s are sent to this address.") % {"pool": body["pool"]},
         )
     else:
         begins = _("Alarm: %(what)s") if delivery.event == OPENED else _("Passed: %(what)s")

@@ -280,15 +280,15 @@ def _decisions(model: RouterModel, *, newest: bool, most: int) -> Iterator[dict[
 
     A query that is asked over and over says once what it is like; a turn is another query where something else was said before it.
     """
-    found = Decision.objects.filter(model=model)
+    decisions = Decision.objects.filter(model=model)
     if newest:
-        found = found.filter(at__gte=timezone.now() - WINDOW)
-    found = found.order_by("-at" if newest else "at")
+        decisions = decisions.filter(at__gte=timezone.now() - WINDOW)
+    decisions = decisions.order_by("-at" if newest else "at")
     seen: set[int] = set()
     last: datetime | None = None
     looked = 0
     while len(seen) < most and looked < 10 * most:
-        page = found if last is None else found.filter(**{"at__lt" if newest else "at__gt": last})
+        page = decisions if last is None else decisions.filter(**{"at__lt" if newest else "at__gt": last})
         rows = list(
             page.values("at", "text", "confidence", "scores", "agents", "abstained", "detail", "messages")[:PAGE]
         )

@@ -118,17 +118,17 @@ class Watch:
     def sign(self) -> None:
         """Say that this process lives, what it holds and, where it answers, what it could not keep or load."""
         now = timezone.now()
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "part": self.part, "machine": self.machine, "at": now, "memory": health.memory_bytes(), "loaded": serving.in_memory(),
             "state": state.report(),
         }  # fmt: skip
         if self.part == Part.WEB:
-            told |= {"waiting": len(decisions.buffer), "dropped": decisions.buffer.dropped}
-            told["problems"] = serving.health()["problems"]
+            fields |= {"waiting": len(decisions.buffer), "dropped": decisions.buffer.dropped}
+            fields["problems"] = serving.health()["problems"]
             if decisions.buffer.dropped > self._dropped:
-                told["dropped_at"] = now
+                fields["dropped_at"] = now
                 self._dropped = decisions.buffer.dropped
-        ProcessSign.objects.update_or_create(name=self.name, defaults=told)
+        ProcessSign.objects.update_or_create(name=self.name, defaults=fields)
 
 
 def take_turn() -> bool:
@@ -164,8 +164,8 @@ def parts() -> list[tuple[str, str]]:
 
 def alive(part: str = "") -> "list[ProcessSign]":
     """The processes that gave a sign of life lately."""
-    found = ProcessSign.objects.filter(at__gte=timezone.now() - ALIVE)
-    return list(found.filter(part=part) if part else found)
+    signs = ProcessSign.objects.filter(at__gte=timezone.now() - ALIVE)
+    return list(signs.filter(part=part) if part else signs)
 
 
 # --- What is looked for ---------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def _keys(pool: Pool) -> None:
         alarms.hold(Alarm.Kind.KEYS, said % {"key": key.name, "day": f"{end:%Y-%m-%d}"}, evidence, pool)
     limited = ApiKey.objects.live().filter(pools=pool).exclude(monthly_queries=None, monthly_characters=None)
     names = {key.pk: key for key in limited}
-    highest = {pk: max(found, key=lambda use: use.share) for pk, found in keys.uses(list(names.values())).items()}
+    highest = {pk: max(uses, key=lambda use: use.share) for pk, uses in keys.uses(list(names.values())).items()}
     ways = (
         (Alarm.Kind.QUOTA, keys.NEARLY, _("The API key “%(key)s” has used %(percent)d %% of its month.")),
         (Alarm.Kind.SPENT, 1.0, _("The API key “%(key)s” has used up its month and is refused until %(day)s.")),

@@ -39,8 +39,8 @@ class Command(BaseCommand):
         pools = {pool.slug: pool for pool in Pool.objects.filter(slug__in=options["pool"])}
         for slug in options["pool"]:
             if slug not in pools:
-                known = ", ".join(Pool.objects.values_list("slug", flat=True)[:20]) or "none yet"
-                raise CommandError(f"there is no pool {slug!r}. Pools: {known}.")
+                slugs = ", ".join(Pool.objects.values_list("slug", flat=True)[:20]) or "none yet"
+                raise CommandError(f"there is no pool {slug!r}. Pools: {slugs}.")
         expires = None
         if options["days"] is not None:
             if not 1 <= options["days"] <= 36_500:

@@ -43,11 +43,11 @@ class Command(BaseCommand):
         for place in options["places"]:
             try:
                 if place.startswith(("https://", "http://")):
-                    found = [catalog.look(pool, place, kind, secret=secret, actor=actor)]
+                    results = [catalog.look(pool, place, kind, secret=secret, actor=actor)]
                 else:
                     with Path(place).open("rb") as file:
-                        found = catalog.look_in_file(pool, file, actor=actor)
-                for source in found:
+                        results = catalog.look_in_file(pool, file, actor=actor)
+                for source in results:
                     self._show(source)
                     if options["apply"] and source.offered is not None:
                         self.stdout.write(f"  done: {catalog.approve(source, actor=actor)}")

@@ -31,12 +31,12 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         name = options["key"]
         # A secret that is given whole would stand in the shell's history; its beginning is enough.
-        found = list(ApiKey.objects.live().filter(Q(name=name) | Q(prefix=name[: ApiKey.SHOWN]))[:5])
-        if len(found) != 1:
-            several = ", ".join(map(str, found))
+        matches = list(ApiKey.objects.live().filter(Q(name=name) | Q(prefix=name[: ApiKey.SHOWN]))[:5])
+        if len(matches) != 1:
+            several = ", ".join(map(str, matches))
             raise CommandError(
                 f"{name!r} is several keys: {several}. Say how its secret begins."
-                if found
+                if matches
                 else f"there is no key {name!r} that works. Its name, or how its secret begins, is on the page API keys."
             )
         days = options["days"]
@@ -44,10 +44,10 @@ class Command(BaseCommand):
             raise CommandError("--days must be from 1 to 36500.")
         expires = timezone.now() + timedelta(days=days) if days else None
         try:
-            secret = keys.rotate(found[0], Actor("rotate_api_key"), grace=options["grace"], expires_at=expires)
+            secret = keys.rotate(matches[0], Actor("rotate_api_key"), grace=options["grace"], expires_at=expires)
         except keys.KeyRefused as error:
             raise CommandError(str(error)) from None
-        key = found[0]
+        key = matches[0]
         until = f"the old one ends {key.old_until:%Y-%m-%d %H:%M %Z}" if key.old_until else "the old one has ended"
         # The secret alone goes to standard output, so that a script can keep it.
         self.stderr.write(f"{key.name}: {until}. Keep the new secret; it is not shown again.")

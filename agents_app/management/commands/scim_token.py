@@ -51,6 +51,6 @@ class Command(BaseCommand):
     def _token(self, name: str) -> ScimToken:
         token = ScimToken.objects.live().filter(name=name).first()
         if token is None:
-            known = ", ".join(ScimToken.objects.live().values_list("name", flat=True)[:20]) or "none"
-            raise CommandError(f"there is no token {name!r}. Tokens: {known}.")
+            names = ", ".join(ScimToken.objects.live().values_list("name", flat=True)[:20]) or "none"
+            raise CommandError(f"there is no token {name!r}. Tokens: {names}.")
         return token

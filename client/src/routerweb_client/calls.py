@@ -37,8 +37,8 @@ class Reply:
     @property
     def retry_after(self) -> float | None:
         """The seconds that the server asks to be left alone for, None where it does not say."""
-        told = self.headers.get("Retry-After", "")
-        return float(told) if told.isdecimal() else None
+        seconds = self.headers.get("Retry-After", "")
+        return float(seconds) if seconds.isdecimal() else None
 
     def payload(self) -> Any:
         """What an answer holds. Raises Refused."""
@@ -95,8 +95,8 @@ class Tries:
         is no next try: all were made, or it would begin too late."""
         self._made += 1
         self._left -= 1
-        told = reply.retry_after if reply else None
-        seconds = told if told is not None else 0.1 * 2.0 ** (self._made - 1) * random.uniform(0.5, 1.0)  # noqa: S311
+        wanted = reply.retry_after if reply else None
+        seconds = wanted if wanted is not None else 0.1 * 2.0 ** (self._made - 1) * random.uniform(0.5, 1.0)  # noqa: S311
         return seconds if self._left > 0 and seconds < self._deadline - time.monotonic() else None
 
     def unreachable(self, reply: Reply | None, error: httpx.TransportError | None) -> Unreachable:

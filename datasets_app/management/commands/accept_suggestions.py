@@ -33,14 +33,14 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         pool = pool_of(options["pool"])
         person = self._person(options["by"], pool)
-        found = browse.search(pool, options["search"])
-        if found.problems:
-            raise CommandError("--search: " + " ".join(found.problems))
-        count = bulk.preview(found.queries, bulk.ACCEPT, None).changes
+        queries = browse.search(pool, options["search"])
+        if queries.problems:
+            raise CommandError("--search: " + " ".join(queries.problems))
+        count = bulk.preview(queries.queries, bulk.ACCEPT, None).changes
         if options["dry_run"] or not count:
             self.stdout.write(f"{count:,} queries have suggestions to accept")
             return
-        change = bulk.start(pool, found.queries, bulk.ACCEPT, None, author=person, search=options["search"])
+        change = bulk.start(pool, queries.queries, bulk.ACCEPT, None, author=person, search=options["search"])
         with bar(change.total, "query") as shown:
             done = bulk.go_on(change, progress=lambda change: shown.update(change.changed - shown.n))
         self.stdout.write(f"{done.changed:,} suggestions accepted by {person.get_username()} (bulk change {done.pk})")

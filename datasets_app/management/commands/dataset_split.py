@@ -60,8 +60,8 @@ class Command(BaseCommand):
                 counts = splits.assign(pool, shares, options["seed"], include_llm=options["include_llm"])
         except splits.SplitError as error:
             raise CommandError(str(error)) from None
-        told = ", ".join(f"{split} {count:,}" for split, count in counts.items())
-        self.stdout.write(f"groups that got a split: {told}")
+        summary = ", ".join(f"{split} {count:,}" for split, count in counts.items())
+        self.stdout.write(f"groups that got a split: {summary}")
         waiting = Query.objects.of(pool).filter(gold__isnull=True, group__split="")
         left = waiting.count()
         if left:

@@ -40,26 +40,26 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         pool = pool_of(options["pool"])
-        found = statistics.describe(pool)
+        described = statistics.describe(pool)
         if options["json"]:
-            self.stdout.write(json.dumps(as_values(found), ensure_ascii=False, indent=2))
+            self.stdout.write(json.dumps(as_values(described), ensure_ascii=False, indent=2))
             return
         write = self.stdout.write
-        write(f"{pool.name} ({pool.slug}): {found.queries:,} queries, {found.gold:,} with gold")
-        write("  datasets: " + (", ".join(f"{name} {n:,}" for name, n in found.datasets.items()) or "none"))
-        write("  states:   " + (", ".join(f"{state} {n:,}" for state, n in sorted(found.states.items())) or "none"))
-        write("  labels:   " + (", ".join(f"{name} {n:,}" for name, n in sorted(found.sources.items())) or "none"))
-        if found.partly_asked:
-            write(f"  partly asked: {found.partly_asked:,} gold labels do not speak of every active agent")
-        if not found.gold:
+        write(f"{pool.name} ({pool.slug}): {described.queries:,} queries, {described.gold:,} with gold")
+        write("  datasets: " + (", ".join(f"{name} {n:,}" for name, n in described.datasets.items()) or "none"))
+        write("  states:   " + (", ".join(f"{state} {n:,}" for state, n in sorted(described.states.items())) or "none"))
+        write("  labels:   " + (", ".join(f"{name} {n:,}" for name, n in sorted(described.sources.items())) or "none"))
+        if described.partly_asked:
+            write(f"  partly asked: {described.partly_asked:,} gold labels do not speak of every active agent")
+        if not described.gold:
             return
         write("")
-        self._table("set size", [(bucket, counts) for bucket, counts in found.sizes.items()])
-        write(f"{'mean size':<24}{found.mean_size:>9.2f}")
+        self._table("set size", [(bucket, counts) for bucket, counts in described.sizes.items()])
+        write(f"{'mean size':<24}{described.mean_size:>9.2f}")
         write("")
         agents = [
             (f"{row.agent.id} {row.agent.name}" + (" (retired)" if row.retired else ""), row.required)
-            for row in found.agents
+            for row in described.agents
         ]
         self._table("required agent", agents)
 

@@ -31,13 +31,13 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         pool = pool_of(options["pool"])
         dataset = dataset_named(pool, options["dataset"])
-        found = exports.selected(pool, dataset, options["include_unlabeled"])
-        total = found.count()
+        queries = exports.selected(pool, dataset, options["include_unlabeled"])
+        total = queries.count()
         with bar(total, "row") as progress:
 
             def counted() -> Any:
                 row: Row
-                for row in exports.rows(found):
+                for row in exports.rows(queries):
                     progress.update(1)
                     yield row
 

@@ -76,7 +76,7 @@ class Command(BaseCommand):
                 reading = None if options["format"] else self._reading(path, stream, pool, said, options)
                 if options["check"]:
                     return
-                known = pool.datasets.filter(name__iexact=options["dataset"] or "Queries").exists()
+                exists = pool.datasets.filter(name__iexact=options["dataset"] or "Queries").exists()
                 upload = imports.read_file(
                     adding.dataset_of(pool, options["dataset"]),
                     stream,
@@ -92,7 +92,7 @@ class Command(BaseCommand):
             raise CommandError(f"{path}: {error}") from None
         finally:
             progress.close()
-        if not known:
+        if not exists:
             Import.objects.filter(pk=upload.pk).update(undo={**upload.undo, "dataset": True})
         if said:
             meanings.remember(upload, said)
@@ -116,7 +116,7 @@ class Command(BaseCommand):
 
     def _said(self, pool: Pool, pairs: list[str]) -> dict[str, list[int] | None]:
         """What --map says of labels."""
-        values, found = Values(pools.roster(pool, retired=True), {}), {}
+        values, by_value = Values(pools.roster(pool, retired=True), {}), {}
         for pair in pairs:
             value, equals, meaning = pair.partition("=")
             if not equals or not value.strip():
@@ -125,8 +125,8 @@ class Command(BaseCommand):
                 agents = values.of(meaning)
             except Unknown:
                 raise CommandError(f"--map: the pool {pool.slug} has no agent {meaning.strip()!r}") from None
-            found[meanings.key_of(value)] = None if agents is None else sorted(agents)
-        return found
+            by_value[meanings.key_of(value)] = None if agents is None else sorted(agents)
+        return by_value
 
     def _reading(
         self, path: Path, stream: BinaryIO, pool: Pool, said: dict[str, list[int] | None], options: dict[str, Any]
@@ -141,8 +141,8 @@ class Command(BaseCommand):
         elif not {"text", "messages"} & set(reading.columns):
             raise CommandError(f"{path}: none of its columns looks like the query's text. Name that column “text”.")
         elif not looked.plain:
-            found = ", ".join(f"{ours} from “{names.get(key, key)}”" for ours, key in reading.columns.items())
-            self.stdout.write(f"{path.name}: {found}")
+            columns = ", ".join(f"{ours} from “{names.get(key, key)}”" for ours, key in reading.columns.items())
+            self.stdout.write(f"{path.name}: {columns}")
         if reading.kind != "lines":
             self._check(path, stream, reading, agents, options)
         return None if looked.plain and not reading.values and reading.empty == "unlabeled" else reading

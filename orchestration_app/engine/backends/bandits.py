@@ -75,8 +75,8 @@ class UCB1(_Sums):
         """How good each arm may well be, float64[1, arms]."""
         seen = self.count[context]
         bonus = self.noise * np.sqrt(2 * np.log(max(seen.sum(), 1)) / np.maximum(seen, 1))
-        found: Floats = np.where(seen > 0, self.total[context] / np.maximum(seen, 1) + bonus, 1e6)[None]
-        return found
+        hoped: Floats = np.where(seen > 0, self.total[context] / np.maximum(seen, 1) + bonus, 1e6)[None]
+        return hoped
 
     def choose(self, context: int, less: Floats | None = None) -> tuple[int, float]:
         worth = self.hopes(context)[0] - (0.0 if less is None else less)
@@ -92,8 +92,8 @@ class Thompson(_Sums):
     def hopes(self, context: int) -> Floats:
         """Draws of what each arm's mean may be, float64[DRAWS, arms]."""
         mean, sd = self.posterior(context)
-        found: Floats = mean + sd * self.rng.standard_normal((DRAWS, self.arms))
-        return found
+        hoped: Floats = mean + sd * self.rng.standard_normal((DRAWS, self.arms))
+        return hoped
 
     def choose(self, context: int, less: Floats | None = None) -> tuple[int, float]:
         chosen = np.argmax(self.hopes(context) - (0.0 if less is None else less), axis=1)
@@ -149,8 +149,8 @@ class LinUCB:
         """How good each arm may well be, float64[1, arms]."""
         x = self.features[context]  # [arms, D]
         width = self.noise * np.sqrt(np.einsum("ad,de,ae->a", x, self.inverse, x))
-        found: Floats = (x @ (self.inverse @ self.target) + self.alpha * width)[None]
-        return found
+        hoped: Floats = (x @ (self.inverse @ self.target) + self.alpha * width)[None]
+        return hoped
 
     def choose(self, context: int, less: Floats | None = None) -> tuple[int, float]:
         worth = self.hopes(context)[0] - (0.0 if less is None else less)

@@ -44,7 +44,7 @@ def read(folder: str | Path) -> tuple[Outcomes, Outcomes, Outcomes]:
 
 
 def _read(path: Path, backends: tuple[str, ...] | None) -> Outcomes:
-    texts, categories, found = [], [], []
+    texts, categories, outcomes = [], [], []
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -53,20 +53,20 @@ def _read(path: Path, backends: tuple[str, ...] | None) -> Outcomes:
                 row = json.loads(line)
                 texts.append(str(row["text"]))
                 categories.append(str(row.get("category") or ""))
-                found.append(
+                outcomes.append(
                     {str(one["backend"]): (float(one["success"]), float(one["cost"])) for one in row["outcomes"]}
                 )
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise BenchmarkError(f"{path}, line {number}: {type(error).__name__}: {error}") from None
-    if not found:
+    if not outcomes:
         raise BenchmarkError(f"{path} has no rows")
-    names = backends or tuple(sorted({name for row in found for name in row}))
-    for number, row in enumerate(found, 1):
+    names = backends or tuple(sorted({name for row in outcomes for name in row}))
+    for number, row in enumerate(outcomes, 1):
         if set(row) != set(names):
             raise BenchmarkError(
                 f"{path}, row {number}: the backends are not those of train.jsonl: {sorted(set(row) ^ set(names))}"
             )
-    both = np.array([[row[name] for name in names] for row in found])  # [N, B, 2]
+    both = np.array([[row[name] for name in names] for row in outcomes])  # [N, B, 2]
     if not np.isfinite(both).all():
         raise BenchmarkError(f"{path}: success and cost must be finite numbers")
     return Outcomes(texts, categories, both[:, :, 0], both[:, :, 1], names)
@@ -84,8 +84,8 @@ def benchmark(folder: str | Path, tell: Callable[[str], None] = lambda _line: No
         fitted = direct.fit(train, validation)
         seconds = time.process_time() - began
         tell("estimating the test queries")
-        found = points(fitted, train, validation, test)
-    routers = {name: measures.traded(some, test.success, test.cost) for name, some in found.items()}
+        measured = points(fitted, train, validation, test)
+    routers = {name: measures.traded(some, test.success, test.cost) for name, some in measured.items()}
     each = [
         {"backend": name, "quality": float(test.success[:, b].mean()), "cost": float(test.cost[:, b].mean())}
         for b, name in enumerate(test.backends)
@@ -94,7 +94,7 @@ def benchmark(folder: str | Path, tell: Callable[[str], None] = lambda _line: No
         "routers": {name: one.as_json() for name, one in routers.items()},
         "queries": {"train": len(train), "val": len(validation), "test": len(test)},
         "backends": each,
-        "points": {name: measures.hull(some) for name, some in found.items()},
+        "points": {name: measures.hull(some) for name, some in measured.items()},
         "fit_cpu_seconds": round(seconds, 1),
         "slope": fitted.slope,
     }
@@ -142,13 +142,13 @@ def nearest(fitted: DirectEstimate, validation: Outcomes, test: Outcomes) -> Flo
 def floors(worth: Floats, price: Floats, success: Floats, cost: Floats) -> list[Point]:
     """The cheapest backend whose estimate reaches a floor, the likeliest where none does; a point for each floor."""
     rows = np.arange(len(worth))
-    found = []
+    curve = []
     for floor in FLOORS:
         reaches = worth >= floor
         cheapest = np.argmin(np.where(reaches, price, np.inf), axis=1)
-        taken = np.where(reaches.any(axis=1), cheapest, np.argmax(worth, axis=1))
-        found.append((float(cost[rows, taken].mean()), float(success[rows, taken].mean())))
-    return found
+        chosen = np.where(reaches.any(axis=1), cheapest, np.argmax(worth, axis=1))
+        curve.append((float(cost[rows, chosen].mean()), float(success[rows, chosen].mean())))
+    return curve
 
 
 def complexity_rule(train: Outcomes, validation: Outcomes, test: Outcomes) -> list[Point]:
@@ -163,11 +163,11 @@ def complexity_rule(train: Outcomes, validation: Outcomes, test: Outcomes) -> li
 
     complexity = estimator.fit(labels(train), labels(validation), len(names)).estimate(test.texts)[0]
     success, cost, rows = test.success, test.cost, np.arange(len(test))
-    found = []
+    curve = []
     for threshold in np.quantile(complexity, np.linspace(0, 1, 41)):
-        taken = np.where(complexity >= threshold, large, small)
-        found.append((float(cost[rows, taken].mean()), float(success[rows, taken].mean())))
-    return found
+        chosen = np.where(complexity >= threshold, large, small)
+        curve.append((float(cost[rows, chosen].mean()), float(success[rows, chosen].mean())))
+    return curve
 
 
 def classified(train: Outcomes, test: Outcomes) -> Point:
@@ -177,9 +177,9 @@ def classified(train: Outcomes, test: Outcomes) -> Point:
     wanted = np.where((train.success > 0.5).any(axis=1), cheapest, best)
     labels = np.eye(len(train.backends))[wanted]
     fitted = direct.fit(Outcomes(train.texts, train.categories, labels, train.cost, train.backends), terms=("kernel",))
-    taken = np.argmax(fitted.estimate(test.texts, test.categories)[0], axis=1)
+    chosen = np.argmax(fitted.estimate(test.texts, test.categories)[0], axis=1)
     rows = np.arange(len(test))
-    return float(test.cost[rows, taken].mean()), float(test.success[rows, taken].mean())
+    return float(test.cost[rows, chosen].mean()), float(test.success[rows, chosen].mean())
 
 
 # --- Noise and numbers of backends ----------------------------------------------------------------------------------
@@ -192,36 +192,36 @@ def noise(folder: str | Path, seeds: int = 5) -> list[dict[str, float]]:
     worth, price = fitted.estimate(test.texts, test.categories)
     scale = float(train.cost.mean(axis=0).max())
     preference = choosing.PRESETS["balanced"]
-    rows, found = np.arange(len(test)), []
+    rows, levels = np.arange(len(test)), []
     for sigma in NOISES:
         drawn = []
         for seed in range(seeds):
             rng = np.random.Generator(np.random.PCG64(seed))
             noisy = np.clip(worth + sigma * rng.standard_normal(worth.shape), 0, 1)
-            taken = np.argmax(preference.quality * noisy - preference.cost * price / scale, axis=1)
-            good, spent = float(test.success[rows, taken].mean()), float(test.cost[rows, taken].mean())
+            chosen = np.argmax(preference.quality * noisy - preference.cost * price / scale, axis=1)
+            good, spent = float(test.success[rows, chosen].mean()), float(test.cost[rows, chosen].mean())
             drawn.append((good, spent, measures.efficiency(good, spent, 0.0)))
         success, cost, efficiency = np.mean(drawn, axis=0).tolist()
-        found.append({"noise": sigma, "success": success, "cost": cost, "efficiency": efficiency})
-    return found
+        levels.append({"noise": sigma, "success": success, "cost": cost, "efficiency": efficiency})
+    return levels
 
 
 def decision_times(counts: Sequence[int] = COUNTS, rounds: int = 2000) -> list[dict[str, float]]:
     """Microseconds of one choice, median and 99th percentile, for each number of backends."""
     rng = np.random.Generator(np.random.PCG64(0))
-    found = []
+    results = []
     for count in counts:
         figures = rng.uniform(size=(count, 4))
         candidates = [choosing.Candidate(key, *(float(x) for x in row)) for key, row in enumerate(figures)]
         preference = choosing.PRESETS["balanced"]
-        taken = []
+        seconds = []
         for _ in range(rounds):
             began = time.perf_counter_ns()
             choosing.choose(candidates, preference)
-            taken.append((time.perf_counter_ns() - began) / 1000)
-        middle, late = np.percentile(taken, [50, 99]).tolist()
-        found.append({"backends": count, "p50": middle, "p99": late})
-    return found
+            seconds.append((time.perf_counter_ns() - began) / 1000)
+        middle, late = np.percentile(seconds, [50, 99]).tolist()
+        results.append({"backends": count, "p50": middle, "p99": late})
+    return results
 
 
 def table(figures: dict[str, Any]) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -107,12 +107,13 @@ class BackendChooser:
             raise ArtifactError(f"the artifact is a {parts.config.get('kind', 'set router')}, not a {KIND}")
         try:
             agents = tuple(Agent(int(one["id"]), str(one["name"])) for one in parts.config["agents"])
-            told = parts.config.get("means")
+            stored = parts.config.get("means")
             means = (
                 None
-                if told is None
+                if stored is None
                 else {
-                    int(agent): {int(backend): float(p) for backend, p in some.items()} for agent, some in told.items()
+                    int(agent): {int(backend): float(p) for backend, p in some.items()}
+                    for agent, some in stored.items()
                 }
             )
             estimator = parts.config.get("heads")
@@ -132,64 +133,40 @@ def train(
     calls: Sequence[Called] = (),
 ) -> Iterator[Progress]:
     """Learn from calls. A text has the split of its example, or one by its hash. Raises TrainError for too few calls."""
-    known = {group_key(example.text): example.split for example in examples}
-    parts: dict[str, list[Called]] = {name: [] for name, _upto in SPLITS}
-    for call in calls:
-        key = group_key(call.text)
-        parts[known.get(key) or _drawn(key)].append(call)
-    for name in ("train", "val"):
-        if len(parts[name]) < LEAST:
-            raise TrainError(
-                f"{len(parts[name])} judged calls in {name}; a backend chooser needs {LEAST}: report what was served."
-            )
-    said: Mapping[str, Told] = {}
-    if config.llm_labels and llm is None:
-        yield Progress(
-            "labels", 0, 3, "llm_labels is set, and no LLM is configured: name it in LLM_MODEL. None was asked."
-        )
-    elif config.llm_labels:
-        # What asks over HTTP is not for a web process, which loads this file to serve.
-        from orchestration_app.engine.backends.told import ask
-        from training_app.engine.llm import LLMError
-
-        yield Progress("labels", 0, 3, f"{llm.model} labels {config.llm_labels:,} texts at most")
-        named = sorted({call.category for call in calls if call.category})
-        try:
-            said = ask(llm, [call.text for name in ("train", "val") for call in parts[name]], config.llm_labels, named)
-        except LLMError as error:
-            yield Progress("labels", 0, 3, f"The LLM gave no labels: {error}")
+    parts = _split(calls, examples)
+    labeled = yield from _labels(config, parts, sorted({call.category for call in calls if call.category}), llm)
     yield Progress(
         "estimate", 1, 3, f"{len(parts['train']):,} calls of {len({call.backend for call in calls})} backends"
     )
     keys = tuple(sorted({f"{call.agent}/{call.backend}" for call in parts["train"]}))
     reads = config.learner == "direct"
     rows = {name: _outcomes(parts[name], keys) for name in parts}
-    found = direct.fit(
+    estimate = direct.fit(
         rows["train"], rows["val"], meaning=None if reads and config.sentences else False,
         terms=("kernel", "neighbour") if reads else (),
     )  # fmt: skip
     means = None if reads else frozen(parts["train"])
     estimated = None
     if reads and config.estimator:
-        names = categories_of(parts["train"], said)
-        labels = {name: labels_of(parts[name], keys, found, names, said) for name in parts}
-        estimated = heads.fit(found, rows["train"], labels["train"], rows["val"], labels["val"], names, config.seed)
+        names = categories_of(parts["train"], labeled)
+        labels = {name: labels_of(parts[name], keys, estimate, names, labeled) for name in parts}
+        estimated = heads.fit(estimate, rows["train"], labels["train"], rows["val"], labels["val"], names, config.seed)
     yield Progress("measure", 2, 3)
     on = "test" if len(parts["test"]) >= LEAST else "val"
-    neighbours = direct.tuned_neighbours(found, rows["val"])
-    card = scorecard(found, parts[on], keys, means, estimated, neighbours) | {
+    neighbours = direct.tuned_neighbours(estimate, rows["val"])
+    card = scorecard(estimate, parts[on], keys, means, estimated, neighbours) | {
         "measured_on": on,
         "neighbours": neighbours,
     }
     if estimated is not None:
-        card["estimator"] = heads.figures(estimated, labels[on]) | {"labeled_by_llm": len(said)}
+        card["estimator"] = heads.figures(estimated, labels[on]) | {"labeled_by_llm": len(labeled)}
     written: dict[str, Any] = {
-        "kind": KIND, "agents": [{"id": agent.id, "name": agent.name} for agent in agents], "direct": found.config(),
+        "kind": KIND, "agents": [{"id": agent.id, "name": agent.name} for agent in agents], "direct": estimate.config(),
         "settings": config.to_mapping(),
     }  # fmt: skip
     if means is not None:
         written["means"] = {str(agent): {str(key): p for key, p in some.items()} for agent, some in means.items()}
-    tensors = found.tensors()
+    tensors = estimate.tensors()
     if estimated is not None:
         written["heads"] = estimated.config()
         tensors |= estimated.tensors()
@@ -197,15 +174,53 @@ def train(
     yield Progress("measure", 3, 3, result=Result(content, card))
 
 
+def _split(calls: Sequence[Called], examples: Sequence[Example]) -> dict[str, list[Called]]:
+    """The calls by split. Raises TrainError where train or val has too few."""
+    split_of = {group_key(example.text): example.split for example in examples}
+    parts: dict[str, list[Called]] = {name: [] for name, _upto in SPLITS}
+    for call in calls:
+        key = group_key(call.text)
+        parts[split_of.get(key) or _drawn(key)].append(call)
+    for name in ("train", "val"):
+        if len(parts[name]) < LEAST:
+            raise TrainError(
+                f"{len(parts[name])} judged calls in {name}; a backend chooser needs {LEAST}: report what was served."
+            )
+    return parts
+
+
+def _labels(
+    config: ChooserConfig, parts: Mapping[str, Sequence[Called]], categories: Sequence[str], llm: Any
+) -> Generator[Progress, None, Mapping[str, Told]]:
+    """What the LLM says of the texts of train and val, by text: {} where it is not to be asked, or does not answer."""
+    if not config.llm_labels:
+        return {}
+    if llm is None:
+        yield Progress(
+            "labels", 0, 3, "llm_labels is set, and no LLM is configured: name it in LLM_MODEL. None was asked."
+        )
+        return {}
+    # What asks over HTTP is not for a web process, which loads this file to serve.
+    from orchestration_app.engine.backends.told import ask
+    from training_app.engine.llm import LLMError
+
+    yield Progress("labels", 0, 3, f"{llm.model} labels {config.llm_labels:,} texts at most")
+    try:
+        return ask(llm, [call.text for name in ("train", "val") for call in parts[name]], config.llm_labels, categories)
+    except LLMError as error:
+        yield Progress("labels", 0, 3, f"The LLM gave no labels: {error}")
+        return {}
+
+
 def frozen(calls: Sequence[Called]) -> dict[int, dict[int, float]]:
     """What LinUCB expects of each backend after these calls, by agent: {agent: {backend: p(success)}}."""
     mean = float(np.mean([call.success for call in calls]))
     arms = [Arm(*key, mean) for key in sorted({(call.backend, call.agent, call.model) for call in calls})]
     each = online.means(arms, [Past(call.agent, call.backend, call.success, call.cost, 0.0) for call in calls])
-    found: dict[int, dict[int, float]] = {}
+    means: dict[int, dict[int, float]] = {}
     for arm in arms:
-        found.setdefault(arm.agent, {})[arm.backend] = each[arm.backend]
-    return found
+        means.setdefault(arm.agent, {})[arm.backend] = each[arm.backend]
+    return means
 
 
 def told(texts: Sequence[str], agents: Sequence[str], found: DirectEstimate, more: Heads | None) -> NDArray[np.float64]:

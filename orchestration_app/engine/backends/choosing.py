@@ -74,12 +74,12 @@ class Chosen(NamedTuple):
 
 def ranked(candidates: Sequence[Candidate], preference: Preference) -> list[Chosen]:
     """All of them, best first: who is asked where the first one fails. Equals by success, cost and rank."""
-    left, found = list(candidates), []
+    left, order = list(candidates), []
     dearest, slowest = scales(left) if left else (1.0, 1.0)
     while left:
-        found.append(choose(left, preference, dearest, slowest))
-        left.remove(found[-1].candidate)
-    return found
+        order.append(choose(left, preference, dearest, slowest))
+        left.remove(order[-1].candidate)
+    return order
 
 
 def scales(candidates: Sequence[Candidate]) -> tuple[float, float]:
@@ -96,17 +96,17 @@ def choose(
     if not dearest:
         dearest, slowest = scales(candidates)
     quality, cost, late = preference.quality, preference.cost, preference.latency
-    best, found = None, None
+    best, highest = None, None
     for one in candidates:
         busy = one.busy
         latency = one.service / (1.0 - (busy if busy < FULL else FULL))
         worth = quality * one.success - cost * (one.cost / dearest) - late * (latency / slowest) - one.less
         key = worth, one.success, -one.cost, -one.rank
         if best is None or key > best:
-            best, found = key, (one, latency)
+            best, highest = key, (one, latency)
     assert best is not None
-    assert found is not None
-    return Chosen(found[0], best[0], found[1])
+    assert highest is not None
+    return Chosen(highest[0], best[0], highest[1])
 
 
 def foremost(

@@ -65,8 +65,8 @@ class Collaboration:
     def observation(self) -> NDArray[np.float32]:
         """Seven figures an agent, the tasks, the matrix; float32[7N + 50 + N²]."""
         mine = (np.arange(self.agents) == self.turn).astype(float)
-        told = np.stack([self.signalled, np.minimum(self.load, 1), mine], axis=1)
-        each = np.concatenate([self.skill, told], axis=1)
+        seen = np.stack([self.signalled, np.minimum(self.load, 1), mine], axis=1)
+        each = np.concatenate([self.skill, seen], axis=1)
         whole = np.concatenate([each.ravel(), self.tasks.ravel(), np.clip(self.matrix, 0, 1).ravel()])
         return whole.astype(np.float32)
 

@@ -106,10 +106,10 @@ class Grams:
         at: list[int] = []
         weight: list[float] = []
         for row, text in enumerate(texts):
-            found = Counter(zlib.crc32(gram.encode("utf-8", "replace")) % PLACES for gram in words_of(text, 1, 2))
-            rows += [row] * len(found)
-            at += found.keys()
-            weight += [1 + np.log(count) for count in found.values()]
+            counts = Counter(zlib.crc32(gram.encode("utf-8", "replace")) % PLACES for gram in words_of(text, 1, 2))
+            rows += [row] * len(counts)
+            at += counts.keys()
+            weight += [1 + np.log(count) for count in counts.values()]
         places = np.array(at, np.int64)
         if idf is None:
             idf = np.log((1 + len(texts)) / (1 + np.bincount(places, minlength=PLACES))) + 1
@@ -119,14 +119,14 @@ class Grams:
 
     def likeness(self, other: Grams) -> Floats:
         """Cosines, float64[texts of other, own texts]."""
-        found = np.zeros((other.count, self.count))
+        cosines = np.zeros((other.count, self.count))
         dense = np.zeros(PLACES)
         for row in range(other.count):
             mine = other.rows == row
             dense[other.at[mine]] = other.weight[mine]
-            found[row] = np.bincount(self.rows, dense[self.at] * self.weight, minlength=self.count)
+            cosines[row] = np.bincount(self.rows, dense[self.at] * self.weight, minlength=self.count)
             dense[other.at[mine]] = 0.0
-        return found
+        return cosines
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,12 +181,12 @@ class DirectEstimate:
         own = [self.gist(text) for text in texts]
         likeness = self.grams.likeness(Grams.of(own, self.idf)[0])
         both = likeness if self.vectors is None else (likeness + _embedded(own) @ self.vectors.T) / 2
-        found = np.zeros((len(texts), len(self.backends)))
+        shares = np.zeros((len(texts), len(self.backends)))
         for row, name in enumerate(categories):
             part = self.categories.get(name) or self._nearest(both[row])
             near = np.argsort(-both[row, part.members], kind="stable")[:k]
-            found[row] = part.mean + part.beyond[near].sum(axis=0) / (len(near) + 10)
-        return found
+            shares[row] = part.mean + part.beyond[near].sum(axis=0) / (len(near) + 10)
+        return shares
 
     def _nearest(self, both: Floats) -> Category:
         return max(self.categories.values(), key=lambda part: float(both[part.members].max()))
@@ -205,16 +205,16 @@ class DirectEstimate:
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Every array, by name."""
-        found: dict[str, NDArray[Any]] = {
+        arrays: dict[str, NDArray[Any]] = {
             "grams.rows": self.grams.rows, "grams.at": self.grams.at, "grams.weight": self.grams.weight, "idf": self.idf,
             "shared": np.array(sorted(self.gist.shared), np.int64),
         }  # fmt: skip
         if self.vectors is not None:
-            found["vectors"] = self.vectors
+            arrays["vectors"] = self.vectors
         for place, part in enumerate(self.categories.values()):
             for name in ("members", "mean", "beyond", "dual", "centre", "neighbour", "dollars"):
-                found[f"{place}.{name}"] = getattr(part, name)
-        return found
+                arrays[f"{place}.{name}"] = getattr(part, name)
+        return arrays
 
     def config(self) -> dict[str, Any]:
         """All else, JSON-able."""
@@ -256,10 +256,10 @@ def fit(
     `meaning` says whether sentence embeddings are read too: where they are installed, unless it says otherwise.
     """
     meaning = sentences.installed() if meaning is None else meaning
-    found = _fitted(train, meaning, terms)
+    fitted = _fitted(train, meaning, terms)
     if validation is not None and len(validation) and terms:
-        found.slope = _slope(found, validation)
-    return found
+        fitted.slope = _slope(fitted, validation)
+    return fitted
 
 
 def tuned_neighbours(found: DirectEstimate, rows: Outcomes) -> int:
@@ -306,15 +306,15 @@ def _neighbour(likeness: Floats, beyond: Floats, asked: NDArray[np.bool_]) -> tu
     """M, and from which likeness on a neighbour counts: those of the least error on rows that are left out one by one."""
     others = likeness - 2 * np.eye(len(likeness))  # nobody is its own neighbour
     nearest, highest = np.argmax(others, axis=1), others.max(axis=1)
-    found: list[tuple[float, Floats, tuple[float, float]]] = []
+    candidates: list[tuple[float, Floats, tuple[float, float]]] = []
     for start in ALIKE:
         seen = _counts(highest, (start, WIDTH))[:, None] * beyond[nearest]  # [N, B]
         inverse = np.linalg.inv(seen.T @ seen + NEIGHBOUR_RIDGE * np.eye(beyond.shape[1]))
         meaning = inverse @ (seen.T @ beyond)
         leverage = ((seen @ inverse) * seen).sum(axis=1)  # h, [N], below 1 by the ridge
         left_out = (beyond - seen @ meaning) / (1 - leverage)[:, None]
-        found.append((float((left_out[asked] ** 2).mean()), meaning, (start, WIDTH)))
-    _error, best, alike = min(found, key=lambda one: one[0])
+        candidates.append((float((left_out[asked] ** 2).mean()), meaning, (start, WIDTH)))
+    _error, best, alike = min(candidates, key=lambda one: one[0])
     return best, alike
 
 
@@ -322,13 +322,13 @@ def _dollars(rows: Outcomes) -> Floats:
     """Least squares of the cost on the text's length, [2, B], the slope drawn to 0 by the weight of ten rows."""
     length = np.array([len(text) for text in rows.texts], float)
     asked = ~np.isnan(rows.cost)
-    found = np.zeros((2, len(rows.backends)))
+    prices = np.zeros((2, len(rows.backends)))
     for backend in np.flatnonzero(asked.any(axis=0)).tolist():
         x, y = length[asked[:, backend]], rows.cost[asked[:, backend], backend]
         spread = x - x.mean()
         slope = float(spread @ (y - y.mean())) / (float(spread @ spread) + 10 * max(float(x.var()), 1.0))
-        found[:, backend] = y.mean() - slope * x.mean(), slope
-    return found
+        prices[:, backend] = y.mean() - slope * x.mean(), slope
+    return prices
 
 
 def _slope(found: DirectEstimate, rows: Outcomes) -> float:

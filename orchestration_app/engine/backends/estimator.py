@@ -63,14 +63,14 @@ class Estimator:
 
 def features(texts: Sequence[str]) -> Floats:
     """φ, float32[N, PLACES + 1]: hashed n-grams of length one, and the logarithm of the length in words."""
-    found = np.zeros((len(texts), PLACES + 1), np.float32)
+    counts = np.zeros((len(texts), PLACES + 1), np.float32)
     for row, text in enumerate(texts):
         grams = words_of(text, 1, 2)
         for gram in grams:
-            found[row, zlib.crc32(gram.encode("utf-8", "replace")) % PLACES] += 1
-        found[row, :PLACES] /= max(float(np.linalg.norm(found[row, :PLACES])), 1e-9)
-        found[row, PLACES] = np.log1p(len(text.split())) / 5
-    return found
+            counts[row, zlib.crc32(gram.encode("utf-8", "replace")) % PLACES] += 1
+        counts[row, :PLACES] /= max(float(np.linalg.norm(counts[row, :PLACES])), 1e-9)
+        counts[row, PLACES] = np.log1p(len(text.split())) / 5
+    return counts
 
 
 def fit(train: Labels, validation: Labels, categories: int, seed: int = 0) -> Estimator:
@@ -84,7 +84,7 @@ def fit(train: Labels, validation: Labels, categories: int, seed: int = 0) -> Es
     truth = np.where(said, truth, 0)
     layer = rng.normal(0, 0.3, (PLACES + 1, HIDDEN)).astype(np.float32)
     heads = rng.normal(0, 0.1, (HIDDEN + 1, categories + 2)).astype(np.float32)
-    found = Estimator(layer, heads)
+    estimator = Estimator(layer, heads)
     moments = [np.zeros_like(w) for w in (layer, layer, heads, heads)]
     step = 0
     for _ in range(EPOCHS):
@@ -106,8 +106,8 @@ def fit(train: Labels, validation: Labels, categories: int, seed: int = 0) -> Es
                 m += 0.1 * (slope - m)
                 v += 0.001 * (slope**2 - v)
                 weight -= RATE * (m / (1 - 0.9**step)) / (np.sqrt(v / (1 - 0.999**step)) + 1e-8)
-    found.temperatures = _calibrated(found, validation)
-    return found
+    estimator.temperatures = _calibrated(estimator, validation)
+    return estimator
 
 
 def _calibrated(found: Estimator, rows: Labels) -> tuple[float, float]:
@@ -116,16 +116,20 @@ def _calibrated(found: Estimator, rows: Labels) -> tuple[float, float]:
         return 1.0, 1.0
     out = found._out(features(rows.texts)).astype(np.float64)
     grid = np.geomspace(0.25, 4.0, 33).tolist()
-    told, known = np.flatnonzero(rows.category >= 0), ~np.isnan(rows.tool)
+    categorised, with_tool = np.flatnonzero(rows.category >= 0), ~np.isnan(rows.tool)
 
     def category(t: float) -> float:
-        return -float(np.log(_softmax(out[told, 1:-1] / t)[np.arange(len(told)), rows.category[told]] + 1e-12).mean())
+        return -float(
+            np.log(
+                _softmax(out[categorised, 1:-1] / t)[np.arange(len(categorised)), rows.category[categorised]] + 1e-12
+            ).mean()
+        )
 
     def tool(t: float) -> float:
-        p = _sigmoid(out[known, -1] / t)
-        return -float(np.log(np.where(rows.tool[known] > 0.5, p, 1 - p) + 1e-12).mean())
+        p = _sigmoid(out[with_tool, -1] / t)
+        return -float(np.log(np.where(rows.tool[with_tool] > 0.5, p, 1 - p) + 1e-12).mean())
 
-    return (min(grid, key=category) if len(told) else 1.0), (min(grid, key=tool) if known.any() else 1.0)
+    return (min(grid, key=category) if len(categorised) else 1.0), (min(grid, key=tool) if with_tool.any() else 1.0)
 
 
 def _biased(h: NDArray[Any]) -> NDArray[Any]:
@@ -184,11 +188,11 @@ def _some(rng: np.random.Generator, count: int) -> Labels:
     category, harder = rng.integers(len(CATEGORIES), size=count), rng.integers(0, 5, count)
     tool = rng.random(count) < np.array([0.1, 0.2, 0.3, 0.9])[category]
     texts = []
-    for kind, many, needs in zip(category.tolist(), harder.tolist(), tool.tolist(), strict=True):
+    for kind, hard, needs in zip(category.tolist(), harder.tolist(), tool.tolist(), strict=True):
         parts = [
             str(rng.choice(_ASKED[CATEGORIES[kind]])),
             str(rng.choice(_THINGS)),
-            *rng.choice(_HARDER, many, replace=False),
+            *rng.choice(_HARDER, hard, replace=False),
         ]
         texts.append(" ".join([*parts, str(rng.choice(_TOOLS))] if needs else parts))
     base = np.array([0.1, 0.3, 0.4, 0.2])[category]

@@ -75,7 +75,7 @@ def means_of(rng: np.random.Generator, *, by_pair: bool = False) -> NDArray[np.f
 
 def closed(learner: str, seeds: int = 300, looks: Sequence[int] = LOOKS, *, by_pair: bool = False) -> Closed:
     """One learner on so many seeds."""
-    found = np.zeros((seeds, len(looks)))
+    gaps = np.zeros((seeds, len(looks)))
     for seed in range(seeds):
         rng = np.random.Generator(np.random.PCG64(seed))
         means = means_of(rng, by_pair=by_pair)
@@ -86,7 +86,7 @@ def closed(learner: str, seeds: int = 300, looks: Sequence[int] = LOOKS, *, by_p
             arm, _likely = bandit.choose(task)
             bandit.learn(task, arm, float(means[task, arm] + NOISE * rng.standard_normal()))
             if outcome in looks:
-                taken = np.mean([means[kind, bandit.best(kind)] for kind in range(TYPES)])
-                found[seed, list(looks).index(outcome)] = (taken - random) / (best - random)
-    mean, within = found.mean(axis=0), 1.96 * found.std(axis=0) / np.sqrt(seeds)
+                earned = np.mean([means[kind, bandit.best(kind)] for kind in range(TYPES)])
+                gaps[seed, list(looks).index(outcome)] = (earned - random) / (best - random)
+    mean, within = gaps.mean(axis=0), 1.96 * gaps.std(axis=0) / np.sqrt(seeds)
     return Closed(learner, dict(zip(looks, mean.tolist(), strict=True)), dict(zip(looks, within.tolist(), strict=True)))

@@ -47,10 +47,10 @@ class Heads:
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Every array, by name."""
-        found: dict[str, NDArray[Any]] = {
+        arrays: dict[str, NDArray[Any]] = {
             "heads.layer": self.estimator.layer, "heads.out": self.estimator.heads, "heads.mean": self.mean,
         }  # fmt: skip
-        return found | {f"heads.{place}": part for place, part in enumerate(self.weights.values())}
+        return arrays | {f"heads.{place}": part for place, part in enumerate(self.weights.values())}
 
     def config(self) -> dict[str, Any]:
         """All else, JSON-able."""
@@ -80,21 +80,21 @@ def fit(
         rest = np.flatnonzero(fold != own)
         out = np.flatnonzero(fold == own)
         z[out] = _z(estimator.fit(labels.take(rest), told, count, seed), [train.texts[row] for row in out.tolist()])
-    found = Heads(estimator.fit(labels, told, count, seed), tuple(categories), z.mean(axis=0))
+    fitted = Heads(estimator.fit(labels, told, count, seed), tuple(categories), z.mean(axis=0))
     agents = np.array(train.categories)
     for agent, part in direct.categories.items():
-        rows = z[agents == agent] - found.mean
-        found.weights[agent] = np.linalg.solve(rows.T @ rows + RIDGE * np.eye(count + 2), rows.T @ part.beyond)
-    found.scale = 1.0
+        rows = z[agents == agent] - fitted.mean
+        fitted.weights[agent] = np.linalg.solve(rows.T @ rows + RIDGE * np.eye(count + 2), rows.T @ part.beyond)
+    fitted.scale = 1.0
     asked = ~np.isnan(validation.success)
     if asked.any():
-        more = found.added(validation.texts, validation.categories)
+        more = fitted.added(validation.texts, validation.categories)
         left = (validation.success - direct.estimate(validation.texts, validation.categories)[0])[asked]
         weight = SETTLED * float((more[asked] ** 2).mean())
-        found.scale = float(
+        fitted.scale = float(
             np.clip((more[asked] @ left) / (float(more[asked] @ more[asked]) + weight + 1e-12), 0.0, 1.0)
         )
-    return found
+    return fitted
 
 
 def _z(learnt: Estimator, texts: Sequence[str]) -> Floats:

@@ -29,13 +29,13 @@ def judge(client: Client, request: str, agent: str, answer: str) -> dict[str, fl
     messages = [{"role": "system", "content": ASKED}, {"role": "user", "content": asked}]
     for _ in range(TRIES):
         try:
-            told = read(client.complete(messages, SCHEMA).text)
+            marks = read(client.complete(messages, SCHEMA).text)
         except BadKey:
             raise
         except LLMError:
             continue
-        if told is not None:
-            return told
+        if marks is not None:
+            return marks
     return None
 
 
@@ -47,7 +47,7 @@ def read(answer: str) -> dict[str, float] | None:
         return None
     if not isinstance(value, dict):
         return None
-    found = {}
+    marks = {}
     for aspect in ASPECTS:
         figure = value.get(aspect)
         if (
@@ -57,5 +57,5 @@ def read(answer: str) -> dict[str, float] | None:
             or not 0 <= figure <= 1
         ):
             return None
-        found[aspect] = float(figure)
-    return found
+        marks[aspect] = float(figure)
+    return marks

@@ -48,7 +48,7 @@ def aiq(points: Sequence[Point], low: float, high: float) -> float:
 
 def cost_at(points: Sequence[Point], quality: float) -> float | None:
     """The least cost of a point that has at least that quality, None where none has. No mixture of points is assumed."""
-    enough = [cost for cost, found in points if found >= quality - ENOUGH]
+    enough = [cost for cost, reached in points if reached >= quality - ENOUGH]
     return min(enough) if enough else None
 
 
@@ -75,7 +75,7 @@ def traded(points: Sequence[Point], success: Floats, cost: Floats) -> Traded:
     each_quality, each_cost = success.mean(axis=0), cost.mean(axis=0)
     best = int(np.argmax(each_quality))
     shares = [cost_at(points, share * float(each_quality[best])) for share in (0.95, 1.0)]
-    at_95, at_100 = (None if found is None else found / float(each_cost[best]) for found in shares)
+    at_95, at_100 = (None if cost_share is None else cost_share / float(each_cost[best]) for cost_share in shares)
     area = aiq(points, float(each_cost.min()), float(each_cost.max()))
     return Traded(area, max(quality for _, quality in points), at_95, at_100)
 
@@ -88,8 +88,8 @@ def efficiency(success: float, cost: float, latency: float, *, alpha: float = 1.
 def curve(worth: Floats, price: Floats, success: Floats, cost: Floats, lambdas: Floats) -> list[Point]:
     """The points of argmax_b (worth − λ · price) for every λ in reward a dollar; all float64[N, B]."""
     rows = np.arange(len(success))
-    found: dict[Point, None] = {}
+    points: dict[Point, None] = {}
     for weight in lambdas:
-        taken = np.argmax(worth - weight * price, axis=1)
-        found[float(cost[rows, taken].mean()), float(success[rows, taken].mean())] = None
-    return list(found)
+        chosen = np.argmax(worth - weight * price, axis=1)
+        points[float(cost[rows, chosen].mean()), float(success[rows, chosen].mean())] = None
+    return list(points)

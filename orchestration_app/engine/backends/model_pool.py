@@ -58,14 +58,14 @@ class Pool:
         """Raises KeyError and ValueError for what is missing or does not fit."""
         rows = given["backends"]
         shares = np.array(given["shares"], float)
-        found = cls(
+        pool = cls(
             tuple(row["name"] for row in rows), tuple(given["categories"]), shares / shares.sum(), tuple(given["complexity"]),
             tuple(given["tokens"]), np.array([row["skill"] for row in rows], float), np.array([row["slope"] for row in rows], float),
             np.array([row["rate"] for row in rows], float), np.array([[row["price_in"], row["price_out"]] for row in rows]) / 1e6,
         )  # fmt: skip
-        if found.skill.shape != (len(rows), len(found.categories)) or len(found.shares) != len(found.categories):
+        if pool.skill.shape != (len(rows), len(pool.categories)) or len(pool.shares) != len(pool.categories):
             raise ValueError("every backend needs a skill, and every category a share, for each category")
-        return found
+        return pool
 
     @classmethod
     def read(cls, path: str | Path | None) -> Pool:

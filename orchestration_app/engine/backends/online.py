@@ -78,7 +78,7 @@ class Hopes:
         if row is not None:  # plain Python over a handful: numpy would take longer to begin
             worth = [row[place[backend]] for backend in free]
             if not self.whole:
-                worth = [value - taken for value, taken in zip(worth, less, strict=True)]
+                worth = [value - penalty for value, penalty in zip(worth, less, strict=True)]
             top = max(worth) - 1e-12
             best = [at for at, value in enumerate(worth) if value >= top]
             each = [0.0] * count
@@ -116,13 +116,13 @@ def learnt(
         return {agent: _hopes(arms, some, every[:, some]) for agent, some in by_agent.items()}
     if name not in LEARNERS:
         raise ValueError(f"{name} is no learner; there is: {', '.join(LEARNERS)}")
-    found = {}
+    values = {}
     for agent, some in by_agent.items():
         bandit = (UCB1 if name == "ucb1" else Thompson)(1, len(some), rng, NOISE)
         bandit.count[0] = count[some] + PRIOR_CALLS
         bandit.total[0] = total[some] + PRIOR_CALLS * prior[some]
-        found[agent] = _hopes(arms, some, bandit.hopes(0))
-    return found
+        values[agent] = _hopes(arms, some, bandit.hopes(0))
+    return values
 
 
 def means(arms: Sequence[Arm], past: Sequence[Past]) -> dict[int, float]:
@@ -221,13 +221,13 @@ class Table:
     def states(self, agent: int) -> list[tuple[int | None, list[tuple[int, float, int]], int]]:
         """As a table that one can read: (who is hot, [(backend, value, visits)], whom it takes) of each load state of an agent."""
         own, kind = self.own[agent], self.agents.index(agent)
-        found = []
+        rows = []
         for hot in [None, *own]:
             state = QTable.load_state(hot)
             cells = [
                 (self.arms[at].backend, float(self.table.values[kind, state, at]), int(self.table.visits[kind, state, at]))
                 for at in own
             ]  # fmt: skip
-            taken = self.arms[self.table.greedy(kind, state, own)].backend
-            found.append((None if hot is None else self.arms[hot].backend, cells, taken))
-        return found
+            chosen = self.arms[self.table.greedy(kind, state, own)].backend
+            rows.append((None if hot is None else self.arms[hot].backend, cells, chosen))
+        return rows

@@ -46,29 +46,29 @@ class Estimated:
         if self.spread is not None:
             everybody = range(env.count)
             worth = worth - np.array([self.spread.penalty(backend, everybody) for backend in everybody])
-        taken = int(np.argmax(worth))
+        chosen = int(np.argmax(worth))
         if self.spread is not None:
-            self.spread.record(taken)
-        return taken
+            self.spread.record(chosen)
+        return chosen
 
 
 def fitted(env: ModelPool, seed: int, calls: int = TRAINING) -> Floats:
     """The weights of `Estimated`, [B, K, 2], from calls that were sent at random."""
     rng = np.random.Generator(np.random.PCG64([seed, 1]))
     env.reset(seed=seed)
-    categories, seen, taken, success = (np.zeros(calls) for _ in range(4))
+    categories, seen, chosen, success = (np.zeros(calls) for _ in range(4))
     for row in range(calls):
         backend = int(rng.integers(env.count))
-        categories[row], seen[row], taken[row] = env.query.category, env.query.seen, backend
+        categories[row], seen[row], chosen[row] = env.query.category, env.query.seen, backend
         success[row] = env.step(backend)[4]["outcome"].success
-    found = np.zeros((env.count, len(env.pool.categories), 2))
+    weights = np.zeros((env.count, len(env.pool.categories), 2))
     prior = np.array([2.0, -1.0])
     for backend in range(env.count):
-        for category in range(found.shape[1]):
-            rows = (taken == backend) & (categories == category)
+        for category in range(weights.shape[1]):
+            rows = (chosen == backend) & (categories == category)
             features = np.stack([np.ones(int(rows.sum())), seen[rows]], axis=1)
-            found[backend, category] = logistic(features, success[rows] > 0.5, prior, ridge=1.0)
-    return found
+            weights[backend, category] = logistic(features, success[rows] > 0.5, prior, ridge=1.0)
+    return weights
 
 
 def constant(backend: int) -> Policy:
@@ -128,11 +128,11 @@ class Run:
 def run(env: ModelPool, policy: Policy, seed: int, calls: int = 2_000) -> Run:
     """One policy on a stream of its seed."""
     env.reset(seed=seed)
-    taken, categories = np.zeros(calls, int), np.zeros(calls, int)
+    chosen, categories = np.zeros(calls, int), np.zeros(calls, int)
     outcomes: list[Outcome] = []
     for row in range(calls):
-        taken[row], categories[row] = policy(env), env.query.category
-        outcomes.append(env.step(int(taken[row]))[4]["outcome"])
+        chosen[row], categories[row] = policy(env), env.query.category
+        outcomes.append(env.step(int(chosen[row]))[4]["outcome"])
     success = np.array([one.success for one in outcomes])
     latency = np.array([one.latency for one in outcomes])
     each = np.array(
@@ -147,6 +147,6 @@ def run(env: ModelPool, policy: Policy, seed: int, calls: int = 2_000) -> Run:
         cost=float(np.mean([one.cost for one in outcomes])),
         latency=float(latency.mean()),
         p95=float(np.percentile(latency, 95)),
-        shares=np.bincount(taken, minlength=env.count) / calls,
+        shares=np.bincount(chosen, minlength=env.count) / calls,
         by_category=each,
     )

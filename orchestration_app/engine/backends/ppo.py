@@ -90,15 +90,15 @@ def train(env: Environment, settings: Settings, seed: int) -> Iterator[tuple[int
     for done_steps in range(0, settings.steps, count):
         states = np.zeros((count + 1, size), np.float32)
         preferences = np.zeros((count, 3), np.float32)
-        taken, likely = np.zeros(count, np.int64), np.zeros(count, np.float32)
+        actions_taken, likely = np.zeros(count, np.int64), np.zeros(count, np.float32)
         rewards, ended = np.zeros((count, 3), np.float32), np.zeros(count, np.float32)
         served = network.served()
         for t in range(count):
             states[t], preferences[t] = np.concatenate([observation, weights]), weights
             p = served.probabilities(states[t])
-            taken[t] = rng.choice(actions, p=p)
-            likely[t] = np.log(p[taken[t]])
-            observation, reward, terminated, truncated, _ = env.step(int(taken[t]))
+            actions_taken[t] = rng.choice(actions, p=p)
+            likely[t] = np.log(p[actions_taken[t]])
+            observation, reward, terminated, truncated, _ = env.step(int(actions_taken[t]))
             rewards[t], ended[t] = np.asarray(reward, np.float32) * np.ones(3, np.float32), terminated or truncated
             if ended[t]:
                 observation, _ = env.reset()
@@ -114,7 +114,7 @@ def train(env: Environment, settings: Settings, seed: int) -> Iterator[tuple[int
             advantages[t] = last
         returns = advantages + values[:-1]
         scalar = (advantages * preferences).sum(axis=1)  # w · Â
-        _learn(network, optimiser, settings, rng, states[:-1], taken, likely, scalar, returns)
+        _learn(network, optimiser, settings, rng, states[:-1], actions_taken, likely, scalar, returns)
         yield done_steps + count, float((rewards * preferences).sum(axis=1).mean()), network.served()
 
 

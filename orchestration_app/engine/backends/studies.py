@@ -47,12 +47,12 @@ def ways(pool: Pool, weights: Any) -> dict[str, Policy]:
 
 def compared(pool: Pool, seeds: int = 5, load: float = 0.4, calls: int = 2_000) -> Rows:
     """Every way on the same streams: means over seeds; cost beside the largest's."""
-    found: dict[str, list[Run]] = {}
+    runs: dict[str, list[Run]] = {}
     for seed in range(seeds):
         env = ModelPool(pool, load=load)
         for name, way in ways(pool, learnt(env, seed)).items():
-            found.setdefault(name, []).append(run(env, way, seed, calls))
-    largest = np.mean([one.cost for one in found["largest only"]])
+            runs.setdefault(name, []).append(run(env, way, seed, calls))
+    largest = np.mean([one.cost for one in runs["largest only"]])
     return [
         {
             "way": name, "success": _mean(some, "success"), "cost": _mean(some, "cost"),
@@ -62,7 +62,7 @@ def compared(pool: Pool, seeds: int = 5, load: float = 0.4, calls: int = 2_000) 
             "by_category": np.mean([one.by_category for one in some], axis=0).round(3).tolist(),
             "backends": list(pool.names), "categories": list(pool.categories),
         }
-        for name, some in found.items()
+        for name, some in runs.items()
     ]  # fmt: skip
 
 
@@ -71,9 +71,9 @@ def preferences(pool: Pool, seed: int = 0, calls: int = 600) -> dict[str, Any]:
     env = ModelPool(pool, load=0.05)  # nobody waits: a constant backend is at its best
     weights = learnt(env, seed)
     constants = [run(env, policies.constant(backend), seed, calls) for backend in range(env.count)]
-    found = {each: run(env, Estimated(weights, Preference.of(*each)), seed, calls) for each in SIMPLEX}
+    runs = {each: run(env, Estimated(weights, Preference.of(*each)), seed, calls) for each in SIMPLEX}
     dominated = [
-        each for each, one in found.items()
+        each for each, one in runs.items()
         if any(
             other.likely > one.likely + 1e-9 and other.cost < one.cost - 1e-12 and other.latency < one.latency - 1e-9
             for other in constants
@@ -84,10 +84,10 @@ def preferences(pool: Pool, seed: int = 0, calls: int = 600) -> dict[str, Any]:
         for w in np.linspace(0, 1, 21).tolist()
     ]
     return {
-        "preferences": len(found), "dominated": dominated, "cost_by_its_weight": line,
+        "preferences": len(runs), "dominated": dominated, "cost_by_its_weight": line,
         "monotone": all(later <= before * (1 + 1e-9) for before, later in pairwise(line)),
-        "best_success": found[1.0, 0.0, 0.0].likely, "best_constant": max(one.likely for one in constants),
-        "cheapest_cost": found[0.0, 1.0, 0.0].cost, "cheapest_constant": min(one.cost for one in constants),
+        "best_success": runs[1.0, 0.0, 0.0].likely, "best_constant": max(one.likely for one in constants),
+        "cheapest_cost": runs[0.0, 1.0, 0.0].cost, "cheapest_constant": min(one.cost for one in constants),
     }  # fmt: skip
 
 
@@ -112,19 +112,19 @@ def hot(pool: Pool, seeds: int = 20, calls: int = 800) -> dict[str, Any]:
 
 def returns() -> list[int]:
     """Two backends, one a little better: whom the penalty takes, twelve times in a row."""
-    tracker, taken = LoadTracker(), []
+    tracker, rows = LoadTracker(), []
     for _ in range(12):
         worth = np.array([0.90, 0.85]) - np.array([tracker.penalty(member, (0, 1)) for member in (0, 1)])
-        taken.append(int(np.argmax(worth)))
-        tracker.record(taken[-1])
-    return taken
+        rows.append(int(np.argmax(worth)))
+        tracker.record(rows[-1])
+    return rows
 
 
 def rising(pool: Pool, seeds: int = 3, calls: int = 1_500) -> Rows:
     """λ rises to and past the best backend's μ: who is taken, and p95 latency in seconds, beside the best backend alone."""
     preference = Preference.of(0.985, 0.0, 0.015)
     best = int(np.argmax(pool.skill.mean(axis=1) - pool.slope))
-    found = []
+    rows = []
     for share in (0.1, 0.3, 0.5, 0.7, 0.9, 1.0, 1.2):
         with_queue, without = [], []
         for seed in range(seeds):
@@ -132,28 +132,28 @@ def rising(pool: Pool, seeds: int = 3, calls: int = 1_500) -> Rows:
             weights = learnt(env, seed)
             with_queue.append(run(env, Estimated(weights, preference), seed, calls))
             without.append(run(env, policies.constant(best), seed, calls))
-        found.append({
+        rows.append({
             "load": share, "taken": float(np.mean([one.shares[best] for one in with_queue])),
             "p95": _mean(with_queue, "p95"), "p95_constant": _mean(without, "p95"), "success": _mean(with_queue, "success"),
         })  # fmt: skip
-    return found
+    return rows
 
 
 def noise(pool: Pool, seeds: int = 5, calls: int = 1_500) -> Rows:
     """What the estimator's noise takes from efficiency, the direct estimate learnt under the same noise."""
-    found = []
+    rows = []
     for sigma in NOISES:
         each = []
         for seed in range(seeds):
             env = ModelPool(pool, load=0.4, noise=sigma)
             each.append(run(env, Estimated(learnt(env, seed), CAREFUL), seed, calls))
         whole = efficiency(_mean(each, "likely"), _mean(each, "cost"), _mean(each, "latency"))
-        found.append(
+        rows.append(
             {"noise": sigma, "success": _mean(each, "likely"), "cost": _mean(each, "cost"), "efficiency": whole}
         )
-    for row in found:
-        row["lost"] = 1 - row["efficiency"] / found[0]["efficiency"]
-    return found
+    for row in rows:
+        row["lost"] = 1 - row["efficiency"] / rows[0]["efficiency"]
+    return rows
 
 
 def gaps(seeds: int = 300) -> Rows:
@@ -200,12 +200,12 @@ def collaboration(steps: int = 20_000, seeds: int = 3) -> Rows:
     """What always signalling earns a round, and PPO beside Q-learning on the mended reward, after so many steps. Imports torch."""
     from orchestration_app.engine.backends.collaboration import SIGNAL, Collaboration
 
-    found: Rows = []
+    rows: Rows = []
     for published in (True, False):
         env = Collaboration(published=published)
         env.reset(seed=0)
         earned = [env.step(SIGNAL)[1] for _ in range(100)]
-        found.append({
+        rows.append({
             "who": "always signals", "published": published, "steps": 0, "a_round": float(np.sum(earned[-4:])),
             "largest_in_matrix": float(env.matrix.max()),
         })  # fmt: skip
@@ -217,8 +217,8 @@ def collaboration(steps: int = 20_000, seeds: int = 3) -> Rows:
                 act = learn(env, some, seed)
                 env.reset(seed=900 + seed)
                 each.append(float(np.mean([env.step(act())[1] for _ in range(env.length)])) * env.agents)
-            found.append({"who": who, "published": False, "steps": some, "a_round": float(np.mean(each))})
-    return found
+            rows.append({"who": who, "published": False, "steps": some, "a_round": float(np.mean(each))})
+    return rows
 
 
 def _tabular(env: Any, steps: int, seed: int) -> Callable[[], int]:

@@ -35,12 +35,12 @@ def pictures(study: str, found: Any) -> dict[str, str]:
 
 def _policies(rows: Rows) -> dict[str, str]:
     ways = [row["way"] for row in rows]
-    found = {
+    series = {
         name: bars(title, ways, {"": [row[name] * scale for row in rows]}) for name, title, scale in OF_WAYS
     }  # fmt: skip
-    found["by-category"] = bars("success by category", ways, _turned(rows, "by_category", "categories"))
-    found["distribution"] = bars("share of calls by backend", ways, _turned(rows, "shares", "backends"), stacked=True)
-    return found
+    series["by-category"] = bars("success by category", ways, _turned(rows, "by_category", "categories"))
+    series["distribution"] = bars("share of calls by backend", ways, _turned(rows, "shares", "backends"), stacked=True)
+    return series
 
 
 def _turned(rows: Rows, values: str, names: str) -> dict[str, list[float]]:
@@ -66,21 +66,21 @@ def _load(rows: Rows) -> dict[str, str]:
         "with the queue of now": [row["p95"] for row in rows],
         "largest alone": [row["p95_constant"] for row in rows],
     }
-    taken = {"share of the largest": [row["taken"] for row in rows], "success": [row["success"] for row in rows]}
+    shares = {"share of the largest": [row["taken"] for row in rows], "success": [row["success"] for row in rows]}
     return {
         "latency": lines("p95 latency in seconds, by λ / μ of the largest backend", at, late),
-        "taken": lines("who is taken, by λ / μ of the largest backend", at, taken),
+        "taken": lines("who is taken, by λ / μ of the largest backend", at, shares),
     }
 
 
 def _gap(rows: Rows) -> dict[str, str]:
-    found = {}
+    series = {}
     for name, title, by_pair in (("agents", "an agent", False), ("pairs", "one pair alone", True)):
         some = [row for row in rows if row["by_pair"] == by_pair]
         looks = list(some[0]["share"])
         shares = {row["learner"]: list(row["share"].values()) for row in some}
-        found[name] = lines(f"share of the gap closed by outcomes; the specialist is {title}", looks, shares)
-    return found
+        series[name] = lines(f"share of the gap closed by outcomes; the specialist is {title}", looks, shares)
+    return series
 
 
 def _preferences(rows: Rows) -> dict[str, str]:
@@ -128,8 +128,8 @@ OF_STUDY: dict[str, Callable[[Rows], dict[str, str]]] = {
 
 def bars(title: str, names: Sequence[str], series: Mapping[str, Sequence[float]], *, stacked: bool = False) -> str:
     """A group of bars for each name, one for each series; `stacked` puts a group's bars behind one another."""
-    many = 1 if stacked else len(series)
-    step = many * BAR + GAP
+    beside = 1 if stacked else len(series)
+    step = beside * BAR + GAP
     key = 18 if len(series) > 1 else 0
     ends = [sum(abs(s[row]) for s in series.values()) for row in range(len(names))] if stacked else []
     most = max([*ends, *(abs(value) for values in series.values() for value in values), 1e-12])

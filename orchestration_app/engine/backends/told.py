@@ -44,15 +44,15 @@ def ask(
 
     Raises BadKey, and LLMError where the server is not there.
     """
-    known = list(dict.fromkeys(texts))
-    found: dict[str, Told] = {}
+    distinct = list(dict.fromkeys(texts))
+    labels: dict[str, Told] = {}
     failures = 0
     with Client(model.base_url, model.model, model.api_key, tries=TRIES) as client:
-        for at in np.random.Generator(np.random.PCG64(seed)).permutation(len(known))[:limit].tolist():
-            asked = json.dumps({"categories": list(categories), "request": known[at]}, ensure_ascii=False)
+        for at in np.random.Generator(np.random.PCG64(seed)).permutation(len(distinct))[:limit].tolist():
+            asked = json.dumps({"categories": list(categories), "request": distinct[at]}, ensure_ascii=False)
             messages = [{"role": "system", "content": ASKED}, {"role": "user", "content": asked}]
             try:
-                told = read(client.complete(messages, SCHEMA).text, categories)
+                label = read(client.complete(messages, SCHEMA).text, categories)
             except BadKey:
                 raise
             except LLMError:
@@ -61,9 +61,9 @@ def ask(
                     raise
                 continue
             failures = 0
-            if told is not None:
-                found[known[at]] = told
-    return found
+            if label is not None:
+                labels[distinct[at]] = label
+    return labels
 
 
 def read(answer: str, categories: Sequence[str] = ()) -> Told | None:

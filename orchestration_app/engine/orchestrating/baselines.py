@@ -79,10 +79,10 @@ def best_order(environment: Environment, seed: int, longest: int = 6) -> tuple[i
     path: tuple[int, ...] = ()
     best = worth(path)
     while len(path) < longest:
-        found, place = max((worth((*path, a)), -a) for a in range(agents))
-        if found <= best + 1e-9:
+        highest, place = max((worth((*path, a)), -a) for a in range(agents))
+        if highest <= best + 1e-9:
             return path
-        path, best = (*path, -place), found
+        path, best = (*path, -place), highest
     return path
 
 
@@ -106,8 +106,8 @@ def greedy_step(environment: Environment, seed: int, episodes: int = 1500) -> Ch
         x = _flat(*state.features())
         worth = np.full(agents + 1, -np.inf)
         for a in np.flatnonzero(allowed).tolist():
-            known = weights[a]
-            score = 0.0 if known is None else float(np.clip(x @ known, 0, 1))
+            weight = weights[a]
+            score = 0.0 if weight is None else float(np.clip(x @ weight, 0, 1))
             cost = 0.0 if a == agents else float(state.costs[a])
             worth[a] = environment.reward.total(cost, score)
         return int(worth.argmax())

@@ -57,7 +57,7 @@ def demonstrate(seeds: int = 5, report: Callable[[str], None] = lambda line: Non
     float, …}. `greedy` holds the same of the policy's likeliest actions, `before` those of the untrained policy, `paid` the
     largest number of times that an episode's r was paid."""
     began = time.process_time()
-    found: dict[str, Any] = {"success": [], "reward": [], "before": [], "greedy": {"success": [], "reward": []}}
+    figures: dict[str, Any] = {"success": [], "reward": [], "before": [], "greedy": {"success": [], "reward": []}}
     paid = 0
     for seed in range(seeds):
         report(f"seed {seed}")
@@ -73,13 +73,13 @@ def demonstrate(seeds: int = 5, report: Callable[[str], None] = lambda line: Non
             network = tick.network
         after = walk(environment, by_network(network, rng), drawn)
         greedy = walk(environment, by_network(network, None), range(len(TASKS)))
-        found["before"].append(_mean(environment, before)["success"])
+        figures["before"].append(_mean(environment, before)["success"])
         for name, value in _mean(environment, after).items():
-            found[name].append(value)
+            figures[name].append(value)
         for name, value in _mean(environment, greedy).items():
-            found["greedy"][name].append(value)
+            figures["greedy"][name].append(value)
         paid = max(paid, max(times_paid(environment, made) for made in after))
-    return {**found, "paid": paid, "cpu_seconds": round(time.process_time() - began, 2)}
+    return {**figures, "paid": paid, "cpu_seconds": round(time.process_time() - began, 2)}
 
 
 def times_paid(environment: Environment, made: Walk) -> int:
@@ -90,5 +90,5 @@ def times_paid(environment: Environment, made: Walk) -> int:
 
 
 def _mean(environment: Environment, walks: Sequence[Walk]) -> dict[str, float]:
-    found = reinforce.measured(environment, walks)
-    return {name: round(found[name], 4) for name in ("success", "reward")}
+    measures = reinforce.measured(environment, walks)
+    return {name: round(measures[name], 4) for name in ("success", "reward")}

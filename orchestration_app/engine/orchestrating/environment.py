@@ -119,7 +119,7 @@ def read_paths(path: str | Path, agents: Sequence[Agent]) -> list[RecordedPath]:
     known, "cost", "tokens", "latency", "failed". What a row says beyond that, such as what was missing after a step, is not read.
     A row without a trajectory has one call of each required agent, its output unknown. Raises ValueError with the line."""
     costs = {agent.id: agent.cost or 1.0 for agent in agents}
-    found = []
+    paths = []
     with Path(path).open(encoding="utf-8") as stream:
         for number, line in enumerate(stream, start=1):
             if not line.strip():
@@ -131,8 +131,8 @@ def read_paths(path: str | Path, agents: Sequence[Agent]) -> list[RecordedPath]:
                 calls = tuple(_recorded(step, costs) for step in steps)
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise ValueError(f"{Path(path).name}, line {number}: {type(error).__name__} {error}") from None
-            found.append(RecordedPath(str(row["text"]), required, calls))
-    return found
+            paths.append(RecordedPath(str(row["text"]), required, calls))
+    return paths
 
 
 def _recorded(step: Mapping[str, Any], costs: Mapping[int, float]) -> Call:
@@ -195,9 +195,9 @@ class Environment:
 
     def allowed(self, state: State) -> BoolArray:
         """What may be done, bool[A + 1]; a call that the budget does not hold may not."""
-        found = self.orchestrator.allowed(state)
-        found[:-1] &= state.costs <= state.left + 1e-9
-        return found
+        mask = self.orchestrator.allowed(state)
+        mask[:-1] &= state.costs <= state.left + 1e-9
+        return mask
 
     def act(self, state: State, action: int) -> State:
         """The state after calling the agent at a place."""

@@ -49,9 +49,9 @@ def evolve(
         solutions, metrics = [], []
         for _ in range(search.population_size):
             candidate = search.ask()
-            found = measured(environment, walk(environment, by_network(made(candidate), None), drawn, keep=False))
-            solutions.append((candidate, -found["reward"]))
-            metrics.append(found)
+            measures = measured(environment, walk(environment, by_network(made(candidate), None), drawn, keep=False))
+            solutions.append((candidate, -measures["reward"]))
+            metrics.append(measures)
         search.tell(solutions)
-        mean = {name: float(np.mean([found[name] for found in metrics])) for name in metrics[0]}
+        mean = {name: float(np.mean([measures[name] for measures in metrics])) for name in metrics[0]}
         yield generation, made(search.mean), mean

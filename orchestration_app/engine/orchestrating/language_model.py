@@ -61,12 +61,12 @@ def named(text: str, ids: Sequence[int], allowed: BoolArray) -> int | None:
     """The action that an answer names, of allowed bool[A + 1]: an agent's place, A for STOP; None where it names nothing that may be
     done."""
     try:
-        found = find_json(text)["next"]
+        chosen = find_json(text)["next"]
     except (ValueError, KeyError, TypeError):
         return None
-    if found is None:
+    if chosen is None:
         return len(ids)
-    at = list(ids).index(found) if isinstance(found, int) and not isinstance(found, bool) and found in ids else -1
+    at = list(ids).index(chosen) if isinstance(chosen, int) and not isinstance(chosen, bool) and chosen in ids else -1
     return at if at >= 0 and allowed[at] else None
 
 

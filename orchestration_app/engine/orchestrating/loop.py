@@ -142,12 +142,12 @@ def episode(
     """
     course = questioned(policy, task, limits, **terms)
     try:
-        found = next(course)
+        question = next(course)
         while True:
-            if isinstance(found, Question):
-                found = course.send(policy.distribution(found.state, found.available))
+            if isinstance(question, Question):
+                question = course.send(policy.distribution(question.state, question.available))
             else:
-                found = course.send((yield found))
+                question = course.send((yield question))
     except StopIteration as end:
         ended: Ended = end.value
         return ended
@@ -173,11 +173,11 @@ def questioned(
     if limits.aggregator is not None:
         aside = purse.take(worst(limits.aggregator, first))
     number = calls = 0
-    known = list(stored)
+    turns = list(stored)
     while live := [path for path in paths if path.reason is None]:
         outcomes: dict[int, Outcome] = {}
-        if known:
-            earlier = known.pop(0)
+        if turns:
+            earlier = turns.pop(0)
             turn, outcomes = _again(earlier.turn, paths, purse), dict(earlier.outcomes)
             missing = tuple(request for request in turn.requests if request.number not in outcomes)
             if missing:
@@ -194,7 +194,7 @@ def questioned(
         number += 1
         _advance(policy, paths, turn, by_path)
     if aside is not None and limits.aggregator is not None:
-        return (yield from _aggregated(limits.aggregator, paths, purse, aside, spent, number, calls, known))
+        return (yield from _aggregated(limits.aggregator, paths, purse, aside, spent, number, calls, turns))
     answers = [path.state.answer for path in paths]
     return spent.ended(paths, majority(answers))
 
@@ -224,15 +224,15 @@ def _decided(
     # Without a budget every worst case fits.
     bound = {} if purse.unlimited else {i: worst(i, state) for i in open_}
     affordable = frozenset(i for i in open_ if i not in bound or purse.fits(bound[i]))
-    found = yield Question(state, affordable)
-    p = found.probabilities
-    candidates: tuple[int | None, ...] = (*found.agents, None)
+    distribution = yield Question(state, affordable)
+    p = distribution.probabilities
+    candidates: tuple[int | None, ...] = (*distribution.agents, None)
     shown = (path, state.steps, candidates, tuple(round(float(value), 6) for value in p))
-    may = [a for a in range(len(found.agents)) if p[a] > 0]
+    may = [a for a in range(len(distribution.agents)) if p[a] > 0]
     if not may:
         return Decision(*shown, (), 1.0, (yield from _why_none(state, limits, open_, affordable)))
     at = int(p.argmax()) if rng is None else int(min(np.searchsorted(np.cumsum(p), rng.random() * p.sum()), len(p) - 1))
-    if at == len(found.agents):
+    if at == len(distribution.agents):
         return Decision(*shown, (), 1.0 if rng is None else float(p[at]), "stop")
     chosen, propensity = [at], float(p[at])
     above = [a for a in may if p[a] > 2 / (len(may) + 1)]
@@ -243,8 +243,8 @@ def _decided(
         propensity = float(sum(p[a] for a in chosen))
     called: list[int] = []
     for a in chosen:
-        if purse.take(bound.get(found.agents[a], 0.0)) is not None:
-            called.append(found.agents[a])
+        if purse.take(bound.get(distribution.agents[a], 0.0)) is not None:
+            called.append(distribution.agents[a])
     return Decision(*shown, tuple(called), 1.0 if rng is None else propensity)
 
 
@@ -255,8 +255,8 @@ def _why_none(
     if state.steps >= state.max_steps:
         return "max_steps"
     # Would the policy have had somebody to call, were there money?
-    found = yield Question(state, limits.available)
-    could = found.probabilities[:-1]
+    distribution = yield Question(state, limits.available)
+    could = distribution.probabilities[:-1]
     return "budget" if len(affordable) < len(open_) and bool((could > 0).any()) else "no_agents"
 
 

@@ -49,8 +49,8 @@ class Optimum:
     def value(self) -> Expected:
         """Expected over all kinds of tasks."""
         shares = np.array([kind.share for kind in self.pool.kinds])
-        found = [self.from_belief(kind.prior, 0)[1] for kind in self.pool.kinds]
-        return _mean(found, shares / shares.sum())
+        values = [self.from_belief(kind.prior, 0)[1] for kind in self.pool.kinds]
+        return _mean(values, shares / shares.sum())
 
     def action(self, belief: Floats, step: int) -> int:
         """The best agent's place, -1 for STOP."""

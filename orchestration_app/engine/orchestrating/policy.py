@@ -91,9 +91,9 @@ class Network:
         agents = np.maximum(inner, 0) @ t["agent.out"][:, None] + own @ t["agent.line"][:, None]  # (B, A, 1)
         inner = own.mean(axis=1, keepdims=True) @ t["stop.in"][:width] + row @ t["stop.in"][width:] + t["stop.bias"]
         stop = np.maximum(inner, 0) @ t["stop.out"][:, None] + t["stop.shift"]  # (B, 1, H) -> (B, 1, 1)
-        found: FloatArray = np.concatenate([agents[..., 0] + t["agent.shift"], stop[:, 0]], axis=1).astype(np.float32)
-        found += (row @ t["shared"])[:, 0] + t["next"][last]
-        return found
+        scores: FloatArray = np.concatenate([agents[..., 0] + t["agent.shift"], stop[:, 0]], axis=1).astype(np.float32)
+        scores += (row @ t["shared"])[:, 0] + t["next"][last]
+        return scores
 
 
 def parameter_shapes(agents: int, hidden: int) -> dict[str, tuple[int, ...]]:
@@ -197,13 +197,13 @@ class Orchestrator:
     def allowed(self, state: State, available: Collection[int] | None = None) -> BoolArray:
         """What may be done, bool[A + 1]: agents out of `available` (ids; all, where None) that were called less than `repeats` times,
         and STOP, always. Whether a call's worst case fits the budget is the loop's to say."""
-        found = np.ones(len(self.ids) + 1, np.bool_)
+        mask = np.ones(len(self.ids) + 1, np.bool_)
         if available is not None:
-            found[:-1] = [identifier in available for identifier in self.ids]
-        found[:-1] &= state.times() < self.repeats
+            mask[:-1] = [identifier in available for identifier in self.ids]
+        mask[:-1] &= state.times() < self.repeats
         if state.steps >= state.max_steps:
-            found[:-1] = False
-        return found
+            mask[:-1] = False
+        return mask
 
     def distribution(self, state: State, available: Collection[int] | None = None) -> Distribution:
         """What the policy would do. The same state gives the same distribution, whatever came before."""
@@ -249,8 +249,8 @@ class Orchestrator:
         less[len(SHARED) :] = 0
         parts["what the outputs say"] = whole - lead(own, less, last)
         parts["who answered last"] = whole - lead(own, shared, len(self.ids))
-        found = sorted(parts.items(), key=lambda part: -abs(part[1]))
-        return [(name, round(part, 4)) for name, part in found[:top] if abs(part) > 1e-6]
+        ordered = sorted(parts.items(), key=lambda part: -abs(part[1]))
+        return [(name, round(part, 4)) for name, part in ordered[:top] if abs(part) > 1e-6]
 
     # ------------------------------------------------------------------------------------------------ saving, loading
 
@@ -324,7 +324,7 @@ class Orchestrator:
                 sentences.check(str(config.get("sentences")))
             reader = Reader(len(agents), router, outputs, str(config["encoding"]), tensors.get("projection"))
             network = Network({name: tensors[f"network.{name}"] for name in PARAMETERS})
-            found = cls(
+            orchestrator = cls(
                 agents,
                 reader,
                 network,
@@ -333,13 +333,13 @@ class Orchestrator:
                 version_info=dict(config.get("version_info", {})),
             )
             # One decision shows whether all shapes fit, before an application's first does.
-            first = found.begin("a task")
-            found.distribution(found.after(first, [Call(agents[0].id, "an output")]))
+            first = orchestrator.begin("a task")
+            orchestrator.distribution(orchestrator.after(first, [Call(agents[0].id, "an output")]))
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             if isinstance(error, ArtifactError):
                 raise
             raise ArtifactError(f"the artifact's parts do not fit together: {error}") from error
-        return found
+        return orchestrator
 
 
 def _under(prefix: str, tensors: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

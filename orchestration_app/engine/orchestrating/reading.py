@@ -109,10 +109,10 @@ def words_encoding(text: str) -> FloatArray:
     drawn = b"".join(
         hashlib.blake2b(part.encode("utf-8", "surrogatepass"), digest_size=ENCODING).digest() for part in parts
     )
-    found = (np.frombuffer(drawn, np.uint8).reshape(len(parts), ENCODING) - np.float32(127.5)).sum(
+    direction = (np.frombuffer(drawn, np.uint8).reshape(len(parts), ENCODING) - np.float32(127.5)).sum(
         axis=0
     )  # uniform, mean 0
-    return (found / np.sqrt(found @ found)).astype(np.float32)
+    return (direction / np.sqrt(direction @ direction)).astype(np.float32)
 
 
 def _trigrams(padded: str) -> list[str]:
@@ -123,7 +123,7 @@ def fitted_projection(texts: list[str]) -> NDArray[Any]:
     """The ENCODING directions in which the sentence encodings of some texts differ most, float32[SIZE, ENCODING]."""
     vectors = sentences.embed(texts)
     _, _, directions = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
-    found = np.zeros((sentences.SIZE, ENCODING), np.float32)
+    projection = np.zeros((sentences.SIZE, ENCODING), np.float32)
     kept = directions[:ENCODING].T
-    found[:, : kept.shape[1]] = kept
-    return found
+    projection[:, : kept.shape[1]] = kept
+    return projection

@@ -168,10 +168,10 @@ def learn(
         returns = torch.from_numpy(((batch.returns - mean / whole) / deviation).astype(np.float32))
 
         log_p = batch.log_p(policy)  # (N, A + 1)
-        taken = log_p.gather(1, batch.actions[:, None])[:, 0]
+        chosen = log_p.gather(1, batch.actions[:, None])[:, 0]
         values = baseline(batch.own, batch.shared)
         entropy = -(log_p.exp() * log_p.clamp(min=-50)).sum(dim=1).mean()
-        loss = -((returns - values.detach()) * taken).mean()  # -Â_t log π(a_t | s_t)
+        loss = -((returns - values.detach()) * chosen).mean()  # -Â_t log π(a_t | s_t)
         loss = loss - settings.entropy * left * entropy + 0.5 * ((returns - values) ** 2).mean()
         optimizer.zero_grad()
         loss.backward()
@@ -303,14 +303,14 @@ def learn_from_logs(
     lengths = [len(w.actions) for w in logged]
     for _ in range(epochs):
         log_p = batch.log_p(policy)
-        taken = log_p.gather(1, batch.actions[:, None])[:, 0]
+        chosen = log_p.gather(1, batch.actions[:, None])[:, 0]
         with torch.no_grad():
-            ratio = taken - behaved
+            ratio = chosen - behaved
             # The product over the steps of each episode so far, as a sum of logarithms.
             weights = torch.cat([part.cumsum(0) for part in ratio.split(lengths)]).exp().clamp(max=clip)
         values = baseline(batch.own, batch.shared)
         spent = -(log_p.exp() * log_p.clamp(min=-50)).sum(dim=1).mean()
-        loss = -(weights * (returns - values.detach()) * taken).mean() - entropy * spent
+        loss = -(weights * (returns - values.detach()) * chosen).mean() - entropy * spent
         loss = loss + 0.5 * (weights * (returns - values) ** 2).mean()
         optimizer.zero_grad()
         loss.backward()

@@ -50,14 +50,14 @@ class Reward:
     def returns(self, costs: Sequence[float], score: float, max_steps: int) -> NDArray[np.float64]:
         """R_t of each decision of an episode, float64[T]: `costs` of its T decisions in order, that of STOP being 0; the last
         decision is paid r."""
-        found = np.zeros(len(costs))
+        discounted = np.zeros(len(costs))
         after = 0.0
         for t in range(len(costs) - 1, -1, -1):
             factor = np.log1p((t + 1) / max(max_steps, 1)) if self.form == "paper" else 1.0
             last = t == len(costs) - 1
             after = (self.ends(score) if last else self.gamma * after) - self.price * costs[t] * factor
-            found[t] = after
-        return found
+            discounted[t] = after
+        return discounted
 
     def total(self, cost: float, score: float) -> float:
         """What an episode was worth, undiscounted and with its cost counted once, r - λ C: what scorecards show."""

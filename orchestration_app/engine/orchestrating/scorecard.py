@@ -41,7 +41,7 @@ def scorecard(
     agents = [agent.id for agent in measured.orchestrator.agents]
     ours = walk(measured, by_network(measured.orchestrator.network, None), range(len(measured)), keep=False)
     mine = values(measured, ours)
-    found: dict[str, Any] = {
+    card: dict[str, Any] = {
         "queries": len(measured),
         "metrics": figures(mine),
         "success": float(mine["success"].mean()),
@@ -58,26 +58,24 @@ def scorecard(
         rivals = baselines.of_world(train, seed)
     for name, chooser in {**rivals, **(others or {})}.items():
         theirs = values(measured, walk(measured, chooser, range(len(measured)), keep=False))
-        found["baselines"][name] = {"metrics": figures(theirs), "difference": lead(mine, theirs)}
-    if found["baselines"]:
-        found["best_baseline"] = max(
-            found["baselines"], key=lambda b: found["baselines"][b]["metrics"]["reward"]["mean"]
-        )
+        card["baselines"][name] = {"metrics": figures(theirs), "difference": lead(mine, theirs)}
+    if card["baselines"]:
+        card["best_baseline"] = max(card["baselines"], key=lambda b: card["baselines"][b]["metrics"]["reward"]["mean"])
     if llm is not None and llm_tasks:
         drawn = np.random.Generator(np.random.PCG64(seed)).permutation(len(measured))[:llm_tasks]
         theirs = values(measured, walk(measured, llm, drawn.tolist(), keep=False))
         difference = lead({m: v[drawn] for m, v in mine.items()}, theirs)
-        found["baselines"]["llm"] = {"metrics": figures(theirs), "difference": difference, "queries": len(drawn)}
+        card["baselines"]["llm"] = {"metrics": figures(theirs), "difference": difference, "queries": len(drawn)}
     if train is not None and isinstance(world, SimulatedWorld):
         optimum = Optimum(world.pool, measured.reward, measured.orchestrator.max_steps)
         theirs = values(measured, walk(measured, baselines.optimal(optimum), range(len(measured)), keep=False))
-        found["optimum"] = {
+        card["optimum"] = {
             "expected": optimum.value().plain(),
             "metrics": figures(theirs),
             "share": float(mine["reward"].mean() / theirs["reward"].mean()),
             "difference": lead(mine, theirs),
         }
-    return found
+    return card
 
 
 def values(environment: Environment, walks: Sequence[Walk]) -> dict[str, np.ndarray]:
@@ -121,12 +119,12 @@ def utilisation(walks: Sequence[Walk], agents: Sequence[int]) -> list[dict[str, 
 def transitions(walks: Sequence[Walk], agents: Sequence[int]) -> list[list[int]]:
     """How often which agent followed which: rows are agents in their order and the start, columns agents and STOP."""
     place = {agent: a for a, agent in enumerate(agents)}
-    found = np.zeros((len(agents) + 1, len(agents) + 1), np.int64)
+    counts = np.zeros((len(agents) + 1, len(agents) + 1), np.int64)
     for made in walks:
         path = [len(agents), *(place[call.agent] for call in made.calls if call.agent in place)]
         for before, after in zip(path, [*path[1:], len(agents)], strict=True):
-            found[before, after] += 1
-    counted: list[list[int]] = found.tolist()
+            counts[before, after] += 1
+    counted: list[list[int]] = counts.tolist()
     return counted
 
 
@@ -134,10 +132,12 @@ def convergence(logs: Sequence[Sequence[Mapping[str, float]]]) -> list[dict[str,
     """How learning goes, from the `log` of each seed's scorecard: {"step", "val_reward": {"mean", "low", "high"}} for each update at
     which all seeds were measured on validation, with the 95 % interval over seeds; of one seed low and high are None."""
     by_step = [{int(entry["step"]): float(entry["val_reward"]) for entry in log} for log in logs]
-    steps = sorted(set.intersection(*(set(found) for found in by_step))) if by_step else []
-    found = []
+    steps = sorted(set.intersection(*(set(measured_steps) for measured_steps in by_step))) if by_step else []
+    measured_steps = []
     for step in steps:
         worths = np.array([one[step] for one in by_step])
-        told: dict[str, Any] = {"mean": float(worths[0]), "low": None, "high": None}
-        found.append({"step": step, "val_reward": intervals.spread(worths).plain() if len(worths) > 1 else told})
-    return found
+        spread: dict[str, Any] = {"mean": float(worths[0]), "low": None, "high": None}
+        measured_steps.append(
+            {"step": step, "val_reward": intervals.spread(worths).plain() if len(worths) > 1 else spread}
+        )
+    return measured_steps

@@ -128,12 +128,12 @@ class State:
 
     def times(self) -> FloatArray:
         """How often each agent was called, float32[A]."""
-        found = np.zeros(len(self.ids), np.float32)
+        counts = np.zeros(len(self.ids), np.float32)
         for call in self.calls:
             at = self.place.get(call.agent)
             if at is not None:
-                found[at] += 1
-        return found
+                counts[at] += 1
+        return counts
 
     def after(self, calls: Sequence[Call], heard: Sequence[Heard]) -> State:
         """The state one step later, the calls of that step done."""
@@ -157,7 +157,7 @@ def features(states: Sequence[State]) -> tuple[FloatArray, FloatArray]:
     answered_last = np.zeros((count, agents), np.float32)
     encoded = np.zeros((count, 2 * ENCODING), np.float32)
     #: steps, most steps, cost, budget (nan without one), left of it, begun, last failed, last empty, length of the last output
-    told = np.zeros((count, 9), np.float64)
+    figures = np.zeros((count, 9), np.float64)
     for row, state in enumerate(states):
         for call, heard in zip(state.calls, state.heard, strict=True):
             at = state.place.get(call.agent)
@@ -171,19 +171,19 @@ def features(states: Sequence[State]) -> tuple[FloatArray, FloatArray]:
                 np.maximum(most[row], heard.log_odds, out=most[row])
             encoded[row, ENCODING:] += heard.encoding
         budget = np.nan if state.budget is None else state.budget
-        told[row, :5] = (state.steps, state.max_steps, state.cost, budget, state.left)
+        figures[row, :5] = (state.steps, state.max_steps, state.cost, budget, state.left)
         if state.calls:
             last, heard = state.calls[-1], state.heard[-1]
             says[row] = heard.log_odds
             encoded[row, :ENCODING] = heard.encoding
             encoded[row, ENCODING:] /= len(state.calls)
-            told[row, 5:] = (1, last.failed, not last.failed and not last.output.strip(), len(last.output))
+            figures[row, 5:] = (1, last.failed, not last.failed and not last.output.strip(), len(last.output))
             if last.agent in state.place:
                 answered_last[row, state.place[last.agent]] = 1
 
     p = probabilities(log_odds, np.ones(log_odds.shape, np.bool_))
-    begun = told[:, 5] > 0
-    limited = ~np.isnan(told[:, 3])
+    begun = figures[:, 5] > 0
+    limited = ~np.isnan(figures[:, 3])
     scale = np.maximum(costs.mean(axis=1), 1e-9)  # (B)
     called = times[..., 0] > 0
     pending = one_shot * ~called
@@ -197,26 +197,26 @@ def features(states: Sequence[State]) -> tuple[FloatArray, FloatArray]:
     own[..., 8] = says.clip(-LIMIT, LIMIT) / LIMIT
     own[..., 9] = np.where(begun[:, None], most.clip(-LIMIT, LIMIT) / LIMIT, 0)
     own[..., 10] = np.log1p(costs / scale[:, None])
-    left = np.where(limited, np.maximum(told[:, 4], 1e-9), 1.0)
+    left = np.where(limited, np.maximum(figures[:, 4], 1e-9), 1.0)
     own[..., 11] = np.where(limited[:, None], np.minimum(costs / left[:, None], 1.0), 0)
     own[..., 12] = answered_last
 
     uncalled = np.where(called, 0, p)
     shared = np.empty((count, WIDTH), np.float32)
-    shared[:, 0] = told[:, 0] / np.maximum(told[:, 1], 1)
-    shared[:, 1] = np.log1p(np.maximum(told[:, 1] - told[:, 0], 0))
-    shared[:, 2] = np.log1p(told[:, 2] / scale)
+    shared[:, 0] = figures[:, 0] / np.maximum(figures[:, 1], 1)
+    shared[:, 1] = np.log1p(np.maximum(figures[:, 1] - figures[:, 0], 0))
+    shared[:, 2] = np.log1p(figures[:, 2] / scale)
     # A budget of nothing has nothing left.
-    whole = np.where(limited, np.maximum(told[:, 3], 1e-9), 1.0)
-    shared[:, 3] = np.where(limited, np.maximum(np.where(limited, told[:, 4], 1.0), 0) / whole, 1.0)
+    whole = np.where(limited, np.maximum(figures[:, 3], 1e-9), 1.0)
+    shared[:, 3] = np.where(limited, np.maximum(np.where(limited, figures[:, 4], 1.0), 0) / whole, 1.0)
     shared[:, 4] = begun
     shared[:, 5] = np.log1p(called.sum(axis=1))
     shared[:, 6] = np.log1p(uncalled.sum(axis=1))
     shared[:, 7] = uncalled.max(axis=1)
     shared[:, 8] = np.log1p(pending.sum(axis=1))
-    shared[:, 9] = told[:, 6]
-    shared[:, 10] = told[:, 7]
-    shared[:, 11] = np.log1p(told[:, 8]) / 10
+    shared[:, 9] = figures[:, 6]
+    shared[:, 10] = figures[:, 7]
+    shared[:, 11] = np.log1p(figures[:, 8]) / 10
     shared[:, len(SHARED) :] = encoded
     return own, shared
 

@@ -6,7 +6,7 @@ Imported by workers only: it brings torch and scikit-learn.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -91,63 +91,19 @@ def train_policy(config: OrchestratorConfig, problem: Problem, llm: LanguageMode
     began = time.process_time()
     yield Progress("reading", 0, 1, "reading tasks and outputs")
     rng = np.random.Generator(np.random.PCG64(config.seed))
-    router = None if problem.router is None else Router.from_artifact(problem.router)
-    network = fresh_network(len(problem.agents), config.hidden, rng, one_shot=router is not None)
-
-    def made(network: Network, outputs: Outputs | None, projection: FloatArray | None = None) -> Orchestrator:
-        reader = Reader(
-            len(problem.agents), router, outputs, config.encoding if projection is not None else "words", projection
-        )
-        return Orchestrator(
-            problem.agents, reader, network, repeats=config.repeats, max_steps=config.max_steps,
-            version_info={"seed": config.seed, "learner": config.learner},
-        )  # fmt: skip
-
-    reward = reward_of(config)
-    budget = config.budget or None
-    orchestrator = made(network, None)
-    tasks = read_tasks(orchestrator, problem.train, problem.log_odds)
-    rows = {text: i for i, text in enumerate(problem.train)}
-    paths = [(rows[path.task], path) for path in problem.paths if path.task in rows]
-    if not paths and config.explore and isinstance(problem.world, SimulatedWorld):
-        paths = explored(Environment(orchestrator, problem.world, tasks, reward, budget), config.explore, config.seed)
-    orchestrator = made(
-        network,
-        fit_outputs(problem.agents, [p for _, p in paths], config.seed),
-        _projection(config, [p for _, p in paths]),
-    )
-    environment = Environment(orchestrator, problem.world, tasks, reward, budget)
-    val = replace(environment, tasks=read_tasks(orchestrator, problem.val))
+    network = fresh_network(len(problem.agents), config.hidden, rng, one_shot=problem.router is not None)
+    environment, paths = _read(config, problem, network)
+    val = replace(environment, tasks=read_tasks(environment.orchestrator, problem.val))
     timing["reading"] = time.process_time() - began
 
     began = time.process_time()
-    log: list[dict[str, float]] = []
     kept = Kept(val)
-    kept.offer(network, "one_shot" if router is not None else "untrained", 0)
-    if config.imitate and paths:
-        yield Progress("imitation", 0, 1, f"imitating {len(paths)} paths")
-        index = [row for row, _ in paths]
-        followed = replace(
-            environment, tasks=Tasks(tuple(tasks.texts[i] for i in index), tasks.log_odds[index], tasks.one_shot[index])
-        )
-        network = reinforce.imitate(followed, network, [p for _, p in paths], seed=config.seed)
-        kept.offer(network, "imitation", 0)
-    if config.logs and problem.logged:
-        yield Progress("logs", 0, 1, f"learning from {len(problem.logged)} judged episodes")
-        network = _from_logs(environment, network, problem.logged, config.seed)
-        kept.offer(network, "logs", 0)
-    for update, learnt, metrics in _learnt(config, environment, network):
-        if update % config.val_eval_freq == 0 or update == config.updates:
-            worth = kept.offer(learnt, config.learner, update)
-            log.append({"step": update, **metrics, "val_reward": worth})
-        yield Progress("policy", update, config.updates, "learning", metrics)
-    if router is not None:
-        kept.settle()
+    log = yield from _learn(config, problem, environment, paths, kept)
     timing["policy"] = time.process_time() - began
 
     yield Progress("measure", 0, 1, "measuring")
     began = time.process_time()
-    best = made(kept.network, orchestrator.reader.outputs, orchestrator.reader.projection)
+    best = _orchestrator(config, problem, kept.network, environment.orchestrator.reader)
     best.version_info["kept"] = kept.name
     measured = replace(val, orchestrator=best)
     if problem.test:
@@ -166,6 +122,66 @@ def train_policy(config: OrchestratorConfig, problem: Problem, llm: LanguageMode
     timing["measure"] = time.process_time() - began
     content = best.to_artifact(card, problem.router).to_bytes()
     yield Progress("measure", 1, 1, "done", result=Result(content, {**card, "timing": timing}))
+
+
+def _orchestrator(config: OrchestratorConfig, problem: Problem, network: Network, reader: Reader) -> Orchestrator:
+    return Orchestrator(
+        problem.agents, reader, network, repeats=config.repeats, max_steps=config.max_steps,
+        version_info={"seed": config.seed, "learner": config.learner},
+    )  # fmt: skip
+
+
+def _read(
+    config: OrchestratorConfig, problem: Problem, network: Network
+) -> tuple[Environment, list[tuple[int, RecordedPath]]]:
+    """The environment of the training tasks, with a reader of outputs fitted on the paths; and the paths, each with its task's row."""
+    agents, reward, budget = len(problem.agents), reward_of(config), config.budget or None
+    router = None if problem.router is None else Router.from_artifact(problem.router)
+    plain = _orchestrator(config, problem, network, Reader(agents, router, None, "words", None))
+    tasks = read_tasks(plain, problem.train, problem.log_odds)
+    rows = {text: i for i, text in enumerate(problem.train)}
+    paths = [(rows[path.task], path) for path in problem.paths if path.task in rows]
+    if not paths and config.explore and isinstance(problem.world, SimulatedWorld):
+        paths = explored(Environment(plain, problem.world, tasks, reward, budget), config.explore, config.seed)
+    recorded = [path for _, path in paths]
+    projection = _projection(config, recorded)
+    encoding = config.encoding if projection is not None else "words"
+    outputs = fit_outputs(problem.agents, recorded, config.seed)
+    reader = Reader(agents, router, outputs, encoding, projection)
+    return Environment(_orchestrator(config, problem, network, reader), problem.world, tasks, reward, budget), paths
+
+
+def _learn(
+    config: OrchestratorConfig,
+    problem: Problem,
+    environment: Environment,
+    paths: Sequence[tuple[int, RecordedPath]],
+    kept: Kept,
+) -> Generator[Progress, None, list[dict[str, float]]]:
+    """Learn from paths, from judged episodes, then by trying, and offer each network to `kept`. Returns the log of updates."""
+    network, tasks = environment.orchestrator.network, environment.tasks
+    log: list[dict[str, float]] = []
+    kept.offer(network, "one_shot" if problem.router is not None else "untrained", 0)
+    if config.imitate and paths:
+        yield Progress("imitation", 0, 1, f"imitating {len(paths)} paths")
+        index = [row for row, _ in paths]
+        followed = replace(
+            environment, tasks=Tasks(tuple(tasks.texts[i] for i in index), tasks.log_odds[index], tasks.one_shot[index])
+        )
+        network = reinforce.imitate(followed, network, [path for _, path in paths], seed=config.seed)
+        kept.offer(network, "imitation", 0)
+    if config.logs and problem.logged:
+        yield Progress("logs", 0, 1, f"learning from {len(problem.logged)} judged episodes")
+        network = _from_logs(environment, network, problem.logged, config.seed)
+        kept.offer(network, "logs", 0)
+    for update, learnt, metrics in _learnt(config, environment, network):
+        if update % config.val_eval_freq == 0 or update == config.updates:
+            worth = kept.offer(learnt, config.learner, update)
+            log.append({"step": update, **metrics, "val_reward": worth})
+        yield Progress("policy", update, config.updates, "learning", metrics)
+    if problem.router is not None:
+        kept.settle()
+    return log
 
 
 def _beside_llm(
@@ -189,8 +205,8 @@ def _from_logs(environment: Environment, network: Network, logged: Sequence[Kept
     rows = {text: i for i, text in enumerate(texts)}
     own = replace(environment, tasks=read_tasks(environment.orchestrator, texts))
     walks = [walked(own, rows[episode.task], episode.steps, episode.score) for episode in logged]
-    found = [walk for walk in walks if walk is not None]
-    return reinforce.learn_from_logs(own, network, found, epochs=LOG_EPOCHS, seed=seed) if found else network
+    usable = [walk for walk in walks if walk is not None]
+    return reinforce.learn_from_logs(own, network, usable, epochs=LOG_EPOCHS, seed=seed) if usable else network
 
 
 class Kept:
@@ -209,15 +225,15 @@ class Kept:
         """Measure a network, greedy, and keep it if it is better. Returns its mean reward."""
         environment = self.environment
         walks = walk(environment, by_network(network, None), range(len(environment)), keep=False)
-        found = reinforce.measured(environment, walks)
+        measures = reinforce.measured(environment, walks)
         rewards = np.array([environment.reward.total(sum(w.costs), w.score) for w in walks])
         if not self.offered:
             self._safe = network, name, rewards
-        self.offered.append({"name": name, "update": update, **found})
-        if found["reward"] > self.worth + 1e-9:
-            self.network, self.name, self.update, self.worth = network, name, update, found["reward"]
+        self.offered.append({"name": name, "update": update, **measures})
+        if measures["reward"] > self.worth + 1e-9:
+            self.network, self.name, self.update, self.worth = network, name, update, measures["reward"]
             self._rewards = rewards
-        return found["reward"]
+        return measures["reward"]
 
     def settle(self) -> None:
         """Keep the safe one where the paired 95% interval of the best one's lead over it does not lie above 0."""

@@ -26,11 +26,11 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            found, lines = self._measured(options)
+            measured, lines = self._measured(options)
             if options["json"]:
-                Path(options["json"]).write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-            if options["plot"] and "points" in found:
-                Path(options["plot"]).write_text(pictures.cost_and_quality(found), encoding="utf-8")
+                Path(options["json"]).write_text(json.dumps(measured, indent=2) + "\n", encoding="utf-8")
+            if options["plot"] and "points" in measured:
+                Path(options["plot"]).write_text(pictures.cost_and_quality(measured), encoding="utf-8")
         except benchmark.BenchmarkError as error:
             raise CommandError(str(error)) from None
         except OSError as error:
@@ -45,11 +45,11 @@ class Command(BaseCommand):
                 f"{one['backends']:>4} backends: p50 {one['p50']:.1f} µs, p99 {one['p99']:.1f} µs" for one in times
             ]
         if options["noise"]:
-            found = benchmark.noise(options["directory"])
-            return {"noise": found}, [
+            measured = benchmark.noise(options["directory"])
+            return {"noise": measured}, [
                 f"noise {one['noise']:.1f}: success {one['success']:.3f}, {one['cost'] * 1000:.3f} $ a thousand, "
-                f"efficiency {one['efficiency'] / found[0]['efficiency']:.1%} of that without"
-                for one in found
+                f"efficiency {one['efficiency'] / measured[0]['efficiency']:.1%} of that without"
+                for one in measured
             ]
         figures = benchmark.benchmark(options["directory"], lambda line: self.stderr.write(line))
         return figures, benchmark.table(figures)

@@ -52,18 +52,18 @@ class Command(BaseCommand):
                     steps.update()
                     steps.set_description(line)
 
-                found = benchmark(options["directory"], options["seeds"], settings, report, llm)
+                figures = benchmark(options["directory"], options["seeds"], settings, report, llm)
             if llm is None:
-                found["warnings"].append(
+                figures["warnings"].append(
                     "There is no row of a language model: no LLM is configured, name it in LLM_MODEL."
                     if tasks
                     else "There is no row of a language model: --llm-tasks N asks the one of LLM_MODEL."
                 )
             if options.get("json"):
-                Path(options["json"]).write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+                Path(options["json"]).write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
         except (BenchmarkError, ConfigError, DataError, TrainError) as error:
             raise CommandError(str(error)) from None
         except OSError as error:
             raise CommandError(f"{error.filename or options['directory']}: {error.strerror}") from None
-        for line in table(found):
+        for line in table(figures):
             self.stdout.write(line)

@@ -21,9 +21,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         pool = judging.checked(options)
         try:
-            found = judge.calls(pool, options["most"])
+            judged = judge.calls(pool, options["most"])
         except LLMError as error:
             raise CommandError(f"The LLM could not be asked: {error}") from None
         self.stdout.write(
-            f"{found.calls:,} calls judged, {found.good:,} did well; {found.failed:,} without a usable answer stay unjudged."
+            f"{judged.calls:,} calls judged, {judged.good:,} did well; {judged.failed:,} without a usable answer stay unjudged."
         )

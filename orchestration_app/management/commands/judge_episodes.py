@@ -33,10 +33,10 @@ class Command(BaseCommand):
             if not rubric:
                 raise CommandError(f"{options['rubric']} is empty.")
         try:
-            found = marks.mark(pool, options["most"], rubric)
+            marked = marks.mark(pool, options["most"], rubric)
         except LLMError as error:
             raise CommandError(f"The LLM could not be asked: {error}") from None
         self.stdout.write(
-            f"{found.episodes:,} episodes marked, {found.good:,} as right; {found.counted:,} of them nobody had judged. "
-            f"{found.unmarked:,} got no usable mark."
+            f"{marked.episodes:,} episodes marked, {marked.good:,} as right; {marked.counted:,} of them nobody had judged. "
+            f"{marked.unmarked:,} got no usable mark."
         )

@@ -25,14 +25,14 @@ class Command(BaseCommand):
         # Imported now: it brings torch, which nobody who asks for --help waits for.
         from orchestration_app.engine.orchestrating.demonstration import demonstrate
 
-        found = demonstrate(options["seeds"])
+        figures = demonstrate(options["seeds"])
         if options.get("json"):
             try:
-                Path(options["json"]).write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+                Path(options["json"]).write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
             except OSError as error:
                 raise CommandError(f"{error.filename}: {error.strerror}") from None
         self.stdout.write("seed  success before  success  reward (best 0.9)")
-        rows = zip(found["before"], found["success"], found["reward"], strict=True)
+        rows = zip(figures["before"], figures["success"], figures["reward"], strict=True)
         for seed, (before, success, reward) in enumerate(rows):
             self.stdout.write(f"{seed:4}  {before:14.2f}  {success:7.2f}  {reward:6.3f}")
-        self.stdout.write(f"{found['cpu_seconds']:.1f} CPU seconds")
+        self.stdout.write(f"{figures['cpu_seconds']:.1f} CPU seconds")

@@ -44,42 +44,42 @@ class Command(BaseCommand):
         except (ValueError, KeyError, TypeError) as error:
             raise CommandError(f"{options['pool']}: {type(error).__name__}: {error}") from None
         study = options.get("study_flag") or options["study"]
-        found = self._found(study, pool, options["seeds"], options["steps"])
-        rows = found if isinstance(found, list) else [found]
+        results = self._found(study, pool, options["seeds"], options["steps"])
+        rows = results if isinstance(results, list) else [results]
         for row in rows:
             self.stdout.write(", ".join(f"{name} {_shown(value)}" for name, value in row.items()))
         try:
             if options["json"]:
-                Path(options["json"]).write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+                Path(options["json"]).write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
             if options["plots"]:
                 folder = Path(options["plots"])
                 folder.mkdir(parents=True, exist_ok=True)
-                for name, picture in study_pictures.pictures(study, found).items():
+                for name, picture in study_pictures.pictures(study, results).items():
                     (folder / f"{name}.svg").write_text(picture, encoding="utf-8")
         except OSError as error:
             raise CommandError(f"{error.filename or options['plots']}: {error.strerror}") from None
 
     def _found(self, study: str, pool: Pool, seeds: int | None, steps: int | None) -> Any:
-        many = {} if seeds is None else {"seeds": max(seeds, 2)}
+        options = {} if seeds is None else {"seeds": max(seeds, 2)}
         if study == "policies":
-            return studies.compared(pool, **many)
+            return studies.compared(pool, **options)
         if study == "preferences":
             return studies.preferences(pool)
         if study == "hot":
-            return studies.hot(pool, **many)
+            return studies.hot(pool, **options)
         if study == "load":
-            return studies.rising(pool, **many)
+            return studies.rising(pool, **options)
         if study == "noise":
-            return studies.noise(pool, **many)
+            return studies.noise(pool, **options)
         if study == "counts":
             return studies.counts()
         if study == "gap":
-            return studies.gaps(**many)
+            return studies.gaps(**options)
         if study == "estimator":
             return studies.estimated()
         if study == "ppo":
-            return studies.ppo_beside(pool, steps or 60_000, **many, tell=lambda line: self.stderr.write(line))
-        return studies.collaboration(steps or 20_000, **many)
+            return studies.ppo_beside(pool, steps or 60_000, **options, tell=lambda line: self.stderr.write(line))
+        return studies.collaboration(steps or 20_000, **options)
 
 
 def _shown(value: Any) -> str:

@@ -82,8 +82,8 @@ class DecisionSerializer(serializers.Serializer[Decision]):
     @extend_schema_field(ReportedSerializer(allow_null=True))
     def get_outcome(self, decision: Decision) -> Any:
         """What was reported."""
-        found = self.context["outcomes"].get(decision.pk)
-        return None if found is None else ReportedSerializer(found).data
+        outcome = self.context["outcomes"].get(decision.pk)
+        return None if outcome is None else ReportedSerializer(outcome).data
 
 
 class DecisionsSerializer(serializers.Serializer[Any]):

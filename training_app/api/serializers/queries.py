@@ -77,8 +77,8 @@ def _row(value: Any, index: int) -> NewQuery:
         else:
             raise Refused(400, "invalid", "query and messages exclude each other.", field="messages")
     except Refused as error:
-        told = dict(error.error)
-        code, message, field = told["code"], told["message"], told.get("field", "")
+        problems = dict(error.error)
+        code, message, field = problems["code"], problems["message"], problems.get("field", "")
         if not field.startswith(path):
             field, message = f"{path}.{field}", f"{path}.{message}"
         raise Refused(400, code, message, field=field, index=index) from None

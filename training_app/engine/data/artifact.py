@@ -91,13 +91,13 @@ def tensor_bytes(tensors: Mapping[str, NDArray[Any]]) -> bytes:
 def tensors_from(data: bytes) -> dict[str, NDArray[Any]]:
     """The inverse of `tensor_bytes`. Raises ArtifactError."""
     try:
-        found: dict[str, NDArray[Any]] = load_tensors(data)
+        arrays: dict[str, NDArray[Any]] = load_tensors(data)
     except (SafetensorError, KeyError, ValueError, TypeError, OverflowError, AttributeError) as error:
         raise ArtifactError(f"weights.safetensors cannot be read: {error}") from None
-    for name, array in found.items():
+    for name, array in arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ArtifactError(f"the tensor {name} holds numbers that are not finite")
-    return found
+    return arrays
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
@@ -172,12 +172,12 @@ def _checked(files: dict[str, bytes], names: tuple[str, ...]) -> dict[str, bytes
 def json_from(data: bytes, name: str) -> dict[str, Any]:
     """A JSON object. Raises ArtifactError."""
     try:
-        found = json.loads(data)
+        content = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise ArtifactError(f"{name} is not JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise ArtifactError(f"{name} is not a JSON object")
-    return found
+    return content
 
 
 def read_bytes(source: str | Path | bytes, limit: int = MAX_BYTES) -> dict[str, bytes]:

@@ -27,8 +27,8 @@ class Message:
 
     def as_json(self) -> dict[str, Any]:
         """As files, the API and the database hold it."""
-        found: dict[str, Any] = {"role": self.role, "content": self.content}
-        return {**found, "agents": list(self.agents)} if self.agents else found
+        fields: dict[str, Any] = {"role": self.role, "content": self.content}
+        return {**fields, "agents": list(self.agents)} if self.agents else fields
 
 
 class Turn(str):
@@ -152,8 +152,8 @@ def checked(
         raise BadConversation(path, "is empty: the user's last turn is what is routed", "blank")
     gone = max(0, len(value) - bounds.messages)
     first = next((m["content"] for m in value if _is_users(m)), "")
-    found = [_message(m, f"{path}[{i}]", find_agent) for i, m in enumerate(value[gone:], gone)]
-    last = found.pop()
+    messages = [_message(m, f"{path}[{i}]", find_agent) for i, m in enumerate(value[gone:], gone)]
+    last = messages.pop()
     place = f"{path}[{len(value) - 1}]"
     if last.role != USER:
         raise BadConversation(f"{place}.role", f"is {last.role}; the last message must be the user's, which is routed")
@@ -162,12 +162,12 @@ def checked(
     if len(last.content) > bounds.last:
         reason = f"has {len(last.content):,} characters; at most {bounds.last:,} are taken"
         raise BadConversation(f"{place}.content", reason, "too_long")
-    total = len(last.content) + sum(len(m.content) for m in found)
+    total = len(last.content) + sum(len(m.content) for m in messages)
     if total > bounds.characters:
         reason = f"has {total:,} characters together; at most {bounds.characters:,} are taken: leave out the oldest"
         raise BadConversation(path, reason, "too_long")
     # What says nothing, as an answer that only called a tool, is no message.
-    earlier = [m for m in found if m.content.strip() or m.agents]
+    earlier = [m for m in messages if m.content.strip() or m.agents]
     return Turn(last.content, earlier, gone, first if gone else "") if earlier or gone else last.content
 
 
@@ -209,15 +209,15 @@ def _agents(value: object, path: str, role: str, find_agent: Callable[[object, s
         raise BadConversation(path, "are told of an answer only, not of what the user or the system said")
     if not isinstance(value, list) or len(value) > MAX_MESSAGE_AGENTS:
         raise BadConversation(path, f"must be a list of at most {MAX_MESSAGE_AGENTS} agents")
-    found = []
+    ids = []
     for place, one in enumerate(value):
         if find_agent is not None:
-            found.append(find_agent(one, f"{path}[{place}]"))
+            ids.append(find_agent(one, f"{path}[{place}]"))
         elif type(one) is int and 0 <= one < 1 << 31:
-            found.append(one)
+            ids.append(one)
         else:
             raise BadConversation(f"{path}[{place}]", "must be the id of an agent")
-    return tuple(sorted(set(found)))
+    return tuple(sorted(set(ids)))
 
 
 def _kind(value: object) -> str:

@@ -203,20 +203,15 @@ def assign_splits(
     all strata together lack most. The lots are hashes of seed and group, so the answer does not depend on the order of the
     rows. `ratios` defaults to 0.7, 0.15, 0.15.
     """
-    shares = dict(ratios or {"train": 0.7, "val": 0.15, "test": 0.15})
-    total = sum(shares.values())
-    if set(shares) - set(SPLITS) or total <= 0 or min(shares.values()) < 0:
-        raise ValueError("ratios name train, val and test, are not negative, and do not sum to zero")
-    shares = {split: shares.get(split, 0.0) / total for split in SPLITS}
-
-    known: dict[str, str] = {}
+    shares = _shares(ratios or {"train": 0.7, "val": 0.15, "test": 0.15})
+    split_of: dict[str, str] = {}
     stratum: dict[str, int] = {}
     for group, size, split in zip(groups, sizes, splits, strict=True):
         stratum[group] = min(size, stratum.get(group, size))
         # Where an import put one text into two splits, its new rows join the earlier of train, val, test: a test row
         # more would be one that training has seen.
-        if split and (group not in known or SPLITS.index(split) < SPLITS.index(known[group])):
-            known[group] = split
+        if split and (group not in split_of or SPLITS.index(split) < SPLITS.index(split_of[group])):
+            split_of[group] = split
 
     strata: dict[int, list[str]] = {}
     for group, size in stratum.items():
@@ -232,21 +227,29 @@ def assign_splits(
         for split, share in shares.items():
             owed[split] += share * len(members)
         for group in members:
-            if group in known:
-                lack[known[group]] -= 1
-                owed[known[group]] -= 1
-        for group in sorted((g for g in members if g not in known), key=rank):
+            if group in split_of:
+                lack[split_of[group]] -= 1
+                owed[split_of[group]] -= 1
+        for group in sorted((g for g in members if g not in split_of), key=rank):
             wanted = [split for split in SPLITS if lack[split] > 0]
             if not wanted:
                 left.append(group)
                 continue
             split = max(wanted, key=lambda s: (lack[s], -SPLITS.index(s)))
-            known[group] = split
+            split_of[group] = split
             lack[split] -= 1
             owed[split] -= 1
     # By lot and not by stratum, or the small strata that come first would always go to the same split.
     for group in sorted(left, key=rank):
         split = max((s for s in SPLITS if shares[s] > 0), key=lambda s: (owed[s], -SPLITS.index(s)))
-        known[group] = split
+        split_of[group] = split
         owed[split] -= 1
-    return [split or known[group] for group, split in zip(groups, splits, strict=True)]
+    return [split or split_of[group] for group, split in zip(groups, splits, strict=True)]
+
+
+def _shares(ratios: Mapping[str, float]) -> dict[str, float]:
+    """The ratios as shares of one, 0 for a split that has none."""
+    total = sum(ratios.values())
+    if set(ratios) - set(SPLITS) or total <= 0 or min(ratios.values()) < 0:
+        raise ValueError("ratios name train, val and test, are not negative, and do not sum to zero")
+    return {split: ratios.get(split, 0.0) / total for split in SPLITS}

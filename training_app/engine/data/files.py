@@ -58,12 +58,12 @@ def _lines(stream: BinaryIO) -> Iterator[tuple[int, str, str]]:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         keys = [key for key, _value in pairs]
         repeated = next(key for key in keys if keys.count(key) > 1)
         raise BadRow(f"the key {short(repeated)!r} stands twice", repeated)
-    return found
+    return fields
 
 
 def _constant(name: str) -> Any:
@@ -144,8 +144,8 @@ class _CsvLines:
 
     def first_bad(self, begin: int, end: int) -> tuple[int, str] | None:
         """The first broken line from `begin` to `end`, taken out of `bad`."""
-        found = next((number for number in range(begin, end + 1) if number in self.bad), None) if self.bad else None
-        return None if found is None else (found, self.bad.pop(found))
+        line = next((number for number in range(begin, end + 1) if number in self.bad), None) if self.bad else None
+        return None if line is None else (line, self.bad.pop(line))
 
 
 def read_records(stream: BinaryIO, delimiter: str) -> Iterator[tuple[int, list[str]] | RowError]:
@@ -183,10 +183,10 @@ def agents_cell(value: str, roster: Roster, column: str) -> list[Any] | None:
     if not value.startswith("["):
         return [part for part in (p.strip() for p in re.split(r"[;,|]", value)) if part]
     try:
-        found = _json(value)
+        content = _json(value)
     except BadRow as error:
         raise BadRow(error.reason, column, error.excerpt) from None
-    return found if isinstance(found, list) else [found]
+    return content if isinstance(content, list) else [content]
 
 
 def json_cell(value: str, column: str) -> Any:
@@ -304,7 +304,7 @@ def write_rows(rows: Iterable[Row], format: str, stream: BinaryIO, agents: Seque
     apostrophe in front, which `read_rows` takes off. TXT holds texts only, one a line: line breaks within a text
     become one space there. `agents`, where given, must hold every id that is written (ValueError).
     """
-    known = {agent.id for agent in agents}
+    ids = {agent.id for agent in agents}
     if format not in FORMATS:
         raise ValueError(f"unknown format {format!r}: one of {', '.join(FORMATS)}")
     written = {"jsonl": _jsonl_line, "csv": _csv_line, "txt": _txt_line}[format]
@@ -312,9 +312,9 @@ def write_rows(rows: Iterable[Row], format: str, stream: BinaryIO, agents: Seque
     if format == "csv":
         stream.write((",".join(_OWN_HEADER) + "\r\n").encode())
     for row in rows:
-        stray = (row.required or frozenset()) | (row.asked or frozenset()) if known else frozenset()
-        if not stray <= known:
-            raise ValueError(f"agent {min(stray - known)} is not in the pool")
+        stray = (row.required or frozenset()) | (row.asked or frozenset()) if ids else frozenset()
+        if not stray <= ids:
+            raise ValueError(f"agent {min(stray - ids)} is not in the pool")
         line = written(row)
         try:
             stream.write(line.encode())
@@ -375,9 +375,9 @@ def holds_json(head: bytes) -> bool:
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                found = _json(line.decode())
+                content = _json(line.decode())
             except (BadRow, UnicodeDecodeError):
                 begins = number == len(lines) and re.match(rb'\s*\{\s*"[^"]*"\s*:', line)
                 return bool(begins) and (b'"text"' in line or b'"messages"' in line)
-            return isinstance(found, dict) and ("text" in found or "messages" in found)
+            return isinstance(content, dict) and ("text" in content or "messages" in content)
     return False

@@ -72,11 +72,11 @@ def agents_in(stream: BinaryIO, name: str) -> tuple[Agent, ...]:
     seen: dict[int | str, int] = {}
     agents: list[Agent] = []
     errors: list[tuple[str, RowError]] = []
-    for found in read_objects(stream, lambda line, values: _agent(values, seen, line)):
-        if isinstance(found, RowError):
-            errors.append((name, found))
+    for row in read_objects(stream, lambda line, values: _agent(values, seen, line)):
+        if isinstance(row, RowError):
+            errors.append((name, row))
         else:
-            agents.append(found)
+            agents.append(row)
     if not agents and not errors:
         errors.append((name, RowError(0, "holds no agent")))
     if errors:

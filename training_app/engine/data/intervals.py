@@ -158,8 +158,8 @@ def difference(values: Floats, within: Interval, *, square: float = SQUARE) -> I
     reach = float(np.abs(values).max(initial=0.0))
     if not reach:
         return within
-    found = bounded(values, -reach, reach, square=square)
-    return Interval(found.mean, max(found.low, within.low), min(found.high, within.high))
+    interval = bounded(values, -reach, reach, square=square)
+    return Interval(interval.mean, max(interval.low, within.low), min(interval.high, within.high))
 
 
 def careful(values: Floats, low: float = -1.0, high: float = 1.0, *, level: float = LEVEL) -> Interval:

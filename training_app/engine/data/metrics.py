@@ -76,12 +76,12 @@ def bucket_of(required: BoolArray) -> list[str]:
 def by_size(selected: BoolArray, required: BoolArray) -> dict[str, dict[str, Any]]:
     """`summary` and the number of queries, per set-size bucket that has any."""
     buckets = np.array(bucket_of(required))
-    found: dict[str, dict[str, Any]] = {}
+    by_bucket: dict[str, dict[str, Any]] = {}
     for name in BUCKETS:
         rows = buckets == name
         if rows.any():
-            found[name] = {"queries": int(rows.sum()), **summary(selected[rows], required[rows])}
-    return found
+            by_bucket[name] = {"queries": int(rows.sum()), **summary(selected[rows], required[rows])}
+    return by_bucket
 
 
 def by_agent(
@@ -89,12 +89,12 @@ def by_agent(
 ) -> list[dict[str, Any]]:
     """Precision, recall, F1 and support of each agent over the rows in which it was asked, as plain numbers; None
     where it was neither required nor selected. `f1_low` and `f1_high` bound F1, at 95%."""
-    found = []
+    figures = []
     for a, agent in enumerate(agents):
         rows = asked[:, a]
         s, r = selected[rows, a], required[rows, a]
         hits, chosen, needed = int((s & r).sum()), int(s.sum()), int(r.sum())
-        found.append(
+        figures.append(
             {
                 "id": agent.id,
                 "name": agent.name,
@@ -107,7 +107,7 @@ def by_agent(
                 **_f1_interval(hits, chosen, needed),
             }
         )
-    return found
+    return figures
 
 
 def _f1_interval(hits: int, chosen: int, needed: int) -> dict[str, float | None]:
@@ -184,24 +184,24 @@ def auroc_interval(score: FloatArray, positive: BoolArray) -> dict[str, float] |
     """`auroc` with its 95% interval: every θ with |AUROC - θ| <= z sqrt(V(θ)), V of Hanley and McNeil (1982) with both
     classes' sizes alike (Newcombe 2006, method 5), so that neither end leaves 0 to 1 and one that is 1 has a width.
     None where a class is missing."""
-    found = auroc(score, positive)
-    if found is None:
+    area = auroc(score, positive)
+    if area is None:
         return None
     positives, negatives = int(positive.sum()), int((~positive).sum())
     half = (positives + negatives) / 2 - 1
 
     def outside(theta: float) -> bool:
         variance = theta * (1 - theta) * (1 + half * (1 - theta) / (2 - theta) + half * theta / (1 + theta))
-        return (found - theta) ** 2 > shares.Z**2 * variance / (positives * negatives)
+        return (area - theta) ** 2 > shares.Z**2 * variance / (positives * negatives)
 
     def end(far: float) -> float:
-        near = found
+        near = area
         for _ in range(50):
             middle = (near + far) / 2
             near, far = (near, middle) if outside(middle) else (middle, far)
         return near
 
-    return {"mean": found, "low": end(0.0), "high": end(1.0)}
+    return {"mean": area, "low": end(0.0), "high": end(1.0)}
 
 
 def fpr95(score: FloatArray, positive: BoolArray) -> float | None:
@@ -223,8 +223,8 @@ def fpr95_interval(
     """`fpr95` with its 95% interval: a bootstrap of both classes, of which each draw's share of negatives is drawn
     again from the Beta law with half a success and half a failure more, so that no end is without doubt. None without
     both classes."""
-    found = fpr95(score, positive)
-    if found is None:
+    rate = fpr95(score, positive)
+    if rate is None:
         return None
     rng = np.random.Generator(np.random.PCG64(seed))
     good, bad = np.sort(score[positive]), np.sort(score[~positive])
@@ -235,7 +235,7 @@ def fpr95_interval(
         passing = bad.size - int(bad.searchsorted(level))
         drawn[one] = rng.beta(passing + 0.5, bad.size - passing + 0.5)
     low, high = np.percentile(drawn, [2.5, 97.5])
-    return {"mean": found, "low": float(min(low, found)), "high": float(max(high, found))}
+    return {"mean": rate, "low": float(min(low, rate)), "high": float(max(high, rate))}
 
 
 def flip_rate(before: BoolArray, after: BoolArray) -> float:

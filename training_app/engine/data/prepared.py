@@ -39,9 +39,9 @@ def checked(agents: Sequence[Agent], examples: Sequence[Example]) -> tuple[list[
     """The agents that can be learnt, and warnings. Raises TrainError."""
     if not agents:
         raise TrainError("The pool has no agent: describe at least one.")
-    known = {agent.id for agent in agents}
+    ids = {agent.id for agent in agents}
     for example in examples:
-        unknown = example.required - known
+        unknown = example.required - ids
         if unknown:
             raise TrainError(f"Query {example.id} requires agent {min(unknown)}, which is not in the pool: add it.")
     train = [e for e in examples if e.split == "train"]

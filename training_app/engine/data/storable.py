@@ -56,10 +56,10 @@ def text_fault(text: str) -> str:
     """Why this text cannot be stored, "" where it can."""
     if text.isascii():
         return "holds a NUL character" if "\0" in text else ""
-    found = _UNSTORABLE.search(text)
-    if found is None:
+    match = _UNSTORABLE.search(text)
+    if match is None:
         return ""
-    return "holds a NUL character" if found[0] == "\0" else f"holds half of a surrogate pair (\\u{ord(found[0]):04x})"
+    return "holds a NUL character" if match[0] == "\0" else f"holds half of a surrogate pair (\\u{ord(match[0]):04x})"
 
 
 def printable(text: str) -> str:
@@ -79,9 +79,9 @@ def faults(value: object) -> list[Fault]:
 
 def check(value: object) -> None:
     """Raises Unstorable for a JSON value that cannot be stored."""
-    found = fault(value)
-    if found is not None:
-        raise Unstorable(found)
+    problem = fault(value)
+    if problem is not None:
+        raise Unstorable(problem)
 
 
 def loads(text: str) -> Any:
@@ -106,8 +106,8 @@ def mended(value: object) -> tuple[Any, list[Fault]]:
     as a text. Two keys that become the same are told apart by a number behind the later one. A value without a fault comes back
     as it is.
     """
-    found = faults(value)
-    return (_mended(value, 0), found) if found else (value, found)
+    problems = faults(value)
+    return (_mended(value, 0), problems) if problems else (value, problems)
 
 
 def mended_text(text: str) -> str:

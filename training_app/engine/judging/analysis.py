@@ -58,12 +58,12 @@ def confusion(selected: BoolArray, required: BoolArray, asked: BoolArray, ids: S
 def point(selected: BoolArray, required: BoolArray) -> dict[str, float | None]:
     """Where a router stands: the mean number of agents it takes, and the recall over queries that need any agent (None
     where none does), with its Jaccard. selected, required bool[N, A]."""
-    found = metrics.per_query(selected, required)
+    measures = metrics.per_query(selected, required)
     needs = required.any(axis=1)
     return {
-        "agents": float(found["set_size"].mean()) if len(required) else None,
-        "recall": float(found["recall"][needs].mean()) if needs.any() else None,
-        "jaccard": float(found["jaccard"].mean()) if len(required) else None,
+        "agents": float(measures["set_size"].mean()) if len(required) else None,
+        "recall": float(measures["recall"][needs].mean()) if needs.any() else None,
+        "jaccard": float(measures["jaccard"].mean()) if len(required) else None,
     }
 
 
@@ -126,15 +126,19 @@ def _f1_beside(ours: BoolArray, theirs: BoolArray, required: BoolArray) -> dict[
     if not some.any():
         return {"ours": None, "theirs": None, "difference": None}
     needed = required[some]
-    found, moved = [], np.zeros(len(needed))
-    for taken, sign in ((ours[some], 1), (theirs[some], -1)):
-        whole = int(taken.sum() + needed.sum())
-        f1 = 2 * int((taken & needed).sum()) / whole if whole else 1.0
-        moved += sign * len(needed) * (2.0 * (taken & needed) - f1 * (taken * 1.0 + needed)) / max(whole, 1)
-        found.append(f1)
+    differences, moved = [], np.zeros(len(needed))
+    for selected, sign in ((ours[some], 1), (theirs[some], -1)):
+        whole = int(selected.sum() + needed.sum())
+        f1 = 2 * int((selected & needed).sum()) / whole if whole else 1.0
+        moved += sign * len(needed) * (2.0 * (selected & needed) - f1 * (selected * 1.0 + needed)) / max(whole, 1)
+        differences.append(f1)
     reach = max(1.0, float(np.abs(moved).max()))
     moved = np.round(moved, 12)
     around = intervals.difference(moved, intervals.careful(moved, -reach, reach))
-    difference = found[0] - found[1]
+    difference = differences[0] - differences[1]
     low, high = max(-1.0, difference + around.low), min(1.0, difference + around.high)
-    return {"ours": found[0], "theirs": found[1], "difference": {"mean": difference, "low": low, "high": high}}
+    return {
+        "ours": differences[0],
+        "theirs": differences[1],
+        "difference": {"mean": difference, "low": low, "high": high},
+    }

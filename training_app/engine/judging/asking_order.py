@@ -33,23 +33,23 @@ def expected_loss(probabilities: NDArray[np.floating]) -> Floats:
 def of_scores(scores: Sequence[Mapping[str, float]]) -> Floats:
     """`expected_loss` of what answers hold, agent → probability; an agent that an answer does not name counts as not needed."""
     place = {agent: a for a, agent in enumerate(sorted({agent for row in scores for agent in row}))}
-    found = np.zeros((len(scores), len(place)))
+    columns = np.zeros((len(scores), len(place)))
     for n, row in enumerate(scores):
         for agent, p in row.items():
-            found[n, place[agent]] = min(max(float(p), 0.0), 1.0)
-    return expected_loss(found) if place else np.zeros(len(scores))
+            columns[n, place[agent]] = min(max(float(p), 0.0), 1.0)
+    return expected_loss(columns) if place else np.zeros(len(scores))
 
 
 def features(texts: Sequence[str]) -> FloatArray:
     """Texts as unit vectors of hashed character trigrams, float32[N, FEATURES]: near enough to tell like from unlike."""
-    found = np.zeros((len(texts), FEATURES), np.float32)
+    counts = np.zeros((len(texts), FEATURES), np.float32)
     for row, text in enumerate(texts):
         padded = f"  {text.casefold()[:LONGEST]} "
         for at in range(len(padded) - 2):
-            found[row, crc32(padded[at : at + 3].encode("utf-8", "surrogatepass")) % FEATURES] += 1
-    found = np.sqrt(found)
-    norms = np.linalg.norm(found, axis=1, keepdims=True)
-    return np.asarray(found / np.where(norms == 0, 1, norms), np.float32)
+            counts[row, crc32(padded[at : at + 3].encode("utf-8", "surrogatepass")) % FEATURES] += 1
+    counts = np.sqrt(counts)
+    norms = np.linalg.norm(counts, axis=1, keepdims=True)
+    return np.asarray(counts / np.where(norms == 0, 1, norms), np.float32)
 
 
 def varied(

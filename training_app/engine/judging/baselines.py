@@ -68,13 +68,15 @@ def constant_set(agents: Sequence[Agent], train: Rows, val: Rows, seed: int) -> 
     gains, costs = required.astype(np.float32), (asked & ~required).astype(np.float32)
     while not chosen.all():
         either = union[:, None] + costs
-        found = np.where(either == 0, 1, (hits[:, None] + gains) / np.maximum(either, 1)).mean(axis=0, dtype=np.float64)
-        a = int(np.where(chosen, -1, found).argmax())
+        overlap = np.where(either == 0, 1, (hits[:, None] + gains) / np.maximum(either, 1)).mean(
+            axis=0, dtype=np.float64
+        )
+        a = int(np.where(chosen, -1, overlap).argmax())
         chosen[a] = True
         hits += gains[:, a]
         union += costs[:, a]
-        if found[a] > best_score:
-            best, best_score = chosen.copy(), float(found[a])
+        if overlap[a] > best_score:
+            best, best_score = chosen.copy(), float(overlap[a])
     return Baseline("constant", lambda texts: np.repeat(best[None], len(texts), axis=0))
 
 
@@ -93,8 +95,8 @@ def keyword_rules(agents: Sequence[Agent], train: Rows, val: Rows, seed: int) ->
         stems = [{w[:letters] for w in v - shared} for v in vocabulary]
         out = np.zeros((len(texts), len(agents)), np.float32)
         for i, text in enumerate(texts):
-            found = {w[:letters] for w in words.findall(text.casefold())}
-            out[i] = [len(found & stem) for stem in stems]
+            distinct = {w[:letters] for w in words.findall(text.casefold())}
+            out[i] = [len(distinct & stem) for stem in stems]
         return out
 
     required = val.required & val.asked
@@ -124,10 +126,10 @@ def nearest_neighbours(agents: Sequence[Agent], train: Rows, val: Rows, seed: in
         for at in range(0, len(texts), size):
             similar = (_matrix(tfidf, texts[at : at + size]) @ matrix).toarray().astype(np.float32)
             some = np.argpartition(-similar, most - 1, axis=1)[:, :most]
-            found = np.take_along_axis(similar, some, axis=1)
-            order = np.argsort(-found, axis=1, kind="stable")
+            likeness = np.take_along_axis(similar, some, axis=1)
+            order = np.argsort(-likeness, axis=1, kind="stable")
             near[at : at + size] = np.take_along_axis(some, order, axis=1)
-            weight[at : at + size] = np.take_along_axis(found, order, axis=1)
+            weight[at : at + size] = np.take_along_axis(likeness, order, axis=1)
         return near, weight
 
     def shares(found: tuple[NDArray[np.int64], FloatArray], k: int) -> FloatArray:
@@ -144,9 +146,9 @@ def nearest_neighbours(agents: Sequence[Agent], train: Rows, val: Rows, seed: in
     for k in NEIGHBOURS:
         if not len(val) or k > len(train):
             continue
-        found = shares(around, k)
-        threshold = best_threshold(found, looked_at.required, looked_at.asked)
-        score = float(jaccard((found > threshold) & looked_at.asked, looked_at.required & looked_at.asked).mean())
+        voted = shares(around, k)
+        threshold = best_threshold(voted, looked_at.required, looked_at.asked)
+        score = float(jaccard((voted > threshold) & looked_at.asked, looked_at.required & looked_at.asked).mean())
         if score > best:
             best, best_k, best_t = score, k, threshold
     return Baseline(

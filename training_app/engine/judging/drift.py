@@ -96,10 +96,12 @@ class Vocabulary:
 
     def new_words(self, text: str) -> list[str]:
         """The words of a text that training never held, each once."""
-        found = dict.fromkeys(_WORD.findall(_plain(text)))
-        hashes = np.fromiter(map(_hash, found), np.uint32, len(found))
-        known = _among(hashes, self.words)
-        return [word for word, there in zip(found, known.tolist(), strict=True) if not there and not word.isdecimal()]
+        words = dict.fromkeys(_WORD.findall(_plain(text)))
+        hashes = np.fromiter(map(_hash, words), np.uint32, len(words))
+        is_known = _among(hashes, self.words)
+        return [
+            word for word, there in zip(words, is_known.tolist(), strict=True) if not there and not word.isdecimal()
+        ]
 
 
 def words_of(text: str) -> set[str]:
@@ -296,7 +298,7 @@ def compare(
     `places` are the live answers' bins in order of time, by which bursts of like queries are told; without them queries are
     taken to come independently.
     """
-    found = []
+    findings = []
     for place, measure in enumerate(MEASURES):
         left, right = reference.get(measure.name), live.get(measure.name)
         if not left or not right or len(left) != len(right) or not sum(left) or not sum(right):
@@ -306,6 +308,6 @@ def compare(
             bins = np.asarray(places[measure.name])
             chance *= burst_factor(bins >= cut, sum(left), bins[:, None] >= np.arange(1, measure.bins))
         far = max(excess, 0.0) if measure.upward else abs(excess)
-        told = min(sum(left), sum(right)) >= FEWEST and far > chance and far >= measure.least
-        found.append(Finding(measure, far, chance, told, cut if measure.whole else cut / measure.bins, excess))
-    return found
+        drifted = min(sum(left), sum(right)) >= FEWEST and far > chance and far >= measure.least
+        findings.append(Finding(measure, far, chance, drifted, cut if measure.whole else cut / measure.bins, excess))
+    return findings

@@ -92,8 +92,8 @@ def _quietly(work: Generator[Progress, None, T], fold: int, folds: int) -> Gener
         try:
             progress = next(work)
         except StopIteration as done:
-            found: T = done.value
-            return found
+            result: T = done.value
+            return result
         yield Progress("folds", fold, folds, f"fold {fold + 1} of {folds}: {progress.message or progress.phase}")
 
 
@@ -105,7 +105,7 @@ def cross_validated(
     `judging.standard`."""
     folds, goal = config.judging_folds, priced(config.to_mapping(), agents)
     place = {agent.id: a for a, agent in enumerate(agents)}
-    found: dict[str, list[BoolArray]] = {}
+    chosen_sets: dict[str, list[BoolArray]] = {}
     needed: list[BoolArray] = []
     for number, rows in enumerate(dealt(examples, folds, config.seed)):
         yield Progress("folds", number, folds, f"fold {number + 1} of {folds}")
@@ -125,11 +125,11 @@ def cross_validated(
         for name, sets in answered.items():
             chosen = np.zeros((len(judged), len(agents)), np.bool_)
             chosen[:, columns] = sets[whole]
-            found.setdefault(name, []).append(chosen)
+            chosen_sets.setdefault(name, []).append(chosen)
     if not needed:
         return None
     required = np.concatenate(needed)
-    values = {name: Judged.of(np.concatenate(sets), required, goal) for name, sets in found.items()}
+    values = {name: Judged.of(np.concatenate(sets), required, goal) for name, sets in chosen_sets.items()}
     ours = values.pop("")
     beside = {
         name: {"metrics": _figures(theirs), "difference": _leads(ours, theirs)} for name, theirs in values.items()

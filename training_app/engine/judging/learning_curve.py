@@ -65,17 +65,17 @@ def learning_curve(
     `measure` takes a folder and gives what `benchmark` gives: {"routers": {name: {measure: {"mean": …}}}}. Raises
     ValueError for sizes that the folder cannot give.
     """
-    found: dict[str, dict[str, dict[str, list[float]]]] = {}
+    measured: dict[str, dict[str, dict[str, list[float]]]] = {}
     for size in sizes:
         for draw in range(subsets):
             report(f"{size} labels, subset {draw + 1} of {subsets}")
             with TemporaryDirectory() as place:
                 write_subset(Path(path), Path(place), size, draw, unlabeled=unlabeled)
                 for name, figures in measure(Path(place))["routers"].items():
-                    point = found.setdefault(name, {}).setdefault(str(size), {m: [] for m in HEADLINE})
+                    point = measured.setdefault(name, {}).setdefault(str(size), {m: [] for m in HEADLINE})
                     for m in HEADLINE:
                         point[m].append(float(figures[m]["mean"]))
-    return {"sizes": list(sizes), "subsets": subsets, "unlabeled": unlabeled, "routers": found}
+    return {"sizes": list(sizes), "subsets": subsets, "unlabeled": unlabeled, "routers": measured}
 
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:

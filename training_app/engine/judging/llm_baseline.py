@@ -95,8 +95,8 @@ def ask(
             own.client = Client(model.base_url, model.model, model.api_key, tries=TRIES, stop=over.is_set)
             opened.callback(own.client.close)
         began = time.perf_counter()
-        found = own.client.suggest([text], agents, min_agents=min_agents, max_agents=max_agents or None)
-        return found.items[0], found.usage, time.perf_counter() - began
+        suggestions = own.client.suggest([text], agents, min_agents=min_agents, max_agents=max_agents or None)
+        return suggestions.items[0], suggestions.usage, time.perf_counter() - began
 
     began = time.perf_counter()
     failures = 0

@@ -59,12 +59,12 @@ def measured(
 
 def judged(margins: FloatArray, required: BoolArray, asked: BoolArray, half: NDArray[np.int64]) -> Floats:
     """The Jaccard of each row at the threshold that is best for the rows of the other half: float64[N]."""
-    found = np.zeros(len(margins))
+    loss = np.zeros(len(margins))
     for side in (0, 1):
         here, there = half == side, half != side
         level = best_threshold(margins[there], required[there], asked[there])
-        found[here] = jaccard((margins[here] > level) & asked[here], required[here] & asked[here])
-    return found
+        loss[here] = jaccard((margins[here] > level) & asked[here], required[here] & asked[here])
+    return loss
 
 
 def expected(sizes: Sequence[int], values: Floats, labels: int, seed: int) -> dict[str, Any]:
@@ -74,10 +74,10 @@ def expected(sizes: Sequence[int], values: Floats, labels: int, seed: int) -> di
     rows = values.shape[1]
     drawn = rng.integers(rows, size=(ROUNDS, rows))
     resampled, mean = values[:, drawn].mean(axis=2), values.mean(axis=1, keepdims=True)
-    found, ends = [], []
+    points, ends = [], []
     for law in (_endless, _floored):
         (gain,) = law(sizes, mean, labels).tolist()
-        found.append(gain)
+        points.append(gain)
         ends += [
             gain + INFLATION**0.5 * (end - gain) for end in np.percentile(law(sizes, resampled, labels), [2.5, 97.5])
         ]
@@ -85,7 +85,7 @@ def expected(sizes: Sequence[int], values: Floats, labels: int, seed: int) -> di
         "labels": labels,
         "points": [{"labels": n, "jaccard": float(v.mean())} for n, v in zip(sizes, values, strict=True)],
         "more": MORE,
-        "gain": {"mean": sum(found) / 2, "low": max(0.0, float(min(ends))), "high": float(max(ends))},
+        "gain": {"mean": sum(points) / 2, "low": max(0.0, float(min(ends))), "high": float(max(ends))},
     }
 
 

@@ -26,8 +26,8 @@ def beside(
     one of the two knows was asked. Each may take what it knows of `agents`.
     """
     roster = frozenset(agent.id for agent in agents)
-    known = frozenset(agent.id for router in (ours, theirs) for agent in router.agents) & roster
-    test = [row for row in examples if row.split == "test" and (row.asked is None or known <= row.asked)]
+    shared = frozenset(agent.id for router in (ours, theirs) for agent in router.agents) & roster
+    test = [row for row in examples if row.split == "test" and (row.asked is None or shared <= row.asked)]
     required = [row.required for row in test]
     sets = [_routed(router, [row.text for row in test], roster) for router in (ours, theirs)]
     ids = sorted(frozenset().union(*required, *sets[0], *sets[1]))
@@ -48,10 +48,10 @@ def beside(
 def _routed(router: Router, texts: Sequence[str], roster: frozenset[int]) -> list[frozenset[int]]:
     """The router's sets. Of the agents that it knows it may take those that the roster holds."""
     available = roster & {agent.id for agent in router.agents}
-    found: list[frozenset[int]] = []
+    routed: list[frozenset[int]] = []
     for at in range(0, len(texts), BATCH):
-        found += [frozenset(route.agents) for route in router.route_batch(texts[at : at + BATCH], available)]
-    return found
+        routed += [frozenset(route.agents) for route in router.route_batch(texts[at : at + BATCH], available)]
+    return routed
 
 
 def _matrix(sets: Sequence[Collection[int]], ids: Sequence[int]) -> BoolArray:

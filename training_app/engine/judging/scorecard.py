@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from training_app.engine.data import metrics
-from training_app.engine.data.arrays import BoolArray
+from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.conversations import before, earlier_as_json, text_of
 from training_app.engine.data.examples import Agent, Example, group_key
 from training_app.engine.data.rows import Rows
@@ -69,14 +69,10 @@ def scorecard(
         "empty": metrics.empty_sets(chosen, required),
         "by_size": metrics.by_size(chosen, required),
         "by_agent": metrics.by_agent(selected, rows.required, rows.asked, agents),
-        "calibration": {
-            "ece_before": metrics.calibration_error(sigmoid(log_odds)[rows.asked], rows.required[rows.asked]),
-            "ece": metrics.calibration_error(p[rows.asked], rows.required[rows.asked]),
+        "calibration": _calibration(sigmoid(log_odds)[rows.asked], p[rows.asked], rows.required[rows.asked], seed)
+        | {
             "ece_confidence": metrics.calibration_error(confidence, right),
-            "ece_before_floor": metrics.calibration_floor(sigmoid(log_odds)[rows.asked], seed=seed),
-            "ece_floor": metrics.calibration_floor(p[rows.asked], seed=seed),
             "ece_confidence_floor": metrics.calibration_floor(confidence, seed=seed),
-            "reliability": metrics.reliability(p[rows.asked], rows.required[rows.asked]),
             "reliability_confidence": metrics.reliability(confidence, right),
         },
         "out_of_scope": out_of_scope(router, texts, rows, whole),
@@ -108,6 +104,17 @@ def scorecard(
     card["errors"] = errors(router, agents, train, test, selected, p, wrong[order][:MAX_ERRORS])
     card["error_count"] = int((~right).sum())
     return card
+
+
+def _calibration(before: FloatArray, after: FloatArray, required: BoolArray, seed: int) -> dict[str, Any]:
+    """How well p(agent needed) of the pairs that were asked about holds, before and after calibration."""
+    return {
+        "ece_before": metrics.calibration_error(before, required),
+        "ece": metrics.calibration_error(after, required),
+        "ece_before_floor": metrics.calibration_floor(before, seed=seed),
+        "ece_floor": metrics.calibration_floor(after, seed=seed),
+        "reliability": metrics.reliability(after, required),
+    }
 
 
 def out_of_scope(router: Router, texts: Sequence[str], rows: Rows, whole: BoolArray) -> dict[str, Any]:
@@ -222,8 +229,8 @@ def errors(
     ids = [agent.id for agent in agents]
     words = [frozenset(re.findall(r"\w+", e.text.lower())) for e in train]
     index: dict[str, list[int]] = {}
-    for i, found in enumerate(words):
-        for word in found:
+    for i, words_of in enumerate(words):
+        for word in words_of:
             index.setdefault(word, []).append(i)
     listed = []
     for i in wrong.tolist():

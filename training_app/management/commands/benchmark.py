@@ -59,16 +59,16 @@ class Command(BaseCommand):
             with steps:
                 if sizes:
                     where, subsets = options["directory"], options["subsets"]
-                    found = curve(where, sizes, subsets, routers, settings, options["unlabeled"], report)
+                    measured = curve(where, sizes, subsets, routers, settings, options["unlabeled"], report)
                 else:
-                    found = benchmark(options["directory"], routers, options["seeds"], settings, report)
+                    measured = benchmark(options["directory"], routers, options["seeds"], settings, report)
             if options.get("json"):
-                Path(options["json"]).write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+                Path(options["json"]).write_text(json.dumps(measured, indent=2) + "\n", encoding="utf-8")
             if sizes and options.get("plot"):
-                Path(options["plot"]).write_text(learning_curve.svg(found), encoding="utf-8")
+                Path(options["plot"]).write_text(learning_curve.svg(measured), encoding="utf-8")
         except (BenchmarkError, ConfigError, DataError) as error:
             raise CommandError(str(error)) from None
         except OSError as error:
             raise CommandError(f"{error.filename or options['directory']}: {error.strerror}") from None
-        for line in learning_curve.table(found) if sizes else leaderboard(found):
+        for line in learning_curve.table(measured) if sizes else leaderboard(measured):
             self.stdout.write(line)

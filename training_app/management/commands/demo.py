@@ -31,12 +31,12 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        found = [(pool, self._loaded(pool)) for pool in demo_pools()]
-        make_demo([row for _pool, row in found])
+        loaded = [(pool, self._loaded(pool)) for pool in demo_pools()]
+        make_demo([row for _pool, row in loaded])
         if options["queue"]:
-            self._train_later(found)
+            self._train_later(loaded)
             return
-        for pool, row in found:
+        for pool, row in loaded:
             if registry.active(row, pool.kind) is None:
                 self.stdout.write(f"Training {pool.name}")
                 self._train(pool)

@@ -99,10 +99,12 @@ class Command(BaseCommand):
         figures, standard = tally.summary(), tally.standard
         self.stdout.write(f"Its goal is {standard.goal}.{_limit(standard, figures)}")
         for measure in sorted(figures, key=lambda name: name != standard.measure):
-            found = figures[measure]
+            interval = figures[measure]
             if measure in {*SHOWN, standard.measure, standard.limited}:
                 label = measure.replace("_", " ")
-                self.stdout.write(f"  {label:<13} {found['mean']:.3f}  ({found['low']:.3f} to {found['high']:.3f})")
+                self.stdout.write(
+                    f"  {label:<13} {interval['mean']:.3f}  ({interval['low']:.3f} to {interval['high']:.3f})"
+                )
         measure = standard.measure if standard.measure in MEASURES else PRIMARY
         self.stdout.write(f"{MEASURES[measure].label} by how many agents are needed:")
         for size, measured in tally.by_size().items():
@@ -149,9 +151,9 @@ class Tally:
 
     def figures(self, model: str) -> dict[str, Any]:
         """All that was measured, for a file."""
-        told: dict[str, Any] = {"model": model, "routed": self.routed, "queries": len(self.required)}
-        told["standard"] = self.standard.plain()
-        return told | ({"metrics": self.summary(), "by_size": self.by_size()} if self.required else {})
+        figures: dict[str, Any] = {"model": model, "routed": self.routed, "queries": len(self.required)}
+        figures["standard"] = self.standard.plain()
+        return figures | ({"metrics": self.summary(), "by_size": self.by_size()} if self.required else {})
 
     def _ids(self) -> list[int]:
         return sorted(frozenset().union(*self.selected, *self.required))

@@ -48,15 +48,15 @@ class Command(BaseCommand):
             if pool is None:
                 name = words.replace("_", " ").replace("-", " ").strip() or slug
                 pool = pools.create_pool(name[0].upper() + name[1:], slug, actor=actor)
-            taken = ddqn_router.take(pool, project, progress=progress, actor=actor)
+            result = ddqn_router.take(pool, project, progress=progress, actor=actor)
         except (ddqn_router.MoveError, DataError, pools.PoolError) as error:
             raise CommandError(str(error)) from None
         finally:
             progress.close()
         queue.fill(pool)
         self.stdout.write(f"{pool.name} ({pool.slug})")
-        tell(self, taken.uploads)
-        for line in ddqn_router.report(project, taken):
+        tell(self, result.uploads)
+        for line in ddqn_router.report(project, result):
             self.stdout.write(line)
         if options["train"]:
             seed = project.training.get("seed")

@@ -24,10 +24,10 @@ class Command(BaseCommand):
         wide = max(len(model.name) for model in models)
         self.stdout.write(f"{'model':<{wide}}  {'state':<9}  {'exactly right of 100':<33}  checked  made")
         for model in models:
-            found = getattr(model, "verdict", None)
+            stored = getattr(model, "verdict", None)
             few = getattr(model, "too_few", "")
-            shown = found.short() if found else few or "–"
-            checked = str(found.queries if found else model.shown.checked) if found or few else "–"  # type: ignore[attr-defined]
+            shown = stored.short() if stored else few or "–"
+            checked = str(stored.queries if stored else model.shown.checked) if stored or few else "–"  # type: ignore[attr-defined]
             shown = f"{shown:<33}  {checked:>7}"
             if listed := getattr(model, "listed", []):
                 shown = ", ".join(f"{name} {mean:.3f}" for name, mean in listed)

@@ -51,8 +51,8 @@ class Command(BaseCommand):
             f"{given.model.name}{canary}, confidence {route.confidence:.2f}, {route.steps} steps, ended: {route.stop_reason}\n\n"
         )
         width = max((len(agent.name) for agent, _score, _taken in drawn.scores), default=0)
-        for agent, score, taken in drawn.scores:
-            self.stdout.write(f"  {'*' if taken else ' '} {agent.code:2}  {agent.name:{width}}  {score:.3f}")
+        for agent, score, chosen in drawn.scores:
+            self.stdout.write(f"  {'*' if chosen else ' '} {agent.code:2}  {agent.name:{width}}  {score:.3f}")
         cold = given.cold or {}
         if cold:
             self.stdout.write("\nBy its description, as the model has not learnt it yet (likeness, not a probability)")
@@ -79,15 +79,15 @@ class Command(BaseCommand):
 
 
 def _slug(named: str | None) -> str:
-    known = list(Pool.objects.order_by("slug").values_list("slug", flat=True)[:20])
-    if named is None and len(known) == 1:
-        return known[0]
+    slugs = list(Pool.objects.order_by("slug").values_list("slug", flat=True)[:20])
+    if named is None and len(slugs) == 1:
+        return slugs[0]
     if named is None:
         raise CommandError(
-            f"say which pool: --pool {known[0]}."
-            if known
+            f"say which pool: --pool {slugs[0]}."
+            if slugs
             else "there is no pool yet. manage.py load_pool DIR makes one."
         )
     if not Pool.objects.filter(slug=named).exists():
-        raise CommandError(f"there is no pool {named!r}. Pools: {', '.join(known) or 'none yet'}.")
+        raise CommandError(f"there is no pool {named!r}. Pools: {', '.join(slugs) or 'none yet'}.")
     return named

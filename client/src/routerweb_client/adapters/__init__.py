@@ -27,11 +27,11 @@ def text_of(content: Any) -> str:
 
 def conversation(messages: Iterable[tuple[str, Any]]) -> list[dict[str, str]]:
     """(role, content) pairs as the API takes them, up to the user's last. Raises ValueError where the user said nothing."""
-    found = [(ROLES.get(role, "tool"), text_of(content).strip()) for role, content in messages]
-    last = max((place for place, (role, text) in enumerate(found) if role == "user" and text), default=-1)
+    turns = [(ROLES.get(role, "tool"), text_of(content).strip()) for role, content in messages]
+    last = max((place for place, (role, text) in enumerate(turns) if role == "user" and text), default=-1)
     if last < 0:
         raise ValueError("There is no message of the user's to route.")
-    return [{"role": role, "content": text} for role, text in found[: last + 1] if text]
+    return [{"role": role, "content": text} for role, text in turns[: last + 1] if text]
 
 
 def chosen(answer: Answer, targets: Mapping[str, Target]) -> list[Target]:

@@ -60,7 +60,7 @@ def first_agent(
     if not isinstance(query, str):
         query = conversation((str(item.get("role", "tool")), item.get("content")) for item in query)
     sent: RouteOptions = {"only": list(agents), **options}
-    found = chosen(client.route(query, **sent), agents)
-    if found or otherwise:
-        return found[0] if found else otherwise
+    picked = chosen(client.route(query, **sent), agents)
+    if picked or otherwise:
+        return picked[0] if picked else otherwise
     raise ValueError("The query needs none of these agents, and there is none for the rest.")
