@@ -13,9 +13,9 @@ PAGE = ROOT.parent / "docs" / "security.md"
 CLAIMS: dict[str, tuple[str, ...]] = {
     # Whom it defends against
     "what the key's scopes allow, in the key's pools": ("test_every_address_has_a_row_and_every_row_an_address",),
-    "outlive its maker": ("test_keys_stop_with_their_maker_and_come_back_with_them",),
+    "work after its maker's account is closed": ("test_keys_stop_with_their_maker_and_come_back_with_them",),
     "change a superuser": ("test_an_admin_changes_nothing_of_a_superuser",),
-    "touch a superuser, the last admin": (
+    "change a superuser, the last admin": (
         "test_a_superuser_and_the_last_admin_stay",
         "test_nothing_of_a_superuser_changes",
     ),
@@ -24,57 +24,63 @@ CLAIMS: dict[str, tuple[str, ...]] = {
         "test_roles_of_all_pools_and_of_one_add_up",
     ),
     # Signing in
-    "People are invited; nobody signs up": ("test_an_invited_person_sets_a_password_once_and_signs_in",),
-    "weak ones refused": ("test_a_weak_password_is_refused_with_the_reason",),
-    "do the same work for an address with and without an account": (
+    "People are invited; nobody can sign up": ("test_an_invited_person_sets_a_password_once_and_signs_in",),
+    "weak ones are refused": ("test_a_weak_password_is_refused_with_the_reason",),
+    "do the same work with and without an account": (
         "test_known_and_unknown_addresses_get_the_same_answer_for_the_same_work",
         "test_known_and_unknown_addresses_take_the_same_work",
     ),
-    "Failures are counted by network address": ("test_guessing_at_many_accounts_from_one_address_is_stopped",),
+    "count failures by network address": ("test_guessing_at_many_accounts_from_one_address_is_stopped",),
     "After 100 failures in an hour": ("test_many_addresses_together_are_slowed_and_a_known_browser_is_not",),
     "They work once, for": ("test_a_forgotten_password_is_set_anew_once",),
-    "sessions end for good": ("test_a_session_that_came_between_does_not_revive_either",),
+    "sessions end permanently": ("test_a_session_that_came_between_does_not_revive_either",),
     "their links set no password": ("test_the_link_of_a_deactivated_invitation_sets_no_password",),
     "`SECRET_KEY` must be long and varied": ("test_no_web_server_signs_with_a_key_that_can_be_guessed",),
     # The second factor and sessions
-    "stands between the password and the session": ("test_a_code_is_asked_for_after_the_password_and_signs_in_once",),
-    "API keys know nothing of it": ("test_api_keys_know_nothing_of_it",),
-    "five wrong ones in five minutes": ("test_guesses_are_limited_for_each_person",),
+    "is required between the password and the session": (
+        "test_a_code_is_asked_for_after_the_password_and_signs_in_once",
+    ),
+    "It does not apply to API keys": ("test_api_keys_know_nothing_of_it",),
+    "five wrong codes in five minutes": ("test_guesses_are_limited_for_each_person",),
     "ask for the password again": ("test_new_codes_end_the_old_ones_and_off_asks_for_the_password",),
-    "each use of a recovery code, is in the audit trail": ("test_a_recovery_code_signs_in_once_and_is_told_of",),
-    "An admin resets it": ("test_admins_reset_it_and_it_is_audited",),
-    "an admin ends all of somebody's": ("test_admins_end_all_sessions_of_a_person_and_closing_an_account_does",),
+    "each use of a recovery code, are in the audit trail": ("test_a_recovery_code_signs_in_once_and_is_told_of",),
+    "An admin can reset it": ("test_admins_reset_it_and_it_is_audited",),
+    "An admin can end all of a person's sessions": (
+        "test_admins_end_all_sessions_of_a_person_and_closing_an_account_does",
+    ),
     # Anonymous clients
     "deadline for its head": (
         "test_a_head_that_stays_partial_is_ended_and_an_idle_connection_too",
         "test_a_dripping_body_does_not_gain_time",
         "test_a_connection_whose_answer_is_not_read_is_dropped",
     ),
-    "a longer one is answered with 431": ("test_a_head_over_the_limit_is_refused_with_431_and_one_below_it_is_read",),
+    "a longer one gets 431": ("test_a_head_over_the_limit_is_refused_with_431_and_one_below_it_is_read",),
     "kept in memory and never on disk": ("test_nothing_is_stored_of_what_nobody_known_uploads",),
     "offers an upgrade": ("test_a_request_that_offers_http_2_is_answered_as_any_other",),
     "so that no request is lost": ("test_no_client_that_keeps_its_connection_loses_a_request",),
     # Keys
-    "kept as SHA-256, shown once": (
+    "stored as SHA-256 and shown once": (
         "test_a_key_is_kept_only_as_its_digest",
         "test_a_new_keys_secret_is_shown_once_with_its_curl",
     ),
-    "has two secrets, until the old one ends": ("test_a_rotated_key_has_two_secrets_for_a_while_and_is_one_key",),
-    "labels for the person who made it": ("test_a_key_that_somebody_makes_labels_for_them_and_for_nobody_else",),
+    "has two secrets until the old one expires": ("test_a_rotated_key_has_two_secrets_for_a_while_and_is_one_key",),
+    "labels only for the person who created it": (
+        "test_a_key_that_somebody_makes_labels_for_them_and_for_nobody_else",
+    ),
     # Calls to other servers
     "A name is resolved once": ("test_the_name_is_resolved_once_and_the_checked_address_is_connected_to",),
-    "Each of its addresses must be one of the internet's": (
+    "Each of its addresses must be on the public internet": (
         "test_an_address_of_a_network_of_our_own_is_not_public",
         "test_one_private_address_among_public_ones_is_enough",
     ),
-    "TLS and the Host header keep the name": ("test_tls_and_the_host_header_keep_the_name",),
-    "No redirect is followed": ("test_a_redirect_is_an_answer_and_not_followed",),
-    "`https` only": ("test_an_address_that_is_not_allowed_is_refused",),
+    "TLS and the Host header use the name": ("test_tls_and_the_host_header_keep_the_name",),
+    "Redirects are not followed": ("test_a_redirect_is_an_answer_and_not_followed",),
+    "Only `https`": ("test_an_address_that_is_not_allowed_is_refused",),
     "One deadline for all of a call": ("test_one_deadline_holds_for_the_whole_call",),
-    "goes to `LLM_BASE_URL` alone": ("test_the_key_goes_to_the_configured_server_alone",),
-    "what a server replied stands there only": ("test_what_a_server_says_that_nobody_listed_is_not_told",),
+    "is sent only to `LLM_BASE_URL`": ("test_the_key_goes_to_the_configured_server_alone",),
+    "quote a server's reply only": ("test_what_a_server_says_that_nobody_listed_is_not_told",),
     # Prompts
-    "calls nothing but `range`": ("test_a_prompt_reaches_and_calls_nothing",),
+    "can call only `range`": ("test_a_prompt_reaches_and_calls_nothing",),
     "200,000 steps": ("test_no_prompt_takes_long_or_grows_large",),
     # Files
     "a machine reads one file at a time for pages and one for jobs": (
@@ -82,33 +88,33 @@ CLAIMS: dict[str, tuple[str, ...]] = {
         "test_so_many_children_on_the_machine",
     ),
     "at a lower priority": ("test_a_child_gives_way_to_everything_else",),
-    "A workbook may unpack to 512 MiB": (
+    "A workbook can unpack to 512 MiB": (
         "test_a_table_of_shared_texts_that_unpacks_to_a_gigabyte_is_refused_unopened",
     ),
-    "A thousand empty rows end a sheet": ("test_a_workbook_costs_what_it_holds_and_not_what_it_says",),
+    "A sheet ends after a thousand empty rows": ("test_a_workbook_costs_what_it_holds_and_not_what_it_says",),
     "nothing is unpickled": ("test_a_pickle_under_the_name_of_safetensors_is_never_opened",),
     # Pages
-    "Templates escape what they show": ("test_what_people_typed_is_never_markup",),
-    "Markdown of guidelines goes through an allow-list": ("test_guidelines_cannot_carry_scripts",),
-    "scripts come from files of this site": (
+    "Templates escape their values": ("test_what_people_typed_is_never_markup",),
+    "Markdown of guidelines is cleaned by an allow-list": ("test_guidelines_cannot_carry_scripts",),
+    "scripts come only from files of this site": (
         "test_every_page_says_where_its_scripts_come_from",
         "test_a_script_that_is_slipped_into_a_page_does_not_run",
     ),
-    "a refusal in its console fails them": ("test_every_page_with_a_name_can_be_used_by_everybody",),
-    "No page may be framed": ("test_every_page_says_where_its_scripts_come_from",),
-    "none of the browser's devices": ("test_every_page_says_where_its_scripts_come_from",),
+    "any violation in its console fails them": ("test_every_page_with_a_name_can_be_used_by_everybody",),
+    "No page can be framed": ("test_every_page_says_where_its_scripts_come_from",),
+    "no access to the browser's devices": ("test_every_page_says_where_its_scripts_come_from",),
     "Cookies are `HttpOnly`, `SameSite=Lax`": ("test_no_script_and_no_other_site_gets_at_a_cookie",),
-    "but on this machine, `Secure`; HSTS": ("test_outside_debug_the_safe_settings_hold",),
+    "except on localhost, `Secure`; HSTS": ("test_outside_debug_the_safe_settings_hold",),
     # Four eyes
-    "or the site by `FOUR_EYES`": ("test_a_setting_of_the_site_goes_for_every_pool",),
-    "can ask for a second person at every promotion and canary": (
+    "or the whole site by `FOUR_EYES`": ("test_a_setting_of_the_site_goes_for_every_pool",),
+    "can require a second person for every promotion and canary": (
         "test_one_asks_and_another_approves",
         "test_nobody_approves_what_they_asked_for",
         "test_a_canary_answers_once_another_person_approves",
     ),
-    "nobody approves their own request by a key of theirs": ("test_the_api_asks_and_approves_as_the_keys_makers",),
+    "nobody can approve their own request with a key": ("test_the_api_asks_and_approves_as_the_keys_makers",),
     # Privacy
-    "take e-mail addresses, phone numbers, cards, IBANs and its own patterns out of texts": (
+    "redact e-mail addresses, phone numbers, cards, IBANs and its own patterns from texts": (
         "test_what_goes_and_what_stays",
         "test_only_the_chosen_kinds_and_own_patterns",
     ),
@@ -116,16 +122,16 @@ CLAIMS: dict[str, tuple[str, ...]] = {
         "test_a_decision_answers_the_real_text_and_keeps_the_redacted",
         "test_imported_queries_their_other_keys_and_problems",
     ),
-    "says how long decisions and episodes are kept": ("test_each_pool_keeps_decisions_and_episodes_for_its_own_days",),
-    "in time that grows with the text alone": ("test_a_pattern_that_would_hang_others_does_not_here",),
-    # What was tried, packages
-    "walks every address that Django's resolver knows": (
+    "sets how long decisions and episodes are kept": ("test_each_pool_keeps_decisions_and_episodes_for_its_own_days",),
+    "whose time grows only with the length of the text": ("test_a_pattern_that_would_hang_others_does_not_here",),
+    # What is tested, packages
+    "requests every address by every method": (
         "test_every_address_has_a_row_and_every_row_an_address",
         "test_every_address_of_the_admin_has_a_row_and_every_row_an_address",
     ),
     "with the SHA-256 of every file": ("test_each_package_has_hashes_and_no_address",),
     # By design
-    "ops of one pool see those of that pool": ("test_ops_of_one_pool_see_its_decisions_alone",),
+    "ops of one pool only in that pool": ("test_ops_of_one_pool_see_its_decisions_alone",),
 }
 
 
