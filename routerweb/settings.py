@@ -172,8 +172,11 @@ TEMPLATES: list[dict[str, Any]] = [
 # --- Where it keeps things ----------------------------------------------------------------------------------------
 
 
-def database(url: str) -> dict[str, Any]:
-    """Django's database settings for a URL; SQLite gets WAL, immediate write transactions and a busy timeout."""
+def database(url: str, *, transaction_pooling: bool = False) -> dict[str, Any]:
+    """Django's database settings for a URL; SQLite gets WAL, immediate write transactions and a busy timeout.
+
+    `transaction_pooling`: each transaction may have another connection of the server, as PgBouncer gives them in that mode.
+    """
     try:
         settings: dict[str, Any] = dict(dj_database_url.parse(url, conn_max_age=60, conn_health_checks=True))
     except (ValueError, dj_database_url.UnknownSchemeError):
@@ -193,13 +196,16 @@ def database(url: str) -> dict[str, Any]:
         # A server that is gone without a word is noticed within ten seconds; what the URL says of these wins.
         silence = {"connect_timeout": 5, "tcp_user_timeout": 10_000, "keepalives_idle": 5, "keepalives_interval": 2}
         settings["OPTIONS"] = {**silence, **settings.get("OPTIONS", {})}
+        # A cursor on the server outlives its transaction only on the connection that opened it.
+        settings["DISABLE_SERVER_SIDE_CURSORS"] = transaction_pooling
     else:
         raise ImproperlyConfigured("DATABASE_URL: only sqlite and postgresql are supported.")
     return settings
 
 
 DATABASE_URL = env.text("DATABASE_URL", f"sqlite:///{DATA_DIR / 'routerweb.sqlite3'}")
-DATABASES = {"default": database(DATABASE_URL)}
+DATABASE_TRANSACTION_POOLING = env.boolean("DATABASE_TRANSACTION_POOLING", False)
+DATABASES = {"default": database(DATABASE_URL, transaction_pooling=DATABASE_TRANSACTION_POOLING)}
 TEACHERS_DIR = os.path.abspath(env.text("TEACHERS_DIR", str(DATA_DIR / "teachers")))
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 

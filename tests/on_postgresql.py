@@ -32,7 +32,7 @@ def binary(name: str) -> str | None:
     return shutil.which(name) or (places[0] if places else None)
 
 
-def _as_other_user() -> list[str]:
+def as_other_user() -> list[str]:
     """PostgreSQL refuses to run as root: the words that run a command as a user who is not."""
     if os.geteuid() != 0:
         return []
@@ -49,7 +49,8 @@ def _exists(user: str) -> bool:
     return True
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nobody uses now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -67,12 +68,12 @@ class Server:
         if not initdb or not postgres:
             raise FileNotFoundError("PostgreSQL is not installed: neither initdb nor postgres was found.")
         folder.chmod(0o777)
-        self.folder, self.data, self.port = folder, data or folder / "data", _free_port()
+        self.folder, self.data, self.port = folder, data or folder / "data", free_port()
         self.url = f"postgresql://routerweb@127.0.0.1:{self.port}/postgres"
         quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "cwd": folder, "text": True}
         made = subprocess.run(
             [
-                *_as_other_user(), initdb, "-D", str(self.data), "--waldir", str(folder / "log-ahead"), "-U", "routerweb",
+                *as_other_user(), initdb, "-D", str(self.data), "--waldir", str(folder / "log-ahead"), "-U", "routerweb",
                 "-A", "trust", "-E", "UTF8", "--no-sync",
             ],
             **quiet,
@@ -82,7 +83,7 @@ class Server:
         given = ("fsync=off", "max_connections=200", f"unix_socket_directories={folder}", *options)
         words = [word for option in given for word in ("-c", option)]
         self._command = [
-            *_as_other_user(), postgres, "-D", str(self.data), "-h", "127.0.0.1", "-p", str(self.port), *words,
+            *as_other_user(), postgres, "-D", str(self.data), "-h", "127.0.0.1", "-p", str(self.port), *words,
         ]  # fmt: skip
         self._process: subprocess.Popen | None = None
 

@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from benchmarks.machines.bench import SMALL
 from benchmarks.machines.site import Answered, Machine, Site, owner_of_port, tree, wait_for
 from benchmarks.machines.traffic import staleness
-from tests import on_postgresql
+from tests import on_postgresql, pgbouncer
 from tests.test_end_to_end import write_folder
 
 pytestmark = pytest.mark.any_database
@@ -62,12 +63,17 @@ def test_the_process_that_holds_a_connection_is_found_among_its_parents_children
 @pytest.mark.process
 @pytest.mark.at_length
 @pytest.mark.skipif(sys.platform != "linux", reason="PostgreSQL is started as Debian has it")
-def test_two_machines_share_nothing_but_the_database(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pooled", [False, True], ids=["directly", "through PgBouncer"])
+def test_two_machines_share_nothing_but_the_database(tmp_path: Path, pooled: bool) -> None:
     """Two web servers and two workers, each with a data folder of its own: a model that either trains is answered by both."""
     if on_postgresql.binary("initdb") is None and os.environ.get("REQUIRE_POSTGRESQL") != "1":
         pytest.skip("PostgreSQL is not installed")
-    with on_postgresql.server() as url:
-        site = Site(tmp_path, url, DJANGO_SETTINGS_MODULE="routerweb.settings")
+    if pooled and pgbouncer.program() is None and os.environ.get("REQUIRE_PGBOUNCER") != "1":
+        pytest.skip("PgBouncer is not installed")
+    with on_postgresql.server() as server, pgbouncer.in_front_of(server) if pooled else nullcontext(server) as url:
+        site = Site(
+            tmp_path, url, DJANGO_SETTINGS_MODULE="routerweb.settings", DATABASE_TRANSACTION_POOLING=str(int(pooled))
+        )
         try:
             site.manage("migrate", "--verbosity", "0")
             (tmp_path / "pool").mkdir()
