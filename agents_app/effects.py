@@ -9,8 +9,8 @@ from routerweb import hooks
 def of_retiring(agent: Agent) -> list[str]:
     """One sentence for each consequence of taking the agent out."""
     own = [
-        _("From now on no route names it, in any process, within two seconds."),
+        _("Within two seconds, no process routes to it."),
         _("New labels are no longer asked about it."),
-        _("Its id %(id)s and its history stay; it can be brought back.") % {"id": agent.number},
+        _("Its id %(id)s and its history stay. You can reactivate it.") % {"id": agent.number},
     ]
     return own + [sentence for sentences in hooks.effects_of_retiring(agent) for sentence in sentences]

@@ -25,20 +25,20 @@ TERMS: dict[str, Term] = {
     ),
     "baseline": Term(
         _("Baseline"),
-        _("A simple rule that learns little or nothing. A router that is no better than it is not worth its cost."),
+        _(
+            "A simple rule that learns little or nothing. A router that is no better than this rule is not worth its cost."
+        ),
     ),
-    "lead": Term(_("Lead"), _("By how much this model is better than the one beside it, on the same queries.")),
+    "lead": Term(_("Lead"), _("How much better this model is than the other one, on the same queries.")),
     "gate": Term(
         _("Gate"),
         _(
-            "What a model is held against before it may answer: the active model and the baselines, on queries it has not learnt."
+            "The check before a model can answer: it is compared with the active model and the baselines, on unseen queries."
         ),
     ),
     "gold": Term(
         _("Gold"),
-        _(
-            "What counts for training: put together from all labels of a query, agent by agent. A disagreement has no gold."
-        ),
+        _("What counts for training, composed of all labels of a query, agent by agent. A disagreement has no gold."),
     ),
     "snapshot": Term(
         _("Snapshot"),
@@ -52,13 +52,11 @@ TERMS: dict[str, Term] = {
     ),
     "run": Term(_("Run"), _("One training, from a snapshot to a model, with its settings, curves and log.")),
     "candidate": Term(_("Candidate"), _("A model that is trained and answers nothing yet.")),
-    "shadow": Term(
-        _("Shadow"), _("A model that is asked every live query beside the active one, and whose answers nobody gets.")
-    ),
+    "shadow": Term(_("Shadow"), _("A model that also scores every live query, but whose answers are not used.")),
     "canary": Term(_("Canary"), _("A model that answers a small share of live queries, to see how it does.")),
     "cold": Term(
         _("Cold agent"),
-        _("An agent that no active model has learnt yet. It can be chosen by what its description says."),
+        _("An agent that the active model was not trained on. It can be chosen by its description."),
     ),
     "confidence": Term(
         _("Confidence"), _("How likely the whole set is right, as a share: of answers at 80 %, 8 in 10 are.")
@@ -72,7 +70,7 @@ TERMS: dict[str, Term] = {
     ),
     "blind": Term(
         _("Blind item"),
-        _("A query that is labeled without suggestions, so that it can be told how much they sway people."),
+        _("A query that is labeled without suggestions, to measure how much suggestions influence people."),
     ),
     "overlap": Term(
         _("Overlap"),

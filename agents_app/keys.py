@@ -72,7 +72,7 @@ def create_key(
     if len(name) > 120:
         raise KeyRefused(_("The key's name is longer than 120 characters."))
     if not pools:
-        raise KeyRefused(_("The key opens no pool. Choose at least one."))
+        raise KeyRefused(_("The key has no pool. Choose at least one."))
     unknown = [scope for scope in scopes if scope not in ApiKey.Scope.values]
     if unknown or not scopes:
         raise KeyRefused(
@@ -84,7 +84,7 @@ def create_key(
     maker = actor_of(created_by).user
     for pool in pools:
         if maker is not None and Role.OPS not in roles_of(maker, pool):
-            said = _("%(person)s does not operate %(pool)s, and makes no keys of it.")
+            said = _("%(person)s is not ops of %(pool)s and cannot create keys for it.")
             raise KeyRefused(said % {"person": maker.get_username(), "pool": pool.name})
     labels_as = _labels_as(maker, labels_as, pools) if ApiKey.Scope.LABEL in scopes else None
     key = ApiKey(
@@ -113,12 +113,14 @@ def create_key(
 def _labels_as(maker: User | None, named: User | None, pools: Iterable[Pool]) -> User:
     """Whose labels they are that come with a key. Raises KeyRefused."""
     if maker is not None and named not in (None, maker):
-        raise KeyRefused(_("A key labels for the person who makes it, and for nobody else."))
+        raise KeyRefused(_("A key labels only for the person who creates it."))
     whose = maker or named
     if whose is None:
-        raise KeyRefused(_("A key that may label needs a person: whose labels will they be?"))
+        raise KeyRefused(_("A key with the scope label needs a person: whose labels are they?"))
     if any(Role.LABELER not in roles_of(whose, pool) for pool in pools):
-        raise KeyRefused(_("%(person)s may not label. Give them the role first.") % {"person": whose.get_username()})
+        raise KeyRefused(
+            _("%(person)s has no role that labels. Give them one first.") % {"person": whose.get_username()}
+        )
     return whose
 
 
@@ -141,7 +143,7 @@ def rotate(key: ApiKey, actor: Who, *, grace: str = "24h", expires_at: datetime 
     passed, a key that is revoked, expired or stopped, and one that labels as somebody else than the person who asks.
     """
     if grace not in GRACES:
-        said = _("The old secret cannot go on for “%(grace)s”. Choose from %(known)s.")
+        said = _("“%(grace)s” is not a grace period. Choose from %(known)s.")
         raise KeyRefused(said % {"grace": grace, "known": ", ".join(GRACES)})
     now = timezone.now()
     if expires_at is not None and expires_at <= now:
@@ -152,7 +154,7 @@ def rotate(key: ApiKey, actor: Who, *, grace: str = "24h", expires_at: datetime 
         if not ApiKey.objects.live().filter(pk=key.pk).exists():
             raise KeyRefused(_("Only a key that works can be rotated. Make a new one instead."))
         if asks is not None and held.person_id not in (None, asks.pk):
-            said = _("“%(name)s” labels as %(person)s, so only %(person)s rotates it.")
+            said = _("“%(name)s” labels as %(person)s, so only %(person)s can rotate it.")
             raise KeyRefused(said % {"name": held.name, "person": held.person})
         until = now + GRACES[grace]
         if held.expires_at is not None:

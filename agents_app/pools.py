@@ -77,7 +77,7 @@ def create_pool(name: str, slug: str = "", description: str = "", *, actor: Who 
     slug = slug.strip() or checks.free_slug(slugify(name)[:40] or "pool")
     pool = Pool(name=name, slug=slug, description=description.strip())
     if Pool.objects.filter(slug=slug).exists():
-        raise PoolError(_("There is a pool with the slug “%(slug)s” already. Choose another.") % {"slug": slug}, "slug")
+        raise PoolError(_("There is already a pool with the slug “%(slug)s”. Choose another.") % {"slug": slug}, "slug")
     checks.checked(pool)
     with transaction.atomic():
         pool.save()

@@ -47,14 +47,14 @@ def change(
 def check_patterns(patterns: Sequence[tuple[str, str]]) -> None:
     """Raise BadPattern unless each (name, pattern) can be used, and none fits what it or another is replaced by."""
     if len(patterns) > redaction.MOST_PATTERNS:
-        raise BadPattern(_("At most %(most)d patterns are taken.") % {"most": redaction.MOST_PATTERNS})
+        raise BadPattern(_("At most %(most)d patterns are allowed.") % {"most": redaction.MOST_PATTERNS})
     signs = [f"[{name}]" for name in (*redaction.KINDS, *(name for name, _pattern in patterns))]
     for name, pattern in patterns:
         if not name or len(name) > redaction.LONGEST_NAME or set(name) & set("[]"):
             raise BadPattern(_("“%(name)s” is no name: 1 to 30 characters, without brackets.") % {"name": name})
         matcher = redaction.compiled(pattern)
         if any(matcher.search(sign) is not None for sign in signs):
-            raise BadPattern(_("“%(pattern)s” fits what others are replaced by.") % {"pattern": pattern})
+            raise BadPattern(_("“%(pattern)s” matches the replacement of another kind.") % {"pattern": pattern})
 
 
 def redactors(pools: Collection[int] | None = None) -> dict[int, Redactor]:

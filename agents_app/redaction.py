@@ -95,10 +95,13 @@ def compiled(pattern: str) -> Any:
     except re2.error as error:
         reason = error.args[0] if error.args else ""
         said = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
-        raise BadPattern(_("“%(pattern)s” is no pattern: %(why)s") % {"pattern": pattern, "why": said}) from None
+        raise BadPattern(
+            _("“%(pattern)s” is not a valid pattern: %(why)s") % {"pattern": pattern, "why": said}
+        ) from None
     if made.search("") is not None:
         raise BadPattern(
-            _("“%(pattern)s” fits nothing at all, so it would stand between all letters.") % {"pattern": pattern}
+            _("“%(pattern)s” matches the empty text, so it would be inserted between all letters.")
+            % {"pattern": pattern}
         )
     return made
 

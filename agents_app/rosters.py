@@ -37,7 +37,7 @@ def read_upload(upload: BinaryIO) -> Listed:
     """The same of an uploaded file: agents.jsonl, YAML, JSON or lines. Raises PoolError with the lines at fault."""
     listed = _listed(upload, str(getattr(upload, "name", "") or ""), "file")
     if listed == ([], ()):
-        raise pools.PoolError(_("The file holds no agent."), "file")
+        raise pools.PoolError(_("The file contains no agent."), "file")
     return listed
 
 

@@ -103,7 +103,7 @@ class AccountAdapter(DefaultAccountAdapter):
         **DefaultAccountAdapter.error_messages,
         **dict.fromkeys(
             ("email_password_mismatch", "username_password_mismatch"),
-            gettext_lazy("The e-mail address and the password do not belong together."),
+            gettext_lazy("The e-mail address or the password is wrong."),
         ),
         "too_many_login_attempts": gettext_lazy(
             "Too many failed attempts from your network address. Wait five minutes, or set a new password by “Forgotten your "
@@ -186,7 +186,7 @@ class SocialAccountAdapter(DefaultSocialAccountAdapter):
         address = verified_address(sociallogin.account.extra_data)
         if not address:
             reason = _(
-                "%(provider)s does not say that your e-mail address is verified. Verify it there, or sign in by password."
+                "%(provider)s has not verified your e-mail address. Verify it there, or sign in with a password."
             )
             raise self._refused(request, "its address is not verified", _("Your address is not verified"), reason)
         user = account_of(address)

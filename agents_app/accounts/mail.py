@@ -90,7 +90,7 @@ def send_link(user: User, kind: Kind, base_url: str) -> bool:
     subject = _("You are invited to %(site)s") if kind == Kind.INVITATION else _("Your password for %(site)s")
     if kind == Kind.RESET:
         begins = _("Somebody, probably you, asked to set a new password for %(site)s. Set it here:")
-        ends = _("If you did not ask, there is nothing to do.")
+        ends = _("If it was not you, ignore this mail.")
     else:
         begins, ends = _("Hello,\n\nset your password for %(site)s here:"), ""
     body = (

@@ -47,7 +47,7 @@ def user_name(text: str) -> str:
     nobody sees, and for one that is kept for former members."""
     name = plain(text)
     if not name or any(unicodedata.category(letter) in UNSEEN for letter in name):
-        raise PeopleError(_("A user name has no line breaks, direction marks or other characters that nobody sees."))
+        raise PeopleError(_("A user name must not contain line breaks, direction marks or other invisible characters."))
     if len(name) > 150:
         raise PeopleError(_("The user name is longer than 150 characters."))
     if name.casefold().startswith(FORMER):
@@ -162,7 +162,7 @@ def set_pool_role(user: User, pool: Pool, role: Role | str | None, actor: Who) -
 
 def _of_a_pool(role: Role) -> str:
     if role.value not in PoolRole.Role.values:
-        raise PeopleError(_("An admin is one for all pools. In one pool choose labeler, reviewer or ops."))
+        raise PeopleError(_("The role admin is for all pools. In one pool, choose labeler, reviewer or ops."))
     return role.value
 
 
@@ -190,7 +190,7 @@ def reactivate(user: User, actor: Who) -> User:
     where an admin would open a superuser's, and where nothing but labels is left of the account."""
     keep_station(user, actor)
     if is_former(user):
-        raise PeopleError(_("%(name)s has been erased. Invite the person anew.") % {"name": user.get_username()})
+        raise PeopleError(_("%(name)s has been erased. Invite the person again.") % {"name": user.get_username()})
     with transaction.atomic():
         if User.objects.filter(pk=user.pk, is_active=False).update(is_active=True):
             audit.record("person.reactivated", actor=actor, target=user.get_username())

@@ -168,7 +168,7 @@ def _fresh_codes(user: User) -> list[str]:
 def turn_off(user: User) -> None:
     """Ask this person for their password alone from now on. Raises SecondFactorError where the site asks them for more."""
     if is_asked_of(user):
-        raise SecondFactorError(_("This site asks you for a second factor, so it cannot be turned off."))
+        raise SecondFactorError(_("This site requires a second factor of you, so you cannot turn it off."))
     with transaction.atomic():
         if Authenticator.objects.filter(user=user).delete()[0]:
             audit.record("person.second_factor_off", actor=user, target=user.get_username())

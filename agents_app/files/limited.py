@@ -144,7 +144,7 @@ def _too_slow() -> Unreadable:
 
 
 def _too_large() -> Unreadable:
-    return Unreadable(_("The file needs more memory than a file may. Save it as CSV or JSONL, or split it."))
+    return Unreadable(_("The file needs too much memory. Save it as CSV or JSONL, or split it."))
 
 
 def _as_file(stream: BinaryIO) -> IO[bytes]:

@@ -74,7 +74,7 @@ class ApiKey(RotatingSecret):
         editable=False,
         related_name="+",
         verbose_name=_("labels as"),
-        help_text=_("Whose labels they are that are made with this key: its maker's."),
+        help_text=_("The person whose labels are made with this key: the one who created it."),
     )
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
     rotated_at = models.DateTimeField(_("rotated"), null=True, blank=True, editable=False)
@@ -134,7 +134,7 @@ class AuditEntry(models.Model):
     at = models.DateTimeField(auto_now_add=True, db_index=True)
     actor = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     actor_name = models.CharField(
-        max_length=150, help_text=_("Kept when the account is gone; the command's name for commands.")
+        max_length=150, help_text=_("Kept when the account is deleted; for commands, the command's name.")
     )
     action = models.CharField(max_length=60, db_index=True)
     pool = models.ForeignKey(Pool, on_delete=models.SET_NULL, null=True, related_name="+")

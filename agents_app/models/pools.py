@@ -43,7 +43,7 @@ class Pool(models.Model):
     four_eyes = models.BooleanField(
         _("promotions need a second person"),
         default=False,
-        help_text=_("What one person asks to promote answers once another one has approved it."),
+        help_text=_("A promotion by one person takes effect after another person has approved it."),
     )
     next_agent_number = models.PositiveIntegerField(default=0, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -118,18 +118,18 @@ class Agent(models.Model):
     keywords = models.JSONField(_("keywords"), default=list, blank=True)
     cost = models.FloatField(_("cost"), default=0.0, help_text=_("Cost of one call, in any unit that the pool shares."))
     state = models.CharField(_("state"), max_length=8, choices=State.choices, default=State.ACTIVE)
-    available = models.BooleanField(_("available"), default=True, help_text=_("Off: never routed to, until on again."))
+    available = models.BooleanField(_("available"), default=True, help_text=_("If off, no query is routed to it."))
     unavailable_since = models.DateTimeField(_("unavailable since"), null=True, blank=True, editable=False)
     unavailable_why = models.CharField(_("why it is unavailable"), max_length=200, blank=True, editable=False)
     paused_by_check = models.BooleanField(
-        default=False, editable=False, help_text=_("Its health check paused it, and will bring it back.")
+        default=False, editable=False, help_text=_("Its health check paused it and will resume it.")
     )
     cold = models.CharField(
-        _("routed before a model has learnt it"),
+        _("routed before a model is trained on it"),
         max_length=6,
         choices=Cold.choices,
         default=Cold.POOL,
-        help_text=_("By its description, until a model that knows it is promoted."),
+        help_text=_("By its description, until a model that was trained on it is promoted."),
     )
     merged_into = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="merged_from")
     merged_at = models.DateTimeField(null=True, blank=True, editable=False)

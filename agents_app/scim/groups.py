@@ -87,7 +87,7 @@ def set_role(group: ScimGroup, role: str, pool: Pool | None, actor: Who) -> None
     if role and role not in list(Role):
         raise GroupRefused(_("“%(role)s” is not a role.") % {"role": role})
     if role == Role.ADMIN and pool is not None:
-        raise GroupRefused(_("An admin is one for all pools. In one pool choose labeler, reviewer or ops."))
+        raise GroupRefused(_("The role admin is for all pools. In one pool, choose labeler, reviewer or ops."))
     pool = pool if role else None
     try:
         with transaction.atomic():

@@ -41,7 +41,7 @@ def create(name: str, actor: Who) -> tuple[ScimToken, str]:
 def rotate(token: ScimToken, actor: Who, *, grace: str = "24h") -> str:
     """A new secret for a token; the old one works on for `grace`, one of `keys.GRACES`. Raises TokenRefused."""
     if grace not in GRACES:
-        raise TokenRefused(_("Choose how long the old secret goes on from: %(known)s.") % {"known": ", ".join(GRACES)})
+        raise TokenRefused(_("Choose how long the old secret works: %(known)s.") % {"known": ", ".join(GRACES)})
     with transaction.atomic():
         held = ScimToken.objects.select_for_update(of=("self",)).live().filter(pk=token.pk).first()
         if held is None:

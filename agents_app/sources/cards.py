@@ -90,7 +90,7 @@ def checked(card: Mapping[str, Any]) -> tuple[str, str]:
             return "valid", signer
     if unknown:
         return "unknown", ""
-    raise SourceError(_("The card's signature does not hold: it was changed after it was signed."))
+    raise SourceError(_("The card's signature is invalid: the card was changed after it was signed."))
 
 
 def _signer(one: Any, bare: Mapping[str, Any]) -> str:
@@ -110,7 +110,7 @@ def _signer(one: Any, bare: Mapping[str, Any]) -> str:
         keys = jwt.PyJWKSet.from_dict(described.as_object(described.fetched(address)))
         key = next(key for key in keys.keys if key.key_id == kid)
     except (jwt.PyJWTError, StopIteration, AttributeError, TypeError, ValueError):
-        raise SourceError(_("The signature's key is not where it should be.")) from None
+        raise SourceError(_("The signature's key was not found at its address.")) from None
     for said in (bare, _without_blanks(bare)):
         payload = base64.urlsafe_b64encode(canonical(said).encode()).rstrip(b"=").decode()
         try:
@@ -141,7 +141,7 @@ def canonical(value: Any, depth: int = 0) -> str:
         said = json.dumps(value, ensure_ascii=False)
         said.encode()
     except UnicodeEncodeError:
-        raise SourceError(_("The card holds half of a surrogate pair.")) from None
+        raise SourceError(_("The card contains half of a surrogate pair.")) from None
     return said
 
 

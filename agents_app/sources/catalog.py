@@ -152,7 +152,7 @@ def approve(source: AgentSource, shown: str | None = None, *, actor: Who) -> Age
         source.refresh_from_db()
         offered = source.offered
         if offered is None or (shown is not None and shown != fingerprint(source)):
-            raise SourceError(_("What is offered has changed since. Look at it again."))
+            raise SourceError(_("The description has changed. Review it again."))
         agent = source.agent or _namesake(source.pool, offered["name"])
         values = {name: offered[name] for name in ("name", "description", "keywords")}
         if agent is None:

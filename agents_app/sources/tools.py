@@ -78,7 +78,7 @@ class _Asking:
         sent = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
         raw, status, got = described.exchanged("POST", self._address, body=json.dumps(sent).encode(), headers=headers)
         if status in (401, 403):
-            raise SourceError(_("The server wants a key, or another one: HTTP %(status)d.") % {"status": status})
+            raise SourceError(_("The server requires a key, or another one: HTTP %(status)d.") % {"status": status})
         answer = _message(raw, got.get("content-type", ""), self._number)
         if isinstance(answer.get("result"), dict):
             if session := got.get("mcp-session-id"):

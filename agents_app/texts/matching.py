@@ -268,12 +268,12 @@ class Terms(Matcher):
         """Raises PersonalDataError for none, too many, too short or too long a one."""
         self.terms = tuple(dict.fromkeys(unicodedata.normalize("NFKC", term).strip() for term in terms if term.strip()))
         if not self.terms:
-            raise PersonalDataError(_("Say what to look for: an address, a customer number, a name."))
+            raise PersonalDataError(_("Enter a search term: an address, a customer number, a name."))
         if len(self.terms) > MOST:
-            raise PersonalDataError(_("Look for at most %(n)d at once.") % {"n": MOST})
+            raise PersonalDataError(_("Search for at most %(n)d terms at once.") % {"n": MOST})
         for term in self.terms:
             if not SHORTEST <= len(term) <= LONGEST:
-                said = _("“%(term)s” cannot be looked for: expected %(least)d to %(most)d characters.")
+                said = _("“%(term)s” cannot be searched: it must have %(least)d to %(most)d characters.")
                 raise PersonalDataError(said % {"term": term[:40], "least": SHORTEST, "most": LONGEST})
 
     @cached_property

@@ -34,9 +34,9 @@ WHOLE_ROWS = (Fate.ERASED, Fate.BLANKED, Fate.DELETED)
 IS_CUT = Content.QUERY | Content.REMARK | Content.SHARED
 FATES: dict[Fate, str | Promise] = {
     Fate.ERASED: gettext_lazy("the text is erased everywhere; labels and counts stay"),
-    Fate.BLANKED: gettext_lazy("the text goes; what was answered stays"),
+    Fate.BLANKED: gettext_lazy("the text is erased; the answer stays"),
     Fate.DELETED: gettext_lazy("deleted"),
-    Fate.CUT: gettext_lazy("what you looked for is taken out"),
+    Fate.CUT: gettext_lazy("the match is replaced"),
     Fate.STAYS: gettext_lazy("stays: change it there by hand"),
 }
 
@@ -248,9 +248,7 @@ def erase(
     places = find(terms)
     queries = sum(len(place.keys) for place in places if place.fate == Fate.ERASED)
     if most_queries is not None and queries > most_queries:
-        message = _(
-            "%(n)d queries are too many for a page, which would wait for minutes. Run: manage.py personal_data erase"
-        )
+        message = _("%(n)d queries are too many for a page. Run: manage.py personal_data erase")
         raise PersonalDataError(message % {"n": queries})
     erasing, by_model = Erasing(terms, actor, tick), rules()
     for place in places:

@@ -56,7 +56,9 @@ def pool_new(request: HttpRequest) -> HttpResponse:
             # The next step: its queries, where there are agents to choose from, else home, which says what is missing.
             queries = address("import", pool) if pool.agents.count() > 1 else ""
             said = (
-                _("The pool “%(name)s” is ready. Now bring queries.") if queries else _("The pool “%(name)s” is ready.")
+                _("The pool “%(name)s” is ready. Now import queries.")
+                if queries
+                else _("The pool “%(name)s” is ready.")
             )
             messages.success(request, said % {"name": pool.name})
             answer = redirect(queries or "home")

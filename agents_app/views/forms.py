@@ -68,13 +68,15 @@ class AgentForm(forms.Form):
         required=False,
         max_length=4000,
         widget=forms.Textarea(attrs={"rows": 3}),
-        help_text=_("What it does, in the words of a query. Labelers read it, and a new agent is routed to by it."),
+        help_text=_(
+            "What it does, in the words of a query. Labelers read it, and queries are routed to a new agent by it."
+        ),
     )
     keywords = forms.CharField(
         label=_("Keywords"),
         required=False,
         max_length=2000,
-        help_text=_("Comma between. Labelers see them underlined."),
+        help_text=_("Separated by commas. Labelers see them underlined."),
     )
     code = forms.CharField(
         label=_("Code"),
@@ -98,7 +100,7 @@ class AgentForm(forms.Form):
 
 
 class AgentLiveForm(forms.Form):
-    """An agent's health check, and whether it is routed before a model has learnt it."""
+    """An agent's health check, and whether it is routed before a model is trained on it."""
 
     url = forms.CharField(
         label=_("Health check"),
@@ -106,14 +108,14 @@ class AgentLiveForm(forms.Form):
         max_length=500,
         widget=forms.TextInput(attrs={"inputmode": "url", "autocomplete": "off", "placeholder": "https://"}),
         help_text=_(
-            "An http or https address that is asked every minute. Failures in a row pause the agent, a success brings it back. "
+            "An http or https address that is checked every minute. Failures in a row pause the agent, a success brings it back. "
             "Blank: none."
         ),
     )
     cold = forms.ChoiceField(
-        label=_("Before a model has learnt it"),
+        label=_("Before a model is trained on it"),
         choices=Agent.Cold.choices,
-        help_text=_("Whether it is routed by its description until a model that knows it is promoted."),
+        help_text=_("Whether it is routed by its description until a model that was trained on it is promoted."),
     )
 
 
@@ -133,7 +135,9 @@ class PoolForm(forms.Form):
         label=_("Slug"),
         max_length=50,
         required=False,
-        help_text=_("Its name in addresses, commands and the API. Made from the name when blank; it stays as it is."),
+        help_text=_(
+            "Its name in addresses, commands and the API. If blank, it is made from the name. It cannot change later."
+        ),
     )
     agents = forms.CharField(
         label=_("Agents"),
@@ -141,7 +145,7 @@ class PoolForm(forms.Form):
         max_length=500_000,
         widget=Monospace(rows=8),
         help_text=_(
-            "One a line, “Name: description”; or cells of a spreadsheet, JSON, YAML, an agent card. They can also be added later."
+            "One per line, “Name: description”; or cells of a spreadsheet, JSON, YAML, an agent card. You can also add them later."
         ),
     )
     file = forms.FileField(
@@ -185,9 +189,7 @@ class GuidelinesForm(forms.Form):
         max_length=100_000,
         strip=False,
         widget=forms.Textarea(attrs={"rows": 18, "class": "rw-mono"}),
-        help_text=_(
-            "Markdown. Say what each agent is for, what it is not for, and how to decide the cases people stumble over."
-        ),
+        help_text=_("Markdown. Say what each agent is for, what it is not for, and how to decide difficult cases."),
     )
 
 
@@ -197,7 +199,7 @@ class KeyForm(forms.Form):
     name = forms.CharField(
         label=_("Name"),
         max_length=120,
-        help_text=_("After the application that will use it."),
+        help_text=_("Name it after the application that will use it."),
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )
     scopes = forms.MultipleChoiceField(
@@ -205,7 +207,7 @@ class KeyForm(forms.Form):
         choices=ApiKey.Scope.choices,
         initial=[ApiKey.Scope.ROUTE],
         widget=forms.CheckboxSelectMultiple,
-        help_text=_("What is labeled with a key counts as yours."),
+        help_text=_("Labels made with the key count as yours."),
     )
     pools = forms.ModelMultipleChoiceField(
         label=_("In the pools"), queryset=Pool.objects.none(), widget=forms.CheckboxSelectMultiple
@@ -225,15 +227,15 @@ class RotationForm(forms.Form):
     """A new secret for a key."""
 
     grace = forms.ChoiceField(
-        label=_("The old secret goes on for"),
+        label=_("The old secret works for"),
         choices=[
-            ("now", _("No time: it ends now")),
+            ("now", _("It stops now")),
             ("1h", _("1 hour")),
             ("24h", _("24 hours")),
             ("7d", _("7 days")),
         ],
         initial="24h",
-        help_text=_("Time to give the application its new one. Both are one key meanwhile."),
+        help_text=_("Time to give the application the new secret. Until then both work."),
     )
     days = forms.IntegerField(
         label=_("Key expires after days"),
@@ -265,7 +267,7 @@ class TokenForm(forms.Form):
     name = forms.CharField(
         label=_("Name"),
         max_length=120,
-        help_text=_("After the identity provider that will send it."),
+        help_text=_("Name it after the identity provider that will send it."),
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )
 
@@ -342,7 +344,7 @@ class SourcesForm(forms.Form):
         addresses = list(dict.fromkeys(self.cleaned_data["addresses"].split()))
         if len(addresses) > catalog.MOST_ADDRESSES:
             most = {"most": catalog.MOST_ADDRESSES}
-            raise forms.ValidationError(_("At most %(most)d addresses at once. The command takes more.") % most)
+            raise forms.ValidationError(_("At most %(most)d addresses at once. The command accepts more.") % most)
         return addresses
 
     def clean(self) -> dict[str, Any]:

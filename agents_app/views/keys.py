@@ -88,7 +88,7 @@ def api_key(request: HttpRequest, slug: str, key_id: int) -> HttpResponse:
             except keys.KeyRefused as error:
                 form.add_error(None, str(error))
             else:
-                messages.success(request, _("The quota was saved. Every process keeps to it within two seconds."))
+                messages.success(request, _("The quota is saved. All processes apply it within two seconds."))
                 return redirect("api_key", slug, key.pk)
     return _draw_key(request, pool, key, **({"quota_form": form} if form else {}))
 
@@ -208,4 +208,6 @@ def _operates_all(request: HttpRequest, key: ApiKey) -> bool:
 
 def _require_all(request: HttpRequest, key: ApiKey) -> None:
     if not _operates_all(request, key):
-        raise PermissionDenied(_("This key opens other pools too. Only ops of all its pools may change or revoke it."))
+        raise PermissionDenied(
+            _("This key also gives access to other pools. Only ops of all its pools can change or revoke it.")
+        )

@@ -40,7 +40,7 @@ def pool_four_eyes(request: HttpRequest, slug: str) -> HttpResponse:
     """Promotions need a second person with `on=1`. Only an admin turns it off: ops would promote alone after one click."""
     pool, on = get_pool(request, slug), request.POST.get("on") == "1"
     if not on and Role.ADMIN not in roles_of(request.user):
-        raise PermissionDenied(_("Only an admin lets people promote alone again."))
+        raise PermissionDenied(_("Only an admin can let one person promote alone again."))
     had_four = pool.four_eyes
     set_four_eyes(pool, on, actor=person(request))
     if on != had_four:
@@ -76,7 +76,7 @@ def pool_delete(request: HttpRequest, slug: str) -> HttpResponse:
             day = formats.date_format(timezone.localtime(archive.purged_at(pool)))
             messages.success(
                 request,
-                _("“%(pool)s” is deleted. It can be brought back until %(day)s.") % {"pool": pool.name, "day": day},
+                _("“%(pool)s” is deleted. You can restore it until %(day)s.") % {"pool": pool.name, "day": day},
                 extra_tags="undo:" + reverse("pool_restore", args=(slug,)),
             )
             return redirect("pools")

@@ -17,10 +17,10 @@ from agents_app.views.forms import Monospace
 from agents_app.views.settings import draw
 
 LABELS = {
-    "IBAN": gettext_lazy("IBANs, where the check digits fit"),
-    "card": gettext_lazy("Payment cards, where the check digit fits"),
+    "IBAN": gettext_lazy("IBANs with valid check digits"),
+    "card": gettext_lazy("Payment cards with a valid check digit"),
     "e-mail": gettext_lazy("E-mail addresses"),
-    "phone": gettext_lazy("Phone numbers that are written like ones"),
+    "phone": gettext_lazy("Phone numbers in a usual notation"),
 }
 
 
@@ -36,7 +36,7 @@ class PrivacyForm(forms.Form):
         max_length=20_000,
         widget=Monospace(rows=4),
         help_text=gettext_lazy(
-            "One a line, as NAME: pattern, such as customer: \\bK-\\d{6}\\b. What fits is stored as [NAME]. The syntax is RE2's."
+            "One per line, as NAME: pattern, such as customer: \\bK-\\d{6}\\b. Matches are stored as [NAME]. The syntax is RE2's."
         ),
     )
     decision_days = forms.IntegerField(
@@ -60,10 +60,7 @@ class PrivacyForm(forms.Form):
                 continue
             name, colon, pattern = line.partition(":")
             if not colon or not pattern.strip():
-                raise forms.ValidationError(
-                    _("Line %(line)d is not “NAME: pattern”. Write the name, a colon, and the pattern.")
-                    % {"line": number}
-                )
+                raise forms.ValidationError(_("Line %(line)d must be “NAME: pattern”.") % {"line": number})
             patterns.append((name.strip(), pattern.strip()))
         try:
             privacy.check_patterns(patterns)
@@ -96,7 +93,7 @@ def pool_privacy(request: HttpRequest, slug: str) -> HttpResponse:
             tried = redaction.Redactor(values["kinds"], values["patterns"]).text(sample)
         else:
             privacy.change(pool, **values, actor=person(request))
-            messages.success(request, _("Saved. What is stored already stays as it is."))
+            messages.success(request, _("Saved. Texts that are already stored do not change."))
             return redirect("settings_privacy", slug)
     context = {
         "form": form,

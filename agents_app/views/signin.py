@@ -43,7 +43,7 @@ def admin_sign_in(request: HttpRequest) -> HttpResponse:
     """The admin's own door leads to the one door; who stands inside but may not open the admin is told so."""
     user = request.user
     if user.is_authenticated and not admin.site.has_permission(request):
-        raise PermissionDenied(_("Your account does not open the admin. Ask an admin of this site for it."))
+        raise PermissionDenied(_("Your account has no access to the admin site. Ask an admin."))
     target = get_next_redirect_url(request)
     query = "?" + urlencode({"next": target}) if target else ""
     return redirect(reverse("account_login") + query)
@@ -59,7 +59,7 @@ def sign_out(request: HttpRequest) -> HttpResponseBase:
 @require_GET
 def deactivated(request: HttpRequest) -> HttpResponse:
     """Where the right password of a closed account leads."""
-    reason = _("This account was deactivated. Ask an admin of this site.")
+    reason = _("This account was deactivated. Ask an admin.")
     return refusal(request, _("Your account is deactivated"), reason)
 
 

@@ -72,7 +72,7 @@ def agent_source(request: HttpRequest, slug: str, source_id: int) -> HttpRespons
     try:
         if do == "approve":
             agent = catalog.approve(source, request.POST.get("shown", ""), actor=actor)
-            messages.success(request, _("%(agent)s is as it describes itself.") % {"agent": agent})
+            messages.success(request, _("%(agent)s now matches its own description.") % {"agent": agent})
         elif do == "dismiss":
             catalog.dismiss(source, actor=actor)
         elif do == "look" and source.can_be_asked:

@@ -35,7 +35,7 @@ def test_a_key_is_rotated_and_gets_a_quota(sign_in, person, key, look, request):
     expect(page.get_by_text("0 of 1,000 queries, 1,000 left")).to_be_visible()
     begins, _ends = KeyMonth.span(timezone.now().timestamp())
     KeyMonth.objects.create(api_key=key, month=begins.date(), queries=843)
-    page.get_by_label("The old secret goes on for").select_option("24h")
+    page.get_by_label("The old secret works for").select_option("24h")
     page.get_by_label("Key expires after days").fill("90")
     page.get_by_role("button", name="Make a new secret").click()
     expect(page.get_by_text("Copy it now.")).to_be_visible()
