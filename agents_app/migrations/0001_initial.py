@@ -93,7 +93,7 @@ class Migration(InitialMigration):
                 ('available', models.BooleanField(default=True, help_text='If off, no query is routed to it.', verbose_name='available')),
                 ('unavailable_since', models.DateTimeField(blank=True, editable=False, null=True, verbose_name='unavailable since')),
                 ('unavailable_why', models.CharField(blank=True, editable=False, max_length=200, verbose_name='why it is unavailable')),
-                ('paused_by_check', models.BooleanField(default=False, editable=False, help_text='Its health check paused it and will resume it.')),
+                ('paused_by_check', models.BooleanField(default=False, editable=False, help_text='Paused by its health check and will resume it.')),
                 ('cold', models.CharField(choices=[('pool', 'As the pool says'), ('always', 'Always'), ('never', 'Never')], default='pool', help_text='By its description, until a model that was trained on it is promoted.', max_length=6, verbose_name='routed before a model is trained on it')),
                 ('merged_at', models.DateTimeField(blank=True, editable=False, null=True)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),

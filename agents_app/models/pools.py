@@ -122,7 +122,7 @@ class Agent(models.Model):
     unavailable_since = models.DateTimeField(_("unavailable since"), null=True, blank=True, editable=False)
     unavailable_why = models.CharField(_("why it is unavailable"), max_length=200, blank=True, editable=False)
     paused_by_check = models.BooleanField(
-        default=False, editable=False, help_text=_("Its health check paused it and will resume it.")
+        default=False, editable=False, help_text=_("Paused by its health check and will resume it.")
     )
     cold = models.CharField(
         _("routed before a model is trained on it"),

@@ -83,7 +83,9 @@ def alpha(counts: Floats, distance: Floats, queries: Sequence[int] | None = None
     if size < LEAST:
         return Figure(size, why=_("fewer than %(n)s queries were answered by two") % {"n": LEAST})
     if (counts.sum(axis=0) > 0).sum() < 2:
-        return Figure(size, why=_("everybody always gave the same answer, so chance cannot be told from agreement"))
+        return Figure(
+            size, why=_("everybody always gave the same answer, so agreement cannot be distinguished from chance")
+        )
 
     def metric(v1: Floats, v2: Floats, i1: Any, i2: Any, n_v: Floats, dtype: Any) -> Floats:
         return distance[i1, i2].astype(dtype)
@@ -217,7 +219,9 @@ def shown(found: Report) -> Report:
     def figure(one: Figure) -> Figure:
         if not one.n or one.n >= LEAST_SHOWN:
             return one
-        return Figure(one.n, why=_("too few: %(n)d of %(least)d common labels") % {"n": one.n, "least": LEAST_SHOWN})
+        return Figure(
+            one.n, why=_("too few: %(n)d of at least %(least)d common labels") % {"n": one.n, "least": LEAST_SHOWN}
+        )
 
     def pair(one: Pair) -> Pair:
         if one.n >= LEAST_SHOWN:

@@ -190,7 +190,7 @@ def interrupted(upload: Import, still: "QuerySet[Import]") -> bool:
     """Hand an import whose process died to another worker where the file is in the database, RUN_RETRIES times; else it fails."""
     if upload.cancel_requested:
         return bool(still.update(status=Import.Status.CANCELLED, finished_at=Now()))
-    error = _("The process that read this file has died. What it stored stays; read the file again to add the rest.")
+    error = _("The process that imported this file died. Its stored rows stay; import the file again to add the rest.")
     if upload.chunks.exists():
         return jobs.interrupted(upload, still, error)
     return bool(still.update(status=Import.Status.FAILED, error=error, finished_at=Now(), losses=F("losses") + 1))

@@ -157,7 +157,7 @@ def decide(
     decided. `took`: what the reviewer took, "edit", "union" or a label's key. `reason`: a key of REASONS. Raises DecisionError.
     """
     if reason not in REASONS:
-        raise DecisionError(_("Say why people differed: the reason goes with the gold label."))
+        raise DecisionError(_("Choose why people differed. The reason is stored with the gold label."))
     words = str(REASONS[reason]) + (f": {remark.strip()}" if remark.strip() else "")
     with transaction.atomic():
         if any(one.deleted_at for one in gold.lock([query.pk])):

@@ -268,7 +268,7 @@ _TABLE = (
         apply=_accept,
         undo=_withdraw,
         consequence=_(
-            "Where there is no gold yet, the suggestions become your decision without being read. You can undo this in one step."
+            "For queries without gold, the suggestions become your decision, unread. You can undo this in one step."
         ),
         audited="accept",
     ),
@@ -294,7 +294,9 @@ _TABLE = (
         undo=_as_it_was,
         layer="deleted",
         danger=True,
-        consequence=_("Deleted queries leave every list, queue, export and snapshot to come. They can be restored."),
+        consequence=_(
+            "Deleted queries disappear from lists, the queue, exports and new snapshots. You can restore them."
+        ),
         button=lambda n: ngettext("Delete %(n)s query", "Delete %(n)s queries", n) % {"n": f"{n:,}"},
         audited="delete",
     ),
@@ -306,11 +308,9 @@ _TABLE = (
         undo=_as_it_was,
         layer="deleted",
         of_deleted=True,
-        consequence=_(
-            "Restored queries come back with every label, and where they waited in the queue they wait again."
-        ),
+        consequence=_("Restored queries keep all their labels and return to the queue if they were in it."),
         button=lambda n: ngettext("Restore %(n)s query", "Restore %(n)s queries", n) % {"n": f"{n:,}"},
-        done=lambda n: ngettext("%(n)s query is back.", "%(n)s queries are back.", n) % {"n": n},
+        done=lambda n: ngettext("%(n)s query was restored.", "%(n)s queries were restored.", n) % {"n": n},
         audited="restore",
     ),
 )

@@ -28,7 +28,7 @@ def correct(pool: Pool, text: str, required: Collection[int], person: User, *, s
     """
     asked = frozenset(pool.agents.active().values_list("number", flat=True))
     if not set(required) <= asked:
-        raise labeling.ChoiceError(_("The page is out of date. Reload it; what you chose is kept."))
+        raise labeling.ChoiceError(_("The page is out of date. Reload it; your choice is kept."))
     try:
         text_of(text)
     except BadRow as problem:

@@ -72,7 +72,7 @@ class Choice:
         if not self.required and not self.none:
             raise ChoiceError(_("Choose at least one agent, or “None of these agents”."))
         if self.required - self.asked or not self.asked:
-            raise ChoiceError(_("The page is out of date. Reload it; what you chose is kept."))
+            raise ChoiceError(_("The page is out of date. Reload it; your choice is kept."))
 
 
 def both_versions(stale: Stale, choice: Choice, base: int) -> dict[str, Any]:

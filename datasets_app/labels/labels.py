@@ -155,7 +155,7 @@ def withdraw(label: Label, actor: User | None) -> Label | None:
         gold.lock([label.query_id])
         rows = Label.objects.filter(pk=label.pk)
         if not rows.exclude(pk__in=rows.withdrawn().values("pk")).exists():
-            raise LabelError(_("This label was taken back already."))
+            raise LabelError(_("This label was already withdrawn."))
         restored = withdraw_many(list(rows), actor)
         gold.recompose([label.query_id])
         _audit("label.withdrawn", label.query_id, actor, {"label": label.pk})
@@ -263,7 +263,7 @@ def _record_batch(batch: Sequence[NewLabel]) -> list[Label]:
 def _checked(statement: NewLabel, numbers: set[int]) -> Label:
     """The label to be written, or LabelError with what is wrong."""
     if statement.source not in Label.Source.values:
-        raise LabelError(_("%(source)s is not a source of labels.") % {"source": statement.source}, "source")
+        raise LabelError(_("%(source)s is not a source for labels.") % {"source": statement.source}, "source")
     if statement.source == Label.Source.HUMAN and statement.author is None:
         raise LabelError(_("A person's label needs its author."), "author")
     required, asked = set(statement.required), set(statement.asked)
@@ -275,7 +275,9 @@ def _checked(statement: NewLabel, numbers: set[int]) -> Label:
         raise LabelError(_("A label needs at least one agent that was asked about."), "asked")
     stray = sorted(required - asked)
     if stray:
-        raise LabelError(_("Agent %(id)s is required but was not asked about.") % {"id": stray[0]}, "required")
+        raise LabelError(
+            _("Agent %(id)s is required but not among the agents asked about.") % {"id": stray[0]}, "required"
+        )
     if len(statement.reason) > 200:
         raise LabelError(_("The reason is longer than 200 characters."), "reason")
     _check_note(statement.note)

@@ -156,7 +156,7 @@ def _check(pool: Pool, sizes: Mapping[str, int], least: Mapping[str, int]) -> No
             % {"pool": pool}
         )
     few = [
-        _("%(split)s has %(have)d labeled queries and needs %(least)d")
+        _("%(split)s has %(have)d labeled queries and needs at least %(least)d")
         % {"split": Split(split).label, "have": sizes.get(split, 0), "least": count}
         for split, count in least.items()
         if sizes.get(split, 0) < count

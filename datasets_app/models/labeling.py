@@ -63,7 +63,7 @@ class QueueSettings(models.Model):
         ),
     )
     idle_minutes = models.PositiveSmallIntegerField(
-        _("idle minutes"), default=5, help_text=_("A query that is left alone for so long is free for others again.")
+        _("idle minutes"), default=5, help_text=_("After this idle time, a query is free for others again.")
     )
     filled_to = models.PositiveBigIntegerField(default=0, editable=False)
     changed_at = models.DateTimeField(auto_now=True)

@@ -151,7 +151,7 @@ def bulk_preview(request: HttpRequest, slug: str) -> HttpResponse:
         return redirect(f"{back}&{urlencode(kept)}" if kept else back)
     what = ACTIONS.get(action)
     if what is None:
-        messages.error(request, _("Choose what is to be done first."))
+        messages.error(request, _("Choose an action first."))
         return redirect(back)
     if what.takes_agent:
         agent = _agent(pool, request.GET.get("agent"))
@@ -210,7 +210,9 @@ def bulk_undo(request: HttpRequest, slug: str, change_id: int) -> HttpResponse:
     """Take a bulk change back."""
     change = get_object_or_404(BulkChange.objects.select_related("pool"), pk=change_id, pool__slug=slug)
     count = bulk.undo(change, person(request))
-    as_it_was = ngettext("%(n)s query is as it was.", "%(n)s queries are as they were.", count) % {"n": count}
+    as_it_was = ngettext("The change of %(n)s query is undone.", "The change of %(n)s queries is undone.", count) % {
+        "n": count
+    }
     messages.success(request, as_it_was)
     return redirect(_list_of(slug, change.search))
 
@@ -300,10 +302,10 @@ def query_erase(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
         messages.success(request, _("The text is erased everywhere. Its label still counts."))
         if left:
             where = ", ".join(f"{trace.place} ({trace.count})" for trace in left)
-            messages.warning(request, _("It still stands in: %(where)s. Change it there by hand.") % {"where": where})
+            messages.warning(request, _("It still appears in: %(where)s. Change it there by hand.") % {"where": where})
         return redirect("query", slug, query_id)
     if request.method == "POST":
-        messages.error(request, _("Tick that you are sure. Erasing cannot be undone."))
+        messages.error(request, _("Tick the box to confirm. Erasing cannot be undone."))
     turns = (
         Query.objects.filter(snapshots.of_the_same(found), erased_at=None).exclude(text_hash=found.text_hash).count()
     )
@@ -323,5 +325,5 @@ def query_send(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
         undo = "undo:" + reverse("bulk_undo", args=[slug, change.pk])
         messages.success(request, _("It waits for labelers."), extra_tags=undo)
     else:
-        messages.success(request, _("It waited for labelers already."))
+        messages.success(request, _("It was already waiting for labelers."))
     return redirect("query", slug, query_id)

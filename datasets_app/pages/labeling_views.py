@@ -192,7 +192,7 @@ def label_undo(request: HttpRequest, slug: str, number: int | None = None) -> Ht
         messages.info(request, _("There is nothing to undo."))
         return redirect(address(pool, agent))
     if not undone.held:
-        messages.info(request, _("Your skip is taken back. Somebody else has taken the query meanwhile."))
+        messages.info(request, _("Your skip is undone, but somebody else has taken the query meanwhile."))
         return redirect(address(pool, agent))
     return redirect(f"{address(pool, agent)}{undone.query.pk}/")
 

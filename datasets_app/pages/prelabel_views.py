@@ -44,7 +44,7 @@ def queue_settings(request: HttpRequest, slug: str) -> HttpResponse:
         queue.resize(saved)
         orders.arrange(saved)
         audit.record("queue.settings", actor=person(request), pool=pool, detail={"changed": form.changed_data})
-        messages.success(request, _("Saved. It holds for everything that is still open."))
+        messages.success(request, _("Saved. It applies to all open queries."))
         return redirect("settings_queue", slug)
     context = {
         "form": form,
@@ -147,7 +147,7 @@ def _preview(pool: Pool, text: str) -> dict[str, object]:
         instruction = prompts.render(text, pool, agents, 0, None)
     except prompts.PromptError as error:
         return {"problem": str(error)}
-    shown = query.text if query else _("(a query would stand here)")
+    shown = query.text if query else _("(the query appears here)")
     return {"messages_shown": prompts.messages(instruction, [shown], agents, 0, None)}
 
 
@@ -209,7 +209,7 @@ def prelabel_change(request: HttpRequest, slug: str, job_id: int) -> HttpRespons
     wish = request.POST.get("wish", "")
     done = {"pause": prelabel.pause, "cancel": prelabel.cancel, "resume": prelabel.resume}
     if wish not in done or not done[wish](job):
-        messages.info(request, _("There is nothing to be done: the job has changed meanwhile."))
+        messages.info(request, _("Nothing to do: the job has changed meanwhile."))
     else:
         audit.record(f"prelabel.{wish}", actor=person(request), pool=job.pool, target=str(job))
     return redirect("prelabel_job", slug, job_id)

@@ -136,7 +136,7 @@ def review_undo(request: HttpRequest, slug: str, label_id: int) -> HttpResponse:
     except (adjudication.DecisionError, labels.LabelError) as error:
         messages.error(request, str(error))
         return redirect("query", slug, label.query_id)
-    messages.success(request, _("The decision is taken back."))
+    messages.success(request, _("The decision is undone."))
     return redirect("review_query", slug, label.query_id)
 
 

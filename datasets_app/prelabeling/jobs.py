@@ -105,7 +105,7 @@ def create(
     wanted_keys = queries.filter(deleted_at__isnull=True).order_by("pk").values_list("pk", flat=True)
     keys = list(wanted_keys[:limit] if limit else wanted_keys)
     if not keys:
-        raise PrelabelError(_("There is no query to ask about."))
+        raise PrelabelError(_("There are no queries to ask about."))
     with transaction.atomic():
         job = PrelabelJob.objects.create(
             pool=pool, base_url=base_url, model=model, prompt=prompts.current(pool), author=author, **options
@@ -186,7 +186,7 @@ def interrupted(job: PrelabelJob, still: "QuerySet[PrelabelJob]") -> bool:
     wish = {"pause": Status.PAUSED, "cancel": Status.CANCELLED}.get(job.wish)
     if wish:
         return bool(still.update(status=wish, wish="", finished_at=Now(), attempt=None, losses=F("losses") + 1))
-    reason = _("The worker died, again and again. “Resume” asks only for what is not answered yet.")
+    reason = _("The worker died repeatedly. “Resume” asks only about queries without an answer.")
     return life.interrupted(job, still, reason)
 
 

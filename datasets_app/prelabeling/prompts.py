@@ -72,7 +72,7 @@ def render(text: str, pool: Pool, agents: Sequence[Agent], minimum: int, maximum
     except templates.TemplateProblem as problem:
         raise PromptError(str(problem)) from None
     if not drawn:
-        raise PromptError(_("The template comes out empty."))
+        raise PromptError(_("The template produces no text."))
     return drawn
 
 

@@ -58,7 +58,7 @@ class _Budget:
         self.steps -= steps
         self.work -= work
         if self.steps < 0 or self.work < 0 or time.monotonic() > self.until:
-            raise SecurityError(_("it takes too long: loop over less, or nest fewer loops"))
+            raise SecurityError(_("it takes too long: use fewer or smaller loops"))
 
 
 _drawing = threading.local()
@@ -254,11 +254,11 @@ def draw(source: str, values: Mapping[str, Any]) -> str:
     except TemplateSyntaxError as error:
         raise TemplateProblem(_in_line(error.lineno, str(error.message))) from None
     except (UndefinedError, TemplateError) as error:
-        raise TemplateProblem(_("The template cannot be drawn: %(why)s.") % {"why": error.message}) from None
+        raise TemplateProblem(_("The template cannot be rendered: %(why)s.") % {"why": error.message}) from None
     except (RecursionError, MemoryError, OverflowError):
         raise TemplateProblem(_("The template is nested too deeply.")) from None
     except (TypeError, ValueError, ArithmeticError, KeyError, IndexError) as error:
-        raise TemplateProblem(_("The template cannot be drawn: %(why)s.") % {"why": str(error)[:200]}) from None
+        raise TemplateProblem(_("The template cannot be rendered: %(why)s.") % {"why": str(error)[:200]}) from None
 
 
 @lru_cache(maxsize=64)
@@ -281,15 +281,15 @@ def _check(tree: nodes.Template, names: Set[str]) -> None:
     if unknown:
         lines = [node.lineno for node in tree.find_all(nodes.Name) if node.name == unknown[0] and node.ctx == "load"]
         words = {"name": unknown[0], "names": ", ".join(sorted(names))}
-        problem = _("“%(name)s” is not known here. A prompt may name: %(names)s.") % words
+        problem = _("“%(name)s” is not defined. A prompt can use: %(names)s.") % words
         raise TemplateProblem(_in_line(min(lines, default=None), problem))
 
 
 def _forbidden(node: nodes.Node) -> str:
     if not isinstance(node, _ALLOWED):
-        return _("“%(what)s” is not for prompts") % {"what": type(node).__name__.lower()}
+        return _("“%(what)s” is not allowed in prompts") % {"what": type(node).__name__.lower()}
     if isinstance(node, nodes.Call) and not (isinstance(node.node, nodes.Name) and node.node.name == "range"):
-        return _("a prompt calls nothing but range()")
+        return _("a prompt can call only range()")
     if isinstance(node, nodes.Filter) and (node.node is None or node.name not in _FILTERS):
         return _("there is no filter “%(name)s”. There are: %(names)s.") % {
             "name": node.name, "names": ", ".join(sorted(_FILTERS)),
@@ -297,7 +297,7 @@ def _forbidden(node: nodes.Node) -> str:
     if isinstance(node, nodes.Test) and node.name not in _TESTS:
         return _("there is no test “%(name)s”") % {"name": node.name}
     if isinstance(node, nodes.For) and node.recursive:
-        return _("a loop does not call itself in a prompt")
+        return _("a loop must not call itself in a prompt")
     if isinstance(node, nodes.Assign) and not isinstance(node.target, nodes.Name):
         return _("“set” keeps one value under one name")
     return ""

@@ -68,7 +68,7 @@ def test_a_deleted_pool_has_no_page_but_the_way_back(world: World) -> None:
     assert set(changed.values()) == {410}
     listed = world.clients["ops"].get("/pools/").content.decode()
     assert "Bring Support back" in listed
-    assert "Gone for good on" in listed
+    assert "Deleted permanently on" in listed
     home = world.clients["ops"].get("/").content.decode()
     assert "/p/support/" not in home
     assert "/p/other/" in home

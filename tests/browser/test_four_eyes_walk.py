@@ -83,7 +83,7 @@ def test_privacy_is_tried_and_saved(sign_in, person, crew):
     expect(page.get_by_text("[e-mail], [customer]")).to_be_visible()
     picture(page, "privacy-desk")
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_text("What is stored already stays as it is.").first).to_be_visible()
+    expect(page.get_by_text("Texts that are already stored do not change.").first).to_be_visible()
     phone = sign_in(user, **PHONE).new_page()
     phone.goto("/p/crew/settings/privacy/")
     expect(phone.get_by_label("E-mail addresses")).to_be_checked()

@@ -143,7 +143,7 @@ def test_without_a_connection_the_next_queries_are_here_and_it_says_what_waits(s
         expect(page.locator("#lb-item .rw-query-text")).to_have_text(f"query {n + 1}")
     note = page.locator("#lb-waiting")
     expect(note).to_contain_text("3 answers wait in this browser")
-    expect(note).to_contain_text("No further query is here until then.")
+    expect(note).to_contain_text("No further query is loaded.")
     assert page.evaluate(IN_VIEW, "#lb-waiting")
     context.set_offline(False)
     wait_saved(page)

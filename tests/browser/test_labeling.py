@@ -115,7 +115,7 @@ def test_twenty_queries_fifty_agents_no_pointer(sign_in, person):
     assert Label.objects.get(query=suggested, source="human").provenance["added"] == [1]
     assert Label.objects.get(query__text="query 09", source="human").unsure
     assert Assignment.objects.get(item__query__text="query 11").state == "skipped"
-    expect(page.locator("#lb-nothing")).to_contain_text("Look again at the 1 that you skipped")
+    expect(page.locator("#lb-nothing")).to_contain_text("Show the 1 query that you skipped")
     press(page, "KeyZ")
     expect(page.locator("#lb-item .rw-query-text")).to_have_text("query 19")
     assert page.evaluate("window.pointers") == 0
@@ -191,7 +191,7 @@ def test_what_is_saved_says_so_while_the_next_query_does_not_arrive(sign_in, per
     page.goto(LABEL)
     press(page, "Digit1", "Enter")
     saved = page.locator("#lb-saved")
-    expect(saved).to_have_text("Saved. The next query does not arrive, retrying")
+    expect(saved).to_have_text("Saved. Loading the next query failed, retrying")
     page.unroute(away)
     expect(page.locator("#lb-item .rw-query-text")).to_have_text("two", timeout=20_000)
     expect(saved).to_have_text("Saved ✓")

@@ -37,7 +37,7 @@ def test_a_customers_and_a_members_data_are_found_and_erased(sign_in, person, po
 
     page.goto("/p/support/settings/privacy/")
     page.get_by_role("link", name="Find somebody's data").click()
-    page.get_by_label("What they are known by").fill(MAIL)
+    page.get_by_label("Search terms").fill(MAIL)
     page.get_by_role("button", name="Find").click()
     expect(page.get_by_text("the text is erased everywhere")).to_be_visible()
     page.get_by_text("Show", exact=True).click()

@@ -98,7 +98,7 @@ def test_a_decision_slides_the_next_disagreement_in(sign_in, person, worked):
     page.evaluate("window.same = true")
     decided = []
     for left in (5, 4, 3, 2, 1):
-        tab = page.get_by_role("navigation", name="What is to be decided").get_by_role("link", name="Disagreements")
+        tab = page.get_by_role("navigation", name="Kinds of cases").get_by_role("link", name="Disagreements")
         expect(tab).to_have_text(f"Disagreements {left}")
         text = page.locator("#rv-text").inner_text()
         decided.append(text)

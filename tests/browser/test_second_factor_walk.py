@@ -41,7 +41,7 @@ def test_who_is_asked_for_one_sets_it_up_and_signs_in_by_it(sign_in, person, set
     page.get_by_label("The six digits").fill(code_now(secret))
     page.get_by_label("Your password").fill("secret-enough-1")
     page.keyboard.press("Enter")
-    expect(page.get_by_text("Keep them now.")).to_be_visible()
+    expect(page.get_by_text("Save them now.")).to_be_visible()
     looked_at(page, f"second-factor-codes-{name}")
     codes = page.locator("#codes").inner_text().split("\n")[:10]
     with page.expect_download() as downloading:
@@ -79,5 +79,5 @@ def test_who_is_asked_for_one_sets_it_up_and_signs_in_by_it(sign_in, person, set
     page.get_by_label("Your password").fill("secret-enough-1")
     picture(page, f"second-factor-new-codes-{name}")
     page.get_by_role("button", name="Make new codes").click()
-    expect(page.get_by_text("Keep them now.")).to_be_visible()
+    expect(page.get_by_text("Save them now.")).to_be_visible()
     assert page.locator("#codes").inner_text().split("\n")[0] not in codes

@@ -124,7 +124,7 @@ def test_an_invited_person_walks_there_and_back(fresh: BrowserContext, server: S
     [
         # What each of them is told, tests/agents_app/accounts/test_oidc.py asks too.
         pytest.param("bob", "bob@example.com has not been invited"),
-        pytest.param("cai", "does not say that your e-mail address is verified"),
+        pytest.param("cai", "has not verified your e-mail address"),
         pytest.param("dee", "was deactivated"),
         # This provider forgets the state when somebody says no (RFC 6749, 4.1.2.1), so it could be anybody's answer.
         ("Deny", "it came too late, twice, or not from there"),

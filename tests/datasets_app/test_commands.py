@@ -100,7 +100,7 @@ def test_load_pool_refuses_what_would_change_an_agents_meaning(folder: Path) -> 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("agents", "message"),
-    [(None, r"agents\.jsonl does not exist"), ("{}\n", "line 1, id"), ("", "holds no agent"), ("x\n", "not JSON")],
+    [(None, r"agents\.jsonl does not exist"), ("{}\n", "line 1, id"), ("", "contains no agent"), ("x\n", "not JSON")],
 )
 def test_load_pool_says_what_is_wrong_with_the_agents(folder: Path, agents: str | None, message: str) -> None:
     path = folder / "agents.jsonl"

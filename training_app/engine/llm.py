@@ -92,7 +92,7 @@ class Suggestions:
 
 
 class Watching(Protocol):
-    """Who is told of a call that is under way."""
+    """Receivers of a call that is under way."""
 
     @property
     def headers(self) -> dict[str, str]:

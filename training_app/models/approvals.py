@@ -35,12 +35,12 @@ class PromotionRequest(models.Model):
     model = models.ForeignKey(RouterModel, on_delete=models.CASCADE, related_name="promotion_requests")
     against = models.ForeignKey(RouterModel, on_delete=models.CASCADE, null=True, related_name="+")
     share = models.FloatField(
-        _("share"), null=True, help_text=_("Of the traffic, for a canary; all of it where there is none.")
+        _("share"), null=True, help_text=_("Share of the traffic, for a canary; empty for all of it.")
     )
     state = models.CharField(_("state"), max_length=9, choices=State.choices, default=State.WAITING)
     author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     author_name = models.CharField(
-        max_length=150, help_text=_("Kept when the account is gone; a command's or a key's own name.")
+        max_length=150, help_text=_("Kept when the account is deleted; for commands and keys, their name.")
     )
     reason = models.CharField(_("reason"), max_length=400, blank=True)
     override = models.CharField(_("reason for the override"), max_length=400, blank=True)

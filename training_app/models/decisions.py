@@ -44,10 +44,12 @@ class Decision(models.Model):
     abstained = models.BooleanField(_("abstained"), default=False)
     microseconds = models.PositiveIntegerField(_("time in µs"))
     propensity = models.FloatField(
-        _("propensity"), null=True, help_text=_("How likely this very set was, where the pool explored; else empty.")
+        _("propensity"),
+        null=True,
+        help_text=_("The probability of exactly this set, if the pool explored; else empty."),
     )
     detail = models.JSONField(
-        _("detail"), null=True, help_text=_("What else made the set: a canary, an explored agent, agents routed cold.")
+        _("detail"), null=True, help_text=_("What else influenced the set: a canary, an explored agent, cold agents.")
     )
     at = models.DateTimeField(default=timezone.now)
     holds = Holds(query=[text, messages], remark=[detail], neither=[agents, scores, stop_reason], days="decision_days")

@@ -36,18 +36,18 @@ class LaunchRule(models.Model):
         _("new labels"),
         default=100,
         validators=[MinValueValidator(1), MaxValueValidator(1_000_000)],
-        help_text=_("Gold labels that are new or changed since it last launched. For after new gold labels."),
+        help_text=_("For “after new gold labels”: the number of new or changed gold labels since the last launch."),
     )
     rest_hours = models.PositiveSmallIntegerField(
         _("rest in hours"),
         default=12,
         validators=[MinValueValidator(1), MaxValueValidator(24 * 30)],
-        help_text=_("At least so long between two launches. For new labels and for drift."),
+        help_text=_("For new labels and drift: the shortest time between two launches."),
     )
     only_new = models.BooleanField(
         _("only where gold changed"),
         default=True,
-        help_text=_("A night without a new or changed gold label is passed over."),
+        help_text=_("Nights without a new or changed gold label are skipped."),
     )
     include_llm = models.BooleanField(_("with LLM labels that nobody reviewed"), default=False)
     config = models.JSONField(_("config"), default=dict, help_text=_("The settings that differ from the defaults."))
@@ -56,7 +56,7 @@ class LaunchRule(models.Model):
     author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
     last_fired_at = models.DateTimeField(null=True, editable=False)
-    passed_at = models.DateTimeField(null=True, editable=False, help_text=_("The last night that was passed over."))
+    passed_at = models.DateTimeField(null=True, editable=False, help_text=_("The last night that was skipped."))
     last_reason = models.CharField(_("why it launched last"), max_length=300, blank=True, editable=False)
     problem = models.CharField(_("why it could not launch"), max_length=400, blank=True, editable=False)
     holds = Holds(shared=[name], remark=[last_reason, problem], setting=[config], neither=[model_kind])

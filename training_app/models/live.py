@@ -29,7 +29,9 @@ class LiveSettings(models.Model):
         _("share that is explored"),
         default=0.0,
         validators=[MinValueValidator(0.0), MaxValueValidator(MOST_EXPLORED)],
-        help_text=_("Of the answers, 0 to 0.1: one agent of the set is added or left out at random, and marked so."),
+        help_text=_(
+            "Share of the answers, 0 to 0.1, in which one agent is added or left out at random. Such answers are marked."
+        ),
     )
     cold = models.BooleanField(
         _("route to agents that the model has not learnt"),
@@ -41,13 +43,13 @@ class LiveSettings(models.Model):
         default=0.10,
         validators=[MinValueValidator(0.01), MaxValueValidator(1.0)],
         help_text=_(
-            "A query at least this like an agent's description is routed to it; 0 is nothing in common, 1 the same."
+            "A query is routed to an agent if its likeness to the description is at least this. 0: nothing in common, 1: the same."
         ),
     )
     failures = models.BooleanField(
         _("send failures to labeling"),
         default=False,
-        help_text=_("What applications report as failed is asked about, with their comment."),
+        help_text=_("Queries that applications report as failed go to the labeling queue, with their comment."),
     )
     failures_per_day = models.PositiveIntegerField(
         _("at most a day"), default=50, validators=[MaxValueValidator(10_000)]

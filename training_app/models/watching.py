@@ -22,7 +22,7 @@ class DriftReference(models.Model):
     class Source(models.TextChoices):
         SNAPSHOT = "snapshot", _("The snapshot's validation and test queries")
         DECISIONS = "decisions", _("The model's first decisions")
-        ACCEPTED = "accepted", _("Traffic that was accepted as the new normal")
+        ACCEPTED = "accepted", _("Traffic that was accepted as the new reference")
 
     model = models.OneToOneField("training_app.RouterModel", on_delete=models.CASCADE, related_name="drift_reference")
     source = models.CharField(max_length=9, choices=Source.choices)

@@ -124,7 +124,7 @@ def unmute(alarm: Alarm, actor: User) -> None:
 
 def _require(alarm: Alarm, actor: User) -> None:
     if not may_mute(alarm, actor):
-        raise MuteRefused(_("This alarm is the whole site's: ops of all pools mute it, and tell of it again."))
+        raise MuteRefused(_("This alarm is for the whole site. Only ops of all pools can mute or unmute it."))
 
 
 def _record(action: str, alarm: Alarm, actor: User, detail: dict[str, Any]) -> None:

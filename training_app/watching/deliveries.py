@@ -71,7 +71,7 @@ def add_receiver(pool: Pool, kind: str, address: str, actor: User) -> AlarmRecei
         except OSError as error:
             raise ReceiverRefused(_("The host cannot be found: %(why)s") % {"why": guard.plain_words(error)}) from None
     if AlarmReceiver.objects.kept().filter(pool=pool, kind=kind, address=address).exists():
-        raise ReceiverRefused(_("That address is told already."))
+        raise ReceiverRefused(_("That address already receives alarms."))
     nonce = "" if kind == Kind.EMAIL else secrets.token_hex(16)
     with transaction.atomic():
         made = AlarmReceiver.objects.create(pool=pool, kind=kind, address=address, nonce=nonce, created_by=actor)
@@ -106,7 +106,7 @@ def restore_receiver(receiver: AlarmReceiver, actor: User) -> None:
         raise ReceiverRefused(_("This is not an e-mail address."))
     same = AlarmReceiver.objects.filter(pool=receiver.pool, kind=receiver.kind, address=receiver.address)
     if same.filter(removed_at=None).exists():
-        raise ReceiverRefused(_("That address is told already."))
+        raise ReceiverRefused(_("That address already receives alarms."))
     with transaction.atomic():
         AlarmReceiver.objects.filter(pk=receiver.pk).update(removed_at=None)
         audit.record(

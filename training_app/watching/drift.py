@@ -43,10 +43,10 @@ TITLES = {
     "abstained": gettext_lazy("Abstentions"),
 }
 MEANINGS = {
-    "novelty": gettext_lazy("The share of a query's four-letter pieces that no training query held."),
-    "confidence": gettext_lazy("How sure the router is that its whole set is right."),
-    "likeliest": gettext_lazy("The probability of the agent that it is surest of."),
-    "size": gettext_lazy("How many agents an answer names."),
+    "novelty": gettext_lazy("The share of a query's four-letter pieces that occur in no training query."),
+    "confidence": gettext_lazy("The router's probability that its whole set is right."),
+    "likeliest": gettext_lazy("The highest probability of any agent."),
+    "size": gettext_lazy("The number of agents in an answer."),
     "abstained": gettext_lazy("The share of answers in which the router does not know."),
 }
 

@@ -213,15 +213,17 @@ def _keys(pool: Pool) -> None:
     ending = [(one, one.expires_at) for one in soon if one.expires_at]
     if ending:
         key, end = ending[0]
-        said = _("The API key “%(key)s” expires %(day)s: rotate it with a new term, or its application is refused.")
+        said = _(
+            "The API key “%(key)s” expires %(day)s. Rotate it with a new expiry date, or its application will be refused."
+        )
         evidence = [[one.name, f"{at:%Y-%m-%d %H:%M} UTC"] for one, at in ending]
         alarms.hold(Alarm.Kind.KEYS, said % {"key": key.name, "day": f"{end:%Y-%m-%d}"}, evidence, pool)
     limited = ApiKey.objects.live().filter(pools=pool).exclude(monthly_queries=None, monthly_characters=None)
     names = {key.pk: key for key in limited}
     highest = {pk: max(uses, key=lambda use: use.share) for pk, uses in keys.uses(list(names.values())).items()}
     ways = (
-        (Alarm.Kind.QUOTA, keys.NEARLY, _("The API key “%(key)s” has used %(percent)d %% of its month.")),
-        (Alarm.Kind.SPENT, 1.0, _("The API key “%(key)s” has used up its month and is refused until %(day)s.")),
+        (Alarm.Kind.QUOTA, keys.NEARLY, _("The API key “%(key)s” has used %(percent)d %% of its monthly quota.")),
+        (Alarm.Kind.SPENT, 1.0, _("The API key “%(key)s” has used up its monthly quota and is refused until %(day)s.")),
     )
     for kind, least, said in ways:
         reached = sorted(((use.share, pk, use) for pk, use in highest.items() if use.share >= least), reverse=True)
@@ -288,7 +290,9 @@ def _dropped_decisions() -> None:
     lately = ProcessSign.objects.filter(dropped_at__gte=timezone.now() - DROPPED_LATELY)
     evidence = [[sign.name, str(sign.dropped)] for sign in lately]
     if evidence:
-        said = _("Decisions were answered but not kept: the database was away for longer than DECISION_BUFFER bridges.")
+        said = _(
+            "Decisions were answered but not stored, because the database was unreachable for longer than DECISION_BUFFER covers."
+        )
         alarms.hold(Alarm.Kind.DROPPED, said, evidence)
 
 
@@ -307,7 +311,7 @@ def _clusters() -> None:
         said = _("Jobs wait, and no worker does anything: %(what)s.") % {"what": ", ".join(still)}
         alarms.hold(Alarm.Kind.CLUSTER, said, evidence)
     elif evidence:
-        said = _("A job cluster had to be started anew: %(why)s.") % {"why": evidence[0][1]}
+        said = _("A job cluster was restarted: %(why)s.") % {"why": evidence[0][1]}
         alarms.hold(Alarm.Kind.CLUSTER, said, evidence)
 
 
@@ -324,9 +328,9 @@ def _missing_workers() -> None:
     for part, title in titles.items():
         last = ProcessSign.objects.filter(part=part).aggregate(last=Max("at"))["last"]
         if last is None and queued[part]:
-            evidence.append([title, _("no worker was ever seen, and jobs wait")])
+            evidence.append([title, _("no worker has ever run, and jobs wait")])
         elif last is not None and last < now - MISSING:
-            evidence.append([title, _("last sign of life %(time)s") % {"time": f"{last:%Y-%m-%d %H:%M:%S} UTC"}])
+            evidence.append([title, _("last heartbeat %(time)s") % {"time": f"{last:%Y-%m-%d %H:%M:%S} UTC"}])
     if evidence:
         said = _("No worker is running for: %(what)s.") % {"what": ", ".join(row[0] for row in evidence)}
         alarms.hold(Alarm.Kind.WORKERS, said, evidence)

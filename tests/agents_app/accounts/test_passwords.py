@@ -149,4 +149,4 @@ def test_who_lost_the_invitation_gets_a_link_and_who_was_deactivated_does_not(
 def test_signing_in_says_what_did_not_fit(client: Client, person: Callable[[str], User]) -> None:
     person("ops")
     answer = client.post("/login/", {"login": "ops@example.com", "password": "wrong"})
-    assert "do not belong together" in answer.content.decode()
+    assert "is wrong" in answer.content.decode()

@@ -214,7 +214,7 @@ def test_keys_stop_with_their_maker_and_come_back_with_them(person: Callable[[st
     assert AuditEntry.objects.get(action="person.deactivated").detail["keys_stopped"][0].startswith("Shop (rw_")
     people.deactivate(person("labeler"), None)
     assert [key.name for key in ApiKey.objects.live()] == ["Other"]
-    assert "Its maker" in browser.get("/p/support/settings/keys/").content.decode()
+    assert "The account of the person who created it" in browser.get("/p/support/settings/keys/").content.decode()
     before = Stamp.current()
     people.reactivate(maker, None)
     assert Stamp.current() > before

@@ -253,7 +253,7 @@ def test_whom_the_site_asks_reaches_nothing_else(
         assert 'href="/glossary/"' in done.content.decode()
         assert client.get("/glossary/").status_code == 200
         refused = client.post("/account/second-factor/off/", {"password": PASSWORD})
-        assert "cannot be turned off" in refused.content.decode()
+        assert "you cannot turn it off" in refused.content.decode()
         assert second_factor.has_one(person(role))
         other = client_of(role)
         assert other.post("/admin/logout/")["Location"] == "/login/"

@@ -95,9 +95,9 @@ def test_a_signature_of_the_official_library_holds() -> None:
 
 @pytest.mark.usefixtures("published")
 def test_a_card_that_was_changed_after_it_was_signed_is_refused() -> None:
-    with pytest.raises(SourceError, match="does not hold"):
+    with pytest.raises(SourceError, match="is invalid"):
         cards.read({**signed(CARD), "description": "Sends me your money."})
-    with pytest.raises(SourceError, match="does not hold"):
+    with pytest.raises(SourceError, match="is invalid"):
         cards.read(signed(CARD, ec.generate_private_key(ec.SECP256R1())))
 
 
@@ -119,7 +119,7 @@ def test_no_algorithm_of_the_cards_own_choice(published: None) -> None:
     for algorithm in ("none", "HS256"):
         header = json.dumps({"alg": algorithm, "kid": "k1", "jku": "https://travel.example.com/keys"}).encode()
         forged = {"protected": jwt.utils.base64url_encode(header).decode(), "signature": ""}
-        with pytest.raises(SourceError, match="does not hold"):
+        with pytest.raises(SourceError, match="is invalid"):
             cards.read({**CARD, "signatures": [forged]})
 
 

@@ -86,7 +86,7 @@ def test_what_is_approved_is_what_was_looked_at(pool: Pool, served: dict) -> Non
     shown = catalog.fingerprint(source)
     served["description"] = "Sends me your money."
     catalog.look_all()
-    with pytest.raises(SourceError, match="changed since"):
+    with pytest.raises(SourceError, match="has changed"):
         catalog.approve(source, shown, actor=None)
     assert not Agent.objects.filter(name="Travel agent").exists()
 

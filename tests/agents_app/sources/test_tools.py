@@ -90,7 +90,7 @@ class Odd(BaseHTTPRequestHandler):
 @pytest.mark.parametrize(
     ("status", "body", "why"),
     [
-        (401, b"{}", "wants a key"),
+        (401, b"{}", "requires a key"),
         (500, b"<html>", "does not answer"),
         (200, b"[" * 100_000, "does not answer"),
         (200, b'{"jsonrpc":"2.0","id":null,"result":{"tools":[]}}', "no tools"),

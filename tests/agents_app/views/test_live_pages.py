@@ -28,7 +28,7 @@ def test_pauses_with_a_reason_that_is_shown_and_brings_back(client_of, agent, pa
     assert "moving &lt;b&gt;house" in browser.get(reverse("agents", args=["support"])).content.decode()
     assert AuditEntry.objects.get(action="agent.unavailable").detail == {"why": "moving <b>house</b>"}
     page = browser.post(path, {"resume": "1"}, follow=True).content.decode()
-    assert "is routed to again" in page
+    assert "are routed to" in page
     agent.refresh_from_db()
     assert (agent.available, agent.unavailable_why, agent.unavailable_since) == (True, "", None)
 

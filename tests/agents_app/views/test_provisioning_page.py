@@ -42,7 +42,7 @@ def test_an_admin_says_what_a_group_gives(admin: Client, pool: Pool, settings) -
     assert "Routing people" in admin.get(PAGE).text
     admin.post(path, {"role": "ops", "pool": pool.slug})
     assert PoolRole.objects.get().role == "ops"
-    assert "one for all pools" in admin.post(path, {"role": "admin", "pool": pool.slug}, follow=True).text
+    assert "for all pools" in admin.post(path, {"role": "admin", "pool": pool.slug}, follow=True).text
     assert "Choose one of the roles" in admin.post(path, {"role": "king"}, follow=True).text
     admin.post(path, {"role": "reviewer", "pool": ""})
     assert (people.role_of(User.objects.get(pk=ana.pk)), PoolRole.objects.exists()) == ("reviewer", False)

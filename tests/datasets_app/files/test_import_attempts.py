@@ -141,7 +141,7 @@ def test_one_that_dies_again_and_again_is_failed(dataset: Dataset, handed_on: li
     assert imports.fail_dead_imports() == 1
     upload.refresh_from_db()
     assert (upload.status, handed_on) == ("failed", [])
-    assert "read the file again" in upload.error
+    assert "import the file again" in upload.error
     assert imports.retry(upload)
     assert handed_on == [upload.pk]
 

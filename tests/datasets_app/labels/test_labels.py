@@ -78,7 +78,7 @@ def test_withdrawing_restores_what_was_superseded(query: Query, person: Callable
     assert second.superseded_at is not None
     assert second.superseded_by is None
     assert second.provenance == {"withdrawn_by": "ana", "restored": first.pk}
-    with pytest.raises(labels.LabelError, match="taken back already"):
+    with pytest.raises(labels.LabelError, match="already withdrawn"):
         labels.withdraw(second, ana)
 
 

@@ -287,7 +287,7 @@ def test_a_decision_taken_back_puts_its_query_into_the_queue_again(
     adjudication.take_back(second, rita)
     assert queue.still_open(pool) == 1
     assert gold_of(query) is None
-    with pytest.raises(labels.LabelError, match="taken back already"):
+    with pytest.raises(labels.LabelError, match="already withdrawn"):
         adjudication.take_back(second, rita)
 
 

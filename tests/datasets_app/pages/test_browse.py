@@ -235,7 +235,7 @@ def test_sending_to_the_queue_is_counted_and_undone_as_one(client, pool, plain, 
     assert queue.still_open(pool) == 6
     queue.finish(queue.open_item(known[0], person("dora"), pool))
     html = client.post(url("bulk_undo", pool, change.pk), follow=True).content.decode()
-    assert "3 queries are as they were." in html
+    assert "The change of 3 queries is undone." in html
     assert wanted_of(pool) == before
     assert Assignment.objects.filter(person__username="dora", state="done").exists(), "an answer that came since stays"
     assert AuditEntry.objects.filter(action="queries.sent").count() == 1

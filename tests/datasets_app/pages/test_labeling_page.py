@@ -350,7 +350,7 @@ def test_an_empty_queue_says_why(client, pool, plain, queries, person, ana):
     ben = person("ben")
     queue.take(pool, ben, count=6)
     html = client.get(url("label", pool)).content.decode()
-    assert "6 items are held by ben, free in" in html
+    assert "ben has 6 items, free in" in html
     assert "Release" not in html
     reviewer = Client()
     reviewer.force_login(person("rita", "reviewer"))
@@ -371,7 +371,7 @@ def test_an_empty_pool_teaches_the_next_step(client, pool, plain):
 def test_skipped_items_come_back_on_demand(client, pool, plain, queries):
     for query in queries:
         send(client, pool, query, what="skip", reason="later")
-    assert "Look again at the 6 that you skipped" in client.get(url("label", pool)).content.decode()
+    assert "Show the 6 queries that you skipped" in client.get(url("label", pool)).content.decode()
     client.post(url("label_skipped", pool))
     assert queries[0].text in client.get(url("label", pool)).content.decode()
 

@@ -250,7 +250,7 @@ def test_the_buttons_of_the_page(client, pool, disputed, pair, take, expected):
 def test_a_decision_needs_its_reason(client, pool, disputed):
     answer = client.post(url("review_query", pool, disputed[0].pk), {"take": "edit", "agent": ["3"]})
     assert answer.status_code == 422
-    assert "Say why people differed" in answer.content.decode()
+    assert "Choose why people differed" in answer.content.decode()
     assert not Label.objects.filter(source="adjudication").exists()
 
 
@@ -321,7 +321,7 @@ def test_the_judge_says_what_it_would_change_and_decides_nothing(client, pool, d
     assert '"chosen": [0]' in asked[0][1]["content"]
     assert not Label.objects.filter(source="adjudication").exists()
     assert (
-        "The judge would choose otherwise." in client.post(url("review_judge", pool, disputed[0].pk)).content.decode()
+        "The judge would choose another set." in client.post(url("review_judge", pool, disputed[0].pk)).content.decode()
     )
 
 

@@ -132,7 +132,7 @@ def test_the_pace_is_that_of_the_present_turn(client, pool, queries):
     [
         ({"q": "agent:nobody"}, "no agent of this pool"),
         ({"base_url": "file:///etc/passwd"}, "must begin with http"),
-        ({"q": "split:test"}, "There is no query to ask about."),
+        ({"q": "split:test"}, "There are no queries to ask about."),
         ({"concurrency": "99"}, "64"),
         ({"temperature": "3"}, "From 0 to 2."),
     ],

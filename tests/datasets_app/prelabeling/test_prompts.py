@@ -45,7 +45,7 @@ def test_what_a_prompt_can_say(source: str, result: str | None) -> None:
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("{{ guidelins }}", "Line 1: “guidelins” is not known here. A prompt may name: agents, guidelines."),
+        ("{{ guidelins }}", "Line 1: “guidelins” is not defined. A prompt can use: agents, guidelines."),
         ("fine\n{% for agent in agnets %}{% endfor %}", "Line 2: “agnets” is not known here"),
         ("{% if minimun %}x{% endif %}", "“minimun” is not known here"),
         ("{{ agents[0].nme }}", "'dict object' has no attribute 'nme'"),

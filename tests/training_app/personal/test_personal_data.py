@@ -213,7 +213,7 @@ def test_the_command_does_the_same(ana: Terms, capsys: Any, tmp_path: Any) -> No
         call_command("personal_data", "erase", MAIL)
     call_command("personal_data", "erase", MAIL, NUMBER, yes=True)
     said = capsys.readouterr().out
-    assert "Backups from before still hold it" in said
+    assert "Existing backups still contain the data" in said
     assert said.count("episodes: stays") == (3 if orchestration.INSTALLED else 0)
     with pytest.raises(CommandError, match="--out"):
         call_command("personal_data", "export", MAIL)

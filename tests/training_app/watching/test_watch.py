@@ -286,7 +286,7 @@ def test_a_cluster_that_was_started_anew_is_told_for_a_while(db: None) -> None:
     a_cluster(executed_at=timezone.now(), restarted_at=timezone.now(), why="its worker ended with status -9")
     watch.look()
     alarm = Alarm.objects.get()
-    assert alarm.sentence == "A job cluster had to be started anew: its worker ended with status -9."
+    assert alarm.sentence == "A job cluster was restarted: its worker ended with status -9."
     assert alarm.evidence == [["short jobs, m", "its worker ended with status -9"]]
     ClusterSign.objects.update(restarted_at=timezone.now() - timedelta(minutes=10))
     Alarm.objects.update(seen_at=timezone.now() - timedelta(minutes=3))

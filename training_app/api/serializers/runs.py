@@ -192,7 +192,7 @@ class RuleFields(Body):
     hour = Whole(0, 23, default=2, help_text="Of the day, in the installation's time zone; for nightly.")
     labels = Whole(1, 1_000_000, default=100, help_text="New or changed gold labels; for labels.")
     rest_hours = Whole(1, 720, default=12, help_text="At least so long between two launches; for labels and drift.")
-    only_new = Flag(default=True, help_text="A night without a new or changed gold label is passed over.")
+    only_new = Flag(default=True, help_text="Nights without a new or changed gold label are skipped.")
     include_llm = Flag(default=False, help_text="Train also on LLM labels that nobody reviewed.")
     promote = Flag(default=False, help_text="When the gate passes.")
     config = Settings(default=dict, help_text=DIFFERING)

@@ -27,11 +27,11 @@ class TermsForm(forms.Form):
     """What somebody is known by, one a line."""
 
     terms = forms.CharField(
-        label=gettext_lazy("What they are known by"),
+        label=gettext_lazy("Search terms"),
         max_length=5_000,
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
         help_text=gettext_lazy(
-            "One a line: an e-mail address, a customer number, a name, in any case. Each is found as a whole word or number."
+            "One per line: an e-mail address, a customer number, a name, in any case. Each is searched as a whole word or number."
         ),
     )
 

@@ -107,7 +107,7 @@ def alarm_mute(request: HttpRequest, slug: str, alarm_id: int) -> HttpResponse:
             messages.success(request, _("“%(kind)s” is told again.") % {"kind": kind})
         elif hours in alarms.MUTE_HOURS:
             until = alarms.mute(alarm, hours, person(request)).until
-            said = _("“%(kind)s” is told to nobody until %(time)s.")
+            said = _("“%(kind)s” is muted until %(time)s.")
             when = date_format(timezone.localtime(until), "SHORT_DATETIME_FORMAT")
             messages.success(request, said % {"kind": kind, "time": when})
         else:
@@ -154,7 +154,7 @@ def drift_look(request: HttpRequest, slug: str) -> HttpResponse:
 @require_POST
 @require_role(Role.OPS)
 def drift_accept(request: HttpRequest, slug: str) -> HttpResponse:
-    """Take recent traffic as the new normal."""
+    """Use recent traffic as the new reference."""
     model = registry.active(get_pool(request, slug))
     if model is not None:
         try:
@@ -162,7 +162,7 @@ def drift_accept(request: HttpRequest, slug: str) -> HttpResponse:
         except drift.DriftError as error:
             messages.error(request, str(error))
         else:
-            messages.success(request, _("Recent traffic is the new normal; the next look compares with it."))
+            messages.success(request, _("Recent traffic is the new reference for the next check."))
     return redirect("drift", slug)
 
 
@@ -181,7 +181,7 @@ def receiver_list(request: HttpRequest, slug: str) -> HttpResponse:
         context |= {"kind": kind, "address": address}
         try:
             if kind not in AlarmReceiver.Kind.values:
-                raise deliveries.ReceiverRefused(_("Choose how it is told."))
+                raise deliveries.ReceiverRefused(_("Choose how to send it."))
             made = deliveries.add_receiver(pool, kind, address, person(request))
         except deliveries.ReceiverRefused as refused:
             context["error"] = str(refused)
@@ -243,7 +243,7 @@ def receiver_remove(request: HttpRequest, slug: str, receiver_id: int) -> HttpRe
     deliveries.remove_receiver(receiver, person(request))
     undo = reverse("receiver_restore", args=[slug, receiver.pk])
     shown = receiver.address.partition("?")[0]
-    messages.success(request, _("%(address)s is told nothing more.") % {"address": shown}, extra_tags=f"undo:{undo}")
+    messages.success(request, _("%(address)s receives no more alarms.") % {"address": shown}, extra_tags=f"undo:{undo}")
     return redirect("settings_alarms", slug)
 
 

@@ -111,7 +111,7 @@ def test_a_canary_is_promoted_from_its_page(browser, candidate, canary) -> None:
         ({"do": "canary", "model": "2", "share": "60", "override": "x"}, "at most 50 %"),
         ({"do": "shadow_stop", "model": "2"}, "is no shadow"),
         ({"do": "canary_stop"}, "has no canary"),
-        ({"do": "dance", "model": "2"}, "Choose what is to be done"),
+        ({"do": "dance", "model": "2"}, "Choose an action"),
     ],
 )
 def test_what_cannot_be_done_says_why(browser, candidate, sent, said) -> None:
@@ -215,7 +215,7 @@ def test_a_decision_tells_how_it_was_made_and_what_is_near(browser, app, candida
     page = text(browser.get(f"/p/support/decisions/{answer['decision_id']}/"))
     assert "support-2 answered as the canary." in page
     assert "at random." in page
-    assert "the identical answer. What chance decided was not drawn again." in page
+    assert "the identical answer. The random choice was not repeated." in page
     assert "Agents that the model had not learnt" in page
     assert "billing went wrong" in page
     for made in ("canary", "explored", "cold"):
