@@ -3,7 +3,7 @@
 from setuptools import find_namespace_packages, setup
 
 PACKAGES = ("routerweb", "agents_app", "datasets_app", "training_app", "orchestration_app")
-#: Beside the packages in a checkout, in the package `routerweb` of a wheel: routerweb/places.py finds them.
+#: Beside the packages in a checkout, in the package `routerweb` of a wheel: routerweb/paths.py finds them.
 FOLDERS = ("templates", "static", "locale")
 
 setup(

@@ -225,8 +225,8 @@ def failure(request: HttpRequest, exception: Exception | None, *, cancelled: boo
         return refusal(request, _("You are not signed in"), reason % {"provider": settings.OIDC_NAME})
     log.warning("Sign-in through %s failed: %r", settings.OIDC_NAME, exception or "the state or the code is missing")
     reason = _(
-        "The answer of %(provider)s could not be used: it came too late, twice, or not from there. "
-        "Try once more; if it stays so, tell an admin of this site."
+        "The answer of %(provider)s is invalid: it came too late, twice, or from elsewhere. "
+        "Try again. If that does not help, tell an admin."
     )
     return refusal(request, _("You are not signed in"), reason % {"provider": settings.OIDC_NAME}, status=401)
 

@@ -67,13 +67,13 @@ def installed() -> None:
 
 def _set_up() -> None:
     """The data folder with a key of its own, and the tables of this version."""
-    from routerweb import installation, places
+    from routerweb import installation, paths
 
     if os.environ.get("SECRET_KEY", "").strip() or os.environ.get("DEBUG", "").strip():
-        installation.make_folder(places.DATA_DIR)  # whoever sets them says who may talk to it
+        installation.make_folder(paths.DATA_DIR)  # whoever sets them says who may talk to it
     else:
-        installation.prepare(places.DATA_DIR)
-    migrate = subprocess.run(places.manage("migrate", "--verbosity", "0"), cwd=places.WORKING_DIR, check=False)  # noqa: S603
+        installation.prepare(paths.DATA_DIR)
+    migrate = subprocess.run(paths.manage("migrate", "--verbosity", "0"), cwd=paths.WORKING_DIR, check=False)  # noqa: S603
     if migrate.returncode:
         sys.exit(migrate.returncode)
 

@@ -8,7 +8,7 @@ import os
 import secrets
 from pathlib import Path
 
-from routerweb.places import DATA_DIR
+from routerweb.paths import DATA_DIR
 
 FILE = """\
 # Made for this installation at its first start. The environment overrides what stands here; docs/settings.md lists every name.

@@ -4,7 +4,7 @@
 """
 
 from routerweb import env
-from routerweb.places import DATA_DIR
+from routerweb.paths import DATA_DIR
 
 env.load_file(DATA_DIR / "installation.env")
 

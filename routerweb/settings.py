@@ -17,7 +17,7 @@ from django.urls import reverse_lazy
 
 from routerweb import env
 from routerweb.listening import DEBUG, LISTEN_HOST, PORT
-from routerweb.places import BASE_DIR, DATA_DIR
+from routerweb.paths import BASE_DIR, DATA_DIR
 from routerweb.shell import UNFOLD as UNFOLD
 
 django_stubs_ext.monkeypatch()

@@ -21,7 +21,7 @@ PIECE = 64 * 1024
 WSGI = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
-class Answer(NamedTuple):
+class AppResponse(NamedTuple):
     """An answer that is whole."""
 
     status: int
@@ -29,7 +29,7 @@ class Answer(NamedTuple):
     file: IO[bytes]
 
 
-def answer(application: WSGI, scope: Scope, body: Body, promise: later.Later | None = None) -> Answer:
+def answer(application: WSGI, scope: Scope, body: Body, promise: later.Later | None = None) -> AppResponse:
     """What the application answers to a request, made in this thread; `promise` is for what it leaves to the event loop."""
     started: list[Any] = []
 
@@ -58,10 +58,10 @@ def answer(application: WSGI, scope: Scope, body: Body, promise: later.Later | N
         and not any(name == b"content-length" for name, _ in sent)
     ):
         sent.append((b"content-length", str(length).encode()))
-    return Answer(status, sent, file)
+    return AppResponse(status, sent, file)
 
 
-async def send_answer(found: Answer, send: Send, receive: Receive, *, read_whole: bool) -> None:
+async def send_answer(found: AppResponse, send: Send, receive: Receive, *, read_whole: bool) -> None:
     """Send an answer as fast as its client reads it; of a request that was not read whole it ends the connection."""
     with found.file as file:
         headers = found.headers if read_whole else [*found.headers, CLOSE]
@@ -78,7 +78,7 @@ async def send_answer(found: Answer, send: Send, receive: Receive, *, read_whole
             await send({"type": "http.response.body", "body": b""})
 
 
-async def send_later(found: Answer, pieces: AsyncIterator[bytes], send: Send, receive: Receive) -> None:
+async def send_later(found: AppResponse, pieces: AsyncIterator[bytes], send: Send, receive: Receive) -> None:
     """Send an answer whose body is still to come: its head goes out with the first piece, so nothing is promised before. Once the
     client has gone, nothing is waited for."""
     found.file.close()
@@ -99,7 +99,7 @@ async def _gone(receive: Receive) -> None:
         pass
 
 
-async def _send_pieces(found: Answer, pieces: AsyncIterator[bytes], send: Send) -> None:
+async def _send_pieces(found: AppResponse, pieces: AsyncIterator[bytes], send: Send) -> None:
     headers = [header for header in found.headers if header[0] != b"content-length"]
     begun = False
     async with contextlib.aclosing(pieces) as coming:  # type: ignore[type-var]

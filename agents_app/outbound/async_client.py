@@ -38,7 +38,7 @@ class CallFault(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpReply:
     """A whole answer; header names in lower case."""
 
     status: int
@@ -172,7 +172,7 @@ class Client:
 
     async def post(
         self, url: str, body: bytes, headers: Mapping[str, str], *, seconds: float, most_bytes: int
-    ) -> Answer:
+    ) -> HttpReply:
         """The whole answer to a POST within so many seconds. Raises CallFault, and guard.Refused for an address not allowed."""
         guard.check_url(url)
         connected = False
@@ -186,7 +186,7 @@ class Client:
                 asyncio.timeout(seconds),
                 self._client.stream("POST", url, content=body, headers=headers, extensions={"trace": trace}) as answer,
             ):
-                return Answer(answer.status_code, dict(answer.headers), await _read(answer, most_bytes))
+                return HttpReply(answer.status_code, dict(answer.headers), await _read(answer, most_bytes))
         except TimeoutError:
             if not connected:
                 raise CallFault("unreachable", f"no connection within {seconds:g} seconds") from None

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from agents_app.models import Agent, Pool
 from datasets_app.labels import queue, voices
 from datasets_app.labels.disagreement import jaccard, masi
-from datasets_app.labels.voices import Answer, Merges, answer
+from datasets_app.labels.voices import Merges, VoiceSets, answer
 from datasets_app.models import Label, QueueItem
 from datasets_app.models.labeling import LOTS
 from training_app.engine.data.intervals import Sample, likely
@@ -132,7 +132,7 @@ def alpha_of_sets(units: Sequence[Sequence[frozenset[int]]], queries: Sequence[i
     return alpha(counts, distance, queries)
 
 
-def alpha_of_agent(units: Sequence[Sequence[Answer]], agent: int, queries: Sequence[int] | None = None) -> Figure:
+def alpha_of_agent(units: Sequence[Sequence[VoiceSets]], agent: int, queries: Sequence[int] | None = None) -> Figure:
     """α of one yes-or-no question: is this agent needed? Answers that were not asked about it stay out."""
     counts = np.zeros((len(units), 2))
     for row, unit in enumerate(units):
@@ -147,10 +147,10 @@ class _Spoken:
     """People's labels by query and person, and the LLM's answers by query."""
 
     human: Mapping[int, Mapping[int, Sequence[Label]]]
-    machine: Mapping[int, Answer]
+    machine: Mapping[int, VoiceSets]
     merged: Merges
 
-    def answers(self, query: int, made: str = "") -> dict[int, Answer]:
+    def answers(self, query: int, made: str = "") -> dict[int, VoiceSets]:
         """What each person says of a query, by those of their labels that were made so."""
         kept = {person: [one for one in of if _was(one, made)] for person, of in self.human[query].items()}
         return {person: answer(of, self.merged) for person, of in kept.items() if of}
@@ -190,7 +190,7 @@ def report(pool: Pool, made: str = "") -> Report:
         for agent in pool.agents.active()
     ]
 
-    def beside_llm(made: str = "", person: int | None = None) -> list[tuple[int, Answer, Answer]]:
+    def beside_llm(made: str = "", person: int | None = None) -> list[tuple[int, VoiceSets, VoiceSets]]:
         return [
             (key, machine[key], one)
             for key in by_query
@@ -249,13 +249,13 @@ def _at_random(pool: Pool) -> set[int]:
     return set(items.values_list("query_id", flat=True))
 
 
-def _comparable(unit: Sequence[Answer]) -> list[frozenset[int]]:
+def _comparable(unit: Sequence[VoiceSets]) -> list[frozenset[int]]:
     """The sets of one query on the agents that everybody was asked about; none where there is no such agent."""
     common = frozenset.intersection(*(asked for _required, asked in unit))
     return [required & common for required, _asked in unit] if common else []
 
 
-def _pair(a: Any, b: Any, both: Sequence[tuple[int, Answer, Answer]]) -> Pair:
+def _pair(a: Any, b: Any, both: Sequence[tuple[int, VoiceSets, VoiceSets]]) -> Pair:
     """Two voices on the agents that both were asked about, each time with the query's key. A query that several people answered counts
     once: as the mean of what they said."""
     queries, sets = [], []

@@ -12,7 +12,7 @@ Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Annotation:
     """What one person said: `by` names them as the file does, "" for nobody; `labels` as the tool has them, [] for none of them.
     `about`: the labels that were asked about, None for all."""
 
@@ -35,7 +35,7 @@ class Task:
     """One record: `values` by our columns beside other keys; `left_out` says why nothing of it is a label, "" for no reason."""
 
     values: dict[str, Any]
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[Annotation, ...] = ()
     predictions: tuple[Prediction, ...] = ()
     left_out: str = ""
 
@@ -103,7 +103,7 @@ def _label_studio(values: Values) -> Task:
     results = values.get("annotations") or values.get("completions") or []
     annotations = [one for one in results if isinstance(one, dict)]
     answers = tuple(
-        Answer(_person(one.get("completed_by")), _choices(one.get("result")))
+        Annotation(_person(one.get("completed_by")), _choices(one.get("result")))
         for one in annotations
         if not (one.get("was_cancelled") or one.get("skipped"))
     )
@@ -162,7 +162,7 @@ def _label_studio_min(values: Values) -> Task:
     by = _person(values.get("annotator"))
     if not by and values.get("annotation_id") in (None, ""):
         return Task(said)
-    return Task(said, (Answer(by, data.get(labels) if labels else []),))
+    return Task(said, (Annotation(by, data.get(labels) if labels else []),))
 
 
 def _label_column(data: Values, text: str) -> str:
@@ -205,7 +205,7 @@ def _argilla(values: Values) -> Task:
         if place < len(states) and states[place] not in (None, "submitted"):
             discarded = True
             continue
-        answers.append(Answer(str(people[place]) if place < len(people) else "", _listed(value)))
+        answers.append(Annotation(str(people[place]) if place < len(people) else "", _listed(value)))
     suggested = values.get(f"{question}.suggestion")
     predictions: tuple[Prediction, ...] = ()
     if suggested is not None:
@@ -226,7 +226,7 @@ def _argilla_nested(values: Values) -> Task:
             if one.get("status") not in (None, "submitted"):
                 discarded = True
                 continue
-            answers.append(Answer(str(one.get("user_id") or one.get("username") or ""), _listed(one.get("value"))))
+            answers.append(Annotation(str(one.get("user_id") or one.get("username") or ""), _listed(one.get("value"))))
         break  # of several questions the first
     predictions = []
     for one in (values.get("suggestions") or {}).values():
@@ -270,7 +270,9 @@ def _argilla_1(values: Values) -> Task:
         return Task(said, (), predictions, "it was discarded")
     if values.get("annotation") is None:
         return Task(said, (), predictions)
-    return Task(said, (Answer(str(values.get("annotation_agent") or ""), _listed(values["annotation"])),), predictions)
+    return Task(
+        said, (Annotation(str(values.get("annotation_agent") or ""), _listed(values["annotation"])),), predictions
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- doccano, Prodigy
@@ -300,7 +302,7 @@ def _doccano(values: Values) -> Task:
     by = str(values.get("__file__") or "")
     person = "" if by.lower() in ("", "all", "admin", "unknown", "train", "val", "test") else by
     # doccano writes [] for a text that nobody has looked at too: whether it says "none" is the reader's choice.
-    return Task(said, (Answer(person, labels or ""),))
+    return Task(said, (Annotation(person, labels or ""),))
 
 
 def _is_prodigy(values: Values) -> bool:
@@ -320,13 +322,13 @@ def _prodigy(values: Values) -> Task:
         return Task(said, (), (), f"its answer was “{values.get('answer')}”")
     if "accept" in values:
         named = {one.get("id"): one.get("text") for one in values.get("options") or () if isinstance(one, dict)}
-        return Task(said, (Answer(by, [named.get(one) or one for one in values["accept"]]),))
+        return Task(said, (Annotation(by, [named.get(one) or one for one in values["accept"]]),))
     if values.get("answer") == "ignore":
         return Task(said, (), (), "its answer was “ignore”")
     label = str(values["label"])
     score = (values.get("meta") or {}).get("score")
     predictions = (Prediction("Prodigy", [label], {label: float(score)}),) if isinstance(score, int | float) else ()
-    return Task(said, (Answer(by, [label] if values["answer"] == "accept" else [], (label,)),), predictions)
+    return Task(said, (Annotation(by, [label] if values["answer"] == "accept" else [], (label,)),), predictions)
 
 
 SHAPES: dict[str, tuple[Callable[[Values], bool], Callable[[Values], Task]]] = {

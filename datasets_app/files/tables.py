@@ -13,7 +13,7 @@ from agents_app.files.archives import MEMBER
 from agents_app.files.formats import Reading, Record
 from agents_app.files.limited import JOB, Limits, Position
 from datasets_app.files import shapes
-from datasets_app.files.shapes import Answer, Prediction, Task
+from datasets_app.files.shapes import Annotation, Prediction, Task
 from datasets_app.files.values import Unknown, Values
 from datasets_app.queries import query_columns
 from training_app.engine.data.examples import Agent, Row, RowError, normalise
@@ -124,7 +124,7 @@ def row(line: int, task: Task, reading: Reading, values: Values, roster: Roster)
     )  # fmt: skip
 
 
-def understood(answer: Answer, reading: Reading, values: Values) -> frozenset[int] | None:
+def understood(answer: Annotation, reading: Reading, values: Values) -> frozenset[int] | None:
     """The agents of an answer: none of them for an empty list, and for an empty cell where that was said. Raises Unknown."""
     if isinstance(answer.labels, list) and not answer.labels:
         return frozenset()
@@ -133,7 +133,7 @@ def understood(answer: Answer, reading: Reading, values: Values) -> frozenset[in
     return values.of(answer.labels)
 
 
-def _about(answer: Answer, values: Values) -> frozenset[int]:
+def _about(answer: Annotation, values: Values) -> frozenset[int]:
     about = [values.known(label) for label in answer.about or ()]
     return frozenset[int]().union(*(one for one in about if one is not None))
 
@@ -183,12 +183,12 @@ def tasks(found: Iterable[Record | RowError], reading: Reading) -> Iterator[tupl
 
 def _joined(one: Task, other: Task) -> Task:
     """Two records that each ask about one label of the same text, as one."""
-    by: dict[str, Answer] = {}
+    by: dict[str, Annotation] = {}
     for answer in (*one.answers, *other.answers):
         before = by.get(answer.by)
         if before is not None:
             about = tuple(dict.fromkeys((*(before.about or ()), *(answer.about or ()))))
-            answer = Answer(answer.by, list(dict.fromkeys([*before.labels, *answer.labels])), about)
+            answer = Annotation(answer.by, list(dict.fromkeys([*before.labels, *answer.labels])), about)
         by[answer.by] = answer
     return replace(one, answers=tuple(by.values()), predictions=one.predictions + other.predictions)
 
@@ -248,10 +248,10 @@ def _of_columns(by_name: dict[str, Any], names: list[str] | None, reading: Readi
         values["split"] = None
     if isinstance(values.get("text"), int | float) and not isinstance(values["text"], bool):
         values["text"] = str(values["text"])
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[Annotation, ...] = ()
     if "required_agents" in reading.columns:
         labels = places["required_agents"]
-        answers = (Answer(str(places.get("annotator") or "").strip(), labels),)
+        answers = (Annotation(str(places.get("annotator") or "").strip(), labels),)
     predictions = _predictions(by_name.pop("suggestions", None), places)
     if reading.keep:
         for key, value in by_name.items():

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import disagreement, gold, labels, peers, places, suggestions, voices
+from datasets_app.labels import disagreement, gold, labels, peers, sending, suggestions, voices
 from datasets_app.models import Assignment, Label, Query, QueueItem
 
 REASONS = {
@@ -46,7 +46,7 @@ class Voice:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CaseRow:
     """One agent: what each voice says of it, whether people differ, and what is proposed as the decision."""
 
     agent: Agent
@@ -62,7 +62,7 @@ class Case:
     query: Query
     voices: Sequence[Voice]
     people: Sequence[Voice]
-    rows: Sequence[Row]
+    rows: Sequence[CaseRow]
     union: frozenset[int]
     standing: Label | None
 
@@ -119,7 +119,7 @@ def case(pool: Pool, query: Query, viewer: User | None = None) -> Case:
         if agent.state != Agent.State.ACTIVE and "yes" not in said:
             continue
         proposed = standing.get(agent.number, said.count("yes") * 2 > len(said))
-        rows.append(Row(agent, marks, len(set(said)) > 1, proposed))
+        rows.append(CaseRow(agent, marks, len(set(said)) > 1, proposed))
     rows.sort(key=lambda row: (not row.disputed, not row.proposed))
     union = frozenset().union(*(voice.required for voice in humans)) if humans else frozenset()
     return Case(query, columns, people, rows, union, adjudicated[-1] if adjudicated else None)
@@ -170,7 +170,7 @@ def decide(
             "took": took,
             "between": list(said.order_by("pk").values_list("pk", flat=True)),
             "reason": reason,
-            "closed_before": places.decide(query),
+            "closed_before": sending.decide(query),
         }
         label = labels.record(
             query,
@@ -192,7 +192,7 @@ def take_back(label: Label, actor: User) -> None:
         if query.erased_at is not None:
             raise DecisionError(_("This query's text was erased. Its gold label stays."))
         label.refresh_from_db(fields=("provenance",))  # an earlier decision may have been taken back since it was read
-        later = Label.objects.filter(query=query, pk__gt=label.pk, **places.REVIEWED)
+        later = Label.objects.filter(query=query, pk__gt=label.pk, **sending.REVIEWED)
         later = later.exclude(pk__in=later.withdrawn().values("pk")).order_by("pk")
         before = bool(label.provenance.get("closed_before"))
         labels.withdraw(label, actor)
@@ -201,5 +201,5 @@ def take_back(label: Label, actor: User) -> None:
             following.provenance = {**following.provenance, "closed_before": before}
             following.save(update_fields=("provenance",))
         elif not before:
-            places.undecide(query, query.dataset.pool)
+            sending.undecide(query, query.dataset.pool)
         disagreement.measure([label.query_id])

@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import disagreement, gold, labels, places, queue, reask, suggestions, trust
+from datasets_app.labels import disagreement, gold, labels, queue, reask, sending, suggestions, trust
 from datasets_app.models import BulkChange, Gold, GoldAgent, Label, Query, Suggestion
 
 #: What undoing needs to know of one query, as JSON.
@@ -172,19 +172,19 @@ def _withdraw(_change: BulkChange, before: Mapping[int, Before], actor: User) ->
 def _send(change: BulkChange, keys: Sequence[int]) -> dict[int, Before]:
     """Ask labelers; the `before` of a query is its place in the queue and the extra answers that it is to have now."""
     queue.fill_these(change.pool, keys)
-    before = places.of(keys)
-    places.send(Query.objects.filter(pk__in=keys), change.pool)
-    after = places.of(keys)
+    before = sending.of(keys)
+    sending.send(Query.objects.filter(pk__in=keys), change.pool)
+    after = sending.of(keys)
     return {key: [*before[key], after[key].extra] for key in keys if before.get(key) != after.get(key)}
 
 
 def _unsend(change: BulkChange, before: Mapping[int, Before], _actor: User) -> int:
-    return places.take_back(change.pool, {key: places.Sent.of(place) for key, place in before.items()})
+    return sending.take_back(change.pool, {key: sending.Sent.of(place) for key, place in before.items()})
 
 
 def _sent_before(later: Before, earlier: Before) -> Before:
     """The place before both, and the extra answers after the later one."""
-    return [*places.Sent.of(earlier).before, places.Sent.of(later).extra]
+    return [*sending.Sent.of(earlier).before, sending.Sent.of(later).extra]
 
 
 # --- Deleting and restoring ---------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ _TABLE = (
     BulkAction(
         code="send",
         label=_("Send to queue"),
-        affected=lambda queries, _agent: places.unasked(queries),
+        affected=lambda queries, _agent: sending.unasked(queries),
         apply=_send,
         undo=_unsend,
         layer="place",

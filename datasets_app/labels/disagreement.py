@@ -6,7 +6,7 @@ from itertools import combinations, islice
 
 from agents_app.models import Pool
 from datasets_app.labels import voices
-from datasets_app.labels.voices import Answer, answer, by_person
+from datasets_app.labels.voices import VoiceSets, answer, by_person
 from datasets_app.models import Label, QueueItem, QueueSettings
 
 BATCH = 1_000
@@ -34,7 +34,7 @@ def masi(a: Collection[int], b: Collection[int]) -> float:
     return 1.0 - jaccard(first, second) * monotonicity
 
 
-def between(a: Answer, b: Answer) -> float | None:
+def between(a: VoiceSets, b: VoiceSets) -> float | None:
     """The MASI distance of two answers on the agents that both were asked about; None where there is no such agent."""
     both = a.asked & b.asked
     return masi(a.required & both, b.required & both) if both else None

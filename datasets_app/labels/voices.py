@@ -150,17 +150,17 @@ def answers(labels: Iterable[Statement], merged: Merges) -> dict[int, bool]:
     return {agent: said.needed for agent, of in heard.items() for said in of.values()}
 
 
-class Answer(NamedTuple):
+class VoiceSets(NamedTuple):
     """What one voice says of a query: the agents that it needs, among those that the voice was asked about."""
 
     required: frozenset[int]
     asked: frozenset[int]
 
 
-def answer(labels: Iterable[Statement], merged: Merges) -> Answer:
+def answer(labels: Iterable[Statement], merged: Merges) -> VoiceSets:
     """`answers` as two sets."""
     said = answers(labels, merged)
-    return Answer(frozenset(agent for agent, needed in said.items() if needed), frozenset(said))
+    return VoiceSets(frozenset(agent for agent, needed in said.items() if needed), frozenset(said))
 
 
 def by_person(labels: Iterable[Label]) -> dict[int, list[Label]]:

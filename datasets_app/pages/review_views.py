@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from agents_app.access import Role, get_pool, person, require_role
 from agents_app.models import Pool
 from datasets_app.figures import agreement
-from datasets_app.labels import adjudication, labels, places, queue
+from datasets_app.labels import adjudication, labels, queue, sending
 from datasets_app.models import Label, Query
 from datasets_app.pages.browse_views import table_rows
 from datasets_app.pages.labeling_page import history
@@ -129,7 +129,7 @@ def review_undo(request: HttpRequest, slug: str, label_id: int) -> HttpResponse:
     """Take a decision back."""
     pool = get_pool(request, slug)
     label = get_object_or_404(
-        Label.objects.select_related("query"), pk=label_id, query__dataset__pool=pool, **places.REVIEWED
+        Label.objects.select_related("query"), pk=label_id, query__dataset__pool=pool, **sending.REVIEWED
     )
     try:
         adjudication.take_back(label, person(request))

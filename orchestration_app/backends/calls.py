@@ -17,7 +17,7 @@ from agents_app import sealing
 from agents_app.models import Pool
 from orchestration_app.backends import choosing, served
 from orchestration_app.backends.choosing import Assignment
-from orchestration_app.backends.served import Choice, Served
+from orchestration_app.backends.served import Assigned, Served
 from orchestration_app.engine.backends.choosing import Preference
 from orchestration_app.models import Backend
 from training_app.answering import serving
@@ -37,11 +37,11 @@ class Line:
     price_in: float
     price_out: float
     why: str
-    choice: Choice
+    choice: Assigned
 
     def taken(self, given: Assignment) -> "Line":
         """The same, as it was assigned."""
-        return replace(self, why=given.why, choice=Choice(self.backend, given.propensity, given.by, given.direct))
+        return replace(self, why=given.why, choice=Assigned(self.backend, given.propensity, given.by, given.direct))
 
     def served(self, agent: int, **what: Any) -> Served:
         """What came of this call, for `report`: Served's fields, with how this backend was chosen, so that learners may be judged."""
@@ -81,7 +81,7 @@ def lines(pool: int) -> dict[int, dict[int, Line]]:
 def _line(row: Backend) -> Line:
     return Line(
         row.pk, row.provider.name, row.provider.address, row.model, sealing.opened(row.provider.secret), row.price_in, row.price_out,
-        "", Choice(row.pk),
+        "", Assigned(row.pk),
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from orchestration_app.engine.backends.load import HOT
 from orchestration_app.models import Backend, BackendCall, BackendLoad
 
 
-class Row(NamedTuple):
+class AgentBackend(NamedTuple):
     """One backend; `share` is its part of the last assignments of its agent, None where there were none."""
 
     backend: Backend
@@ -29,7 +29,7 @@ class Row(NamedTuple):
     cooling: bool
 
 
-class Choice(NamedTuple):
+class Preferred(NamedTuple):
     """Whom one preference takes for an agent, everybody free."""
 
     preference: str
@@ -40,7 +40,7 @@ class Choice(NamedTuple):
     latency: float
 
 
-def rows(pool: Pool) -> list[Row]:
+def rows(pool: Pool) -> list[AgentBackend]:
     """Every backend of the pool, by agent and order. Three database queries."""
     every = list(
         Backend.objects.filter(agent__pool=pool).select_related("agent", "provider").order_by("agent__number", "order")
@@ -56,7 +56,7 @@ def rows(pool: Pool) -> list[Row]:
         last = [key for key in state.get("last", []) if key in mine]
         share = last.count(row.pk) / len(last) if last else None
         figures.append(
-            Row(
+            AgentBackend(
                 row, seen.get(row.pk, Measured()), candidate(row, seen.get(row.pk)), flying_of(state, row.pk), share,
                 share is not None and len(mine) > 1 and share > HOT / len(mine),
                 row.cooling_until is not None and row.cooling_until > timezone.now(),
@@ -74,9 +74,9 @@ def candidate(row: Backend, seen: Measured | None) -> Candidate:
     return Candidate(row.pk, success, row.cost(into, out), service, rank=row.order)
 
 
-def choices(every: Sequence[Row], tried: Mapping[str, float]) -> list[Choice]:
+def choices(every: Sequence[AgentBackend], tried: Mapping[str, float]) -> list[Preferred]:
     """What each preset and the tried weights take for each agent that has a choice."""
-    by_agent: dict[int, list[Row]] = {}
+    by_agent: dict[int, list[AgentBackend]] = {}
     for row in every:
         if row.backend.active:
             by_agent.setdefault(row.backend.agent.number, []).append(row)
@@ -91,11 +91,11 @@ def choices(every: Sequence[Row], tried: Mapping[str, float]) -> list[Choice]:
         for name, preference in asked.items():
             chosen = choose([row.expected for row in some], preference).candidate
             row = of[chosen.key]
-            made.append(Choice(name, row.backend.agent, row.backend, chosen.success, chosen.cost, chosen.service))
+            made.append(Preferred(name, row.backend.agent, row.backend, chosen.success, chosen.cost, chosen.service))
     return made
 
 
-def categories(every: Sequence[Row]) -> list[tuple[Backend, list[tuple[str, measured.Part]]]]:
+def categories(every: Sequence[AgentBackend]) -> list[tuple[Backend, list[tuple[str, measured.Part]]]]:
     """(backend, [(category, what was measured)]) of those that have any with a name."""
     shares = []
     for row in every:

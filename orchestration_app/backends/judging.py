@@ -148,7 +148,7 @@ def _measured(arms: Sequence[Arm], past: Sequence[online.Past]) -> dict[int, flo
     return {backend: some / count for backend, (some, count) in good.items()}
 
 
-def _arms(rows: Sequence[figures.Row]) -> list[Arm]:
+def _arms(rows: Sequence[figures.AgentBackend]) -> list[Arm]:
     return [Arm(row.backend.pk, row.backend.agent.number, str(row.backend), row.backend.quality) for row in rows]
 
 
@@ -158,7 +158,7 @@ def _side(call: Call) -> int:
 
 
 def _halves(
-    calls: Sequence[Call], rows: Sequence[figures.Row],
+    calls: Sequence[Call], rows: Sequence[figures.AgentBackend],
     learn: Callable[[Sequence[Arm], Sequence[online.Past]], dict[int, float]],
 ) -> Callable[[Call, str], dict[int, float]]:  # fmt: skip
     arms = _arms(rows)
@@ -166,7 +166,7 @@ def _halves(
     return lambda call, _text: learnt[_side(call)]
 
 
-def _tables(calls: Sequence[Call], rows: Sequence[figures.Row]) -> Way:
+def _tables(calls: Sequence[Call], rows: Sequence[figures.AgentBackend]) -> Way:
     """The published table's greedy choice while nobody is hot."""
     tables = []
     for half in (0, 1):

@@ -19,7 +19,7 @@ from orchestration_app.models import Backend, BackendCall
 from training_app.models import Decision
 
 
-class Choice(NamedTuple):
+class Assigned(NamedTuple):
     """How a backend came to be assigned: which, how likely it was, who chose, and whether the direct estimate would have taken it."""
 
     backend: int | None = None
@@ -45,7 +45,7 @@ class Served:
     category: str = ""
     tool: bool | None = None
     complexity: float | None = None
-    choice: Choice | None = None
+    choice: Assigned | None = None
 
 
 class UnknownBackend(ValueError):
@@ -90,7 +90,7 @@ def judged(pool: int, calls: Sequence[uuid.UUID], success: bool) -> None:
 
 
 def _values(pool: Pool, row: Backend, part: Served, assigned: dict[int, dict[str, Any]]) -> dict[str, Any]:
-    chosen = _choice(assigned[part.agent]) if part.agent in assigned else part.choice or Choice()
+    chosen = _choice(assigned[part.agent]) if part.agent in assigned else part.choice or Assigned()
     cost = row.cost(part.tokens_in, part.tokens_out) if part.cost is None else part.cost
     return {
         "pool": pool, "backend": row, "tokens_in": part.tokens_in, "tokens_out": part.tokens_out, "cost": cost,
@@ -107,9 +107,9 @@ def _assigned(decision: uuid.UUID) -> dict[int, dict[str, Any]]:
     return {int(one["agent"]): one for one in detail.get("assignments", [])}
 
 
-def _choice(assigned: dict[str, Any]) -> Choice:
+def _choice(assigned: dict[str, Any]) -> Assigned:
     named = assigned.get("backend")
-    return Choice(
+    return Assigned(
         None if named is None else int(named["id"]), assigned.get("propensity"), assigned.get("by", ""), assigned.get("direct")
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents_app.outbound import guard
-from agents_app.outbound.async_client import Answer, CallFault, Client
+from agents_app.outbound.async_client import CallFault, Client, HttpReply
 from orchestration_app.episodes.calls import CallFailed
 from routerweb.observing import tracing
 
@@ -40,7 +40,7 @@ class Wire:
     async def post(
         self, url: str, value: Any, headers: Mapping[str, str], *, secret: str, seconds: float, most_bytes: int,
         body: bytes | None = None,
-    ) -> Answer:  # fmt: skip
+    ) -> HttpReply:  # fmt: skip
         """Post JSON; the whole answer, whatever its status. Raises CallFailed."""
         content = written(value) if body is None else body
         fields = {"Content-Type": "application/json", **headers, **tracing.passed_on()}
@@ -69,7 +69,7 @@ def written(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-def check_status(answer: Answer, secret: str) -> None:
+def check_status(answer: HttpReply, secret: str) -> None:
     """Raises CallFailed for every status but 200 to 299."""
     if 200 <= answer.status < 300:
         return
@@ -80,7 +80,7 @@ def check_status(answer: Answer, secret: str) -> None:
     raise CallFailed("failed" if answer.status >= 500 else "refused", why)
 
 
-def parsed(answer: Answer) -> dict[str, Any]:
+def parsed(answer: HttpReply) -> dict[str, Any]:
     """The JSON object in an answer. Raises CallFailed."""
     try:
         value = json.loads(answer.body.decode())
@@ -106,4 +106,4 @@ def _seconds(value: str) -> float | None:
     return float(value) if value.isascii() and value.isdecimal() and len(value) < 6 else None
 
 
-__all__ = ("Answer", "Client", "Seen", "Wire", "check_status", "masked", "parsed", "written")
+__all__ = ("Client", "HttpReply", "Seen", "Wire", "check_status", "masked", "parsed", "written")

@@ -50,7 +50,7 @@ def backend_learning(request: HttpRequest, slug: str) -> HttpResponse:
         kept = BackendSettings.objects.filter(pool=pool).first() or BackendSettings(pool=pool)
     log = measured.log(pool.pk)
     rows = figures.rows(pool)
-    of_agent: dict[int, list[figures.Row]] = {}
+    of_agent: dict[int, list[figures.AgentBackend]] = {}
     for row in rows:
         of_agent.setdefault(row.backend.agent.number, []).append(row)
     table = judging.table_of(pool)

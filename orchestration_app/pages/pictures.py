@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 from django.utils.translation import gettext as _
 
 from agents_app.models import Agent
-from orchestration_app.backends.figures import Row
+from orchestration_app.backends.figures import AgentBackend
 from orchestration_app.engine.backends.choosing import Preference, choose
 from orchestration_app.engine.backends.measures import hull
 from orchestration_app.engine.backends.online import Table
@@ -51,7 +51,7 @@ class Triangle:
     legend: list[Named]
 
 
-def triangles(rows: Sequence[Row], tried: dict[str, float], currency: str) -> list[Triangle]:
+def triangles(rows: Sequence[AgentBackend], tried: dict[str, float], currency: str) -> list[Triangle]:
     """A triangle for each agent that has a choice, from what is expected of its backends now, everybody free."""
     found = []
     whole = sum(tried.values()) or 1.0
@@ -106,7 +106,7 @@ class Traded:
     levels: list[tuple[float, str]]
 
 
-def traded(rows: Sequence[Row]) -> list[Traded]:
+def traded(rows: Sequence[AgentBackend]) -> list[Traded]:
     """One picture for each agent that has a choice."""
     found = []
     for agent, some in _by_agent(rows):
@@ -136,8 +136,8 @@ def traded(rows: Sequence[Row]) -> list[Traded]:
     return found
 
 
-def _by_agent(rows: Sequence[Row]) -> list[tuple[Agent, list[Row]]]:
-    by_agent: dict[int, list[Row]] = {}
+def _by_agent(rows: Sequence[AgentBackend]) -> list[tuple[Agent, list[AgentBackend]]]:
+    by_agent: dict[int, list[AgentBackend]] = {}
     for row in rows:
         if row.backend.active:
             by_agent.setdefault(row.backend.agent.number, []).append(row)
@@ -157,7 +157,7 @@ class Heat:
     visits: int
 
 
-def q_heat(table: Table, rows: Sequence[Row]) -> list[Heat]:
+def q_heat(table: Table, rows: Sequence[AgentBackend]) -> list[Heat]:
     """A heat map by load state for each agent that has a choice."""
     of = {row.backend.pk: row.backend for row in rows}
     found = []

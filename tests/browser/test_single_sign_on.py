@@ -127,7 +127,7 @@ def test_an_invited_person_walks_there_and_back(fresh: BrowserContext, server: S
         pytest.param("cai", "has not verified your e-mail address"),
         pytest.param("dee", "was deactivated"),
         # This provider forgets the state when somebody says no (RFC 6749, 4.1.2.1), so it could be anybody's answer.
-        ("Deny", "it came too late, twice, or not from there"),
+        ("Deny", "it came too late, twice, or from elsewhere"),
     ],
 )
 def test_anybody_else_is_told_why_not(fresh: BrowserContext, server: Server, who: str, said: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from routerweb import command_line, places
+from routerweb import command_line, paths
 
 pytestmark = pytest.mark.any_database
 ROOT = Path(__file__).parents[2]
@@ -37,11 +37,11 @@ def test_a_wheels_data_lie_where_a_users_data_lie(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", "relative")
-    assert places.user_data() == tmp_path / ".local" / "share" / "routerweb"
+    assert paths.user_data() == tmp_path / ".local" / "share" / "routerweb"
     monkeypatch.setenv("XDG_DATA_HOME", "/srv/people")
-    assert places.user_data() == Path("/srv/people/routerweb")
+    assert paths.user_data() == Path("/srv/people/routerweb")
     monkeypatch.setattr("sys.platform", "darwin")
-    assert places.user_data() == tmp_path / "Library" / "Application Support" / "routerweb"
+    assert paths.user_data() == tmp_path / "Library" / "Application Support" / "routerweb"
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
 
     monkeypatch.setattr(command_line.subprocess, "run", Migration)
     monkeypatch.setattr(command_line, "main", lambda words, program: commands.append([program, *words]))
-    monkeypatch.setattr(places, "DATA_DIR", tmp_path / "data")
+    monkeypatch.setattr(paths, "DATA_DIR", tmp_path / "data")
     for name in ("SECRET_KEY", "DEBUG", "DATABASE_URL"):
         monkeypatch.delenv(name, raising=False)
     return commands

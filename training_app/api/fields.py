@@ -154,7 +154,7 @@ class Ids(_Named, serializers.ListField):
         return value
 
 
-class Settings(_Named, serializers.DictField):
+class SettingsField(_Named, serializers.DictField):
     """An object of settings, whose values the engine checks; what cannot be stored is refused here, by its own name."""
 
     must_be = "be an object of settings"

@@ -22,7 +22,7 @@ AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class OutcomeRow:
     """One model or agent: its outcomes, and the share of successes with its 95 % interval."""
 
     name: str
@@ -39,8 +39,8 @@ class Figures:
     days: int
     count: int
     waiting: int
-    by_model: list[Row]
-    by_agent: list[Row]
+    by_model: list[OutcomeRow]
+    by_agent: list[OutcomeRow]
     chart: dict[str, Any] | None
     agent_chart: dict[str, Any] | None
 
@@ -59,9 +59,9 @@ class _Sum:
             self.ratings += 1
             self.rating += rating
 
-    def row(self, name: str, agent: Any = None) -> Row:
+    def row(self, name: str, agent: Any = None) -> OutcomeRow:
         mean = self.rating / self.ratings if self.ratings else None
-        return Row(name, agent, self.count, shares.wilson(self.good, self.count), mean)
+        return OutcomeRow(name, agent, self.count, shares.wilson(self.good, self.count), mean)
 
 
 def read(pool: Pool, days: int = DAYS) -> Figures:

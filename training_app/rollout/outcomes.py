@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from agents_app import privacy
 from agents_app.models import Pool
-from datasets_app.labels import places, queue
+from datasets_app.labels import queue, sending
 from datasets_app.models import Query, QueueItem, text_hash
 from datasets_app.queries import adding
 from training_app.engine.data.conversations import from_json
@@ -88,7 +88,7 @@ def send_to_labeling(pool: Pool, text: str, origin: str) -> bool:
     new = query_key is None
     if query_key is None:
         query_key = adding.find_or_add(adding.dataset_of(pool, DATASET), [adding.NewQuery(text)], origin[:60])[0][0].pk
-    return places.send(Query.objects.filter(pk=query_key), pool) > 0 or new
+    return sending.send(Query.objects.filter(pk=query_key), pool) > 0 or new
 
 
 def offer_unsure() -> int:

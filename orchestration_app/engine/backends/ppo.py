@@ -38,7 +38,7 @@ class Environment(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class PpoSettings:
     """The published constants; `gamma` 0 is a bandit."""
 
     steps: int = STEPS
@@ -76,7 +76,7 @@ class Network(nn.Module):
         )  # fmt: skip
 
 
-def train(env: Environment, settings: Settings, seed: int) -> Iterator[tuple[int, float, Served]]:
+def train(env: Environment, settings: PpoSettings, seed: int) -> Iterator[tuple[int, float, Served]]:
     """Learn; after each roll-out yields (steps so far, mean of w · r in it, the policy as it stands)."""
     torch.manual_seed(seed)
     torch.set_num_threads(1)
@@ -119,7 +119,7 @@ def train(env: Environment, settings: Settings, seed: int) -> Iterator[tuple[int
 
 
 def _learn(
-    network: Network, optimiser: torch.optim.Optimizer, settings: Settings, rng: np.random.Generator, states: Any, taken: Any,
+    network: Network, optimiser: torch.optim.Optimizer, settings: PpoSettings, rng: np.random.Generator, states: Any, taken: Any,
     likely: Any, advantages: Any, returns: Any,
 ) -> None:  # fmt: skip
     given = [torch.from_numpy(array) for array in (states, taken, likely, advantages.astype(np.float32), returns)]

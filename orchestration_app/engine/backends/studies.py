@@ -177,7 +177,7 @@ def ppo_beside(
     drawn = [Preference.of(*w) for w in np.random.Generator(np.random.PCG64(5)).dirichlet(np.ones(3), 10)]
     for seed in range(seeds):
         served = None
-        for done, reward, served in ppo.train(env, ppo.Settings(steps=steps), seed):  # noqa: B007
+        for done, reward, served in ppo.train(env, ppo.PpoSettings(steps=steps), seed):  # noqa: B007
             pass
         tell(f"seed {seed}: {steps:,} steps")
         weights = learnt(env, seed)
@@ -232,7 +232,7 @@ def _tabular(env: Any, steps: int, seed: int) -> Callable[[], int]:
 def _optimised(env: Any, steps: int, seed: int) -> Callable[[], int]:
     from orchestration_app.engine.backends import ppo
 
-    served = [served for _done, _reward, served in ppo.train(env, ppo.Settings(steps=steps), seed)][-1]
+    served = [served for _done, _reward, served in ppo.train(env, ppo.PpoSettings(steps=steps), seed)][-1]
     even = np.full(3, 1 / 3)
     return lambda: int(np.argmax(served.probabilities(np.concatenate([env.observation(), even]).astype(np.float32))))
 

@@ -66,7 +66,7 @@ def demonstrate(seeds: int = 5, report: Callable[[str], None] = lambda line: Non
         orchestrator = Orchestrator([ECHO], Reader(1), network, repeats=STEPS, max_steps=STEPS)
         environment = Environment(orchestrator, EchoWorld(), read_tasks(orchestrator, TASKS), Reward(0.1, 0.99))
         # One update after every episode.
-        settings = reinforce.Settings(1, EPOCHS * EPISODES, 0.001, 0.01, HIDDEN, seed, decay=False)
+        settings = reinforce.LearnSettings(1, EPOCHS * EPISODES, 0.001, 0.01, HIDDEN, seed, decay=False)
         drawn = [i % len(TASKS) for i in range(MEASURED)]
         before = walk(environment, by_network(network, rng), drawn)
         for tick in reinforce.learn(environment, network, settings):

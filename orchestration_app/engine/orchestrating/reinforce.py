@@ -77,7 +77,7 @@ class Baseline(nn.Module):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class LearnSettings:
     """How REINFORCE learns: `episodes` a batch, `updates` of it, the peak learning rate of Adam (it falls as a cosine), the weight
     of the
     entropy at the start (it falls in a line to nothing) and the width of the baseline's network."""
@@ -134,7 +134,7 @@ class Batch:
 
 
 def learn(
-    environment: Environment, network: Network, settings: Settings, resume: Mapping[str, Any] | None = None
+    environment: Environment, network: Network, settings: LearnSettings, resume: Mapping[str, Any] | None = None
 ) -> Iterator[Tick]:
     """REINFORCE in an environment, from a network; a Tick comes after every update, the last one holds what was learnt. `resume`
     is the `state` of an earlier Tick: learning goes on to the same policy as if it had never stopped. The same seed gives the same

@@ -247,7 +247,7 @@ def _learnt(
 ) -> Iterator[tuple[int, Network, dict[str, float]]]:
     """(update, network, what was measured) of the learner that the settings name."""
     if config.learner == "reinforce":
-        settings = reinforce.Settings(
+        settings = reinforce.LearnSettings(
             config.episodes, config.updates, config.learning_rate, config.entropy, seed=config.seed
         )
         for tick in reinforce.learn(environment, network, settings):

@@ -11,7 +11,7 @@ import httpcore
 import pytest
 
 from agents_app.outbound import async_client, guard
-from agents_app.outbound.async_client import Answer, CallFault, Client
+from agents_app.outbound.async_client import CallFault, Client, HttpReply
 from tests.agents_app.outbound.test_outbound import dripping, names, nothing_listed  # noqa: F401
 
 pytestmark = pytest.mark.any_database
@@ -22,7 +22,7 @@ def post(
 ) -> list[Any]:
     """The answers to one post after another with one client; an exception of the last is raised."""
 
-    async def call() -> list[Answer]:
+    async def call() -> list[HttpReply]:
         client = Client()
         try:
             return [

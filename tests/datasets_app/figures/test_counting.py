@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from agents_app.models import Pool
 from datasets_app.figures import counting, progress
-from datasets_app.labels import bulk, labeling, labels, places, queue, suggestions
+from datasets_app.labels import bulk, labeling, labels, queue, sending, suggestions
 from datasets_app.labels.suggestions import Scored
 from datasets_app.models import Assignment, PoolFigures, Query, QueueItem
 from training_app.training import previews
@@ -91,7 +91,7 @@ class Work:
             bulk.undo(change, self.rita)
 
     def send(self):
-        places.send(self.some(), self.pool)
+        sending.send(self.some(), self.pool)
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from agents_app.models import Agent, Pool
 from datasets_app.files import imports, storing
-from datasets_app.labels import labels, places, queue, snapshots
+from datasets_app.labels import labels, queue, sending, snapshots
 from datasets_app.models import Dataset, Gold, Import, Label, Query, QueueItem, SplitGroup
 from datasets_app.queries import adding
 from tests.datasets_app.files.reading import ALL, counts, jsonl, read
@@ -178,7 +178,7 @@ def test_what_an_import_says_against_the_llm_is_asked_first_where_the_queue_asks
     labels.record(said[3], source="llm", required=[2], asked=ALL)
     queue.fill(dataset.pool)
     read(dataset, jsonl(*({"text": f"query {n}", "required_agents": [0]} for n in range(6))))
-    places.send(Query.objects.all(), dataset.pool)
+    sending.send(Query.objects.all(), dataset.pool)
     first = QueueItem.objects.order_by("rank").first()
     assert first is not None
     assert (first.query_id, first.llm_disagreement) == (said[3].pk, 1.0)

@@ -4,7 +4,7 @@ import pytest
 from django.db import connection, transaction
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import bulk, filling, places, queue
+from datasets_app.labels import bulk, filling, queue, sending
 from datasets_app.models import Dataset, Query, QueueItem, QueueSettings, SplitGroup, group_hash, text_hash
 from tests.at_once import at_once
 
@@ -39,7 +39,7 @@ def test_what_is_opened_or_sent_comes_in_and_nothing_else_does(pool, plain, many
     one, two, three, four = many(4)
     queue.open_item(two, ana, pool)
     assert filled(pool) == [two.pk]
-    places.send(Query.objects.filter(pk=four.pk), pool)
+    sending.send(Query.objects.filter(pk=four.pk), pool)
     assert filled(pool) == [two.pk, four.pk]
     bulk.apply(pool, Query.objects.filter(pk=three.pk), bulk.DELETE, None, author=rita)
     filling.fill(pool)

@@ -12,7 +12,7 @@ from django.db import OperationalError, connections
 from django.utils import timezone
 
 from agents_app.models import Agent, Pool
-from datasets_app.labels import labeling, orders, places, queue
+from datasets_app.labels import labeling, orders, queue, sending
 from datasets_app.labels.labeling import Choice
 from datasets_app.models import (
     Assignment,
@@ -149,7 +149,7 @@ def test_queries_that_came_with_their_gold_are_asked_about_only_when_sent(pool, 
 
     labels.record(queries[0], source="import", required=[1], asked=[0, 1, 2, 3])
     assert len(queue.take(pool, person("ana"), count=9)) == 5
-    assert places.send(Query.objects.filter(pk=queries[0].pk), pool) == 1
+    assert sending.send(Query.objects.filter(pk=queries[0].pk), pool) == 1
     assert queue.still_open(pool) == 1
     assert queue.take(pool, person("ben"))[0].item.query == queries[0]
 
@@ -159,8 +159,8 @@ def test_a_query_that_is_answered_and_sent_again_wants_one_answer_more(pool, pla
     lease = queue.take(pool, ana)[0]
     labeling.submit(lease, choose(0), key="k", base=0)
     sent = Query.objects.filter(pk=lease.item.query_id)
-    assert places.send(sent, pool) == 1
-    assert places.send(sent, pool) == 0, "it waits already"
+    assert sending.send(sent, pool) == 1
+    assert sending.send(sent, pool) == 0, "it waits already"
     queue.resize(plain)
     assert queue.take(pool, ben)[0].item_id == lease.item_id, "settings that are saved again leave what was sent"
 

@@ -13,7 +13,7 @@ from agents_app import pools
 from agents_app.models import Pool
 from datasets_app.figures import agreement, progress
 from datasets_app.files import imports
-from datasets_app.labels import adjudication, bulk, disagreement, labeling, labels, places, queue, snapshots
+from datasets_app.labels import adjudication, bulk, disagreement, labeling, labels, queue, sending, snapshots
 from datasets_app.labels.labeling import Choice
 from datasets_app.models import Assignment, Query, QueueItem, QueueSettings, group_hash
 from tests.datasets_app.labels.saying import EVERY, agent_of, answer, everything, gold_of, hold, only, said, state_of
@@ -49,7 +49,7 @@ def test_sending_is_undone_in_any_order(pool: Pool, plain: QueueSettings, query:
     bulk.undo(first, rita)
     assert queue.still_open(pool) == 1, "what was sent once more stays asked"
     bulk.undo(second, rita)
-    assert places.of([query.pk])[query.pk].wanted is False
+    assert sending.of([query.pk])[query.pk].wanted is False
 
 
 def test_a_draft_is_a_draft_again_after_a_bulk_change_is_undone(

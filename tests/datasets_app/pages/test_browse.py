@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from agents_app.models import AuditEntry
-from datasets_app.labels import bulk, labels, places, queue
+from datasets_app.labels import bulk, labels, queue, sending
 from datasets_app.models import Assignment, BulkChange, Draft, Gold, Label, Query, QueueItem, SplitGroup
 from datasets_app.pages import browse
 
@@ -248,9 +248,9 @@ def test_what_was_sent_once_more_stays_asked_when_the_first_sending_is_undone(po
     queue.finish(queue.open_item(known[0], person("cora"), pool))
     second = bulk.apply(pool, one, bulk.SEND, None, author=rita)
     assert bulk.undo(first, rita) == 0
-    assert places.unasked(one).count() == 0
+    assert sending.unasked(one).count() == 0
     assert bulk.undo(second, rita) == 1
-    assert places.unasked(one).count() == 1
+    assert sending.unasked(one).count() == 1
 
 
 def test_queries_that_nobody_queued_yet_are_not_counted_as_sent(pool, plain, known, rita):

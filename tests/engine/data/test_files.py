@@ -314,7 +314,7 @@ class TestFolder:
             ('{"id": 1, "name": "A", "cost": ' + "9" * 400 + "}", "line 1, cost: is a whole number of more"),
             ('{"id": 1, "name": "A", "cost": -1}', "line 1, cost: must be a number from 0"),
             ('{"id": 1, "name": "A", "note": "\\u0000"}', "line 1, note: holds a NUL"),
-            ("", "holds no agent"),
+            ("", "contains no agent"),
         ],
     )
     def test_bad_agents(self, tmp_path, agents: str, reason: str) -> None:

@@ -7,7 +7,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from training_app.api.errors import Refused
-from training_app.api.fields import Choice, Flag, Moment, PoolSlug, Settings, Text, Whole
+from training_app.api.fields import Choice, Flag, Moment, PoolSlug, SettingsField, Text, Whole
 from training_app.api.serializers.base import Asked, Body, OfPool
 from training_app.models import SET_ROUTER, LaunchRule, Run, Sweep
 from training_app.training import rules
@@ -49,7 +49,7 @@ class LaunchRun(OfPool):
     """What to train."""
 
     kind = Choice(sorted(kinds.every()), required=False, default=SET_ROUTER, help_text=KIND)
-    config = Settings(required=False, default=dict, help_text=DIFFERING)
+    config = SettingsField(required=False, default=dict, help_text=DIFFERING)
     snapshot = Whole(
         1, 2**31 - 1, "be the number of a snapshot of this pool", required=False, allow_null=True, default=None,
         help_text=SNAPSHOT,
@@ -117,8 +117,10 @@ class RunsSerializer(serializers.Serializer[Any]):
 class LaunchSweep(OfPool):
     """What to vary, and how."""
 
-    config = Settings(required=False, default=dict, help_text="Settings of every run that differ from the defaults.")
-    space = Settings(
+    config = SettingsField(
+        required=False, default=dict, help_text="Settings of every run that differ from the defaults."
+    )
+    space = SettingsField(
         required=False, default=dict, help_text="By setting, a list of values, or {low, high} for a random search."
     )
     method = Choice(Sweep.Method.choices, required=False, default="grid")
@@ -195,7 +197,7 @@ class RuleFields(Body):
     only_new = Flag(default=True, help_text="Nights without a new or changed gold label are skipped.")
     include_llm = Flag(default=False, help_text="Train also on LLM labels that nobody reviewed.")
     promote = Flag(default=False, help_text="When the gate passes.")
-    config = Settings(default=dict, help_text=DIFFERING)
+    config = SettingsField(default=dict, help_text=DIFFERING)
     active = Flag(default=True, help_text="False pauses it.")
 
 

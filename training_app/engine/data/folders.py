@@ -78,7 +78,7 @@ def agents_in(stream: BinaryIO, name: str) -> tuple[Agent, ...]:
         else:
             agents.append(row)
     if not agents and not errors:
-        errors.append((name, RowError(0, "holds no agent")))
+        errors.append((name, RowError(0, "contains no agent")))
     if errors:
         raise DataError(errors)
     return tuple(sorted(agents, key=lambda agent: agent.id))

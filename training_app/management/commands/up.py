@@ -18,7 +18,7 @@ from django.core.management.base import BaseCommand, CommandError
 from agents_app import processes
 from agents_app.accounts import setup
 from agents_app.clusters import AGAIN
-from routerweb import health, lifeline, places
+from routerweb import health, lifeline, paths
 from training_app.installation import demo_card, read_demo
 
 WEB = "web server"
@@ -40,11 +40,11 @@ def parts() -> dict[str, tuple[str, ...]]:
 def commands(wanted: Sequence[str]) -> dict[str, tuple[list[str], dict[str, str]]]:
     """The arguments of each child of these parts and what its environment has beyond this one's, by a name for messages."""
     children: dict[str, tuple[list[str], dict[str, str]]] = {
-        WEB: (places.module("routerweb.server"), {}),
-        "job cluster": (places.manage("run_cluster"), {}),
+        WEB: (paths.module("routerweb.server"), {}),
+        "job cluster": (paths.manage("run_cluster"), {}),
         # By the environment: django-q2 reads it before a command's arguments.
-        "training cluster": (places.manage("run_cluster"), {"Q_CLUSTER_NAME": "train"}),
-        **{process.name: (places.manage(*process.command), {}) for process in processes.added()},
+        "training cluster": (paths.manage("run_cluster"), {"Q_CLUSTER_NAME": "train"}),
+        **{process.name: (paths.manage(*process.command), {}) for process in processes.added()},
     }
     names = {name for part in wanted for name in parts()[part]}
     return {name: child for name, child in children.items() if name in names}
@@ -72,7 +72,7 @@ class Child:
         self.process = subprocess.Popen(  # noqa: S603 - our own programs
             self._arguments,
             env={**lifeline.for_child(), **self._more},
-            cwd=places.WORKING_DIR,
+            cwd=paths.WORKING_DIR,
             start_new_session=True,
         )
         self._began = time.monotonic()
@@ -176,9 +176,9 @@ class Command(BaseCommand):
         """The demo's setup, in a process of its own; what it says goes to a file unless it fails."""
         with (Path(settings.DATA_DIR) / "demo.log").open("wb") as log:
             return subprocess.Popen(  # noqa: S603 - our own program
-                places.manage("demo", "--queue"),
+                paths.manage("demo", "--queue"),
                 env=lifeline.for_child(),
-                cwd=places.WORKING_DIR,
+                cwd=paths.WORKING_DIR,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,

@@ -175,7 +175,7 @@ def test_ppo_learns_one_policy_for_all_preferences_and_numpy_serves_the_same() -
     from orchestration_app.engine.backends import ppo
 
     torch = pytest.importorskip("torch")
-    settings = ppo.Settings(steps=6_144, rate=3e-3, entropy=0.0, epochs=6)
+    settings = ppo.PpoSettings(steps=6_144, rate=3e-3, entropy=0.0, epochs=6)
     served = [served for _steps, _reward, served in ppo.train(Bandit(), settings, 0)][-1]
     assert served.probabilities(np.array([0, 0.9, 0.1, 0.0])).argmax() == 0
     assert served.probabilities(np.array([0, 0.1, 0.9, 0.0])).argmax() == 1
@@ -226,7 +226,7 @@ def test_ppo_is_as_good_as_stable_baselines_on_a_common_environment() -> None:
                 seen, _ = env.reset()
         return paid / 300
 
-    served = [served for _s, _r, served in ppo.train(Ours(), ppo.Settings(steps=6_144), 0)][-1]
+    served = [served for _s, _r, served in ppo.train(Ours(), ppo.PpoSettings(steps=6_144), 0)][-1]
     ours = mean(lambda seen: int(served.probabilities(np.concatenate([seen, np.full(3, 1 / 3)])).argmax()))
     theirs_model = baselines.PPO("MlpPolicy", Steps(), seed=0, n_steps=2048, batch_size=64, ent_coef=0.01, device="cpu")
     theirs_model.learn(6_144)

@@ -8,14 +8,14 @@ from orchestration_app.engine.orchestrating import reinforce
 from orchestration_app.engine.orchestrating.demonstration import STEPS, demonstrate
 from orchestration_app.engine.orchestrating.environment import Environment, at_random, by_network, walk
 from orchestration_app.engine.orchestrating.policy import Network
-from orchestration_app.engine.orchestrating.reinforce import Settings, imitate, learn, learn_from_logs, measured
+from orchestration_app.engine.orchestrating.reinforce import LearnSettings, imitate, learn, learn_from_logs, measured
 from orchestration_app.engine.orchestrating.support import detour_pool, playbook, support_pool
 from tests.orchestration_app.engine.orchestrating.pools import identity, simulated
 
 pytestmark = pytest.mark.any_database
 
 
-def learnt(environment: Environment, settings: Settings) -> Network:
+def learnt(environment: Environment, settings: LearnSettings) -> Network:
     network = environment.orchestrator.network
     for tick in learn(environment, network, settings):
         network = tick.network
@@ -28,7 +28,7 @@ def greedy(environment: Environment, network: Network) -> dict[str, float]:
 
 def test_the_identity_environment_is_solved() -> None:
     environment = identity()
-    found = greedy(environment, learnt(environment, Settings(episodes=48, updates=150, learning_rate=0.02)))
+    found = greedy(environment, learnt(environment, LearnSettings(episodes=48, updates=150, learning_rate=0.02)))
     assert found["success"] == 1.0
     assert found["steps"] == 2.0
 
@@ -51,7 +51,7 @@ def test_the_served_network_is_the_learnt_one() -> None:
 def test_the_same_seed_takes_the_same_actions() -> None:
     def actions(seed: int) -> list[list[int]]:
         environment = identity()
-        network = learnt(environment, Settings(episodes=8, updates=8, learning_rate=0.05, seed=seed))
+        network = learnt(environment, LearnSettings(episodes=8, updates=8, learning_rate=0.05, seed=seed))
         rng = np.random.default_rng(1)
         return [made.actions for made in walk(environment, by_network(network, rng), range(12))]
 
@@ -61,7 +61,7 @@ def test_the_same_seed_takes_the_same_actions() -> None:
 
 def test_learning_that_was_stopped_comes_to_the_same_policy() -> None:
     environment = identity()
-    settings = Settings(episodes=8, updates=10, seed=5)
+    settings = LearnSettings(episodes=8, updates=10, seed=5)
     whole = list(learn(environment, environment.orchestrator.network, settings))
     again = list(learn(environment, environment.orchestrator.network, settings, resume=whole[3].state))
     assert [tick.update for tick in again] == list(range(5, 11))
