@@ -404,8 +404,7 @@ DECISION_BUFFER = env.integer("DECISION_BUFFER", 10_000, low=0)
 DECISION_SECONDS = env.number("DECISION_SECONDS", 0.25, low=0.05, high=10.0)
 DECISION_SHARE = env.number("DECISION_SHARE", 1.0, low=0.0, high=1.0)
 DECISION_DAYS = env.integer("DECISION_DAYS", 90, low=1)
-# The second is the name that the first had while it was for webhooks alone.
-INTERNAL_HOSTS = env.words("INTERNAL_HOSTS") + env.words("WEBHOOK_INTERNAL_HOSTS")
+INTERNAL_HOSTS = env.words("INTERNAL_HOSTS")
 for _network in INTERNAL_HOSTS:
     try:
         "/" in _network and ip_network(_network, strict=False)

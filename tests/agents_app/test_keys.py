@@ -91,7 +91,7 @@ def test_a_key_that_labels_does_so_as_somebody(pool: Pool, person) -> None:
     with pytest.raises(keys.KeyRefused, match="whose labels"):
         keys.create_key("Slack", [pool], ["route", "label"])
     guest = User.objects.create_user("guest@example.com")
-    with pytest.raises(keys.KeyRefused, match=r"guest@.*may not label"):
+    with pytest.raises(keys.KeyRefused, match=r"guest@.*has no role that labels"):
         keys.create_key("Slack", [pool], ["label"], labels_as=guest)
     assert keys.create_key("Shop", [pool], ["route"], labels_as=ana)[0].person is None
 

@@ -358,7 +358,7 @@ def test_the_judge_asks_nobody_inside(client, pool, disputed, settings):
 
 def test_below_thirty_common_labels_there_is_neither_an_alpha_nor_a_bar(client, pool, disputed, pair, monkeypatch):
     html = client.get(url("agreement", pool)).content.decode()
-    assert "too few: 3 of 30 common labels" in html
+    assert "too few: 3 of at least 30 common labels" in html
     assert 'class="rw-bar"' not in html
     found = agreement.shown(agreement.report(pool))
     assert (found.whole.value, found.jaccard, found.exact, found.agents[0][1].value) == (None, None, None, None)

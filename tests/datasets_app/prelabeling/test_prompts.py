@@ -46,8 +46,8 @@ def test_what_a_prompt_can_say(source: str, result: str | None) -> None:
     ("source", "said"),
     [
         ("{{ guidelins }}", "Line 1: “guidelins” is not defined. A prompt can use: agents, guidelines."),
-        ("fine\n{% for agent in agnets %}{% endfor %}", "Line 2: “agnets” is not known here"),
-        ("{% if minimun %}x{% endif %}", "“minimun” is not known here"),
+        ("fine\n{% for agent in agnets %}{% endfor %}", "Line 2: “agnets” is not defined"),
+        ("{% if minimun %}x{% endif %}", "“minimun” is not defined"),
         ("{{ agents[0].nme }}", "'dict object' has no attribute 'nme'"),
         ("{% if agents[0].nme %}x{% endif %}", "no attribute 'nme'"),
         ("{% for word in agents[0].words %}{% endfor %}", "no attribute 'words'"),

@@ -200,7 +200,7 @@ def test_the_page_finds_gives_out_and_erases(ana: Terms, person: Callable[[str],
     assert "Erased." in page
     # A setting of an executor that names them.
     assert [place.fate for place in personal_data.find(ana)] == [Fate.STAYS] * orchestration.INSTALLED
-    assert "expected 3 to 200 characters" in client.post("/personal-data/", {"terms": "a"}).content.decode()
+    assert "it must have 3 to 200 characters" in client.post("/personal-data/", {"terms": "a"}).content.decode()
 
 
 def test_the_command_does_the_same(ana: Terms, capsys: Any, tmp_path: Any) -> None:

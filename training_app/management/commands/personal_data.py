@@ -65,7 +65,7 @@ class Command(BaseCommand):
             stored.record_search(terms, places, ACTOR)
         elif any(place.erasable for place in places) and self._sure(yes):
             left = stored.erase(terms, ACTOR)
-            self.stdout.write("Erased. Backups from before still hold it.")
+            self.stdout.write("Erased. Existing backups still contain the data.")
             self._tell(left)
 
     def _tell(self, places: list[Place]) -> None:

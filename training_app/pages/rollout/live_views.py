@@ -111,7 +111,7 @@ def _act(request: HttpRequest, pool: Pool, kind: str) -> str:
         return _("%(model)s is no shadow any more.") % {"model": model.name}
     if do == "canary":
         return _start_canary(request, model)
-    raise registry.RegistryError(_("Choose what is to be done."))
+    raise registry.RegistryError(_("Choose an action."))
 
 
 def _start_canary(request: HttpRequest, model: RouterModel) -> str:
