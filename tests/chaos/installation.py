@@ -12,11 +12,14 @@ from typing import Any
 
 import httpx
 
+from tests import orchestration
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 #: The clusters by the words in their environment.
 CLUSTERS = {"jobs": "default", "training": "train"}
+#: The process that runs episodes, which is worker and guard in one.
+EPISODES = "episodes"
 WORKER, MONITOR, PUSHER, SENTINEL, WEB, UP = "worker", "monitor", "pusher", "sentinel", "web", "up"
 
 
@@ -99,11 +102,13 @@ class Installation:
         self.whole(*parts)
 
     def whole(self, *parts: str) -> None:
-        """Wait until all clusters have their processes and the web server answers."""
-        wanted = parts or ("web", "jobs", "training")
+        """Wait until all clusters have their processes, episodes have theirs, and the web server answers."""
+        wanted = parts or ("web", "jobs", "training", *([EPISODES] if orchestration.INSTALLED else []))
         for cluster in CLUSTERS:
             if cluster in wanted:
                 until(lambda cluster=cluster: self.family(cluster), f"the processes of {cluster}", 60)
+        if EPISODES in wanted:
+            until(self.of_episodes, "the process of episodes", 60)
         if "web" in wanted:
             until(self.answers, "an answer of the web server", 60)
 
@@ -134,6 +139,10 @@ class Installation:
                 return {SENTINEL: pid, WORKER: own[0], MONITOR: own[-2], PUSHER: own[-1]}
         return {}
 
+    def of_episodes(self) -> int:
+        """The process that runs episodes, 0 while there is none."""
+        return next((pid for pid in self.processes() if "run_episodes" in _read(pid, "cmdline")), 0)
+
     def web(self) -> int:
         """One process that answers requests."""
         for pid in self.processes():
@@ -142,9 +151,11 @@ class Installation:
         raise AssertionError("there is no web process")
 
     def pid_of(self, what: str, cluster: str) -> int:
-        """The process of that kind: of the web, of all, or of a cluster."""
+        """The process of that kind: of the web, of all, of episodes, or of a cluster."""
         if what == UP:
             return self.root
+        if cluster == EPISODES:
+            return int(until(self.of_episodes, "the process of episodes", 60))
         if what == WEB:
             return self.web()
         return int(until(lambda: self.family(cluster), f"the processes of {cluster}", 60)[what])

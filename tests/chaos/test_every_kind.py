@@ -21,7 +21,7 @@ import pytest
 
 from tests import orchestration
 from tests.chaos.conftest import environment_of
-from tests.chaos.installation import MONITOR, PUSHER, SENTINEL, UP, WEB, WORKER, Installation
+from tests.chaos.installation import EPISODES, MONITOR, PUSHER, SENTINEL, UP, WEB, WORKER, Installation
 from tests.llm_server import Server
 from tests.test_end_to_end import write_folder
 from tests.waiting import until
@@ -38,7 +38,7 @@ JOBS = (
     "training", "sweep", "import", "pre-labeling", "bulk change", "merge", "erase", "promotion", "backup", "retention",
 )  # fmt: skip
 if orchestration.INSTALLED:
-    JOBS = (*JOBS, "episodes")
+    JOBS = (*JOBS, EPISODES)
 IN_TRAINING = ("training", "sweep")
 A_FEW = [(BUSY, "bulk change"), (SENTINEL, "import"), (UP, "pre-labeling")]
 SOME = [(what, "merge") for what in PROCESSES] + [(BUSY, job) for job in JOBS if job not in ("merge", "bulk change")]
@@ -117,6 +117,8 @@ def a_job(world: World, what: str, job: str) -> list[str]:
     """Begin a job, kill a process while it is under way, wait for its end; what is wrong then."""
     act, name = world.installation.act, f"job{next(world.names)}"
     cluster = "training" if job in IN_TRAINING else "jobs"
+    if job == EPISODES and what in (IDLE, BUSY):  # no worker of a cluster does them, but a process of their own
+        cluster = EPISODES
     if what == IDLE:
         world.installation.kill(WORKER, cluster)
     key = act("begin", job, name)
