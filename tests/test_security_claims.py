@@ -12,6 +12,9 @@ PAGE = ROOT.parent / "docs" / "security.md"
 #: A phrase of the page → the tests of its claim.
 CLAIMS: dict[str, tuple[str, ...]] = {
     # Whom it defends against
+    "see that other pools exist": ("test_a_key_sees_nothing_of_other_pools",),
+    "label, and see their own work": ("test_a_labeler_finds_their_own_labels_and_no_others",),
+    "train, promote, make keys or people": ("test_pages", "test_every_model_by_every_role"),
     "what the key's scopes allow, in the key's pools": ("test_every_address_has_a_row_and_every_row_an_address",),
     "work after its maker's account is closed": ("test_keys_stop_with_their_maker_and_come_back_with_them",),
     "change a superuser": ("test_an_admin_changes_nothing_of_a_superuser",),
@@ -24,6 +27,9 @@ CLAIMS: dict[str, tuple[str, ...]] = {
         "test_roles_of_all_pools_and_of_one_add_up",
     ),
     # Signing in
+    "Passwords are hashed with Django's PBKDF2": ("test_passwords_are_hashed_by_pbkdf2",),
+    "No link is logged": ("test_the_queue_and_the_log_hold_no_link",),
+    "key that `DEBUG` uses": ("test_debug_with_a_key_of_its_own_may_be_shown_to_others",),
     "People are invited; nobody can sign up": ("test_an_invited_person_sets_a_password_once_and_signs_in",),
     "weak ones are refused": ("test_a_weak_password_is_refused_with_the_reason",),
     "do the same work with and without an account": (
@@ -37,6 +43,10 @@ CLAIMS: dict[str, tuple[str, ...]] = {
     "their links set no password": ("test_the_link_of_a_deactivated_invitation_sets_no_password",),
     "`SECRET_KEY` must be long and varied": ("test_no_web_server_signs_with_a_key_that_can_be_guessed",),
     # The second factor and sessions
+    "secrets are sealed under `SECRET_KEY`": ("test_what_is_stored_is_sealed",),
+    "`SECOND_FACTOR_OIDC` is set": ("test_who_comes_by_the_provider_is_exempt_unless_the_setting_says_otherwise",),
+    "Turning on a second factor ends the others": ("test_turning_it_on_ends_the_other_sessions",),
+    "if several sessions send it at once": ("test_one_right_code_from_eight_sessions_at_once_uses_up_no_guess",),
     "is required between the password and the session": (
         "test_a_code_is_asked_for_after_the_password_and_signs_in_once",
     ),
@@ -59,6 +69,8 @@ CLAIMS: dict[str, tuple[str, ...]] = {
     "offers an upgrade": ("test_a_request_that_offers_http_2_is_answered_as_any_other",),
     "so that no request is lost": ("test_no_client_that_keeps_its_connection_loses_a_request",),
     # Keys
+    "A revoked key stops in every process": ("test_a_revoked_key_is_refused_once_the_stamp_was_read",),
+    "the label records the key": ("test_the_audit_trail_says_whose_label_it_is_and_by_which_key",),
     "stored as SHA-256 and shown once": (
         "test_a_key_is_kept_only_as_its_digest",
         "test_a_new_keys_secret_is_shown_once_with_its_curl",
@@ -68,6 +80,11 @@ CLAIMS: dict[str, tuple[str, ...]] = {
         "test_a_key_that_somebody_makes_labels_for_them_and_for_nobody_else",
     ),
     # Calls to other servers
+    "Addresses contain no user or password": ("test_an_address_that_is_not_allowed_is_refused",),
+    "Exempt are servers that the operator of the site has named": (
+        "test_what_the_setting_lists",
+        "test_the_server_of_the_settings_is_listed_with_its_port_alone",
+    ),
     "A name is resolved once": ("test_the_name_is_resolved_once_and_the_checked_address_is_connected_to",),
     "Each of its addresses must be on the public internet": (
         "test_an_address_of_a_network_of_our_own_is_not_public",
@@ -80,9 +97,21 @@ CLAIMS: dict[str, tuple[str, ...]] = {
     "is sent only to `LLM_BASE_URL`": ("test_the_key_goes_to_the_configured_server_alone",),
     "quote a server's reply only": ("test_what_a_server_says_that_nobody_listed_is_not_told",),
     # Prompts
+    "An unknown name is an error": ("test_what_is_wrong_is_said_with_its_name",),
     "can call only `range`": ("test_a_prompt_reaches_and_calls_nothing",),
     "200,000 steps": ("test_no_prompt_takes_long_or_grows_large",),
     # Files
+    "No uploaded file is parsed in a web process": ("test_a_file_of_queries", "test_a_file_of_agents"),
+    "has none of the server's environment": ("test_a_child_knows_no_secret_of_this_process",),
+    "files it can write": ("test_a_child_writes_no_file",),
+    "Pages that read a file have two threads of their own": (
+        "test_pages_that_read_a_file_wait_in_threads_of_their_own",
+    ),
+    "anything behind them is reported": ("test_a_cell_far_to_the_right_is_named_and_not_walked_to",),
+    "YAML must not contain references": ("test_yaml_with_references_is_refused",),
+    "A file that exceeds a limit is refused with one sentence": (
+        "test_what_a_file_does_to_its_child_ends_in_one_sentence",
+    ),
     "a machine reads one file at a time for pages and one for jobs": (
         "test_so_many_children_at_a_time",
         "test_so_many_children_on_the_machine",
@@ -131,6 +160,11 @@ CLAIMS: dict[str, tuple[str, ...]] = {
     ),
     "with the SHA-256 of every file": ("test_each_package_has_hashes_and_no_address",),
     # By design
+    "A queued job's arguments are keys of rows": ("test_the_queue_and_the_log_hold_no_link",),
+    "not whether an address has an account": ("test_an_unknown_address_gets_no_mail",),
+    "Ops of all pools can read every decision's text in every pool": (
+        "test_ops_of_all_pools_read_decisions_of_every_pool",
+    ),
     "ops of one pool only in that pool": ("test_ops_of_one_pool_see_its_decisions_alone",),
 }
 
@@ -173,3 +207,53 @@ def test_ops_of_one_pool_see_its_decisions_alone(client) -> None:
     assert client.get("/p/support/decisions/").status_code == 200
     assert client.get("/p/other/decisions/").status_code in (403, 404)
     assert client.get("/admin/training_app/decision/").status_code in (302, 403)
+
+
+@pytest.mark.django_db
+def test_ops_of_all_pools_read_decisions_of_every_pool(client) -> None:
+    from django.contrib.auth.models import Group, User
+
+    from agents_app.models import Pool
+    from training_app.models import Decision, RouterModel
+
+    person = User.objects.create_user("olga", is_staff=True)
+    person.groups.add(Group.objects.get_or_create(name="ops")[0])
+    client.force_login(person)
+    for slug in ("support", "other"):
+        pool = Pool.objects.create(slug=slug, name=slug.title())
+        model = RouterModel.objects.create(pool=pool, version=1, artifact_bytes=0)
+        Decision.objects.create(
+            pool=pool, model=model, text=f"a letter to {slug}", agents=[], scores={}, confidence=1, steps=1,
+            stop_reason="none", microseconds=1,
+        )  # fmt: skip
+        assert f"a letter to {slug}" in client.get(f"/p/{slug}/decisions/").content.decode()
+
+
+@pytest.mark.any_database
+def test_passwords_are_hashed_by_pbkdf2() -> None:
+    """The tests' own settings hash quickly: this asks the product's."""
+    from django.conf import global_settings
+
+    from routerweb import settings
+
+    hashers = getattr(settings, "PASSWORD_HASHERS", global_settings.PASSWORD_HASHERS)
+    assert hashers[0] == "django.contrib.auth.hashers.PBKDF2PasswordHasher"
+
+
+#: How statements begin that promise nothing about the product.
+PROMISE_NOTHING = (
+    "`python -m benchmarks.http.stored` measures",
+    "Security keys and passkeys are not offered",
+    "Whoever can set a health check learns",
+    "Rate limits (`429`)",
+    "If no admin can sign in",
+)
+
+
+@pytest.mark.any_database
+def test_each_item_of_a_list_has_a_claim_or_promises_nothing() -> None:
+    items = re.findall(r"^- (.+?)(?=\n- |\n\n|\Z)", PAGE.read_text("utf-8"), flags=re.S | re.M)
+    plain = [" ".join(item.split()) for item in items]
+    bare = [one for one in plain if not one.startswith(PROMISE_NOTHING) and not any(phrase in one for phrase in CLAIMS)]
+    assert len(plain) > 30
+    assert bare == []
