@@ -117,6 +117,13 @@ def _nodes(agents: int, degree: int) -> tuple[Floats, Floats, Floats]:
     return t, weights, t ** np.arange(agents + 1)[:, None]
 
 
+def integral_nodes(agents: int, degree: int) -> tuple[Floats, Floats]:
+    """Gauss and Legendre's nodes t on 0 to 1 and their weights, float64[M] each: exact to ERROR for the expected worth of so many
+    agents."""
+    t, weights, _ = _nodes(agents, degree)
+    return t, weights
+
+
 def expected_success(p: Floats) -> Floats:
     """P(R ⊆ S_k)."""
     without = np.ones((len(p), p.shape[1] + 1))  # Π of 1 - p beyond each prefix

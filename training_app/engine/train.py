@@ -41,6 +41,7 @@ from training_app.engine.reading.stacking import joined
 from training_app.engine.reading.text import TfIdfVectors
 from training_app.engine.reading.tidying.tidied import TidiedMargins
 from training_app.engine.routing import calibration, checkpoints
+from training_app.engine.routing.allowed import Rules
 from training_app.engine.routing.calibration import Calibration
 from training_app.engine.routing.checkpoints import CheckpointError, Learning, Scores, fingerprint
 from training_app.engine.routing.ddqn import Queries
@@ -88,17 +89,20 @@ def train(
     checkpoint: bytes | None = None,
     llm: LanguageModel | None = None,
     unlabeled: Sequence[str] = (),
+    rules: Rules | None = None,
 ) -> Iterator[Progress]:
     """Train a router on `examples` (each with split train, val or test) and measure it.
 
-    `llm` is the model that `llm_queries` asks; `unlabeled` are texts of the pool that nobody has labeled.
+    `llm` is the model that `llm_queries` asks; `unlabeled` are texts of the pool that nobody has labeled; `rules` say which sets are
+    allowed, which the policy learns under and the artifact keeps.
     Yields Progress; the last one holds the Result. The same settings, data
     and machine give the same artifact, byte for byte, with or without a stop in between; but for what an LLM says,
     where one is asked. Raises TrainError before the first step where the data cannot be
     used or the checkpoint belongs to something else.
     """
     with sentences.remembering():
-        yield from _trained(config, agents, examples, checkpoint, llm, unlabeled if config.unlabeled else ())
+        texts = unlabeled if config.unlabeled else ()
+        yield from _trained(config, agents, examples, checkpoint, llm, texts, rules or Rules())
 
 
 def _trained(
@@ -108,6 +112,7 @@ def _trained(
     checkpoint: bytes | None,
     llm: LanguageModel | None,
     unlabeled: Sequence[str],
+    rules: Rules,
 ) -> Iterator[Progress]:
     examples = [e for e in examples if e.split in ("train", "val", "test")]
     data = prepared(agents, examples)
@@ -128,7 +133,8 @@ def _trained(
         else:
             scores = saved[0]
     with _timed(timing, "policy"):
-        learnt = yield from _policy_phase(config, data, scores, belongs, None if saved is None else saved[1])
+        resume = None if saved is None else saved[1]
+        learnt = yield from _policy_phase(config, data, scores, belongs, resume, rules)
     with _timed(timing, "calibration"):
         calibrated = _calibrated(config, data, learnt)
     baselines: dict[str, BoolArray] = {}
@@ -141,7 +147,7 @@ def _trained(
     coming = yield from _next_labels_phase(config, data, learnt.scores)
     judged = None
     if config.baselines and config.judging_folds and folds.few(examples):
-        learn = partial(_folded, config, unlabeled)
+        learn = partial(_folded, config, unlabeled, rules)
         with _timed(timing, "folds"):
             judged = yield from folds.cross_validated(data.agents, examples, config, learn)
     yield Progress("measure", 0, 1, f"measuring on {data.measured_on}")
@@ -199,7 +205,7 @@ def _scorer_phase(config: Config, data: Prepared, unlabeled: Sequence[str]) -> G
 
 
 def _policy_phase(
-    config: Config, data: Prepared, scores: Scores, belongs: str, resume: Learning | None
+    config: Config, data: Prepared, scores: Scores, belongs: str, resume: Learning | None, rules: Rules
 ) -> Generator[Progress, None, Learnt]:
     """The policy that decides on the scores; the recipe of a classifier brings one threshold of its own."""
     policy: Policy | None = None
@@ -208,7 +214,7 @@ def _policy_phase(
         fit, policy = classifier_policy(scores.fit, val)
         scores = dataclasses.replace(scores, fit=fit)
     served = scores.fit.platt(scores.fit.fitted.logits(val.texts))
-    env = environment(config, data.agents)
+    env = environment(config, data.agents, rules)
     whole = np.flatnonzero(data.val.whole)
     whole = whole if whole.size else np.arange(len(val))
     validation = _validation(scores, served, val)
@@ -274,6 +280,8 @@ def _calibrated(config: Config, data: Prepared, learnt: Learnt) -> Calibrated:
         level = calibration.stranger_level(wanted_report["none_share"], config.strangers)
         found = dataclasses.replace(found, stranger_below=level)
     parts = _artifact(config, data.agents, scores, policy, found, wanted)
+    if learnt.env.allowed is not None:
+        parts.config["rules"] = learnt.env.allowed.rules.config()
     return Calibrated(parts, Router.from_artifact(parts), margin, selected, anyone, wanted_report)
 
 
@@ -304,11 +312,11 @@ def _next_labels_phase(
 
 
 def _folded(
-    config: Config, unlabeled: Sequence[str], data: Prepared
+    config: Config, unlabeled: Sequence[str], rules: Rules, data: Prepared
 ) -> Generator[Progress, None, dict[str, BoolArray]]:
     """What the whole recipe, learnt from the train and validation rows of a fold, answers to its test rows: see `folds.Fold`."""
     scores = yield from _scorer_phase(config, data, unlabeled)
-    learnt = yield from _policy_phase(config, data, scores, "", None)
+    learnt = yield from _policy_phase(config, data, scores, "", None, rules)
     router = _calibrated(config, data, learnt).router
     sets = yield from _baseline_phase(data, config.seed)
     if config.recipe == "scores":
@@ -330,11 +338,12 @@ def _baseline_phase(data: Prepared, seed: int) -> Generator[Progress, None, dict
 
 
 def _rules_as_baselines(data: Prepared, learnt: Learnt, router: Router) -> dict[str, BoolArray]:
-    """The sets that one threshold and Bayes' best set, on the same scores, select for the measured rows."""
+    """The sets that one threshold, the exact rule and the network, on the same scores, select for the measured rows."""
     rows = data.measured.rows
     seen = _validation(learnt.scores, router.log_odds(rows.texts), rows)
     everyone = dataclasses.replace(seen, asked=np.ones_like(seen.asked))
-    return {name: selected_by(learnt.env, learnt.decision.rules[name], everyone) for name in ("threshold", "bayes")}
+    rules = [name for name in ("threshold", "bayes", "ddqn") if name in learnt.decision.rules]
+    return {name: selected_by(learnt.env, learnt.decision.rules[name], everyone) for name in rules}
 
 
 def _llm_phase(config: Config, llm: LanguageModel | None, data: Prepared) -> Generator[Progress, None, Asked | None]:

@@ -29,12 +29,13 @@ LABELS = {name: gettext_lazy(measure.label) for name, measure in MEASURES.items(
 #: Decision rules, and why one was chosen, by the words of a scorecard's "decision".
 RULES = {
     "ddqn": gettext_lazy("the Double DQN"),
-    "bayes": gettext_lazy("Bayes' best set"),
+    "bayes": gettext_lazy("the exact rule"),
     "threshold": gettext_lazy("one threshold for all agents"),
 }
 WHY = {
     "asked": gettext_lazy("the settings name it"),
     "ahead": gettext_lazy("it is ahead beyond chance on %(rows)d validation queries"),
+    # Of models that an earlier release trained.
     "level": gettext_lazy("on %(rows)d validation queries it is no more than 0.005 behind"),
     "behind": gettext_lazy("the network is behind beyond chance on %(rows)d validation queries"),
     "unsure": gettext_lazy("%(rows)d validation queries do not show that the network is as good"),

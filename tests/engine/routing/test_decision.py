@@ -24,17 +24,17 @@ def worth(mean: float, rows: int, spread: float = 0.1, seed: int = 0) -> np.ndar
     ("ddqn", "rows", "rule", "why"),
     [
         (0.80, 400, "ddqn", "ahead"),
-        (0.70, 400, "ddqn", "level"),
+        (0.70, 400, "bayes", "unsure"),
         (0.60, 400, "bayes", "behind"),
         (0.80, 100, "ddqn", "ahead"),
         (0.70, 100, "bayes", "unsure"),
         (0.80, 40, "bayes", "few"),
     ],
 )
-def test_the_network_has_to_show_that_it_is_not_behind(ddqn: float, rows: int, rule: str, why: str) -> None:
+def test_the_network_has_to_show_that_it_is_ahead(ddqn: float, rows: int, rule: str, why: str) -> None:
     bayes = worth(0.7, rows)
     values = {"bayes": bayes, "threshold": bayes - 0.05, "ddqn": bayes + worth(ddqn - 0.7, rows, 0.02, seed=1)}
-    if why == "level":
+    if why == "unsure":
         values["ddqn"] = bayes.copy()
         values["ddqn"][:4] += np.array([0.2, -0.2, 0.3, -0.3], np.float32)
     found = choose(values)

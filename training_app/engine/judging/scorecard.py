@@ -95,7 +95,7 @@ def scorecard(
             **judging.beside(selected, sets, rows.required, rows.asked, ids),
         }
     # The rule that answers is no baseline of itself: on few queries no model could be shown to be no worse than it.
-    others = [name for name in baselines if name != router.policy.kind] or list(baselines)
+    others = [name for name in baselines if name != router.rule] or list(baselines)
     if others and whole.any():
         beside = {name: {m: one["mean"] for m, one in card["baselines"][name]["metrics"].items()} for name in others}
         card["best_baseline"] = standard.best(beside)

@@ -1,11 +1,11 @@
-"""The best set under independent probabilities, in a policy's place: Bayes' decision, nothing learnt but two numbers. numpy only.
+"""The exact rule: the set of highest expected utility, in a policy's place. It learns two numbers, and what pairs say. numpy only.
 
 The agents stand in an order, and of all its prefixes the one of highest expected utility is the answer. Were agents independent,
 
     p_a = sigmoid(scale x_a + shift),        S_k the first k agents
 
 `measures.py` has the expected worth of every S_k, for each goal. The order is that of p; for value that of -log(1 - p_a) / c_a, what
-a unit of cost brings.
+a unit of cost brings. Where rules forbid that set, or agents come in pairs (`Pairwise`), `exact.py` searches the allowed sets.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.measures import GOALS, PRIMARY, VALUE, expected_worth
+from training_app.engine.routing.allowed import Allowed
+from training_app.engine.routing.exact import Task, best_allowed, best_joint
 
 Floats = NDArray[np.float64]
 
@@ -49,14 +51,30 @@ def _in_order(p: Floats, order: NDArray[np.int64]) -> Floats:
 
 
 @dataclass(frozen=True)
+class Pairwise:
+    """The log-linear model of `exact.py`: `scale` and `shift` float32[A] take an agent's log-odds to z, `weights` float32[A, A]
+    is W."""
+
+    scale: FloatArray
+    shift: FloatArray
+    weights: FloatArray
+
+    def z(self, x: FloatArray) -> Floats:
+        """float32[A] -> float64[A]."""
+        return np.clip(self.scale.astype(np.float64) * x + self.shift, -LIMIT, LIMIT)
+
+
+@dataclass(frozen=True)
 class BayesPolicy:
     """`scale` and `shift` take the log-odds that the policy sees to those it decides by. `costs` float32[A], for `value`, are what
-    agents cost in units of what a covered query is worth."""
+    agents cost in units of what a covered query is worth. `pairs`: what agents say of each other, None where held-out rows do not show
+    that it helps."""
 
     scale: float
     shift: float
     goal: str = PRIMARY
     costs: FloatArray | None = None
+    pairs: Pairwise | None = None
     stop_is_zero: ClassVar[bool] = True
     kind: ClassVar[str] = "bayes"
 
@@ -67,8 +85,7 @@ class BayesPolicy:
         the best one that ends before it. They fall along the order, and the best prefix ends before the first that is not above 0.
         Prefixes of fewer than `least` or more than `most` agents (0: no limit) do not count.
         """
-        z = np.minimum(np.maximum(self.scale * x.astype(np.float64) + self.shift, -LIMIT), LIMIT)
-        p = np.where(available, 1 / (1 + np.exp(-z)), 0)
+        p = self._p(x, available)
         costs = None
         if self.goal == VALUE and self.costs is not None:
             order = np.argsort(np.log1p(-p) / np.maximum(self.costs, 1e-6), axis=1, kind="stable")
@@ -85,6 +102,22 @@ class BayesPolicy:
         best_from = np.maximum.accumulate(expected[:, :0:-1], axis=1)[:, ::-1]
         return (best_from - best_to) * (whole / GRAIN), order
 
+    def _p(self, x: FloatArray, available: BoolArray) -> Floats:
+        """How likely each agent is needed, 0 where it is not available: float64 of the shape of x."""
+        z = np.minimum(np.maximum(self.scale * x.astype(np.float64) + self.shift, -LIMIT), LIMIT)
+        return np.where(available, 1 / (1 + np.exp(-z)), 0)
+
+    def searched(
+        self, x: FloatArray, available: BoolArray, allowed: Allowed | None, least: int, most: int, margin: float
+    ) -> list[int]:
+        """The best set that is allowed, of one query, as places; x float32[A], available bool[A]."""
+        costs = None if self.costs is None else self.costs.astype(np.float64)
+        task = Task(self.goal, self._p(x, available), costs, available, least, most, margin)
+        if self.pairs is not None:
+            return best_joint(task, self.pairs.z(x), self.pairs.weights.astype(np.float64), allowed)
+        assert allowed is not None
+        return best_allowed(task, allowed)
+
     def sets(
         self,
         x: FloatArray,
@@ -93,9 +126,19 @@ class BayesPolicy:
         min_agents: int = 0,
         max_agents: int = 0,
         margin: float = 0.0,
+        allowed: Allowed | None = None,
     ) -> tuple[BoolArray, NDArray[np.int64], NDArray[np.int64]]:
-        """What `policy.greedy` gives, of the best prefixes: (selected bool[B, A], order int64[B, A], steps int64[B])."""
+        """What `policy.greedy` gives, of the best sets: (selected bool[B, A], order int64[B, A], steps int64[B])."""
         agents = x.shape[1]
+        if self.pairs is not None or allowed is not None:
+            selected, order = np.zeros(x.shape, np.bool_), np.full(x.shape, -1, np.int64)
+            steps = np.zeros(len(x), np.int64)
+            limits: dict[str, Any] = {"min_agents": min_agents, "max_agents": max_agents, "margin": margin}
+            for row in range(len(x)):
+                chosen, steps[row], _full = self.walk(x[row], available[row], allowed=allowed, **limits)
+                selected[row, chosen] = True
+                order[row, : len(chosen)] = chosen
+            return selected, order, steps
         most = min(agents, max_agents) if max_agents else agents
         gains, order = self.gains(x, available, min(min_agents, most), max_agents)
         sizes = (gains > margin).sum(axis=1)  # gains fall
@@ -137,9 +180,33 @@ class BayesPolicy:
         return order, expected
 
     def walk(
-        self, x: FloatArray, available: BoolArray, *, min_agents: int = 0, max_agents: int = 0, margin: float = 0.0
+        self,
+        x: FloatArray,
+        available: BoolArray,
+        *,
+        min_agents: int = 0,
+        max_agents: int = 0,
+        margin: float = 0.0,
+        allowed: Allowed | None = None,
     ) -> tuple[list[int], int, bool]:
         """As `SharedPolicy.walk`: (agents in their order, steps with STOP counted, whether the limit ended it) of one query."""
+        most = min(len(x), max_agents) if max_agents else len(x)
+        if self.pairs is None:
+            found, steps, full = self._prefix(x, available, min_agents, max_agents, margin)
+            chosen = np.zeros(len(x), np.bool_)
+            chosen[found] = True
+            # What is best of all sets is best of those that are allowed, if it is one.
+            if allowed is None or allowed.holds(chosen[None])[0]:
+                return found, steps, full
+        found = self.searched(x, available, allowed, min_agents, max_agents, margin)
+        most = most if allowed is None else min(most, allowed.most)
+        size = len(found)
+        return found, size if size == most else size + 1, size == most < len(x)
+
+    def _prefix(
+        self, x: FloatArray, available: BoolArray, min_agents: int, max_agents: int, margin: float
+    ) -> tuple[list[int], int, bool]:
+        """`walk` where every set is allowed and agents are needed independently."""
         most = min(len(x), max_agents) if max_agents else len(x)
         if len(x) <= FEW_AGENTS and self.goal == PRIMARY:
             order, expected = self._of_few(x, available, min(min_agents, most), max_agents)
@@ -169,7 +236,10 @@ class BayesPolicy:
         return lambda rows, selected, first: (q[rows, :first], stop[rows])
 
     def tensors(self) -> dict[str, NDArray[Any]]:
-        return {} if self.costs is None else {"costs": np.ascontiguousarray(self.costs, np.float32)}
+        found = {} if self.costs is None else {"costs": self.costs}
+        if self.pairs is not None:
+            found |= {"pairs": self.pairs.weights, "pairs_scale": self.pairs.scale, "pairs_shift": self.pairs.shift}
+        return {name: np.ascontiguousarray(array, np.float32) for name, array in found.items()}
 
     def config(self) -> dict[str, Any]:
         return {"kind": self.kind, "goal": self.goal, "scale": self.scale, "shift": self.shift}
@@ -181,6 +251,11 @@ class BayesPolicy:
         if goal not in GOALS or (costs is not None and costs.ndim != 1) or (goal == VALUE and costs is None):
             raise ValueError("the policy's goal and costs do not fit")
         try:
-            return cls(float(config["scale"]), float(config["shift"]), goal, costs)
+            pairs = None
+            if "pairs" in tensors:
+                pairs = Pairwise(tensors["pairs_scale"], tensors["pairs_shift"], tensors["pairs"])
+                if pairs.weights.shape != (len(pairs.scale), len(pairs.shift)):
+                    raise ValueError("the policy's evidence of pairs is not square")
+            return cls(float(config["scale"]), float(config["shift"]), goal, costs, pairs)
         except KeyError as error:
             raise ValueError(f"the policy lacks {error}") from None

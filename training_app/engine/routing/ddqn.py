@@ -315,6 +315,9 @@ def learn(
         if env.max_agents:
             # A drawn state may exceed the limit: it starts empty instead.
             state[state.sum(axis=1) > env.max_agents] = False
+        if env.allowed is not None:
+            # Nor do states that no walk comes to.
+            state[~env.allowed.leads(state)] = False
         open_ = env.selectable(state, sample.asked)  # (B, A)
 
         q, stop = act(sample, state)
@@ -481,7 +484,8 @@ def measured(policy: Policy, env: RoutingEnv, val: Queries) -> tuple[dict[str, f
     much that is above what it gets), what each set is worth float32[N])."""
     if not len(val):
         return {}, np.zeros(0, np.float32)
-    chosen, _, steps = greedy(policy, val.x, val.extra, val.asked, min_agents=env.min_agents, max_agents=env.max_agents)
+    limits: dict[str, Any] = {"min_agents": env.min_agents, "max_agents": env.max_agents, "allowed": env.allowed}
+    chosen, _, steps = greedy(policy, val.x, val.extra, val.asked, **limits)
     required = val.required & val.asked
     worth = env.goal.utility(chosen, required)
     found = {

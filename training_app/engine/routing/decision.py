@@ -1,10 +1,9 @@
 """Which decision rule turns log-odds into a set: the Double DQN, Bayes' best set, or one threshold.
 
 All three are learnt, and compared on validation rows that are new to them: the rules have learnt from training rows only, and the
-network of each half of the rows is the one that was best on the other half. Bayes' rule holds where nothing speaks against it, as it
-has two numbers to learn where the network has a thousand; one threshold takes its place where it is surely ahead on all rows, each
-judged by rules of the other half. The network answers where it is surely ahead, or where there are rows enough to show that it is not
-behind by more than TOLERANCE.
+network of each half of the rows is the one that was best on the other half. The exact rule holds where nothing speaks against it: it
+has few numbers to learn where the network has a thousand. One threshold takes its place where it is surely ahead on all rows, each
+judged by rules of the other half. The network answers only where it is surely ahead, or where the settings name it.
 
 Imported by workers only: it brings torch.
 """
@@ -25,12 +24,13 @@ from training_app.engine.data.examples import Agent
 from training_app.engine.data.intervals import Interval, spread
 from training_app.engine.progress import Progress
 from training_app.engine.reading.logistic import logistic
+from training_app.engine.routing.allowed import Rules, allowed_for
 from training_app.engine.routing.bayes import BayesPolicy
 from training_app.engine.routing.checkpoints import Learning
 from training_app.engine.routing.ddqn import Queries, learn
 from training_app.engine.routing.env import RoutingEnv
 from training_app.engine.routing.goals import JACCARD, Goal, goal_of
-from training_app.engine.routing.pairs import fit_pairs
+from training_app.engine.routing.pairs import fit_pairs, fit_pairwise
 from training_app.engine.routing.policy import Policy, greedy
 from training_app.engine.routing.published import learn_published
 from training_app.engine.routing.threshold import ThresholdPolicy, best_threshold
@@ -38,10 +38,7 @@ from training_app.engine.routing.threshold import ThresholdPolicy, best_threshol
 CHECKPOINT_EVERY = 5  # measurements between two checkpoints of the policy
 #: Fewer rows say nothing about which rule is better.
 FEW_ROWS = 50
-#: With fewer rows a rule that loses half of one query in fifty may go unseen: none of them need differ (in 1 of 20 draws at 150).
-TELLING_ROWS = 150
 HALVINGS, MOST_ROWS = 4, 3_000  # in which the plain rules are compared
-TOLERANCE = 0.005  # by so much of its goal the network may be behind Bayes' rule at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +46,8 @@ class Decision:
     """The `policy` that answers and every rule by name, all fitted; the `log` of the network's learning and the entry of the network
     that was kept; and a `report` of the choice: {"rule", "why", "goal", "rows", "scores": {rule: mean}, "against": {rule: interval
     of the network's lead}, "threshold_lead": interval of the threshold's over Bayes' rule, "pairs": what evidence of pairs saves,
-    where it was tried}. `why` is asked (the settings name it), recipe (the recipe knows no other), ahead, level, behind, unsure or
-    few."""
+    where it was tried, "exact_pairs": the same of the exact rule}. `why` is asked (the settings name it), recipe (the recipe knows no
+    other), ahead, behind, unsure or few."""
 
     policy: Policy
     rules: dict[str, Policy]
@@ -59,8 +56,8 @@ class Decision:
     report: dict[str, Any]
 
 
-def environment(config: Config, agents: Sequence[Agent]) -> RoutingEnv:
-    """What a run's settings make of the decision process over these agents."""
+def environment(config: Config, agents: Sequence[Agent], rules: Rules | None = None) -> RoutingEnv:
+    """What a run's settings make of the decision process over these agents, and the pool's rules of which sets are allowed."""
     return RoutingEnv(
         len(agents),
         config.reward_mode,
@@ -71,6 +68,7 @@ def environment(config: Config, agents: Sequence[Agent]) -> RoutingEnv:
         config.action_masking,
         config.max_steps_per_episode if config.recipe == "tfidf" else 0,
         goal_of(config.goal, agents, config.query_value),
+        allowed_for(rules, tuple(agents)) if rules else None,
     )
 
 
@@ -111,10 +109,11 @@ def decide(
     if features:
         return Decision(policy, {"ddqn": policy}, log, best, {"rule": "ddqn", "why": "recipe", "goal": config.goal})
 
+    exact = _exact(config, training, told)
     # Rows count as the network draws them, or the rules would be learnt for other traffic than it is.
     own = None if training.weight is None else training.weight / training.weight.mean()
     new: dict[str, Policy] = {
-        "bayes": fit_bayes(training, env.goal, own),
+        "bayes": exact(fit_bayes(training, env.goal, own)),
         "threshold": fit_threshold(training, env.goal, own),
     }
     required = validation.required & validation.asked
@@ -129,7 +128,7 @@ def decide(
         report |= {"rule": config.decision, "why": "asked"}
     rules: dict[str, Policy] = {
         "ddqn": policy,
-        "bayes": fit_bayes(every, env.goal, counts),
+        "bayes": exact(fit_bayes(every, env.goal, counts)),
         "threshold": fit_threshold(every, env.goal, counts),
     }
     return Decision(rules[report["rule"]], rules, log, best, report)
@@ -144,8 +143,10 @@ def _without_network(
 ) -> Generator[Progress, None, Decision]:
     """The decision where the settings name a rule that learns no network."""
     every, counts = together(training, validation), _counts(training, len(validation), weights)
+    report: dict[str, Any] = {"rule": config.decision, "why": "asked", "goal": config.goal}
+    exact = _exact(config, training, report)
     rules: dict[str, Policy] = {
-        "bayes": fit_bayes(every, env.goal, counts),
+        "bayes": exact(fit_bayes(every, env.goal, counts)),
         "threshold": fit_threshold(every, env.goal, counts),
     }
     policy = rules[config.decision]
@@ -157,7 +158,17 @@ def _without_network(
         "val_goal": float(env.goal.utility(sets, required).mean()) if len(sets) else 0.0,
     }
     yield Progress("policy", 1, 1, config.decision, {k: v for k, v in entry.items() if k != "step"})
-    return Decision(policy, rules, [entry], entry, {"rule": config.decision, "why": "asked", "goal": config.goal})
+    return Decision(policy, rules, [entry], entry, report)
+
+
+def _exact(config: Config, training: Queries, report: dict[str, Any]) -> Callable[[BayesPolicy], BayesPolicy]:
+    """What adds evidence of pairs to the exact rule, where out-of-fold rows show that it helps; `report` says what it saves."""
+    pairs = None
+    if config.pairs:
+        pairs, saved = fit_pairwise(training.x, training.required & training.asked, training.asked, config.seed)
+        if saved is not None:
+            report["exact_pairs"] = {**saved, "kept": pairs is not None}
+    return lambda rule: dataclasses.replace(rule, pairs=pairs)
 
 
 def selected(env: RoutingEnv, policy: Policy, queries: Queries, margin: float = 0.0) -> BoolArray:
@@ -170,6 +181,7 @@ def selected(env: RoutingEnv, policy: Policy, queries: Queries, margin: float = 
         min_agents=env.min_agents,
         max_agents=env.max_agents,
         margin=margin,
+        allowed=env.allowed,
     )[0]
 
 
@@ -260,8 +272,6 @@ def choose(
         rule, why = "ddqn", "ahead"
     elif ahead["high"] < 0:
         rule, why = plain, "behind"
-    elif rows >= TELLING_ROWS and ahead["low"] > -TOLERANCE:
-        rule, why = "ddqn", "level"
     else:
         rule, why = plain, "unsure"
     return {"rule": rule, "why": why, "rows": rows, "scores": means, "against": against}

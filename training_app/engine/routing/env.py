@@ -15,7 +15,8 @@ Reward modes, with t = 1, 2, … the number of the step and λ the step cost:
     stochastic  a selection costs λ; the end pays 1 if one required agent, drawn at random, is in S; 0 where R is
                 empty.
 
-J is the Jaccard index, or whatever else the goal says that a set is worth (`goals.py`).
+J is the Jaccard index, or whatever else the goal says that a set is worth (`goals.py`). Where rules say which sets are allowed
+(`allowed.py`), agents and STOP are masked so that every walk ends in one that is.
 
 The environment is known, so the reward of every action can be computed, not only the taken one's: all functions take
 batches of states. numpy only.
@@ -28,6 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from training_app.engine.data.arrays import BoolArray, FloatArray
+from training_app.engine.routing.allowed import Allowed
 from training_app.engine.routing.goals import JACCARD, Goal
 
 
@@ -44,6 +46,7 @@ class RoutingEnv:
     action_masking: bool = True
     max_steps: int = 0  # 0 is no limit; a limit matters where agents may be selected again
     goal: Goal = JACCARD
+    allowed: Allowed | None = None  # None: every set is
 
     @property
     def shaped(self) -> bool:
@@ -59,15 +62,21 @@ class RoutingEnv:
         return min(longest, self.max_steps) if self.max_steps else longest
 
     def selectable(self, selected: BoolArray, available: BoolArray) -> BoolArray:
-        """Agents that may be selected: available, not selected yet, and below the limit. bool[..., A]."""
+        """Agents that may be selected: available, not selected yet, below the limit, and leading to a set that is allowed.
+        bool[..., A]; [B, A] where rules say what is allowed."""
         allowed = available & ~selected if self.action_masking else available.copy()
         if self.max_agents:
             allowed &= (selected.sum(axis=-1) < self.max_agents)[..., None]
+        if self.allowed is not None:
+            allowed &= self.allowed.open(selected, available)
         return allowed
 
     def stoppable(self, selected: BoolArray, available: BoolArray) -> BoolArray:
-        """Whether STOP is allowed: enough agents are selected, or none is left to select. bool[...]."""
+        """Whether STOP is allowed: enough agents are selected and nobody whom they require is missing, or none is left to select.
+        bool[...]."""
         enough = selected.sum(axis=-1) >= self.min_agents
+        if self.allowed is not None:
+            enough &= self.allowed.complete(selected)
         return enough | ~self.selectable(selected, available).any(axis=-1)
 
     def cost(self, steps: FloatArray) -> FloatArray:

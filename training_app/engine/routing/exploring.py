@@ -6,12 +6,13 @@ With probability `share` one agent i, drawn with probability q_i, changes sides;
 
 where S is the set that the model chose. q_i = FLOOR / n + (1 - FLOOR) · p_i (1 - p_i) / Σ_j p_j (1 - p_j) over the n agents that may
 change sides: those whose probability p_i is near one half the most, but each at times, so that every set one agent away from S can be
-judged. An agent may not be left out where the set would fall below the model's least number, nor be added above its largest.
+judged. An agent may not be left out where the set would fall below the model's least number, nor be added above its largest, nor
+change sides where the set that comes of it is not allowed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -27,10 +28,22 @@ class Explored:
     agent: int | None = None
 
 
-def chances(agents: Collection[int], scores: Mapping[int, float], least: int = 0, most: int = 0) -> dict[int, float]:
+#: Whether a set of ids is allowed.
+Permits = Callable[[Collection[int]], bool]
+
+
+def chances(
+    agents: Sequence[int],
+    scores: Mapping[int, float],
+    least: int = 0,
+    most: int = 0,
+    permits: Permits | None = None,
+) -> dict[int, float]:
     """q by agent: who may change sides, and how likely each is to, given that one does. `most` 0 is no limit; empty: nobody may."""
     size = len(agents)
     may = [agent for agent in scores if (size > least if agent in agents else not most or size < most)]
+    if permits is not None:
+        may = [agent for agent in may if permits(turned(agents, agent))]
     if not may:
         return {}
     unsure = {agent: max(scores[agent] * (1 - scores[agent]), 0.0) for agent in may}
@@ -48,13 +61,14 @@ def explore(
     *,
     least: int = 0,
     most: int = 0,
+    permits: Permits | None = None,
 ) -> Explored:
     """The set to answer with, in place of the model's `agents`. `scores` are the probabilities of all agents that it may choose."""
     own = tuple(agents)
     if random.random() >= share:
         # Who might have changed sides matters only for whether anybody could.
-        return Explored(own, 1 - share if chances(own, scores, least, most) else 1.0)
-    found = chances(own, scores, least, most)
+        return Explored(own, 1 - share if chances(own, scores, least, most, permits) else 1.0)
+    found = chances(own, scores, least, most, permits)
     if not found:
         return Explored(own, 1.0)
     flipped = random.choices(list(found), list(found.values()))[0]

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from training_app.engine.data import storable
+from training_app.engine.routing.allowed import Rules
 from training_app.engine.routing.router import Explanation, Route, Router
 
 MAX_AGENTS = 1_000  # ids or keys in one list, and the largest set that a request may ask for
@@ -200,6 +201,11 @@ OPTIONS: tuple[Option, ...] = (
         "How much better than stopping another agent has to be, instead of the model's own level. A higher value means fewer "
         "agents. The scale is the policy's: a model's page shows the effect.",
     ),
+    _choosing(
+        "budget",
+        number(0, 10**9),
+        "What the agents of the set may cost together, in the pool's currency. The smaller of this and the pool's own budget counts.",
+    ),
     Option(
         "explain",
         flag(),
@@ -267,18 +273,29 @@ class RequestOptions:
             smallest, largest = wanted, max(largest, wanted) if largest else 0
         return smallest, largest
 
+    def allowed(self, rules: Rules) -> Rules:
+        """The pool's rules with the request's own budget."""
+        return rules.within(self.values.get("budget"))
+
     def walk(
-        self, router: Router, text: str | Sequence[Any], available: frozenset[int] | None, explain: bool = False
+        self,
+        router: Router,
+        text: str | Sequence[Any],
+        available: frozenset[int] | None,
+        explain: bool = False,
+        rules: Rules | None = None,
     ) -> tuple[Route, Explanation | None]:
-        """The route of a text under these options, and what led to it where `explain` asks for that."""
+        """The route of a text under these options and the pool's rules (the model's own, where None), and what led to it where
+        `explain` asks for that."""
         limits, margin = self.limits(router), self.values.get("operating_point")
-        explanation = router.explain(text, available, limits=limits, margin=margin) if explain else None
+        rules = self.allowed(router.rules if rules is None else rules)
+        explanation = router.explain(text, available, limits=limits, margin=margin, rules=rules) if explain else None
         if (threshold := self.values.get("threshold")) is not None:
-            route = router.above(text, threshold, available, limits=limits)
+            route = router.above(text, threshold, available, limits=limits, rules=rules)
             return route, explanation and replace(explanation, route=route)
         if explanation is not None:
             return explanation.route, explanation
-        return router.route(text, available, limits=limits, margin=margin), None
+        return router.route(text, available, limits=limits, margin=margin, rules=rules), None
 
     @classmethod
     def of_decision(cls, detail: Mapping[str, Any]) -> RequestOptions | None:

@@ -8,6 +8,10 @@ is one logistic regression an agent, S drawn at random from the other required a
 Besag 1975, but for half of the others at a time), drawn to W = 0, s = 1, c = 0. W_ba > 0 says that a comes with b, W_ba < 0 that it
 comes instead. In a walk the selected agents stand for S: `policy.conditional` moves the log-odds that the network sees.
 
+`fit_pairwise` fits the same regressions with all other required agents known, W made symmetric: the log-linear model of Besag (1974)
+by its pseudo-likelihood, which the exact rule decides by (`exact.py`). In pools of up to LISTED agents what it saves is the likelihood
+of whole sets, by the sum over all of them; in larger ones it is the pseudo-likelihood, and only pairs that TOGETHER rows hold count.
+
 The rows that a policy learns from have taught W, so each row is shown a W that was fitted without its fold; the one of all rows
 serves. W is kept where it saves at least LEAST_GAIN nats a query on rows that it has not seen, and surely more than nothing.
 """
@@ -22,12 +26,16 @@ from numpy.typing import NDArray
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.intervals import spread
 from training_app.engine.reading.logistic import logistic
+from training_app.engine.routing.bayes import Pairwise
+from training_app.engine.routing.exact import LISTED, energies
 
 MOST_AGENTS = 32  # in larger pools a policy looks at a short list of agents, and no pair is learnt
 LEAST_ROWS = 100
 FOLDS = 5
 RIDGE = 2.0  # observations that draw each number to where it begins
 LEAST_GAIN = 0.01
+TOGETHER = 10  # rows of a large pool that need both agents, fewer are no pair
+MOST_COLUMNS = 300  # agents of a pool in which the exact rule looks for pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +89,60 @@ def _prior(numbers: int) -> NDArray[np.float64]:
 def _loss(z: NDArray[np.float64], y: BoolArray) -> NDArray[np.float64]:
     """Cross-entropy in nats of log-odds."""
     return np.logaddexp(0, np.where(y, -z, z))
+
+
+def fit_pairwise(
+    x: FloatArray, required: BoolArray, asked: BoolArray, seed: int
+) -> tuple[Pairwise | None, dict[str, float] | None]:
+    """The log-linear model of out-of-fold log-odds x float32[N, A], required and asked bool[N, A], and what it saves a row that it has
+    not seen, in nats, {"mean", "low", "high"}. The model is None where that is not surely enough; both are where it is not tried."""
+    whole = np.flatnonzero(asked.all(axis=1))
+    agents = x.shape[1]
+    if len(whole) < LEAST_ROWS or not 2 <= agents <= MOST_COLUMNS:
+        return None, None
+    own, required = x[whole].astype(np.float64), required[whole]
+    counts = required.T.astype(np.float64) @ required
+    beside = ~np.eye(agents, dtype=np.bool_)
+    if agents > LISTED:
+        beside &= counts >= TOGETHER
+    if not beside.any():
+        return None, None
+    fold = np.random.Generator(np.random.PCG64(seed)).permutation(len(whole)) % FOLDS
+    gain = np.zeros(len(whole))
+    for k in range(FOLDS):
+        told, unseen = fold != k, fold == k
+        alone = _regressions(own[told], required[told], np.zeros_like(beside))
+        with_pairs = _regressions(own[told], required[told], beside)
+        gain[unseen] = _log_p(with_pairs, own[unseen], required[unseen]) - _log_p(alone, own[unseen], required[unseen])
+    saved = spread(gain).plain()
+    if saved["low"] <= 0 or saved["mean"] < LEAST_GAIN:
+        return None, saved
+    return _regressions(own, required, beside), saved
+
+
+def _regressions(x: NDArray[np.float64], required: BoolArray, beside: BoolArray) -> Pairwise:
+    """One logistic regression an agent on its log-odds and on those of the other agents that stand `beside` it, bool[A, A]."""
+    rows, agents = x.shape
+    scale, shift = np.ones(agents, np.float32), np.zeros(agents, np.float32)
+    weights = np.zeros((agents, agents))
+    for a in range(agents):
+        others = np.flatnonzero(beside[a])
+        features = np.concatenate([x[:, [a]], np.ones((rows, 1)), required[:, others]], axis=1)
+        found = logistic(features, required[:, a], _prior(2 + len(others)), RIDGE)
+        scale[a], shift[a], weights[a, others] = max(found[0], 0.05), found[1], found[2:]
+    return Pairwise(scale, shift, ((weights + weights.T) / 2).astype(np.float32))
+
+
+def _log_p(model: Pairwise, x: NDArray[np.float64], required: BoolArray) -> NDArray[np.float64]:
+    """log P of each row's required set, float64[N]; in a larger pool its pseudo-likelihood."""
+    weights, agents = model.weights.astype(np.float64), x.shape[1]
+    if agents > LISTED:
+        own = np.stack([model.z(row) for row in x]) + required @ weights
+        return -_loss(own, required).sum(axis=1)
+    found = np.empty(len(x))
+    for row, (own, needs) in enumerate(zip(x, required, strict=True)):
+        e = energies(model.z(own), weights)
+        at = int(needs @ (1 << np.arange(agents)[::-1]))
+        top = e.max()
+        found[row] = e[at] - top - np.log(np.exp(e - top).sum())
+    return found

@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import BoolArray, FloatArray
+from training_app.engine.routing import allowed as rules
+from training_app.engine.routing.allowed import Allowed
 from training_app.engine.routing.bayes import BayesPolicy
 from training_app.engine.routing.threshold import ThresholdPolicy
 
@@ -390,8 +392,9 @@ def greedy(
     min_agents: int = 0,
     max_agents: int = 0,
     margin: float = 0.0,
+    allowed: Allowed | None = None,
 ) -> tuple[BoolArray, NDArray[np.int64], NDArray[np.int64]]:
-    """The greedy walk of B queries at once.
+    """The greedy walk of B queries at once; where rules say what is `allowed`, through such sets, one query after the other.
 
     An agent is taken while its value exceeds that of STOP by more than `margin` (the operating point). To others no agent is added
     whose log-odds are at -LIMIT or below: nothing is gained by it, and in states that it never learnt from the network may think
@@ -399,11 +402,19 @@ def greedy(
     and steps int64[B], STOP counted).
     """
     if isinstance(policy, BayesPolicy):
-        return _best_sets(policy, x, available, min_agents, max_agents, margin)
+        return _best_sets(policy, x, available, min_agents, max_agents, margin, allowed)
     count, agents = available.shape
     selected = np.zeros((count, agents), np.bool_)
     order = np.full((count, agents), -1, np.int64)
     steps = np.zeros(count, np.int64)
+    if allowed is not None:
+        limits: dict[str, Any] = {"min_agents": min_agents, "max_agents": max_agents, "margin": margin}
+        for row in range(count):
+            here = slice(row, row + 1)
+            found, steps[row], _ = walked(policy, x[here], extra[here], available[row], allowed, **limits)
+            selected[row, found] = True
+            order[row, : len(found)] = found
+        return selected, order, steps
     limit = min(agents, max_agents) if max_agents else agents
     # In slices that fit the processor's cache.
     size = max(1, 4096 // agents)
@@ -424,12 +435,47 @@ def greedy(
     return selected, order, steps
 
 
+def walked(
+    policy: Policy,
+    x: FloatArray,
+    extra: FloatArray,
+    available: BoolArray,
+    allowed: Allowed,
+    *,
+    min_agents: int = 0,
+    max_agents: int = 0,
+    margin: float = 0.0,
+) -> tuple[list[int], int, bool]:
+    """The greedy walk of one query through allowed sets, as of `allowed.walk`: x float32[1, A], available bool[A]."""
+
+    def values(selected: BoolArray) -> tuple[NDArray[Any], float]:
+        q, stop = policy.values(x, extra, selected[None], available[None])
+        q = np.rint(q[0] * GRAIN) / GRAIN
+        if selected.any() and isinstance(policy, SharedPolicy):
+            # To others nobody so unlikely is added: see `greedy`.
+            q = np.where(conditional(x, policy.pairs, selected[None])[0] > -LIMIT, q, BARRED)
+        return q, float(stop[0])
+
+    return rules.walk(values, available, allowed, least=min_agents, most=max_agents, margin=margin)
+
+
 def _best_sets(
-    policy: BayesPolicy, x: FloatArray, available: BoolArray, min_agents: int, max_agents: int, margin: float
+    policy: BayesPolicy,
+    x: FloatArray,
+    available: BoolArray,
+    min_agents: int,
+    max_agents: int,
+    margin: float,
+    allowed: Allowed | None,
 ) -> tuple[BoolArray, NDArray[np.int64], NDArray[np.int64]]:
     """`greedy` by a rule that knows the best set at once, in slices that fit the processor's cache."""
     size = max(1, 4096 // max(1, available.shape[1]))
-    limits: dict[str, Any] = {"min_agents": min_agents, "max_agents": max_agents, "margin": margin}
+    limits: dict[str, Any] = {
+        "min_agents": min_agents,
+        "max_agents": max_agents,
+        "margin": margin,
+        "allowed": allowed,
+    }
     parts = [
         policy.sets(x[at : at + size], available[at : at + size], **limits) for at in range(0, max(1, len(x)), size)
     ]

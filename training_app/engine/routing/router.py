@@ -17,6 +17,7 @@ from training_app.engine.data.examples import Agent
 from training_app.engine.data.one_thread import use_one_blas_thread
 from training_app.engine.reading.needed import Needed, score
 from training_app.engine.reading.scorers import READ_MEANING, FittedScorer, Platt, load_scorer
+from training_app.engine.routing.allowed import Allowed, BadRules, Rules, allowed_for, left_out, walk
 from training_app.engine.routing.bayes import BayesPolicy
 from training_app.engine.routing.calibration import Calibration
 from training_app.engine.routing.policy import Policy, SharedPolicy, greedy, load_policy
@@ -48,12 +49,13 @@ class Explanation:
     """A route, step by step. `rule` says what chose: "ddqn", "bayes" or "threshold".
     Each of `steps` is `{"q": {agent id: value}, "stop": value, "masked": [agent ids],
     "chosen": agent id or None for STOP}`; `features` gives per agent id the (part of the text, weight) pairs that
-    moved its score most."""
+    moved its score most. `left_out` says of agents that would have been chosen, were every set allowed, which rule left them out."""
 
     route: Route
     steps: list[dict[str, Any]]
     features: dict[int, list[tuple[str, float]]] = field(default_factory=dict)
     rule: str = "ddqn"
+    left_out: dict[int, str] = field(default_factory=dict)
 
 
 class Router:
@@ -73,14 +75,17 @@ class Router:
         max_agents: int = 0,
         version_info: dict[str, Any] | None = None,
         training: dict[str, Any] | None = None,
+        rules: Rules | None = None,
     ) -> None:
         """`features`, where given, is what the policy sees instead of the scorer's log-odds (raw TF-IDF). `needed`, where
-        given, adds to the confidence how likely a text needs any agent. `training` are the settings of the run."""
+        given, adds to the confidence how likely a text needs any agent. `training` are the settings of the run. `rules` say which
+        sets are allowed, where a route is given no others."""
         self.agents = tuple(agents)
         self.version_info, self.training = dict(version_info or {}), dict(training or {})
         self.calibration, self.policy, self.scorer = calibration, policy, scorer
         self._platt, self._features, self._needed = platt, features, needed
         self._min, self._max = min_agents, max_agents
+        self.rules = rules or Rules()
         self._ids = [agent.id for agent in self.agents]
         self._place = {agent.id: i for i, agent in enumerate(self.agents)}
         self._every = np.ones(len(self.agents), np.bool_)
@@ -105,6 +110,7 @@ class Router:
                     str(a["name"]),
                     str(a.get("description", "")),
                     code=str(a.get("code", "")),
+                    cost=float(a.get("cost", 0.0)),
                     key=str(a.get("key", "")),
                 )
                 for a in config["agents"]
@@ -126,12 +132,13 @@ class Router:
                 max_agents=int(config.get("max_agents", 0)),
                 version_info=dict(config.get("version_info", {})),
                 training=dict(config.get("training", {})),
+                rules=Rules.from_config(config.get("rules") or {}),
             )
             if len(platt.scale) != len(agents) or len(platt.shift) != len(agents):
                 raise ValueError(f"{len(agents)} agents have {len(platt.scale)} scales")
             # One query shows whether all shapes fit, before an application's first does.
             router.route_batch(["a query"])
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, BadRules) as error:
             raise ArtifactError(f"the artifact's parts do not fit together: {error}") from error
         return router
 
@@ -158,6 +165,11 @@ class Router:
                 mask[place] = True
         return mask
 
+    def _allowed(self, rules: Rules | None) -> Allowed | None:
+        """What is allowed by the rules given, the model's own where there are none; None where every set is."""
+        chosen = self.rules if rules is None else rules
+        return allowed_for(chosen, self.agents) if chosen else None
+
     def log_odds(self, texts: Sequence[str]) -> FloatArray:
         """The log-odds that the policy acts on, float32[N, A]."""
         return self._platt(self.scorer.logits(texts))
@@ -169,20 +181,27 @@ class Router:
         *,
         limits: tuple[int, int] | None = None,
         margin: float | None = None,
+        rules: Rules | None = None,
     ) -> Route:
         """The agents that `text` needs, out of those whose ids are `available` (all, where None; ids that this router
         does not know are left out). A conversation comes as a `Turn` or as its messages, {"role", "content"} each, the last one the
         user's. `limits` are the fewest and the most agents, where not the router's own, and `margin` is what an
-        agent's value must exceed that of stopping by (the operating point). Raises BadConversation for a list that is none."""
+        agent's value must exceed that of stopping by (the operating point). `rules` say which sets are allowed, instead of the model's
+        own. Raises BadConversation for a list that is none."""
         text = text if isinstance(text, str) else conversations.read(text)
         mask = self._available(available)
         least, most = limits or (self._min, self._max)
         at = self.calibration.margin if margin is None else margin
         x = self._platt(self.scorer.logits((text,)))[0]
-        if self._walks is not None:
+        allowed = self._allowed(rules)
+        if isinstance(self._walks, BayesPolicy):
+            order, steps, full = self._walks.walk(
+                x, mask, min_agents=least, max_agents=most, margin=at, allowed=allowed
+            )
+        elif self._walks is not None and allowed is None:
             order, steps, full = self._walks.walk(x, mask, min_agents=least, max_agents=most, margin=at)
         else:
-            _, orders, counts = self._greedy([text], x[None], mask[None], (least, most), at)
+            _, orders, counts = self._greedy([text], x[None], mask[None], (least, most), at, allowed)
             steps = int(counts[0])
             order = [int(a) for a in orders[0] if a >= 0]
             full = bool(most) and len(order) >= most
@@ -197,6 +216,7 @@ class Router:
         available: Collection[int] | None = None,
         *,
         limits: tuple[int, int] | None = None,
+        rules: Rules | None = None,
     ) -> Route:
         """The agents whose probability reaches `threshold`, likeliest first, in place of the policy's choice; everything else as
         `route`."""
@@ -207,12 +227,20 @@ class Router:
         p = self.calibration.probabilities(x[None])[0].tolist()
         ranked = sorted((a for a, open_ in enumerate(mask.tolist()) if open_), key=lambda a: -p[a])
         order = [a for place, a in enumerate(ranked) if place < least or p[a] >= threshold][: most or None]
+        allowed = self._allowed(rules)
+        if allowed is not None:
+            likely = np.nextafter(np.array(p), 2)  # an agent at the threshold is in
+            order = walk(lambda _: (likely, threshold), mask, allowed, least=least, most=most, margin=0.0)[0]
         needed = self._needed.logit_of(text, x, mask) if self._needed else None
         p, confidence = self.calibration.of_one(x, order, mask, needed or 0.0)
         return self._answer(order, p, mask, confidence, needed, len(order) + 1, bool(most) and len(order) == most)
 
     def route_batch(
-        self, texts: Sequence[str | Sequence[Any]], available: Collection[int] | None = None
+        self,
+        texts: Sequence[str | Sequence[Any]],
+        available: Collection[int] | None = None,
+        *,
+        rules: Rules | None = None,
     ) -> list[Route]:
         """`route` of many texts at once, the same answers at a fraction of the time."""
         if not texts:
@@ -221,7 +249,7 @@ class Router:
         mask = self._available(available)
         x = self.log_odds(queries)
         masks = np.broadcast_to(mask, x.shape)
-        selected, orders, steps = self._greedy(queries, x, masks)
+        selected, orders, steps = self._greedy(queries, x, masks, allowed=self._allowed(rules))
         p = self.calibration.probabilities(x).tolist()
         logits = self._needed.logits(queries, x, masks) if self._needed else None
         confidences = self.calibration.confidences(x, selected, masks, logits).tolist()
@@ -237,7 +265,7 @@ class Router:
     def selections(self, texts: Sequence[str]) -> BoolArray:
         """The sets of many texts over all agents, bool[N, A], for measurements."""
         x = self.log_odds(texts)
-        return self._greedy(texts, x, np.ones(x.shape, np.bool_))[0]
+        return self._greedy(texts, x, np.ones(x.shape, np.bool_), allowed=self._allowed(None))[0]
 
     def confidences(
         self, texts: Sequence[str], sets: Sequence[Collection[int]], available: Collection[int] | None = None
@@ -281,6 +309,7 @@ class Router:
         available: BoolArray,
         limits: tuple[int, int] | None = None,
         margin: float | None = None,
+        allowed: Allowed | None = None,
     ) -> tuple[BoolArray, Any, Any]:
         least, most = limits or (self._min, self._max)
         seen = x if self._features is None else self._features.logits(texts)
@@ -293,6 +322,7 @@ class Router:
             min_agents=least,
             max_agents=most,
             margin=self.calibration.margin if margin is None else margin,
+            allowed=allowed,
         )
 
     def _answer(
@@ -328,12 +358,18 @@ class Router:
         *,
         limits: tuple[int, int] | None = None,
         margin: float | None = None,
+        rules: Rules | None = None,
     ) -> Explanation:
         """The route of `text` with the values of every step and the parts of the text that weighed most; those of an earlier turn of a
         conversation with whose it was."""
         text = text if isinstance(text, str) else conversations.read(text)
-        route = self.route(text, available, limits=limits, margin=margin)
+        route = self.route(text, available, limits=limits, margin=margin, rules=rules)
         mask = self._available(available)
+        allowed = self._allowed(rules)
+        barred: dict[int, str] = {}
+        if allowed is not None:
+            free = self.route(text, available, limits=limits, margin=margin, rules=Rules())
+            barred = self._left_out(route, free, mask, allowed)
         x = self.log_odds([text])
         seen = x if self._features is None else self._features.logits([text])
         steps = []
@@ -344,6 +380,8 @@ class Router:
         for chosen in walk:
             q, stop = self.policy.values(seen, self._nothing, selected[None], mask[None])
             open_ = mask & ~selected
+            if allowed is not None:
+                open_ &= allowed.open(selected[None], mask[None])[0]
             steps.append(
                 {
                     "q": {self._ids[a]: float(q[0, a]) for a in np.flatnonzero(open_)},
@@ -356,7 +394,14 @@ class Router:
                 selected[chosen] = True
         parts = self.scorer.explain(text)
         features = {self._ids[a]: found for a, found in enumerate(parts[: len(self._ids)]) if mask[a]}
-        return Explanation(route, steps, features, self.rule)
+        return Explanation(route, steps, features, self.rule, barred)
+
+    def _left_out(self, route: Route, free: Route, mask: BoolArray, allowed: Allowed) -> dict[int, str]:
+        """By id, the agents of the `free` route that rules keep out of `route`, and why."""
+        selected = np.zeros(len(mask), np.bool_)
+        selected[[self._place[agent] for agent in route.agents]] = True
+        found = left_out([self._place[agent] for agent in free.agents], selected, mask, allowed)
+        return {self._ids[place]: why for place, why in found.items()}
 
 
 def _under(prefix: str, parts: Artifact) -> dict[str, Any]:

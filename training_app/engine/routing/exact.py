@@ -1,0 +1,257 @@
+"""The allowed set with the highest expected worth, exactly. numpy only.
+
+`best_allowed`: agents needed independently of each other. Best first branch and bound (Lawler and Wood 1966). A node says which
+agents are in and which are out. Were all sets of the rest allowed, the best one would be a prefix of the rest in an order
+(`measures.py`: by p, or for `value` by -log(1 - p_a) / c_a, what a unit of cost brings): swapping an agent for a likelier one never
+makes a set of the same size worse. That prefix is a bound, and where it is allowed it is the answer of the node. Where it breaks a
+rule, two nodes follow, in one of which the agent that breaks it is out.
+
+    bound(in, out) = max over j of E[worth(in + first j of the rest)]        nodes are taken by falling bound
+
+`best_joint`: agents that come together or instead of each other, by a log-linear model of pairs (Besag 1975),
+
+    P(R) ∝ exp(Σ_{a in R} z_a + Σ_{a < b in R} W_ab)                        R a subset of the LISTED likeliest agents
+
+and every set S of them is tried. With t^|R \\ S| a product over agents, all 2^n expected values are a few matrix products, since the
+sum over R factors over two halves of the list; agents outside of it are independent of the rest and never chosen.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import count
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training_app.engine.data.arrays import BoolArray
+from training_app.engine.measures import VALUE, expected_worth, integral_nodes
+from training_app.engine.routing.allowed import Allowed
+
+Floats = NDArray[np.float64]
+
+LISTED = 12  # agents that are enumerated: 4,096 sets
+MOST_NODES = 2_000  # of branch and bound; a search that is longer answers with the best set so far, which is allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One query to decide. `p` float64[A]: how likely each agent is needed, 0 where it is not available. `costs` float64[A] for
+    `value`, in units of a covered query. `least` and `most` agents, 0: no limit. `margin`: what each agent of a set must be worth."""
+
+    goal: str
+    p: Floats
+    costs: Floats | None = None
+    available: BoolArray | None = None
+    least: int = 0
+    most: int = 0
+    margin: float = 0.0
+
+    @property
+    def open(self) -> BoolArray:
+        """Who is available, bool[A]."""
+        return np.ones(len(self.p), np.bool_) if self.available is None else self.available
+
+
+def best_allowed(task: Task, allowed: Allowed) -> list[int]:
+    """The places of the best allowed set, likeliest first. Where no allowed set has `least` agents, as many as are allowed."""
+    size = min(task.most or len(task.p), allowed.most)
+    for least in range(min(task.least, size), -1, -1):
+        found = _Search(task, allowed, least, size).best()
+        if found is not None:
+            return sorted(found, key=lambda a: (-task.p[a], a))
+    return []
+
+
+class _Search:
+    """Branch and bound over the allowed sets of `least` to `most` agents."""
+
+    def __init__(self, task: Task, allowed: Allowed, least: int, most: int) -> None:
+        self.task, self.allowed, self.least, self.most = task, allowed, least, most
+        p = task.p
+        key = p if task.goal != VALUE or task.costs is None else -np.log1p(-p) / np.maximum(task.costs, 1e-6)
+        self.order = np.argsort(-key, kind="stable").tolist()
+        #: For `value` prefixes are best over all sizes, not at each: a limit of size is a rule like the others there.
+        self.sized = task.goal != VALUE
+
+    def best(self) -> list[int] | None:
+        """The best set as places; None where none is allowed."""
+        number = count()
+        start = self._node(frozenset(), frozenset(np.flatnonzero(~self.task.open | self.allowed.missing).tolist()))
+        nodes, known, known_worth = [] if start is None else [(-start[0], next(number), *start[1:])], None, -np.inf
+        for _ in range(MOST_NODES):
+            if not nodes or -nodes[0][0] <= known_worth:
+                break
+            _, _, inside, outside, chosen = heapq.heappop(nodes)
+            for more_in, more_out in self._split(inside, outside, chosen):
+                if more_in & more_out:
+                    continue
+                node = self._node(more_in, more_out)
+                if node is None or node[0] <= known_worth:
+                    continue
+                if self._fault(node[3]) is None:
+                    known, known_worth = sorted(node[3]), node[0]
+                else:
+                    heapq.heappush(nodes, (-node[0], next(number), *node[1:]))
+            if self._fault(chosen) is None:
+                known = sorted(chosen)
+                break
+        return known
+
+    def _node(
+        self, inside: frozenset[int], outside: frozenset[int]
+    ) -> tuple[float, frozenset[int], frozenset[int], frozenset[int]] | None:
+        """(bound, in, out, the set that has it), None where no set of this node can be allowed."""
+        required = inside.union(*(np.flatnonzero(self.allowed.needs[a]).tolist() for a in inside))
+        inside = frozenset(required)
+        sure = np.zeros(len(self.task.p), np.bool_)
+        sure[list(inside)] = True
+        if inside & outside or len(inside) > self.most or self.allowed.broken(sure) is not None:
+            return None
+        barred = np.flatnonzero(self.allowed.against[list(inside)].any(axis=0)).tolist() if inside else []
+        outside = outside.union(barred)
+        held = [a for a in self.order if a in inside]
+        rest = [a for a in self.order if a not in inside and a not in outside]
+        gone = [a for a in self.order if a in outside]
+        order = held + rest + gone
+        costs = None if self.task.costs is None else self.task.costs[order][None]
+        worth = expected_worth(self.task.goal, self.task.p[order][None], costs)[0]
+        worth = worth - self.task.margin * np.arange(len(worth))
+        first, last = len(held), len(held) + len(rest)
+        if self.sized:
+            first, last = max(first, self.least), min(last, self.most)
+        if first > last or len(held) + len(rest) < self.least:
+            return None
+        size = first + int(worth[first : last + 1].argmax())
+        return float(worth[size]), inside, outside, frozenset(order[:size])
+
+    def _fault(self, chosen: frozenset[int]) -> tuple[str, int, int] | None:
+        selected = np.zeros(len(self.task.p), np.bool_)
+        selected[list(chosen)] = True
+        fault = self.allowed.broken(selected)
+        if fault is None and not self.least <= len(chosen) <= self.most:
+            return "size", -1, -1
+        return fault
+
+    def _split(
+        self, inside: frozenset[int], outside: frozenset[int], chosen: frozenset[int]
+    ) -> list[tuple[frozenset[int], frozenset[int]]]:
+        """(in, out) of the nodes that follow one whose best set breaks a rule; together they hold all its allowed sets."""
+        fault = self._fault(chosen)
+        if fault is None:
+            return []
+        kind, agent, _other = fault
+        if kind in ("size", "budget") or agent in inside:
+            free = [a for a in self.order if a in chosen and a not in inside]
+            if len(chosen) < self.least:
+                free = [a for a in self.order if a not in chosen and a not in outside]
+            if not free:
+                return []
+            # The one that uses up most of what is short.
+            agent = max(free, key=lambda a: self.allowed.costs[a]) if kind == "budget" else free[-1]
+            if kind != "budget" and len(chosen) < self.least:
+                agent = free[0]
+        return [(inside, outside | {agent}), (inside | {agent}, outside)]
+
+
+# --- Pairs --------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=16)
+def members(agents: int) -> BoolArray:
+    """All sets of so many agents, bool[2^n, n]; set s holds agent a where bit n - 1 - a of s is one."""
+    return (np.arange(1 << agents)[:, None] >> np.arange(agents)[::-1] & 1).astype(np.bool_)
+
+
+def energies(z: Floats, pairs: Floats) -> Floats:
+    """log P of every set but for a constant, float64[2^n]: z float64[n], pairs float64[n, n] symmetric with a diagonal of 0."""
+    sets = members(len(z)).astype(np.float64)
+    return np.asarray(sets @ z + 0.5 * ((sets @ pairs) * sets).sum(axis=1))
+
+
+def joint(z: Floats, pairs: Floats) -> Floats:
+    """P of every set, float64[2^n]."""
+    e = energies(z, pairs)
+    e = np.exp(e - e.max())
+    return np.asarray(e / e.sum())
+
+
+@lru_cache(maxsize=64)
+def _halves(agents: int, t: float) -> tuple[Floats, Floats]:
+    """t^|R \\ S| and |S ∩ R| t^|R \\ S| of all sets S, R of so many agents: float64[2^n, 2^n] each."""
+    sets = members(agents).astype(np.float64)
+    both = sets @ sets.T
+    power = np.power(t, sets.sum(axis=1)[None] - both)
+    return power, both * power
+
+
+def _hits(table: Floats, agents: int, t: float) -> Floats:
+    """Σ_R P(R) |S ∩ R| t^|R \\ S| of every S, float64[2^n]; table float64[2^n]."""
+    upper, lower = agents // 2, agents - agents // 2
+    p = table.reshape(1 << upper, 1 << lower)
+    (power_u, hits_u), (power_l, hits_l) = _halves(upper, t), _halves(lower, t)
+    return np.asarray(hits_u @ (p @ power_l.T) + power_u @ (p @ hits_l.T)).reshape(-1)
+
+
+def expected_joint(goal: str, table: Floats, outside: Floats, costs: Floats | None = None) -> Floats:
+    """The expected worth of every set of n agents, float64[2^n]: table float64[2^n] is P of every set of them, outside float64[M]
+    how likely each other agent is needed, costs float64[n] for `value`."""
+    agents = len(table).bit_length() - 1
+    sets = members(agents)
+    sizes = sets.sum(axis=1)
+    nobody = float(np.prod(1 - outside))
+    if goal == "exact":
+        return table * nobody
+    if goal == VALUE:
+        assert costs is not None
+        upper, lower = agents // 2, agents - agents // 2
+        power_u, power_l = _halves(upper, 0.0)[0], _halves(lower, 0.0)[0]
+        covered = (power_u @ table.reshape(1 << upper, 1 << lower) @ power_l.T).reshape(-1)
+        return np.asarray(covered * nobody - sets @ costs)
+    everyone = agents + len(outside)
+    t, weights = integral_nodes(everyone, (2 * everyone if goal == "f1" else everyone) - 1)
+    worth = np.zeros(len(table))
+    for node, weight in zip(t.tolist(), weights.tolist(), strict=True):
+        beyond = weight * float(np.prod(1 + outside * (node - 1)))
+        if goal == "f1":
+            own = (table * node**sizes) @ sets  # (n)
+            worth += 2 * beyond * node ** (sizes - 1.0) * (sets @ own)
+        else:
+            worth += beyond * node ** (sizes - 1.0) * _hits(table, agents, node)
+    worth[0] = table[0] * nobody
+    return worth
+
+
+def best_joint(task: Task, z: Floats, pairs: Floats, allowed: Allowed | None) -> list[int]:
+    """The places of the best allowed set under the log-linear model, likeliest first: z float64[A] log-odds of each agent without any
+    other one, pairs float64[A, A]."""
+    ranked = [a for a in np.argsort(-z, kind="stable").tolist() if task.open[a]]
+    listed: list[int] = []
+    for agent in ranked:
+        needs = [agent] if allowed is None else np.flatnonzero(allowed.needs[agent]).tolist()
+        more = [a for a in needs if a not in listed and task.open[a]]
+        if len(listed) + len(more) <= LISTED:
+            listed += more
+    if not listed:
+        return []
+    out = np.ones(len(z), np.bool_)
+    out[listed] = False
+    table = joint(z[listed], pairs[np.ix_(listed, listed)])
+    costs = None if task.costs is None else task.costs[listed]
+    worth = expected_joint(task.goal, table, task.p[out & task.open], costs)
+    sets = members(len(listed))
+    sizes = sets.sum(axis=1)
+    worth = worth - task.margin * sizes
+    fine = np.ones(len(worth), np.bool_)
+    if allowed is not None:
+        whole = np.zeros((len(sets), len(z)), np.bool_)
+        whole[:, listed] = sets
+        fine &= allowed.holds(whole)
+    if task.most:
+        fine &= sizes <= task.most
+    least = min(task.least, int(sizes[fine].max()))
+    best = sets[int(np.where(fine & (sizes >= least), worth, -np.inf).argmax())]
+    likely = table @ sets  # (n) how likely each is needed
+    return [listed[i] for i in np.argsort(-likely, kind="stable").tolist() if best[i]]
