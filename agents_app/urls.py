@@ -5,6 +5,7 @@ from django.urls import URLPattern, URLResolver, path
 from agents_app.views import (
     account,
     agents,
+    allowed_sets,
     glossary,
     keys,
     live,
@@ -44,6 +45,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("p/<slug:slug>/settings/", settings.guidelines, name="settings"),
     path("settings/llm/", llm.llm_page, name="settings_llm"),
     path("p/<slug:slug>/settings/pool/", settings.pool_details, name="settings_pool"),
+    path("p/<slug:slug>/settings/allowed-sets/", allowed_sets.pool_allowed_sets, name="settings_allowed_sets"),
     path("p/<slug:slug>/settings/privacy/", privacy.pool_privacy, name="settings_privacy"),
     path("p/<slug:slug>/settings/keys/", keys.api_keys, name="settings_keys"),
     path("p/<slug:slug>/settings/keys/<int:key_id>/", keys.api_key, name="api_key"),

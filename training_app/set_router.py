@@ -5,6 +5,7 @@ from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 
+from agents_app import allowed_sets
 from datasets_app.labels import snapshots
 from training_app.engine.config import Config
 from training_app.engine.data.examples import Example
@@ -22,10 +23,12 @@ UNLABELED = 50_000
 
 
 def material(run: Run, config: Config, examples: Sequence[Example]) -> Mapping[str, Any]:
-    """The pool's texts that nobody has labeled, where the run's settings ask for them."""
-    if not config.unlabeled:
-        return {}
-    return {"unlabeled": snapshots.unlabeled(run.snapshot.pool, run.created_at, UNLABELED)}
+    """The pool's rules of which sets are allowed, and its texts that nobody has labeled, where the run's settings ask for them."""
+    pool = run.snapshot.pool
+    return {
+        "unlabeled": snapshots.unlabeled(pool, run.created_at, UNLABELED) if config.unlabeled else (),
+        "rules": allowed_sets.rules_of(pool, list(pool.agents.all())),
+    }
 
 
 KIND = Kind(
@@ -62,7 +65,8 @@ KIND = Kind(
         "svm": _("linear SVM"),
         "neighbours": _("nearest neighbours"),
         "threshold": _("its own scores, one threshold"),
-        "bayes": _("its own scores, Bayes' best set"),
+        "bayes": _("its own scores, the exact rule"),
+        "ddqn": _("its own scores, the Double DQN"),
     },
     classifiers=("logreg", "svm"),
     beside="training_app.engine.judging.paired",

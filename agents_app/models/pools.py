@@ -45,11 +45,18 @@ class Pool(models.Model):
         default=False,
         help_text=_("A promotion by one person takes effect after another person has approved it."),
     )
+    allowed_sets = models.JSONField(
+        _("allowed sets"),
+        default=dict,
+        blank=True,
+        editable=False,
+        help_text=_("What agents require and exclude, by their ids."),
+    )
     next_agent_number = models.PositiveIntegerField(default=0, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
     archived_at = models.DateTimeField(_("archived"), null=True, blank=True, editable=False)
     deleted_at = models.DateTimeField(_("deleted"), null=True, blank=True, editable=False)
-    holds = Holds(shared=[name, description, guidelines], setting=[slug], neither=[currency])
+    holds = Holds(shared=[name, description, guidelines, allowed_sets], setting=[slug], neither=[currency])
 
     objects: ClassVar[Any] = PoolQuerySet.as_manager()
 

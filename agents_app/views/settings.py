@@ -41,6 +41,7 @@ def sections(request: HttpRequest, here: str, pool: Pool | None = None) -> list[
         Section("settings_queue", _("Queue"), {Role.REVIEWER, Role.OPS}),
         Section("prelabel", _("Pre-labeling"), {Role.REVIEWER, Role.OPS}),
         Section("settings_live", _("Live traffic"), {Role.OPS}),
+        Section("settings_allowed_sets", _("Allowed sets"), {Role.OPS}),
         Section("settings_keys", _("API keys"), {Role.OPS}),
         Section("settings_alarms", _("Alarms"), {Role.OPS}),
         Section("settings_privacy", _("Privacy"), {Role.OPS}),

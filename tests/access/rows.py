@@ -100,6 +100,7 @@ PAGES: dict[str, Row] = {
     P + "settings/pool/delete/": Row(OPS, "GET POST"),
     P + "settings/pool/restore/": Row(OPS, "POST"),
     P + "settings/privacy/": Row(OPS, "GET POST"),
+    P + "settings/allowed-sets/": Row(OPS, "GET POST"),
     P + "settings/keys/": Row(OPS, "GET POST"),
     P + "settings/keys/<int:key_id>/": Row(OPS, "GET POST"),
     P + "settings/keys/<int:key_id>/rotate/": Row(OPS, "POST", {"grace": "1h"}),

@@ -8,6 +8,7 @@ from django.test import Client
 from agents_app.keys import create_key
 from agents_app.models import ApiKey, Pool
 from training_app.engine.data.examples import Agent
+from training_app.engine.routing.allowed import Reason, Rules
 from training_app.engine.routing.router import ArtifactError, Explanation, Route
 from training_app.models import RouterModel
 from training_app.versions import registry
@@ -19,6 +20,7 @@ class ScriptedRouter:
     """Takes every available agent whose name the text holds: a router whose answers can be read off the query."""
 
     limits = (0, 0)
+    rules = Rules()
     reads_meaning = False
 
     def __init__(self, agents: tuple[Agent, ...]) -> None:
@@ -38,23 +40,41 @@ class ScriptedRouter:
         *,
         limits: tuple[int, int] = (0, 0),
         margin: float | None = None,
+        rules: Rules | None = None,
     ) -> Route:
         open_ = [agent for agent in self.agents if available is None or agent.id in available]
         taken = tuple(agent.id for agent in open_ if agent.name.lower() in text.lower() and (margin or 0) < 0.5)
         taken += tuple(agent.id for agent in open_ if agent.id not in taken)[: max(limits[0] - len(taken), 0)]
-        taken = taken[: limits[1] or None]
+        taken = self.permitted(taken, rules)[: limits[1] or None]
         scores = {agent.id: 0.98765432 if agent.id in taken else 0.0123456 for agent in open_}
         unsure = "perhaps" in text
         reason = "abstained" if unsure else "stop" if taken else "none"
         return Route(taken, scores, 0.912345, len(taken) + 1, reason, unsure)
 
-    def route_batch(self, texts: list[str], available: frozenset[int] | None = None) -> list[Route]:
-        return [self.route(text, available) for text in texts]
+    def permitted(self, taken: tuple[int, ...], rules: Rules | None) -> tuple[int, ...]:
+        """The first of them that may be together."""
+        found: tuple[int, ...] = ()
+        for agent in taken:
+            needed = [b for a, b in (rules.requires if rules else ()) if a == agent]
+            if set(needed) <= set(taken) and (rules is None or rules.permits((*found, *needed, agent))):
+                found = (*found, agent)
+        return found
+
+    def route_batch(
+        self, texts: list[str], available: frozenset[int] | None = None, *, rules: Rules | None = None
+    ) -> list[Route]:
+        return [self.route(text, available, rules=rules) for text in texts]
 
     def above(
-        self, text: str, threshold: float, available: frozenset[int] | None = None, *, limits: tuple[int, int] = (0, 0)
+        self,
+        text: str,
+        threshold: float,
+        available: frozenset[int] | None = None,
+        *,
+        limits: tuple[int, int] = (0, 0),
+        rules: Rules | None = None,
     ) -> Route:
-        route = self.route(text, available)
+        route = self.route(text, available, rules=rules)
         reached = tuple(agent for agent, score in route.scores.items() if score >= threshold)[: limits[1] or None]
         return replace(route, agents=reached)
 
@@ -65,8 +85,11 @@ class ScriptedRouter:
         *,
         limits: tuple[int, int] = (0, 0),
         margin: float | None = None,
+        rules: Rules | None = None,
     ) -> Explanation:
-        route = self.route(text, available, limits=limits, margin=margin)
+        route = self.route(text, available, limits=limits, margin=margin, rules=rules)
+        free = self.route(text, available, limits=limits, margin=margin)
+        barred = {agent: Reason("budget") for agent in free.agents if agent not in route.agents}
         masked = [agent.id for agent in self.agents if agent.id not in route.scores]
         steps, left = [], list(route.agents)
         for chosen in [*route.agents, None]:
@@ -75,7 +98,9 @@ class ScriptedRouter:
             if chosen is not None:
                 left.remove(chosen)
                 masked.append(chosen)
-        return Explanation(route, steps, {agent: [("charged", 1.25), ("update", -0.5)] for agent in route.agents})
+        return Explanation(
+            route, steps, {agent: [("charged", 1.25), ("update", -0.5)] for agent in route.agents}, left_out=barred
+        )
 
 
 def artifact(*agents: tuple[int, str]) -> bytes:

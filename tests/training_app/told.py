@@ -29,7 +29,7 @@ class ToldRouter:
         except ValueError:
             raise NotAnArtifact("not an artifact of this version") from None
 
-    def route_batch(self, texts: list[str], available: Any = None) -> list[SimpleNamespace]:
+    def route_batch(self, texts: list[str], available: Any = None, rules: Any = None) -> list[SimpleNamespace]:
         return [SimpleNamespace(agents=()) for _text in texts]
 
 

@@ -22,7 +22,7 @@ class WordRouter:
     def load(cls, content: bytes) -> "WordRouter":
         return cls(tuple(Agent(number, name) for number, name in enumerate(NAMES)), json.loads(content))
 
-    def route_batch(self, texts: list[str], available: Any = None) -> list[Route]:
+    def route_batch(self, texts: list[str], available: Any = None, rules: Any = None) -> list[Route]:
         taken = [{agent for word, agent in self.words.items() if word in text} for text in texts]
         open_ = set(range(len(self.agents))) if available is None else set(available)
         return [Route(tuple(sorted(t & open_)), dict.fromkeys(t, 0.9), 0.9, 1, "stop", False) for t in taken]

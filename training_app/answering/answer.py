@@ -17,6 +17,7 @@ from training_app.answering import decisions, loaded, shadowing
 from training_app.answering.loaded import LoadedModel, LoadedPool
 from training_app.engine.data.conversations import BadConversation, Bounds, checked, left_out, opening
 from training_app.engine.routing import exploring
+from training_app.engine.routing.allowed import Rules
 from training_app.engine.routing.options import RequestOptions
 from training_app.engine.routing.router import Explanation, Route, Router
 from training_app.models import Decision
@@ -229,11 +230,11 @@ def _walk(
 ) -> tuple[Route, Explanation | None]:
     router = model_of(pool).router
     if options is not None:
-        return options.walk(router, text, pool.available, explain)
+        return options.walk(router, text, pool.available, explain, pool.rules)
     if explain:
-        explanation = router.explain(text, pool.available)
+        explanation = router.explain(text, pool.available, rules=pool.rules)
         return explanation.route, explanation
-    return router.route(text, pool.available), None
+    return router.route(text, pool.available, rules=pool.rules), None
 
 
 def _walk_all(pool: LoadedPool, texts: Sequence[str], sticky: str) -> list[tuple[LoadedPool, Route]]:
@@ -246,14 +247,14 @@ def _walk_all(pool: LoadedPool, texts: Sequence[str], sticky: str) -> list[tuple
         side = sides[canaried[0]]
         model = model_of(side)
         try:
-            routes = model.router.route_batch([texts[place] for place in canaried], side.available)
+            routes = model.router.route_batch([texts[place] for place in canaried], side.available, rules=side.rules)
         except Exception as error:  # a canary must never cost an answer
             on.failed(model, error)
         else:
             walked = {place: (side, route) for place, route in zip(canaried, routes, strict=True)}
     rest = [place for place in range(len(texts)) if place not in walked]
     if rest:
-        routes = model_of(pool).router.route_batch([texts[place] for place in rest], pool.available)
+        routes = model_of(pool).router.route_batch([texts[place] for place in rest], pool.available, rules=pool.rules)
         walked |= {place: (pool, route) for place, route in zip(rest, routes, strict=True)}
     return [walked[place] for place in range(len(texts))]
 
@@ -282,14 +283,18 @@ def _finish(
     began = time.perf_counter_ns()
     router = model_of(pool).router
     least, most = router.limits if options is None else options.limits(router)
+    rules = pool.rules if options is None else options.allowed(pool.rules)
+    permits = rules.permits if rules else None
     explored, propensity = None, None
     if on.exploration and explore and (options is None or options.explored):
-        drawn = exploring.explore(walked.agents, walked.scores, on.exploration, loaded.chance, least=least, most=most)
+        drawn = exploring.explore(
+            walked.agents, walked.scores, on.exploration, loaded.chance, least=least, most=most, permits=permits
+        )
         explored, propensity = drawn.agent, drawn.propensity
     cold = None if on.cold is None else on.cold.scores(text)
     if cold is not None and options is not None:
         cold = {agent: score for agent, score in cold.items() if options.allows(agent)}
-    route, cold_taken = completed(walked, explored, cold, on.threshold, most)
+    route, cold_taken = completed(walked, explored, cold, on.threshold, most, permits)
     whole = microseconds + (time.perf_counter_ns() - began) // 1000
     return Answer(
         number, pool, text, walked, route, at, whole, microseconds, explanation, explored, propensity, cold, cold_taken, unit,
@@ -298,14 +303,25 @@ def _finish(
 
 
 def completed(
-    walked: Route, explored: int | None, cold: Mapping[int, float] | None, threshold: float, most: int
+    walked: Route,
+    explored: int | None,
+    cold: Mapping[int, float] | None,
+    threshold: float,
+    most: int,
+    permits: exploring.Permits | None = None,
 ) -> tuple[Route, tuple[int, ...]]:
     """The model's route with the agent that changed sides by lot, then with the cold agents that the text is like: the route that is
-    given, and which cold agents joined it. `most` is the model's largest set, 0 where it has none."""
+    given, and which cold agents joined it. `most` is the model's largest set, 0 where it has none; `permits` says which sets are
+    allowed."""
     route = walked
     if explored is not None:
         route = loaded.with_agents(route, exploring.turned(route.agents, explored))
     cold_taken = loaded.cold_agents(cold, threshold, len(route.agents), most) if cold else []
+    if permits is not None:
+        joined: list[int] = []
+        for agent in cold_taken:
+            joined += [agent] if permits((*route.agents, *joined, agent)) else []
+        cold_taken = joined
     if cold_taken:
         route = loaded.with_agents(route, (*route.agents, *cold_taken))
     return route, tuple(cold_taken)
@@ -343,9 +359,12 @@ def keep(given: Answer, api_key: int | None, extra: Mapping[str, Any] | None = N
 def _detail(given: Answer) -> dict[str, Any] | None:
     """What a replay needs to do again, None where the model alone made the set."""
     on = given.pool.live
-    if on is None and given.options is None:
+    rules = given.pool.rules if given.options is None else given.options.allowed(given.pool.rules)
+    if on is None and given.options is None and not rules:
         return None
     detail: dict[str, Any] = {} if given.options is None else {"options": dict(given.options.replayed)}
+    if rules:
+        detail["rules"] = rules.config()
     if on is None:
         return detail
     if on.is_canary:
@@ -407,13 +426,15 @@ def again(kept: Decision, router: Router, cold: Mapping[int, float] | None) -> t
     is the one that the decision names. `cold` are the likenesses, None where no agent was routed by its description.
     """
     detail, available = kept.detail or {}, frozenset(int(agent) for agent in kept.scores)
-    options = RequestOptions.of_decision(detail)
+    options, rules = RequestOptions.of_decision(detail), Rules.from_config(detail.get("rules") or {})
     if options is None:
-        explanation, most = router.explain(kept.said, available), router.limits[1]
+        explanation, most = router.explain(kept.said, available, rules=rules), router.limits[1]
     else:
-        _route, walked = options.walk(router, kept.said, available, explain=True)
+        _route, walked = options.walk(router, kept.said, available, explain=True, rules=rules)
+        rules = options.allowed(rules)
         assert walked is not None
         explanation, most = walked, options.limits(router)[1]
     threshold = detail.get("cold", {}).get("threshold", 1.0)
-    route, _taken = completed(explanation.route, detail.get("explored"), cold, threshold, most)
+    permits = rules.permits if rules else None
+    route, _taken = completed(explanation.route, detail.get("explored"), cold, threshold, most, permits)
     return explanation, route

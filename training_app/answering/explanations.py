@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.translation import gettext
+
 from training_app.answering.loaded import LoadedPool
 from training_app.engine.data.examples import Agent as EngineAgent
 from training_app.engine.routing.router import Explanation
@@ -54,7 +56,7 @@ class Word:
 @dataclass(frozen=True, slots=True)
 class Picture:
     """An explanation, ready to be drawn. `scores` are (agent, probability, whether it was taken), likeliest first. `rule` says what
-    chose."""
+    chose, `left_out` which agents the pool's rules keep out of the set, and why."""
 
     columns: tuple[Column, ...]
     steps: tuple[Step, ...]
@@ -62,6 +64,7 @@ class Picture:
     words: tuple[tuple[Column, tuple[Word, ...]], ...]
     route_agents: tuple[Column, ...]
     rule: str = ""
+    left_out: tuple[tuple[Column, str], ...] = ()
 
 
 def columns_of(agents: tuple[EngineAgent, ...], pool: LoadedPool) -> tuple[Column, ...]:
@@ -73,6 +76,7 @@ def columns_of(agents: tuple[EngineAgent, ...], pool: LoadedPool) -> tuple[Colum
 def picture(explanation: Explanation, columns: tuple[Column, ...]) -> Picture:
     """The picture of an explanation over `columns`, the router's agents."""
     route, by_id = explanation.route, {column.id: column for column in columns}
+    names = {column.id: column.name for column in columns}
     largest = max(
         (
             abs(value)
@@ -96,6 +100,7 @@ def picture(explanation: Explanation, columns: tuple[Column, ...]) -> Picture:
         tuple((by_id[agent], _words(explanation.features.get(agent, []))) for agent in explained),
         tuple(by_id[agent] for agent in route.agents),
         str(RULES[explanation.rule]),
+        tuple((by_id[agent], reason.said(names, gettext)) for agent, reason in explanation.left_out.items()),
     )
 
 
@@ -122,9 +127,9 @@ def _words(features: list[tuple[str, float]]) -> tuple[Word, ...]:
     return tuple(Word(text, weight, round(100 * abs(weight) / largest) if largest else 0) for text, weight in shown)
 
 
-def as_json(explanation: Explanation) -> dict[str, Any]:
-    """What led to a route: the rule that chose; per step what was on offer and chosen, with the network's value of every agent and of
-    STOP where it was the network; and the parts of the text that weighed most."""
+def as_json(explanation: Explanation, names: Mapping[int, str]) -> dict[str, Any]:
+    """What led to a route, agents by `names`: the rule that chose; per step what was on offer and chosen, with the network's value of
+    every agent and of STOP where it was the network; the parts of the text that weighed most; and who was left out by rules."""
     network = explanation.rule == "ddqn"
     return {
         "rule": explanation.rule,
@@ -140,6 +145,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "features": {
             agent: [(part, round(weight, 4)) for part, weight in pairs] for agent, pairs in explanation.features.items()
         },
+        "left_out": {agent: reason.said(names) for agent, reason in explanation.left_out.items()},
     }
 
 

@@ -78,7 +78,8 @@ def attach(
     for row in plan.shadows:
         model, _why = or_why(row, load, LiveTally.Kind.SHADOW)
         if model is not None:
-            shadows.append(shadowing.Shadow(model.pk, model.name, model.router, assemble(model).available))
+            side = assemble(model)
+            shadows.append(shadowing.Shadow(model.pk, model.name, model.router, side.available, side.rules))
     live = replace(_side(loaded, agents, plan.settings), canary=canary, shadows=tuple(shadows))
     return replace(loaded, live=None if live == Live() else live, problem=problem)
 

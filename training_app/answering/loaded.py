@@ -15,6 +15,7 @@ from random import Random, SystemRandom
 from training_app.answering import shadowing
 from training_app.engine.reading.cold import ColdScorer
 from training_app.engine.routing import router as engine
+from training_app.engine.routing.allowed import Rules
 from training_app.engine.routing.router import Route, StopReason
 from training_app.models import LiveTally
 
@@ -55,7 +56,8 @@ class LoadedPool:
 
     `available` are the ids that the model may choose, None when it may choose all that it knows; retired and unavailable agents
     are left out. `not_covered` are the active agents that the model has never seen. `problem` says why the active model could
-    not be loaded; `model` is then the one before it, if there was one. `live` is what else is done with its traffic, None where
+    not be loaded; `model` is then the one before it, if there was one.
+    `rules` say which sets are allowed. `live` is what else is done with its traffic, None where
     nothing is.
     """
 
@@ -70,6 +72,7 @@ class LoadedPool:
     not_covered: tuple[int, ...]
     problem: str = ""
     live: Live | None = None
+    rules: Rules = field(default_factory=Rules)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db import Error as DatabaseFault
 from django.db import connection
 
+from agents_app import allowed_sets
 from agents_app.models import Agent, ApiKey, Pool, Stamp
 from routerweb import hooks, memory
 from routerweb.background import Background
@@ -290,6 +291,7 @@ def _assemble(pool: Pool, agents: list[Agent], model: LoadedModel | None, proble
         available=None if routable >= names.keys() else frozenset(routable & names.keys()),
         not_covered=tuple(number for number in active if number not in names),
         problem=problem,
+        rules=allowed_sets.rules_of(pool, agents),
     )  # fmt: skip
 
 

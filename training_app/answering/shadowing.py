@@ -23,6 +23,7 @@ from django.utils import timezone
 
 from routerweb import state
 from routerweb.background import Background
+from training_app.engine.routing.allowed import Rules
 from training_app.engine.routing.router import Router
 from training_app.models import LiveTally, RouterModel, ShadowScore
 
@@ -35,16 +36,17 @@ REST = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Shadow:
-    """A model that scores beside the active one; `available` as for the model that answers."""
+    """A model that scores beside the active one; `available` and `rules` as for the model that answers."""
 
     pk: int
     name: str
     router: Router
     available: frozenset[int] | None
+    rules: Rules = field(default_factory=Rules)
 
     def says(self, asked: Any) -> tuple[Sequence[int], bool]:
         """Its set for a text, and whether it abstains."""
-        route = self.router.route(asked, self.available)
+        route = self.router.route(asked, self.available, rules=self.rules)
         return route.agents, route.abstained
 
 

@@ -64,6 +64,7 @@ EXPLANATION = {
         {"q": {"1": -0.6}, "stop": 0.0, "masked": [0], "chosen": None},
     ],
     "features": {"0": [["charged", 1.25], ["twice", 0.8]]},
+    "left_out": {"4": "over the budget"},
 }
 REPLAYED = {name: ANSWER[name] for name in ("agents", "scores", "confidence", "steps", "stop_reason", "abstained")}
 REPLAY = {

@@ -105,7 +105,7 @@ def answer_one(call: RouteCall, access: Access) -> dict[str, Any]:
     if call.warnings:
         shown["warnings"] = list(call.warnings)
     if given.explanation is not None:
-        shown["explanation"] = explanations.as_json(given.explanation)
+        shown["explanation"] = explanations.as_json(given.explanation, given.pool.names)
     return shown
 
 

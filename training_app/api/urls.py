@@ -6,6 +6,7 @@ from routerweb import hooks
 from training_app.api.addresses import address
 from training_app.api.views import (
     a2a,
+    allowed_sets,
     ard,
     chat,
     ddqn_router,
@@ -35,6 +36,7 @@ urlpatterns = [
     *address("agents/", serving.AgentsView),
     *address("agents/<number:number>/pause/", serving.PauseView),
     *address("agents/<number:number>/resume/", serving.ResumeView),
+    *address("allowed-sets/", allowed_sets.AllowedSetsView),
     *address("schema/", serving.SchemaView, "api_schema"),
     path("docs/", serving.docs, name="api_docs"),
     *address("runs/", runs.RunsView),

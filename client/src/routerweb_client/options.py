@@ -20,6 +20,9 @@ class BatchOptions(TypedDict, total=False):
     # How much better than stopping another agent has to be, instead of the model's own level. A higher value
     # means fewer agents. The scale is the policy's: a model's page shows the effect.
     operating_point: float
+    # What the agents of the set may cost together, in the pool's currency. The smaller of this and the pool's
+    # own budget counts.
+    budget: float
     # Names a user or a conversation. While a canary answers a share of the traffic, the same key always gets
     # the same model. Without a key the query's text decides, of a conversation its first user message.
     sticky_key: str

@@ -47,10 +47,10 @@ def test_batches_are_scored_too_and_what_a_canary_answers_is_not(app, shadow, ca
 def test_an_error_is_counted_and_the_next_text_is_scored(app, shadow, monkeypatch) -> None:
     method = ScriptedRouter.route
 
-    def route(self, text, available=None):
+    def route(self, text, available=None, **wishes):
         if "boom" in text and len(self.agents) == 2:
             raise RuntimeError("no such tensor")
-        return method(self, text, available)
+        return method(self, text, available, **wishes)
 
     monkeypatch.setattr(ScriptedRouter, "route", route)
     assert app.route("boom").status_code == 200
@@ -112,11 +112,11 @@ def test_a_shadow_that_hangs_holds_up_no_request(app, model, shadow, in_memory, 
     reached, free, ended = threading.Event(), threading.Event(), threading.Event()
     method, work = ScriptedRouter.route, shadowing.turn
 
-    def route(self, text, available=None):
+    def route(self, text, available=None, **wishes):
         if len(self.agents) == 2:
             reached.set()
             assert free.wait(30)
-        return method(self, text, available)
+        return method(self, text, available, **wishes)
 
     def once() -> float:
         while not shadowing.waiting():

@@ -40,6 +40,7 @@ EFFECTS: list[tuple[dict, list[int]]] = [
     ({"threshold": 0.99}, []),
     ({"operating_point": 0.5}, []),
     ({"operating_point": -0.5}, [0, 1, 2]),
+    ({"budget": 1e6}, [0, 1, 2]),
     ({"only": None, "exclude": None, "min_agents": None, "max_agents": None, "threshold": None}, [0, 1, 2]),
 ]
 #: Options that do not hold, and which one is at fault. Every option is here.
@@ -49,6 +50,7 @@ REFUSED: list[tuple[dict, str]] = [
     ({"min_agents": 3, "max_agents": 2}, "min_agents"), ({"threshold": 1.01}, "threshold"), ({"threshold": "0.5"}, "threshold"),
     ({"threshold": True}, "threshold"), ({"operating_point": 10.1}, "operating_point"),
     ({"operating_point": "0"}, "operating_point"), ({"operating_point": 0.1, "threshold": 0.5}, "operating_point"),
+    ({"budget": -1}, "budget"), ({"budget": "2"}, "budget"),
     ({"explain": "yes"}, "explain"), ({"sticky_key": ""}, "sticky_key"), ({"sticky_key": "x" * 201}, "sticky_key"),
 ]  # fmt: skip
 if orchestration.INSTALLED:

@@ -41,8 +41,8 @@ def eager(model, monkeypatch) -> RouterModel:
     """Always takes shipping too: one agent away from the active model on texts of billing."""
     method = ScriptedRouter.route
 
-    def route(self, text, available=None):
-        taken = method(self, text, available)
+    def route(self, text, available=None, **wishes):
+        taken = method(self, text, available, **wishes)
         if len(self.agents) == 2:
             return loaded.with_agents(taken, (*taken.agents, 1))
         return taken

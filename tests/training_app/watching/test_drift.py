@@ -26,7 +26,7 @@ class SureRouter:
     def load(cls, _content: bytes) -> "SureRouter":
         return cls()
 
-    def route_batch(self, texts: list[str], available: Any = None) -> list[Route]:
+    def route_batch(self, texts: list[str], available: Any = None, rules: Any = None) -> list[Route]:
         return [Route((0,), {0: 0.95, 1: 0.1}, 0.9, 2, "stop") for _text in texts]
 
 

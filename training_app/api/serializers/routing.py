@@ -138,6 +138,10 @@ class ExplanationSerializer(serializers.Serializer[Any]):
     features = serializers.DictField(
         child=Weighed(), help_text="By agent id, the parts of the text that moved its score most, each with its weight."
     )
+    left_out = serializers.DictField(
+        child=serializers.CharField(),
+        help_text="By agent id, why the pool's rules or the budget keep an agent out of the set.",
+    )
 
 
 class AnswerSerializer(serializers.Serializer[Any]):

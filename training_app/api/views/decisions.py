@@ -105,7 +105,7 @@ class ReplayView(OfDecision):
         told = {
             "decision": kept,
             "replay": replay,
-            "explanation": explanations.as_json(replay.explanation),
+            "explanation": explanations.as_json(replay.explanation, loaded.names if loaded is not None else {}),
             "nearest": nearest.to(kept.pool, kept.text),
         }
         return Response(shapes.ReplaySerializer(told).data)

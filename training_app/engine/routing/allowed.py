@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import BoolArray
 from training_app.engine.data.examples import Agent
+from training_app.engine.measures import gettext_noop
 
 MOST_RULES = 500  # pairs and groups of one pool
 SLACK = 1e-9  # of a budget, which is compared with a sum of floats
@@ -26,6 +27,33 @@ NO_LIMIT = float("inf")
 
 class BadRules(ValueError):
     """Rules that cannot be used; the message is a sentence."""
+
+
+#: Why an agent is left out, by a reason's code.
+WORDS = {
+    "unknown": gettext_noop("it requires an agent that the model does not know"),
+    "unavailable": gettext_noop("it requires %(other)s, which is not available"),
+    "contradiction": gettext_noop("the agents that it requires exclude each other"),
+    "group": gettext_noop("%(other)s was chosen, and only one of “%(group)s” may be"),
+    "excludes": gettext_noop("it is not allowed beside %(other)s"),
+    "budget": gettext_noop("over the budget"),
+    "size": gettext_noop("a set has at most %(most)d agents"),
+    "another": gettext_noop("another allowed set is worth more"),
+}
+
+
+class Reason(NamedTuple):
+    """Why an agent is left out: one of WORDS, and what its words name: another agent by its id, a group, the largest set."""
+
+    code: str
+    other: int = -1
+    group: str = ""
+    most: int = 0
+
+    def said(self, names: Mapping[int, str], words: Callable[[str], str] = str) -> str:
+        """In words, agents by `names`; `words` translates."""
+        told = {"other": names.get(self.other, str(self.other)), "group": self.group, "most": self.most}
+        return words(WORDS[self.code]) % told
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +78,10 @@ class Rules:
             return self
         return replace(self, budget=budget)
 
+    def priced(self, costs: Mapping[int, float]) -> Rules:
+        """The same with what agents cost now, by id."""
+        return replace(self, costs=tuple(costs.items()))
+
     def permits(self, chosen: Collection[int]) -> bool:
         """Whether a set of ids is allowed, whoever knows its agents."""
         own = set(chosen)
@@ -67,14 +99,14 @@ class Rules:
         return sum(cost.get(agent, 0.0) for agent in own) <= self.budget + SLACK
 
     def config(self) -> dict[str, Any]:
-        """As JSON-able values; `from_config` is the inverse."""
+        """As JSON-able values, costs only where there is a budget; `from_config` is the inverse."""
         return {
             "requires": [list(pair) for pair in self.requires],
             "excludes": [list(pair) for pair in self.excludes],
             "groups": [{"name": name, "agents": list(members)} for name, members in self.groups],
             "most": self.most,
             "budget": self.budget,
-            "costs": [list(pair) for pair in self.costs],
+            "costs": [] if self.budget is None else [list(pair) for pair in self.costs],
         }
 
     @classmethod
@@ -98,13 +130,12 @@ class Rules:
             raise BadRules(f"A pool can have at most {MOST_RULES} rules.")
         return found
 
-    def impossible(self, agents: Sequence[Agent]) -> dict[int, str]:
-        """The agents that these rules never let anybody choose, by id, with the reason in words."""
+    def impossible(self, agents: Sequence[Agent]) -> dict[int, Reason]:
+        """The agents that these rules never let anybody choose, by id, with the reason."""
         allowed = allowed_for(self, tuple(agents))
-        everyone = np.ones((1, len(agents)), np.bool_)
-        open_ = allowed.open(~everyone, everyone)[0]
-        nobody = np.zeros(len(agents), np.bool_)
-        return {agent.id: allowed.why_not(a, nobody, everyone[0]) for a, agent in enumerate(agents) if not open_[a]}
+        nobody, everybody = np.zeros(len(agents), np.bool_), np.ones(len(agents), np.bool_)
+        reasons = {agent.id: allowed.why_not(place, nobody, everybody) for place, agent in enumerate(agents)}
+        return {agent: reason for agent, reason in reasons.items() if reason is not None}
 
 
 @dataclass(frozen=True)
@@ -114,8 +145,7 @@ class Allowed:
     an agent's own requirements do. `costs` float64[A]. `missing` bool[A]: it requires an agent that is not among the A."""
 
     rules: Rules
-    names: tuple[str, ...]
-    places: Mapping[int, int]
+    ids: tuple[int, ...]
     needs: BoolArray
     against: BoolArray
     costs: NDArray[np.float64]
@@ -124,7 +154,7 @@ class Allowed:
     @property
     def most(self) -> int:
         """The largest set; the number of agents where there is no limit."""
-        return min(self.rules.most or len(self.names), len(self.names))
+        return min(self.rules.most or len(self.ids), len(self.ids))
 
     @property
     def budget(self) -> float:
@@ -176,29 +206,25 @@ class Allowed:
             return "size", -1, -1
         return ("budget", -1, -1) if float(self.costs[chosen].sum()) > self.budget else None
 
-    def why_not(self, agent: int, selected: BoolArray, available: BoolArray) -> str:
-        """Why the agent in this place cannot join the selected ones, in words; "" where it can. selected and available bool[A]."""
+    def why_not(self, agent: int, selected: BoolArray, available: BoolArray) -> Reason | None:
+        """Why the agent in this place cannot join the selected ones, None where it can; selected and available bool[A]."""
         if self.missing[agent]:
-            return "it requires an agent that the model does not know"
+            return Reason("unknown")
         unavailable = np.flatnonzero(self.needs[agent] & ~available)
         if len(unavailable):
-            return f"it requires {self.names[unavailable[0]]}, which is not available"
+            return Reason("unavailable", self.ids[unavailable[0]])
         if self.against[agent, agent]:
-            return "the agents that it requires exclude each other"
+            return Reason("contradiction")
         rivals = np.flatnonzero(self.against[agent] & selected)
         if len(rivals):
-            return self._why_against(agent, int(rivals[0]))
+            rival = self.ids[rivals[0]]
+            both = {self.ids[agent], rival}
+            named = [name for name, members in self.rules.groups if both <= set(members)]
+            return Reason("group", rival, named[0]) if named else Reason("excludes", rival)
         whole = (selected @ self.needs) | self.needs[agent]
         if float(self.costs[whole].sum()) > self.budget:
-            return "over the budget"
-        return f"a set has at most {self.most} agents" if int(whole.sum()) > self.most else ""
-
-    def _why_against(self, agent: int, rival: int) -> str:
-        for name, members in self.rules.groups:
-            places = {self.places.get(identifier) for identifier in members}
-            if agent in places and rival in places:
-                return f"{self.names[rival]} was chosen, and only one of “{name}” may be"
-        return f"it is not allowed beside {self.names[rival]}"
+            return Reason("budget")
+        return Reason("size", most=self.most) if int(whole.sum()) > self.most else None
 
 
 @lru_cache(maxsize=256)
@@ -226,7 +252,7 @@ def allowed_for(rules: Rules, agents: tuple[Agent, ...]) -> Allowed:
     against = wide @ against.astype(np.float64) @ wide.T > 0
     price = dict(rules.costs)
     costs = np.array([price.get(agent.id, agent.cost) for agent in agents], np.float64)
-    return Allowed(rules, tuple(agent.name for agent in agents), place, needs, against, costs, missing)
+    return Allowed(rules, tuple(agent.id for agent in agents), needs, against, costs, missing)
 
 
 #: From the selected bool[A] to the values of all agents float[A] and of STOP.
@@ -258,11 +284,10 @@ def walk(
     return order, len(order), limit < len(available)
 
 
-def left_out(wanted: Iterable[int], selected: BoolArray, available: BoolArray, allowed: Allowed) -> dict[int, str]:
-    """By place, the agents of `wanted` that are not selected, and why the rules leave them out, in words."""
-    found = {}
-    for agent in wanted:
-        if available[agent] and not selected[agent]:
-            why = allowed.why_not(agent, selected, available)
-            found[agent] = why or "another allowed set is worth more"
-    return found
+def left_out(wanted: Iterable[int], selected: BoolArray, available: BoolArray, allowed: Allowed) -> dict[int, Reason]:
+    """By id, the agents in the places `wanted` that are not selected, and why the rules leave them out."""
+    return {
+        allowed.ids[agent]: allowed.why_not(agent, selected, available) or Reason("another")
+        for agent in wanted
+        if available[agent] and not selected[agent]
+    }

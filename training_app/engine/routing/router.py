@@ -17,7 +17,7 @@ from training_app.engine.data.examples import Agent
 from training_app.engine.data.one_thread import use_one_blas_thread
 from training_app.engine.reading.needed import Needed, score
 from training_app.engine.reading.scorers import READ_MEANING, FittedScorer, Platt, load_scorer
-from training_app.engine.routing.allowed import Allowed, BadRules, Rules, allowed_for, left_out, walk
+from training_app.engine.routing.allowed import Allowed, BadRules, Reason, Rules, allowed_for, left_out, walk
 from training_app.engine.routing.bayes import BayesPolicy
 from training_app.engine.routing.calibration import Calibration
 from training_app.engine.routing.policy import Policy, SharedPolicy, greedy, load_policy
@@ -55,7 +55,7 @@ class Explanation:
     steps: list[dict[str, Any]]
     features: dict[int, list[tuple[str, float]]] = field(default_factory=dict)
     rule: str = "ddqn"
-    left_out: dict[int, str] = field(default_factory=dict)
+    left_out: dict[int, Reason] = field(default_factory=dict)
 
 
 class Router:
@@ -366,7 +366,7 @@ class Router:
         route = self.route(text, available, limits=limits, margin=margin, rules=rules)
         mask = self._available(available)
         allowed = self._allowed(rules)
-        barred: dict[int, str] = {}
+        barred: dict[int, Reason] = {}
         if allowed is not None:
             free = self.route(text, available, limits=limits, margin=margin, rules=Rules())
             barred = self._left_out(route, free, mask, allowed)
@@ -396,12 +396,11 @@ class Router:
         features = {self._ids[a]: found for a, found in enumerate(parts[: len(self._ids)]) if mask[a]}
         return Explanation(route, steps, features, self.rule, barred)
 
-    def _left_out(self, route: Route, free: Route, mask: BoolArray, allowed: Allowed) -> dict[int, str]:
+    def _left_out(self, route: Route, free: Route, mask: BoolArray, allowed: Allowed) -> dict[int, Reason]:
         """By id, the agents of the `free` route that rules keep out of `route`, and why."""
         selected = np.zeros(len(mask), np.bool_)
         selected[[self._place[agent] for agent in route.agents]] = True
-        found = left_out([self._place[agent] for agent in free.agents], selected, mask, allowed)
-        return {self._ids[place]: why for place, why in found.items()}
+        return left_out([self._place[agent] for agent in free.agents], selected, mask, allowed)
 
 
 def _under(prefix: str, parts: Artifact) -> dict[str, Any]:

@@ -1,0 +1,103 @@
+"""Rules in walks, in the network's learning, in artifacts and in explanations."""
+
+import numpy as np
+import pytest
+
+from tests.engine.routing.test_exact import obeys, random_rules, roster, sets_of
+from training_app.engine.config import Config
+from training_app.engine.routing import exploring
+from training_app.engine.routing.allowed import BadRules, Rules, allowed_for, walk
+from training_app.engine.routing.bayes import BayesPolicy
+from training_app.engine.routing.ddqn import Queries, learn
+from training_app.engine.routing.decision import environment, selected
+from training_app.engine.routing.pairs import fit_pairwise
+from training_app.engine.routing.policy import greedy, load_policy
+from training_app.engine.routing.threshold import ThresholdPolicy
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_permits_holds_and_broken_say_the_same(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    agents = roster(rng.uniform(0, 1, 5))
+    rules = random_rules(rng, 5).priced({agent.id: agent.cost for agent in agents})
+    allowed = allowed_for(rules, agents)
+    cost = {agent.id: agent.cost for agent in agents}
+    for row in sets_of(5):
+        fine = obeys(rules, {10 + int(a) for a in np.flatnonzero(row)}, cost)
+        assert rules.permits([10 + int(a) for a in np.flatnonzero(row)]) == fine
+        assert bool(allowed.holds(row[None])[0]) == fine
+        assert (allowed.broken(row) is None) == fine
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_walk_ends_in_an_allowed_set(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    agents = roster(rng.uniform(0, 1, 6))
+    allowed = allowed_for(random_rules(rng, 6), agents)
+    x = rng.normal(scale=3, size=(10, 6)).astype(np.float32)
+    available = rng.random((10, 6)) < 0.9
+    for policy in (ThresholdPolicy(np.zeros(6, np.float32)), BayesPolicy(1.0, 0.0)):
+        sets, order, _steps = greedy(policy, x, x[:, :0], available, allowed=allowed)
+        assert allowed.holds(sets).all()
+        assert not (sets & ~available).any()
+        alone = [greedy(policy, x[[i]], x[[i], :0], available[[i]], allowed=allowed)[1][0] for i in range(10)]
+        assert (np.stack(alone) == order).all()
+
+
+def test_who_is_required_comes_along() -> None:
+    allowed = allowed_for(Rules(requires=((10, 12),)), roster([0, 0, 0]))
+    values = np.array([2.0, -1.0, -1.0])
+    order, steps, _full = walk(lambda _: (values, 0.0), np.ones(3, np.bool_), allowed, least=0, most=0, margin=0.0)
+    assert (order, steps) == ([0, 2], 3)
+
+
+def pool(rules: Rules | None, rows: int = 300) -> tuple[Queries, Config]:
+    rng = np.random.default_rng(1)
+    x = rng.normal(scale=2, size=(rows, 4)).astype(np.float32)
+    required = rng.random(x.shape) < 1 / (1 + np.exp(-x))
+    return Queries(x, x[:, :0], required, np.ones(x.shape, np.bool_)), Config(
+        total_steps=60, val_eval_freq=60, patience=0
+    )
+
+
+def test_the_network_learns_under_the_rules() -> None:
+    rules = Rules(requires=((10, 11),), excludes=((12, 13),), budget=2.5)
+    queries, config = pool(rules)
+    agents = roster([1, 1, 1, 1])
+    env = environment(config, agents, rules)
+    (*_, last) = learn(config, env, queries, queries.take(np.arange(50)))
+    assert last.policy is not None
+    assert allowed_for(rules, agents).holds(selected(env, last.policy, queries)).all()
+
+
+def test_pairs_are_kept_where_they_help_and_are_served() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(scale=1, size=(600, 4)).astype(np.float32)
+    lot = np.concatenate([rng.random((600, 1)).repeat(2, axis=1), rng.random((600, 2))], axis=1)
+    x[:, 1] = x[:, 0]
+    required = lot < 1 / (1 + np.exp(-x))  # the first two go together
+    pairs, saved = fit_pairwise(x, required, np.ones(x.shape, np.bool_), 0)
+    assert pairs is not None and saved is not None  # noqa: PT018 - for the type checker
+    assert pairs.weights[0, 1] > 1
+    assert abs(pairs.weights[2, 3]) < 1
+    policy = BayesPolicy(1.0, 0.0, pairs=pairs)
+    again = load_policy(policy.config(), policy.tensors())
+    every = np.ones(x.shape, np.bool_)
+    sets, _order, _steps = greedy(again, x, x[:, :0], every)
+    assert (sets == greedy(policy, x, x[:, :0], every)[0]).all()
+    assert (sets[:, 0] == sets[:, 1]).mean() > 0.95
+    alone, _saved = fit_pairwise(x, rng.random(x.shape) < 1 / (1 + np.exp(-x)), every, 0)
+    assert alone is None
+
+
+def test_nobody_changes_sides_into_a_set_that_is_not_allowed() -> None:
+    rules = Rules(excludes=((1, 2),))
+    assert set(exploring.chances((1,), {1: 0.5, 2: 0.5, 3: 0.5}, permits=rules.permits)) == {1, 3}
+
+
+@pytest.mark.parametrize("config", [{"requires": [1]}, {"most": -1}, {"budget": -1}, {"groups": [{"name": "x"}]}])
+def test_bad_rules_are_refused(config: dict) -> None:
+    with pytest.raises(BadRules):
+        Rules.from_config(config)
+    rules = Rules(((1, 2),), ((2, 3),), (("g", (1, 3)),), 2, 1.5, ((1, 2.0),))
+    assert Rules.from_config(rules.config()) == rules
