@@ -297,6 +297,7 @@ API: dict[str, ApiRow] = {
     "models/<name:name>/canary/": ApiRow("ops", "POST", {"share": 0.1}),
     "models/<name:name>/live/": ApiRow("ops"),
     "rollback/": ApiRow("ops", "POST"),
+    "allowed-sets/": ApiRow("ops", "GET POST", {"most": 2}),
     "rules/": ApiRow("ops", "GET POST", {"name": "One more", "trigger": "nightly"}),
     "rules/<number:rule_id>/": ApiRow("ops", "GET POST"),
     "rules/<number:rule_id>/delete/": ApiRow("ops", "POST"),
