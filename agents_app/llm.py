@@ -111,9 +111,8 @@ def remove(*, actor: Who) -> None:
 def client(of: Connection, *, seconds: float) -> llm.Client:
     """A client through the guard for outbound calls, which takes `seconds` at most. Errors quote only a server of one's own."""
     transport = guard.Transport(seconds, own=of.own_server)
-    return llm.Client(
-        of.base_url, of.model, of.key, transport=transport, tell=of.own_network, timeout=seconds, tries=1, total=seconds
-    )
+    limits = llm.CallLimits(timeout=seconds, tries=1, total=seconds)
+    return llm.Client(of.base_url, of.model, of.key, limits=limits, wire=llm.Wire(transport, tell=of.own_network))
 
 
 def test(of: Connection) -> str:

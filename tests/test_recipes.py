@@ -18,7 +18,10 @@ pytestmark = pytest.mark.any_database
 EXEMPLARS = {
     "A measure or a goal": ("training_app/engine/measures.py", MEASURES["under"].meaning),
     "A field of queries": ("datasets_app/queries/query_columns.py", "chat-7"),
-    "A bulk action": ("datasets_app/labels/bulk_actions.py", "no list, queue, export or new snapshot holds them"),
+    "A bulk action": (
+        "datasets_app/labels/bulk_actions.py",
+        "removes queries from lists, the queue, exports and new snapshots",
+    ),
     "An option of a request": (
         "training_app/engine/routing/options.py",
         next(one for one in OPTIONS if one.name == "exclude").description,

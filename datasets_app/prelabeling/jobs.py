@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
@@ -233,7 +232,8 @@ def client_for(
     *,
     seconds: float = CALL_SECONDS,
     known: site_llm.Connection | None = None,
-    **options: Any,
+    temperature: float | None = 0.0,
+    limits: llm.CallLimits | None = None,
 ) -> llm.Client:
     """A client of the job's server, through the guard for outbound calls; each call takes `seconds` at most, a slow answer's
     too. What the server replies is told only where the settings name it."""
@@ -247,7 +247,8 @@ def client_for(
     transport = None if named and getproxies() else guard.Transport(seconds, own=own)
     secret = key_for(job, known) if key is None else key
     watch = tracing.completion if settings.TRACES else None
-    return llm.Client(job.base_url, job.model, secret, transport=transport, tell=named, watch=watch, **options)
+    wire = llm.Wire(transport, tell=named, watch=watch)
+    return llm.Client(job.base_url, job.model, secret, temperature=temperature, limits=limits, wire=wire)
 
 
 # --------------------------------------------------------------------------------------------------------- fallbacks

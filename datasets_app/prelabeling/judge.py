@@ -68,7 +68,8 @@ def judge(pool: Pool, query: Query, required: Collection[int]) -> Verdict:
     asked = json.dumps({"query": transcript(query.said), "chosen": sorted(required)}, ensure_ascii=False)
     messages = [{"role": "system", "content": system}, {"role": "user", "content": asked}]
     try:
-        with prelabel.client_for(job, seconds=SECONDS, timeout=SECONDS, tries=2, total=SECONDS) as client:
+        limits = llm.CallLimits(timeout=SECONDS, tries=2, total=SECONDS)
+        with prelabel.client_for(job, seconds=SECONDS, limits=limits) as client:
             answer = llm.find_json(client.complete(messages, ANSWER).text)
     except (llm.LLMError, guard.Refused) as error:
         raise NoVerdict(str(error)) from None

@@ -66,7 +66,8 @@ def run(
     connection = site_llm.connection()  # here, as the threads that ask never touch the database
 
     def client(stop: Callable[[], bool]) -> llm.Client:
-        return prelabel.client_for(job, api_key, known=connection, temperature=job.temperature, stop=stop)
+        limits = llm.CallLimits(stop=stop)
+        return prelabel.client_for(job, api_key, known=connection, temperature=job.temperature, limits=limits)
 
     turn = _Turn(job, client, progress)
     try:

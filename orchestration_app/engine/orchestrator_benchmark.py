@@ -37,7 +37,7 @@ from training_app.engine.data.arrays import BoolArray
 from training_app.engine.data.examples import Example
 from training_app.engine.data.folders import read_folder
 from training_app.engine.judging.llm_baseline import TRIES, LanguageModel
-from training_app.engine.llm import Client, LLMError
+from training_app.engine.llm import CallLimits, Client, LLMError
 from training_app.engine.progress import Result
 
 MEASURED = ("f1", "jaccard", "success")
@@ -130,7 +130,7 @@ def _conducted(llm: Conductor, environment: Environment, ours: Measured, require
     most = len(required) if llm.tasks is None else min(llm.tasks, len(required))
     rows = np.sort(np.random.Generator(np.random.PCG64(0)).permutation(len(required))[:most])
     agents = environment.orchestrator.agents
-    with Client(llm.model.base_url, llm.model.model, llm.model.api_key, tries=TRIES) as client:
+    with Client(llm.model.base_url, llm.model.model, llm.model.api_key, limits=CallLimits(tries=TRIES)) as client:
         walks = walk(environment, baselines.llm(client, agents), rows.tolist(), keep=False)
     theirs = _measured(walks, {agent.id: a for a, agent in enumerate(agents)})
     same = Measured(ours.sets[rows], ours.costs[rows], ours.steps[rows])

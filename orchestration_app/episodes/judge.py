@@ -9,7 +9,7 @@ from agents_app.models import Agent, Pool
 from orchestration_app.backends import served
 from orchestration_app.engine.backends import judge
 from orchestration_app.models import BackendCall, Step
-from training_app.engine.llm import Client
+from training_app.engine.llm import CallLimits, Client
 
 #: The mean figure from which on a call counts as a success.
 ENOUGH = 0.5
@@ -33,7 +33,7 @@ def calls(pool: Pool, most: int) -> Judged:
         episode__pool=pool, status=Step.Status.DONE, metadata__has_key="backend"
     ).select_related("episode")  # fmt: skip
     done = good = failed = 0
-    with Client(settings.LLM_BASE_URL, settings.LLM_MODEL, settings.LLM_API_KEY, tries=3) as client:
+    with Client(settings.LLM_BASE_URL, settings.LLM_MODEL, settings.LLM_API_KEY, limits=CallLimits(tries=3)) as client:
         for step in steps.order_by("-at").iterator(chunk_size=200):
             call = step.metadata["backend"]["call"]
             if call not in waiting:

@@ -13,7 +13,7 @@ from orchestration_app.engine.orchestrating import judges
 from orchestration_app.episodes import episodes
 from orchestration_app.models import ANSWERED, Episode, EpisodeMark
 from training_app.engine.data import metrics, shares
-from training_app.engine.llm import BadKey, Client, LLMError
+from training_app.engine.llm import BadKey, CallLimits, Client, LLMError
 
 #: From this mark on an answer counts as right.
 ENOUGH = 0.5
@@ -48,7 +48,7 @@ def mark(pool: Pool, most: int, rubric: str = judges.RUBRIC) -> Marked:
     waiting = Episode.objects.filter(pool=pool, status__in=ANSWERED).exclude(pk__in=own.values("episode"))
     cache = dict(own.filter(episode__pool=pool).values_list("digest", "mark"))
     done = good = counted = failed = 0
-    with Client(settings.LLM_BASE_URL, settings.LLM_MODEL, settings.LLM_API_KEY, tries=3) as client:
+    with Client(settings.LLM_BASE_URL, settings.LLM_MODEL, settings.LLM_API_KEY, limits=CallLimits(tries=3)) as client:
         judge = judges.LanguageModelJudge(client, rubric, cache)
         for episode in list(waiting.order_by(by_people, "-created_at")[:most]):
             try:

@@ -30,7 +30,7 @@ from training_app.answering import live, serving
 from training_app.answering.answer import NotReady
 from training_app.answering.loaded import LoadedPool, lot
 from training_app.engine.data.examples import Agent
-from training_app.engine.llm import Client
+from training_app.engine.llm import CallLimits, Client, Wire
 from training_app.models import LiveTally, RouterModel
 from training_app.versions import registry
 
@@ -252,9 +252,10 @@ def _language_model(pool: LoadedPool, one_shot: Decider | None) -> Decider | Non
         otherwise = None
 
     def client() -> Client:
+        limits = CallLimits(tries=LLM_TRIES, total=LLM_SECONDS)
         return Client(
-            settings.LLM_BASE_URL, settings.LLM_MODEL, settings.LLM_API_KEY, tries=LLM_TRIES, total=LLM_SECONDS, tell=False
-        )  # fmt: skip
+            settings.LLM_BASE_URL, settings.LLM_MODEL, settings.LLM_API_KEY, limits=limits, wire=Wire(tell=False)
+        )
 
     return Decider(LanguageModelPolicy(agents, client, otherwise), f"llm {settings.LLM_MODEL}"[:90])
 

@@ -13,7 +13,18 @@ import httpx
 import pytest
 
 from tests.engine.synthetic import AGENTS
-from training_app.engine.llm import BadKey, Client, LLMError, NoAnswer, Stopped, Usage, find_json, parse_suggestions
+from training_app.engine.llm import (
+    BadKey,
+    CallLimits,
+    Client,
+    LLMError,
+    NoAnswer,
+    Stopped,
+    Usage,
+    Wire,
+    find_json,
+    parse_suggestions,
+)
 
 
 def answer(text: str, **choice) -> httpx.Response:
@@ -42,15 +53,14 @@ class Server:
             raise found
         return httpx.Response(found.status_code, headers=found.headers, content=found.content)
 
-    def client(self, **settings) -> Client:
+    def client(self, temperature: float = 0.0, tell: bool = True, **limits) -> Client:
         return Client(
             "http://llm.test/v1/",
             "some-model",
             "secret",
-            transport=httpx.MockTransport(self),
-            sleep=self.slept.append,
-            rng=random.Random(0),
-            **settings,
+            temperature=temperature,
+            limits=CallLimits(sleep=self.slept.append, rng=random.Random(0), **limits),
+            wire=Wire(httpx.MockTransport(self), tell=tell),
         )
 
     def bodies(self) -> list[dict]:
@@ -59,7 +69,7 @@ class Server:
 
 def test_a_good_answer_is_read() -> None:
     server = Server(answer(GOOD))
-    with server.client(temperature=0.2, max_tokens=50) as client:
+    with server.client(temperature=0.2) as client:
         found = client.suggest(["refund", "sing"], AGENTS)
     assert [item.required for item in found.items] == [{0}, frozenset()]
     assert found.items[0].confidence == {0: 0.9}
@@ -67,7 +77,7 @@ def test_a_good_answer_is_read() -> None:
     (request,), (body,) = server.requests, server.bodies()
     assert str(request.url) == "http://llm.test/v1/chat/completions"
     assert request.headers["authorization"] == "Bearer secret"
-    assert (body["model"], body["temperature"], body["max_tokens"]) == ("some-model", 0.2, 50)
+    assert (body["model"], body["temperature"]) == ("some-model", 0.2)
     assert body["response_format"]["type"] == "json_schema"
     assert "Billing" in body["messages"][0]["content"]
     assert json.loads(body["messages"][1]["content"])[1] == {"query": 2, "text": "sing"}
@@ -267,7 +277,7 @@ def test_a_call_with_a_deadline_reads_no_answer_that_drips() -> None:
 
     stop = threading.Timer(30, over.set)
     stop.start()
-    client = Client("http://llm.test/v1", "m", transport=httpx.MockTransport(drip), total=0.2)
+    client = Client("http://llm.test/v1", "m", limits=CallLimits(total=0.2), wire=Wire(httpx.MockTransport(drip)))
     with client, pytest.raises(LLMError, match="no time left"):
         client.complete([])
     stop.cancel()

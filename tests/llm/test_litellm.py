@@ -70,7 +70,7 @@ def client(proxy: str) -> Iterator[Callable[..., llm.Client]]:
     made: list[llm.Client] = []
 
     def make(model: str, key: str = KEY) -> llm.Client:
-        made.append(llm.Client(proxy, model, key, tries=2, sleep=lambda _seconds: None))
+        made.append(llm.Client(proxy, model, key, limits=llm.CallLimits(tries=2, sleep=lambda _seconds: None)))
         return made[-1]
 
     yield make

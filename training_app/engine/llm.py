@@ -106,13 +106,32 @@ class Watching(Protocol):
 Watch = Callable[[str, str, Sequence[Mapping[str, Any]], float | None], AbstractContextManager[Watching]]
 
 
-class Client:
-    """A client of one server and model. Close it, or use it in a `with` statement. One thread at a time.
+@dataclass(frozen=True, slots=True)
+class CallLimits:
+    """How long one call may take: `timeout` seconds for each wait for the server, `tries`, and `total` seconds for all tries, waits
+    and slow answers together (None: no limit). `stop` is asked before each try and during waits; when it says true, `Stopped` is
+    raised. `sleep` and `rng` are for tests."""
 
-    `total` are the seconds that one call may take with all its tries, waits and slow answers; none: as long as it takes. `tell`:
-    whether errors quote what the server replied. `stop` is asked before each try and during waits; when it says true, `Stopped` is
-    raised. `watch` stands around every call, for traces. `sleep` and `rng` are for tests.
-    """
+    timeout: float = 60.0
+    tries: int = 6
+    total: float | None = None
+    stop: Callable[[], bool] = lambda: False
+    sleep: Callable[[float], None] = time.sleep
+    rng: random.Random = field(default_factory=random.Random)  # jitter needs no secret
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """How calls reach the server: through `transport`, with errors that quote its replies if `tell`, and with `watch` around every
+    call, for traces."""
+
+    transport: httpx.BaseTransport | None = None
+    tell: bool = True
+    watch: Watch | None = None
+
+
+class Client:
+    """A client of one server and model. Close it, or use it in a `with` statement. One thread at a time."""
 
     def __init__(
         self,
@@ -121,27 +140,20 @@ class Client:
         api_key: str = "",
         *,
         temperature: float | None = 0.0,
-        timeout: float = 60.0,
-        tries: int = 6,
-        total: float | None = None,
-        tell: bool = True,
-        structured: bool = True,
-        max_tokens: int | None = None,
-        transport: httpx.BaseTransport | None = None,
-        stop: Callable[[], bool] = lambda: False,
-        watch: Watch | None = None,
-        sleep: Callable[[float], None] = time.sleep,
-        rng: random.Random | None = None,
+        limits: CallLimits | None = None,
+        wire: Wire | None = None,
     ) -> None:
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        self.model, self.temperature, self.tries, self.max_tokens = model, temperature, max(1, tries), max_tokens
+        self._limits, self._wire = limits or CallLimits(), wire or Wire()
+        self.model, self.temperature, self.tries = model, temperature, max(1, self._limits.tries)
         #: Whether a JSON schema is sent; a server that refuses it turns this off for the calls that follow.
-        self.structured = structured
-        self._stop, self._sleep, self._watch = stop, sleep, watch
-        self._total, self._tell, self._until = total, tell, float("inf")
-        self._rng = rng or random.Random()  # noqa: S311 - jitter needs no secret
+        self.structured = True
+        self._until = float("inf")
         self._http = httpx.Client(
-            base_url=base_url.rstrip("/") + "/", headers=headers, timeout=timeout, transport=transport
+            base_url=base_url.rstrip("/") + "/",
+            headers=headers,
+            timeout=self._limits.timeout,
+            transport=self._wire.transport,
         )
 
     def __enter__(self) -> Client:
@@ -164,9 +176,9 @@ class Client:
         """The model's answer to `messages` ({"role", "content"} each). With `schema`, a JSON schema of the answer,
         the server is asked to hold to it where it can. `key` goes out as the Idempotency-Key of every try, so that a
         server that honours it does the work, and charges, once. Raises BadKey, Stopped, NoAnswer or LLMError."""
-        if self._watch is None:
+        if self._wire.watch is None:
             return self._complete(messages, schema, key, {})
-        with self._watch(str(self._http.base_url), self.model, messages, self.temperature) as watched:
+        with self._wire.watch(str(self._http.base_url), self.model, messages, self.temperature) as watched:
             done = self._complete(messages, schema, key, watched.headers)
             watched.completed(done.text, done.usage.prompt_tokens, done.usage.completion_tokens)
             return done
@@ -175,9 +187,9 @@ class Client:
         self, messages: Sequence[dict[str, str]], schema: dict[str, Any] | None, key: str, headers: dict[str, str]
     ) -> Completion:
         reason, answered, spoilt = "no try was made", True, 0
-        self._until = time.monotonic() + self._total if self._total else float("inf")
+        self._until = time.monotonic() + self._limits.total if self._limits.total else float("inf")
         for attempt in range(self.tries):
-            if self._stop():
+            if self._limits.stop():
                 raise Stopped("stopped")
             with_schema = schema is not None and self.structured
             wait: float | None = None
@@ -213,8 +225,6 @@ class Client:
         body: dict[str, Any] = {"model": self.model, "messages": list(messages)}
         if self.temperature is not None:
             body["temperature"] = self.temperature
-        if self.max_tokens:
-            body["max_tokens"] = self.max_tokens
         if schema is not None:
             shape = {"name": "answer", "strict": True, "schema": schema}
             body["response_format"] = {"type": "json_schema", "json_schema": shape}
@@ -231,8 +241,8 @@ class Client:
         raise LLMError(reason)
 
     def _post(self, body: dict[str, Any], headers: dict[str, str]) -> httpx.Response:
-        extensions: dict[str, Any] = {"until": self._until} if self._total else {}
-        if self._total:
+        extensions: dict[str, Any] = {"until": self._until} if self._limits.total else {}
+        if self._limits.total:
             left = max(0.01, self._until - time.monotonic())
             extensions["timeout"] = httpx.Timeout(min(left, self._http.timeout.read or left)).as_dict()
         with self._http.stream(
@@ -251,22 +261,22 @@ class Client:
             return httpx.Response(response.status_code, headers=kept, content=b"".join(parts))
 
     def _quoted(self, response: httpx.Response) -> str:
-        return f": {_message(response)}" if self._tell else ""
+        return f": {_message(response)}" if self._wire.tell else ""
 
     def _wait(self, attempt: int, asked: float | None, reason: str) -> None:
         """Wait before the next try: as long as the server asked, else 1, 2, 4, … seconds, half of it drawn at random
         so that many workers do not come back together. Raises LLMError where the call's time would be over by then."""
         backoff = min(30.0, 2.0**attempt)
-        seconds = backoff * (0.5 + 0.5 * self._rng.random())
+        seconds = backoff * (0.5 + 0.5 * self._limits.rng.random())
         if asked is not None:
-            seconds = asked + 0.25 * self._rng.random()
+            seconds = asked + 0.25 * self._limits.rng.random()
         left = min(seconds, MAX_WAIT)
         if time.monotonic() + left >= self._until:
             raise LLMError(f"{reason}; there is no time left for another try")
         while left > 0:
-            if self._stop():
+            if self._limits.stop():
                 raise Stopped("stopped")
-            self._sleep(min(left, 1.0))
+            self._limits.sleep(min(left, 1.0))
             left -= 1.0
 
     # ------------------------------------------------------------------------------------------------------ routing

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from training_app.engine.judging.llm_baseline import LanguageModel
-from training_app.engine.llm import BadKey, Client, LLMError, find_json
+from training_app.engine.llm import BadKey, CallLimits, Client, LLMError, find_json
 
 TRIES, FAILURES = 3, 3  # of one call; calls in a row without an answer after which the server counts as gone
 ASKED = (
@@ -47,7 +47,7 @@ def ask(
     distinct = list(dict.fromkeys(texts))
     labels: dict[str, Told] = {}
     failures = 0
-    with Client(model.base_url, model.model, model.api_key, tries=TRIES) as client:
+    with Client(model.base_url, model.model, model.api_key, limits=CallLimits(tries=TRIES)) as client:
         for at in np.random.Generator(np.random.PCG64(seed)).permutation(len(distinct))[:limit].tolist():
             asked = json.dumps({"categories": list(categories), "request": distinct[at]}, ensure_ascii=False)
             messages = [{"role": "system", "content": ASKED}, {"role": "user", "content": asked}]

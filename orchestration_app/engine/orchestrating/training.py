@@ -36,7 +36,7 @@ from training_app.engine.data.arrays import FloatArray
 from training_app.engine.data.artifact import Artifact
 from training_app.engine.data.examples import Agent
 from training_app.engine.judging.llm_baseline import TRIES, LanguageModel
-from training_app.engine.llm import Client, LLMError
+from training_app.engine.llm import CallLimits, Client, LLMError
 from training_app.engine.progress import Progress, Result
 from training_app.engine.reading.linear import LinearScorer
 from training_app.engine.reading.scorers import cross_fit
@@ -191,7 +191,7 @@ def _beside_llm(
     if llm is None:
         return {"warnings": ["llm_tasks is set, and no LLM is configured: name it in LLM_MODEL. None was asked."]}
     try:
-        with Client(llm.base_url, llm.model, llm.api_key, tries=TRIES) as client:
+        with Client(llm.base_url, llm.model, llm.api_key, limits=CallLimits(tries=TRIES)) as client:
             chooser = baselines.llm(client, measured.orchestrator.agents)
             beside = scorecard(measured, llm=chooser, llm_tasks=config.llm_tasks, seed=config.seed)["baselines"]["llm"]
     except LLMError as error:

@@ -158,7 +158,7 @@ def test_a_server_that_answered_too_late_is_asked_again_under_the_same_key(texts
     real = llm.Client
 
     def hasty(*args, **options):
-        return real(*args, **options, timeout=0.05, tries=1)
+        return real(*args, **options | {"limits": llm.CallLimits(timeout=0.05, tries=1)})
 
     server.delay = 0.3
     job = make(concurrency=1)

@@ -20,6 +20,7 @@ from training_app.engine.data.examples import Agent
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.commits_for_others]
 TASK = {"task": "I was charged twice, MARKER-7731"}
+LIMITS = llm.CallLimits(tries=3, sleep=lambda seconds: None)
 
 
 @pytest.fixture
@@ -130,7 +131,7 @@ def test_nothing_is_passed_on_where_traces_are_off(crew_of_three: Served, app: A
 def test_a_call_of_a_language_model_is_one_span_with_all_its_tries(spans: Spans) -> None:
     with (
         llm_server.Server() as server,
-        llm.Client(server.url, "gpt-made-up", tries=3, watch=tracing.completion, sleep=lambda seconds: None) as client,
+        llm.Client(server.url, "gpt-made-up", limits=LIMITS, wire=llm.Wire(watch=tracing.completion)) as client,
     ):
         server.fault = lambda text, nth: "500" if nth == 1 else ""
         found = client.suggest(["billing, MARKER-7731"], [Agent(0, "Billing"), Agent(1, "Shipping")])
@@ -145,7 +146,7 @@ def test_a_call_of_a_language_model_is_one_span_with_all_its_tries(spans: Spans)
 def test_a_refused_key_is_told_by_its_class(spans: Spans) -> None:
     with (
         llm_server.Server() as server,
-        llm.Client(server.url, "gpt-made-up", "MARKER-7731", watch=tracing.completion) as client,
+        llm.Client(server.url, "gpt-made-up", "MARKER-7731", wire=llm.Wire(watch=tracing.completion)) as client,
     ):
         server.refuse_key = True
         with pytest.raises(llm.BadKey):

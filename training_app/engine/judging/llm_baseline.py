@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from training_app.engine.data import metrics
 from training_app.engine.data.arrays import BoolArray
 from training_app.engine.data.examples import Agent
-from training_app.engine.llm import BadKey, Client, LLMError, Stopped, Suggestion, Usage
+from training_app.engine.llm import BadKey, CallLimits, Client, LLMError, Stopped, Suggestion, Usage
 from training_app.engine.measures import COMPARED_SHARES
 from training_app.engine.progress import ScorerProgress, no_progress
 
@@ -92,7 +92,8 @@ def ask(
 
     def call(text: str) -> tuple[Suggestion, Usage, float]:
         if not hasattr(own, "client"):
-            own.client = Client(model.base_url, model.model, model.api_key, tries=TRIES, stop=over.is_set)
+            limits = CallLimits(tries=TRIES, stop=over.is_set)
+            own.client = Client(model.base_url, model.model, model.api_key, limits=limits)
             opened.callback(own.client.close)
         began = time.perf_counter()
         suggestions = own.client.suggest([text], agents, min_agents=min_agents, max_agents=max_agents or None)
