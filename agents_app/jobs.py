@@ -42,6 +42,8 @@ QUEUED, RUNNING, FAILED = "queued", "running", "failed"
 #: The job cluster that this process belongs to, "" outside of clusters. `manage.py up` gives each a slot, and its successor the same.
 SLOT = os.environ.get("ROUTERWEB_CLUSTER", "")
 
+_stop_asked = threading.Event()
+
 
 class AttemptLost(Exception):
     """The job is no longer running under this attempt: it was cancelled, or taken for dead. Nothing was written."""
@@ -183,14 +185,26 @@ def stop_signals() -> Iterator[None]:
         return
 
     def stop(_number: int, _frame: FrameType | None) -> None:
+        _stop_asked.set()
         raise Stopped
 
+    _stop_asked.clear()
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
         for number, action in before.items():
             signal.signal(number, action)
+
+
+def raise_if_stopped() -> None:
+    """Raise Stopped where this process was asked to end since its job began.
+
+    Whoever marks a job as failed by whatever was raised calls this first: a library that was interrupted in the middle of a statement
+    may raise an error of its own in place of Stopped.
+    """
+    if _stop_asked.is_set():
+        raise Stopped
 
 
 class Heartbeat:

@@ -128,6 +128,7 @@ def _do(_key: int, job: BackgroundJob, work: Work, attempt: uuid.UUID) -> str:
         log.warning("%s was taken for dead; attempt %s writes nothing more", job, attempt)
         return "lost"
     except Exception as error:  # work that fails for any reason is marked so, with that reason
+        jobs.raise_if_stopped()
         log.exception("%s failed", job)
         return _end(job, attempt, Status.FAILED, error=f"{type(error).__name__}: {error}".rstrip(": ")[:2_000])
     return _end(job, attempt, Status.DONE, result="" if result is None else str(result)[:400])

@@ -78,6 +78,7 @@ def run(upload: Import, stream: BinaryIO, progress: Progress | None = None) -> I
     except jobs.Stopped:
         raise  # the worker is asked to end; another goes on
     except BaseException as error:
+        jobs.raise_if_stopped()
         reason = str(error) or type(error).__name__
         own.update(status=Import.Status.FAILED, error=reason[:2_000], finished_at=Now())
         raise

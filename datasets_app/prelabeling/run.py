@@ -73,6 +73,7 @@ def run(
     try:
         return turn.go()
     except Exception as error:  # a job that fails for any reason is marked so, with that reason
+        jobs.raise_if_stopped()
         log.exception("pre-labeling job %s failed", job.pk)
         turn.end(Status.FAILED, f"{type(error).__name__}: {error}"[:400])
         raise

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import OperationalError, transaction
 from django_q.models import OrmQ
 
 from agents_app import jobs, tasks, work
@@ -156,3 +156,33 @@ def test_scheduled_work_is_not_begun_while_its_last_turn_runs(doing: Doing) -> N
     assert work.due("try", "2026-01-01T00:01:00+00:00") is None, "the first still waits"
     assert jobs.claim(BackgroundJob, first.pk)
     assert work.due("try", "2026-01-01T00:02:00+00:00") is None, "it runs"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_error_that_a_library_raises_in_place_of_the_stop_fails_nothing(doing: Doing) -> None:
+    """psycopg answers an interruption within a pipeline with an error of its own."""
+
+    def interrupted(_running: Running) -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        except jobs.Stopped:
+            raise OperationalError("cannot exit pipeline mode while busy") from None
+
+    doing.do = interrupted
+    job = work.submit("try")
+    with pytest.raises(SystemExit):
+        tasks.execute(work.KIND, str(job.pk))
+    assert (after(job).status, job.error) == ("queued", "")
+    doing.do = lambda running: None
+    assert tasks.execute(work.KIND, str(job.pk)) == "done"
+
+
+def test_a_fault_of_the_next_job_is_none_of_the_stop_before(doing: Doing) -> None:
+    def broken(_running: Running) -> None:
+        raise ValueError("broken")
+
+    with pytest.raises(jobs.Stopped), jobs.stop_signals():
+        os.kill(os.getpid(), signal.SIGTERM)
+    doing.do = broken
+    job = work.submit("try")
+    assert tasks.execute(work.KIND, str(job.pk)) == "failed"

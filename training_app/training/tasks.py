@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from django_q.exceptions import TimeoutException
 
 from agents_app import llm
-from agents_app.jobs import Heartbeat, Stopped
+from agents_app.jobs import Heartbeat, Stopped, raise_if_stopped
 from datasets_app.labels import snapshots
 from routerweb.observing import tracing
 from training_app.engine.config import ConfigError
@@ -104,6 +104,7 @@ def work(run_id: int, attempt: uuid.UUID, tell: Tell | None = None) -> str:
         log.warning("run %d failed: %s", run_id, error)
         return _fail(run_id, attempt, str(error))
     except Exception as error:  # a run that fails for any reason is marked so, with that reason
+        raise_if_stopped()
         log.exception("run %d failed", run_id)
         return _fail(run_id, attempt, f"{type(error).__name__}: {error}".rstrip(": "))
 
