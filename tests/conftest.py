@@ -1,4 +1,4 @@
-"""What all tests share: which of them the database plays no part in, and where Chromium is."""
+"""What all tests share: which databases they run on, in which order, and where Chromium is."""
 
 import asyncio
 import gc
@@ -20,24 +20,20 @@ from tests import migrated, opening, orchestration
 from tests.on_postgresql import binary
 from tests.thorough import EVERYTHING
 
-HERE = Path(__file__).parent
 opening.in_tests()
 # Collecting makes little but what stays: the collector is to look seldom, from here on.
 gc.set_threshold(50_000, 20, 100)
 # What it remembers of failures; it would stand in the checkout.
 set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "routerweb-hypothesis")
 collect_ignore = [] if orchestration.INSTALLED else ["orchestration_app"]
-NO_DATABASE = (HERE / "benchmarks", HERE / "browser", HERE / "engine", HERE / "orchestration_app" / "engine")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    if any(folder in item.path.parents for folder in NO_DATABASE):
-        item.add_marker(pytest.mark.any_database)
-        return
     marked = item.get_closest_marker("django_db")
     # Real transactions, several connections: what is committed when, and who waits for whom.
     real = bool(marked and marked.kwargs.get("transaction")) or "transactional_db" in getattr(item, "fixturenames", ())
-    if real and not item.get_closest_marker("commits_for_others"):
+    apart = item.get_closest_marker("commits_for_others") or item.get_closest_marker("any_database")
+    if real and not apart:
         item.add_marker(pytest.mark.both_databases)
 
 

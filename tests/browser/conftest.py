@@ -19,6 +19,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.browser)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """The database plays no part in these tests."""
+    item.add_marker(pytest.mark.any_database)
+
+
 @pytest.fixture(scope="session")
 def browser(running_chromium: Browser) -> Browser:
     return running_chromium
