@@ -13,11 +13,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from training_app.engine.judging.standard import Standard, is_share
+from training_app.engine.measures import PRIMARY
 from training_app.models import Card, Comparison, Interval, RouterModel
 from training_app.versions import kinds, registry, scorecards
 
-#: What a goal is whose verdict is the share of right answers.
-RIGHT = ("jaccard", "exact")
+#: Goals whose verdict is the share of right answers.
+RIGHT = (PRIMARY, "exact")
 #: More checked answers than so many times those that there are: the difference is too small to wait for.
 WORTH_WAITING = 10
 
