@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, BinaryIO
 
-from agents_app.files.formats import Reading, Record, Unreadable, gettext_noop, records
+from agents_app.files.formats import Reading, Record, Unreadable, gettext_noop, records, records_in
 from training_app.engine.data.examples import RowError
 
 #: So many bytes are looked at, so many records judged, and so many characters of them sent on.
@@ -188,19 +188,15 @@ def _text_reading(beginning: bytes, file_name: str) -> Reading:
 
 
 def _holds_records(text: str) -> bool:
-    """Whether a JSON object is no record itself but holds a list of them."""
+    """Whether a JSON object is no record itself but holds several somewhere in it."""
     value = json.loads(text)
-    return isinstance(value, dict) and any(
-        isinstance(one, list) and one and all(isinstance(item, dict) for item in one)
-        for name, one in value.items()
-        if name not in ("messages", "annotations", "suggestions", "options", "spans")
-    )
+    return isinstance(value, dict) and records_in(value) != [value]
 
 
 def plain_name(cell: object) -> str:
     """A column's name in the form in which NAMES has them: "Team(s)" is "teams"."""
     name = str(cell).strip(" \"'").lower().replace("-", "_")
-    return re.sub(r"\((\w+)\)", r"\1", name).strip(" :*")
+    return re.sub(r"\((\w+)\)", r"\1", name).strip(" :*.")
 
 
 def known_names() -> set[str]:

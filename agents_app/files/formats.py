@@ -42,7 +42,8 @@ class Reading:
     so many records stand above a table's header. `header`: a table has a row of names. `keep`: other columns are kept with the query.
     `shape`: the tool whose export it is, "" for none. `values`: what a label is called in the file, normalised → the agents that are
     meant, [] for none of them, None to leave its query without a label. `empty`: what an empty cell of labels means, "unlabeled" or
-    "none".
+    "none". `further`: columns that hold labels beside `required_agents`, and how each is read, as `datasets_app.files.label_columns`
+    has it.
     """
 
     kind: str
@@ -55,6 +56,7 @@ class Reading:
     shape: str = ""
     values: Mapping[str, list[int] | None] = field(default_factory=dict)
     empty: str = "unlabeled"
+    further: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -137,18 +139,46 @@ def _object(stream: BinaryIO) -> Iterator[Record | RowError]:
     except ValueError as error:
         line = getattr(error, "lineno", 1)
         raise Unreadable(gettext_noop("This is no JSON that can be read: see line %(line)d."), line=line) from None
-    objects: list[dict[str, Any]] = [whole] if isinstance(whole, dict) else []
+    yield from enumerate(records_in(whole), start=1)
+
+
+#: Lists within one record, and no lists of records.
+INNER = (
+    "messages", "annotations", "completions", "predictions", "responses", "suggestions", "options", "spans", "dialogue",
+    "conversation",
+)  # fmt: skip
+
+
+def records_in(whole: Any) -> list[dict[str, Any]]:
+    """The records in a JSON value: its longest list of objects, wherever it stands; else the objects that it holds by their ids; else
+    the value itself."""
     level = [whole]
-    longest = 0
     while level:
-        inner = [value for one in level for value in (one.values() if isinstance(one, dict) else one)]
-        level = [value for value in inner if isinstance(value, dict | list)][:100_000]
-        for value in level:
-            if isinstance(value, list) and len(value) > longest and all(isinstance(one, dict) for one in value):
-                objects, longest = value, len(value)
-        if longest:
-            break
-    yield from enumerate(objects, start=1)
+        lists = [
+            value
+            for one in level
+            if isinstance(one, dict)
+            for name, value in one.items()
+            if name not in INNER and isinstance(value, list) and value and all(isinstance(item, dict) for item in value)
+        ]
+        by_id = [records for one in level if (records := _by_id(one))]
+        if lists or by_id:
+            return max(lists or by_id, key=len)
+        level = [value for one in level if isinstance(one, dict) for value in one.values()][:100_000]
+    return [whole] if isinstance(whole, dict) else []
+
+
+def _by_id(one: Any) -> list[dict[str, Any]]:
+    """The records of an object that has each under its id: two or more, alike in their keys."""
+    if (
+        not isinstance(one, dict)
+        or len(one) < 2
+        or not all(isinstance(value, dict) and value for value in one.values())
+    ):
+        return []
+    keys = [set(value) for value in one.values()]
+    alike = 2 * len(set.intersection(*keys)) > len(set.union(*keys))
+    return [{"id": key, **value} for key, value in one.items()] if alike else []
 
 
 # ---------------------------------------------------------------------------------------------------- JSON arrays

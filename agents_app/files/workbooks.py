@@ -10,6 +10,7 @@ import re
 import zipfile
 from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta
+from itertools import islice
 from typing import Any, BinaryIO
 
 from agents_app.files.formats import Record, Unreadable, gettext_noop
@@ -24,25 +25,21 @@ MAX_PARTS = 10_000
 EMPTY_ROWS = 1_000
 EMPTY_COLUMNS = 200
 MAX_COLUMNS = 1_000
+#: So many rows of a sheet say whether it holds a table, and which.
+LOOKED_AT = 20
 #: Merged cells that are looked at.
 MAX_MERGED = 2_000
 
 
 def records(stream: BinaryIO) -> Iterator[Record | RowError]:
-    """The rows of the first sheet that holds any, as texts and numbers; `stream` can be sought in. Raises Unreadable."""
+    """The rows of the first sheet that holds a table, else of the first that holds anything, as texts and numbers; then those of other
+    sheets with the same header, and an error for each other table. `stream` can be sought in. Raises Unreadable."""
     from openpyxl import load_workbook
     from openpyxl.utils.exceptions import InvalidFileException
 
     check(stream)
     try:
-        book = load_workbook(stream, read_only=True, data_only=True)
-        for sheet in book.worksheets:
-            any_sheet = False
-            for row in _rows(book, sheet):
-                any_sheet = True
-                yield row
-            if any_sheet:
-                return
+        yield from _sheets(load_workbook(stream, read_only=True, data_only=True))
     except (Unreadable, MemoryError):
         raise
     except (
@@ -57,6 +54,44 @@ def records(stream: BinaryIO) -> Iterator[Record | RowError]:
         raise _not_a_workbook() from error
     except Exception as error:  # a workbook's XML may be broken in more ways than openpyxl has exceptions for
         raise _not_a_workbook() from error
+
+
+def _sheets(book: Any) -> Iterator[Record | RowError]:
+    """The rows of all sheets that belong together; their lines count on from sheet to sheet."""
+    sheets = [(sheet, found) for sheet in book.worksheets if (found := _beginning(book, sheet))]
+    tables = [one for one in sheets if _is_table(one[1])] or sheets[:1]
+    last, headers = 0, [tuple(cells) for cells in tables[0][1] if _wide(cells)] if tables else []
+    for place, (sheet, beginning) in enumerate(tables):
+        top = next((i for i, cells in enumerate(beginning) if tuple(cells) in headers), None)
+        if place and top is None:
+            yield RowError(last + 1, f"the sheet “{sheet.title}” has other columns: save it as a file of its own")
+            last += 1
+            continue
+        above, number = (top or 0) + 1 if place else 0, last
+        for row in _rows(book, sheet):
+            if above and not isinstance(row, RowError):
+                above -= 1  # its titles and its header
+                continue
+            number = last + (row.line if isinstance(row, RowError) else row[0])
+            yield (
+                RowError(number, row.reason, row.field, row.excerpt) if isinstance(row, RowError) else (number, row[1])
+            )
+        last = number
+
+
+def _beginning(book: Any, sheet: Any) -> list[list[Any]]:
+    """The cells of a sheet's first rows."""
+    rows = islice(_rows(book, sheet), LOOKED_AT)
+    return [list(row[1]) for row in rows if not isinstance(row, RowError)]
+
+
+def _wide(cells: list[Any]) -> bool:
+    return sum(cell != "" for cell in cells) > 1
+
+
+def _is_table(beginning: list[list[Any]]) -> bool:
+    """Whether rows look like a table: a header and a row below it, of two cells at least."""
+    return sum(map(_wide, beginning)) > 1
 
 
 def check(stream: BinaryIO) -> None:

@@ -12,15 +12,13 @@ from agents_app.files import reader
 from agents_app.files.archives import MEMBER
 from agents_app.files.detecting import NAMES, TITLES, known_names, plain_name
 from agents_app.files.formats import Reading, Record, Unreadable
-from datasets_app.files import shapes, tables
-from datasets_app.files.values import Unknown, Values
+from datasets_app.files import label_columns, shapes, tables
+from datasets_app.files.values import Values
 from datasets_app.queries import query_columns
 from training_app.engine.data.examples import Agent, RowError
 from training_app.engine.data.file_rows import COLUMNS, TURN_COLUMNS, short
 
 SHOWN = 5
-#: A column is the labels where so large a share of its values names agents, or is like their names.
-ENOUGH_LABELS = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +32,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a file's first records, `body`, show. `bad`: what is wrong with the first bad record, "" for none."""
+    """What a file's first records, `body`, show. `bad`: what is wrong with the first bad record, "" for none. `unread`: the names of
+    columns that look like labels and are not read as such."""
 
     reading: Reading
     columns: tuple[Column, ...]
     body: tuple[Mapping[str, Any], ...]
     bad: str
+    unread: tuple[str, ...] = ()
 
     @property
     def plain(self) -> bool:
@@ -66,8 +66,7 @@ def again(stream: BinaryIO, reading: Reading, agents: Sequence[Agent], *, column
     looked = _look(reader.head(stream, reading=reading), agents)
     if not columns:
         return looked
-    shape, fields_of = _what_is_what(looked.columns, looked.body, agents)
-    return replace(looked, reading=replace(reading, shape=shape, columns=fields_of))
+    return _guessed(looked, agents)
 
 
 def _look(head: reader.Head, agents: Sequence[Agent], *, guess: bool = False) -> Look:
@@ -82,18 +81,34 @@ def _look(head: reader.Head, agents: Sequence[Agent], *, guess: bool = False) ->
         skip, header = _header([cells for _line, cells in good if isinstance(cells, list)])
         reading = replace(reading, skip=skip, header=header)
     columns, body = _columns(good, reading)
-    if guess:
-        shape, named = _what_is_what(columns, body, agents)
-        reading = replace(reading, shape=shape, columns=named)
-    return Look(reading, columns, tuple(body), bad)
+    looked = Look(reading, columns, tuple(body), bad)
+    return _guessed(looked, agents) if guess else with_unread(looked, agents)
 
 
-def _what_is_what(
-    columns: Sequence[Column], body: Sequence[Mapping[str, Any]], agents: Sequence[Agent]
-) -> tuple[str, dict[str, str]]:
-    """The tool whose export the records are, or else which column is what."""
-    shape = shapes.shape_of(_named(columns, body))
-    return shape, {} if shape else _guess(columns, body, agents)
+def _guessed(looked: Look, agents: Sequence[Agent]) -> Look:
+    """The same with the tool whose export the records are, or else with what each column is."""
+    shape = shapes.shape_of(_named(looked.columns, looked.body))
+    named, further = ({}, {}) if shape else _guess(looked.columns, looked.body, agents)
+    reading = replace(looked.reading, shape=shape, columns=named, further=further)
+    return with_unread(replace(looked, reading=reading), agents)
+
+
+def with_unread(looked: Look, agents: Sequence[Agent]) -> Look:
+    """The same with the columns that its reading leaves out although they look like labels."""
+    reading = looked.reading
+    if reading.shape or reading.kind == "lines":
+        return replace(looked, unread=())
+    names, cells = _candidates(looked.columns, looked.body)
+    read = [*reading.columns.values(), *reading.further]
+    return replace(looked, unread=tuple(label_columns.unread(names, cells, Values(agents, reading.values), read)))
+
+
+def _candidates(
+    columns: Sequence[Column], body: Sequence[Mapping[str, Any]]
+) -> tuple[dict[str, str], dict[str, list[Any]]]:
+    """The names and the cells of the columns, by key."""
+    names = {column.key: column.name for column in columns}
+    return names, {key: [row.get(key) for row in body] for key in names}
 
 
 def _named(columns: Sequence[Column], body: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -124,6 +139,11 @@ def _is_header(rows: Sequence[list[Any]]) -> bool:
     """Whether a table's first row holds names: they are short beside what stands below, and none of them stands there too."""
     if not rows:
         return True
+    width = max(map(len, rows))
+    used = [
+        place for place in range(width) if any(str(cell).strip() for row in rows for cell in row[place : place + 1])
+    ]
+    rows = [[row[place] if place < len(row) else "" for place in used] for row in rows]
     first = [str(cell).strip().lower() for cell in rows[0]]
     if len(rows) < 2 or not all(first) or len(set(first)) < len(first) or any(re.search(r"\d", cell) for cell in first):
         return False
@@ -170,9 +190,11 @@ def _shown(value: Any) -> str:
     return short(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
-def _guess(columns: Sequence[Column], body: Sequence[Mapping[str, Any]], agents: Sequence[Agent]) -> dict[str, str]:
-    """Which column is what: labels by their content first, as names mislead, the others by the names that people use, the text else
-    by its length."""
+def _guess(
+    columns: Sequence[Column], body: Sequence[Mapping[str, Any]], agents: Sequence[Agent]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Which column is what, and which others hold labels too: labels by their content first, as names mislead, the others by the
+    names that people use, the text else by its length."""
     values = Values(agents, {})
     guesses: dict[str, str] = {}
     by_name: dict[str, str] = {}
@@ -184,43 +206,25 @@ def _guess(columns: Sequence[Column], body: Sequence[Mapping[str, Any]], agents:
     }
     names_of = {**NAMES, **headings, **{name: (name,) for name in TURN_COLUMNS}}
     named = {ours: next((by_name[name] for name in names if name in by_name), None) for ours, names in names_of.items()}
-    shares = {column.key: _share_of_labels([row.get(column.key) for row in body], values) for column in columns}
-    likely = [key for key in shares if key not in (named["text"], named["suggested_agents"], named["asked_agents"])]
-    best = max(likely, key=lambda key: (shares[key], key == named["required_agents"]), default=None)
-    if best is not None and shares[best] >= ENOUGH_LABELS:
-        guesses["required_agents"] = best
-    elif named["required_agents"] is not None:
-        guesses["required_agents"] = named["required_agents"]
+    names, cells = _candidates(columns, body)
+    likely = {
+        key: name
+        for key, name in names.items()
+        if key not in (named["text"], named["suggested_agents"], named["asked_agents"], named["annotator"])
+    }
+    main, further = label_columns.find(likely, cells, values, named["required_agents"])
+    if main is not None:
+        guesses["required_agents"] = main
     for ours, key in named.items():
-        if key is not None and ours not in guesses and key not in guesses.values():
+        if key is not None and ours not in guesses and key not in (*guesses.values(), *further):
             guesses[ours] = key
     if "suggested_agents" not in guesses:
         for ours in ("suggestion_score", "suggestion_source"):
             guesses.pop(ours, None)
-    rest = [column for column in columns if column.key not in guesses.values()]
+    rest = [column for column in columns if column.key not in (*guesses.values(), *further)]
     if "text" not in guesses and "messages" not in guesses and rest:
         lengths = {column.key: sum(len(_shown(row.get(column.key))) for row in body) for column in rest}
         longest = max(lengths, key=lambda key: lengths[key])
         if any(re.search(r"\w", _shown(row.get(longest))) for row in body):
             guesses["text"] = longest
-    return guesses
-
-
-def _share_of_labels(cells: Sequence[Any], values: Values) -> float:
-    """The share of a column's values that are agents' names, or like them; a number says nothing."""
-    recognised = filled = 0.0
-    for cell in cells:
-        parts = [part for part in values.parts(cell) if isinstance(part, str) and not part.strip().isdecimal()]
-        if not parts:
-            continue
-        filled += 1
-        recognised += sum(_likeness(part, values) for part in parts) / len(parts)
-    return recognised / filled if filled else 0.0
-
-
-def _likeness(part: str, values: Values) -> float:
-    """1 for the name of an agent, a half for what is like one, 0 for a text."""
-    try:
-        return 1.0 if values.known(part) else 0.5
-    except Unknown:
-        return 0.5 if len(part) <= 60 and values.guess(part) is not None else 0.0
+    return guesses, further

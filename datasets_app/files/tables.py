@@ -4,6 +4,7 @@
 they agreed on is a `Reading`, kept with the import, and `rows` reads the whole file by it, row by row, bad rows named.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
@@ -12,7 +13,7 @@ from agents_app.files import reader
 from agents_app.files.archives import MEMBER
 from agents_app.files.formats import Reading, Record
 from agents_app.files.limited import JOB, Limits, Position
-from datasets_app.files import shapes
+from datasets_app.files import label_columns, shapes
 from datasets_app.files.shapes import Annotation, Prediction, Task
 from datasets_app.files.values import Unknown, Values
 from datasets_app.queries import query_columns
@@ -198,6 +199,12 @@ def _task(cells: list[Any] | dict[str, Any], names: list[str] | None, reading: R
     if isinstance(cells, list):
         if not any(str(cell).strip() for cell in cells):
             return None
+        if (
+            reading.delimiter == "|" and reading.kind == "table"
+        ):  # perhaps a table of Markdown, with space beside each line
+            cells = [cell.strip() if isinstance(cell, str) else cell for cell in cells]
+            if _is_rule(cells):
+                return None
         if names is not None and len(names) == 1 and len(cells) > 1:  # a list of texts, which hold commas
             cells = [reading.delimiter.join(map(str, cells))]
         if names is not None and any(str(cell).strip() for cell in cells[len(names) :]):
@@ -215,6 +222,12 @@ def _task(cells: list[Any] | dict[str, Any], names: list[str] | None, reading: R
         {str(place): cell for place, cell in enumerate(cells)} if isinstance(cells, list) else flat(cells)
     )
     return _of_columns(by_name, names if isinstance(cells, list) else None, reading)
+
+
+def _is_rule(cells: list[Any]) -> bool:
+    """Whether a row is the line below the header of a table in Markdown."""
+    filled = [str(cell) for cell in cells if cell != ""]
+    return all(re.fullmatch(r":?-{2,}:?", cell) for cell in filled)
 
 
 def flat(record: Mapping[str, Any], above: str = "", depth: int = 0) -> dict[str, Any]:
@@ -249,16 +262,23 @@ def _of_columns(by_name: dict[str, Any], names: list[str] | None, reading: Readi
     if isinstance(values.get("text"), int | float) and not isinstance(values["text"], bool):
         values["text"] = str(values["text"])
     answers: tuple[Annotation, ...] = ()
-    if "required_agents" in reading.columns:
-        labels = places["required_agents"]
+    if "required_agents" in reading.columns or reading.further:
+        further = [(_name(key, names), how, by_name.get(key)) for key, how in reading.further.items()]
+        labels = label_columns.together(places.get("required_agents"), further)
         answers = (Annotation(str(places.get("annotator") or "").strip(), labels),)
     predictions = _predictions(by_name.pop("suggestions", None), places)
     if reading.keep:
+        read = {*reading.columns.values(), *reading.further}
         for key, value in by_name.items():
-            name = key if names is None else names[int(key)] if int(key) < len(names) else ""
-            if key not in reading.columns.values() and name and name not in COLUMNS and value not in (None, ""):
+            name = _name(key, names)
+            if key not in read and name and name not in COLUMNS and value not in (None, ""):
                 values[name] = value
     return Task(values, answers, predictions)
+
+
+def _name(key: str, names: Sequence[str] | None) -> str:
+    """What a column is called in the file, "" for one behind the header's last."""
+    return key if names is None else names[int(key)] if int(key) < len(names) else ""
 
 
 def _predictions(listed: Any, taken: Mapping[str, Any]) -> tuple[Prediction, ...]:

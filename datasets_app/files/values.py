@@ -22,6 +22,8 @@ _BETWEEN = (
     r"\s*;\s*", r"\s*\|\s*", r"\s*[\r\n]+\s*", r"\s*#\s*", r"\s+/\s+|\s*//\s*", r"\s*,\s*", r"\s*\+\s*|\s*&\s*", r"\s*/\s*",
     r"\s*,\s*|\s+(?:and|und|et|y|и)\s+", r"\s*[;,|/+&#\r\n]\s*",
 )  # fmt: skip
+#: What stands between names and in none of them.
+_SURELY_BETWEEN = r"[;|\r\n]"
 #: A guess at what an unknown value means is as like it as this, at least.
 LIKE = 0.55
 
@@ -42,6 +44,12 @@ class Values:
         self._roster = Roster(agents)
         self._agents = agents
         self._said = {normalise(value): meaning for value, meaning in said.items()}
+        #: By the letters of its name alone, where no other agent has the same: "front-desk" is Front desk.
+        by_letters: dict[str, set[int]] = {}
+        for agent in agents:
+            for name in (agent.name, agent.key):
+                by_letters.setdefault(_letters(name), set()).add(agent.id)
+        self._by_letters = {name: min(ids) for name, ids in by_letters.items() if name and len(ids) == 1}
 
     def known(self, part: Any) -> frozenset[int] | None:
         """The agents that one value names: none of them for a word of NONE_WORDS, None for a value that leaves its query without a
@@ -56,6 +64,9 @@ class Values:
         try:
             return frozenset({self._roster.find(part, "")})
         except BadRow:
+            alike = self._by_letters.get(_letters(part)) if isinstance(part, str) else None
+            if alike is not None:
+                return frozenset({alike})
             raise Unknown([short(part)]) from None
 
     def of(self, value: Any) -> frozenset[int] | None:
@@ -64,8 +75,7 @@ class Values:
         value = _opened(value)
         if value is None or (isinstance(value, str) and not value.strip()):
             return None
-        if not isinstance(value, list):
-            value = self._split(value)
+        value = self._divided(value)
         sets: list[frozenset[int] | None] = []
         strange: list[str] = []
         for part in value:
@@ -87,7 +97,10 @@ class Values:
         value = _opened(value)
         if value is None or (isinstance(value, str) and not value.strip()):
             return []
-        return value if isinstance(value, list) else self._split(value)
+        return self._divided(value)
+
+    def _divided(self, value: Any) -> list[Any]:
+        return [part for one in (value if isinstance(value, list) else [value]) for part in self._split(one)]
 
     def _split(self, value: Any) -> list[Any]:
         """A cell's single values: the whole one where it is known, else by the separator that leaves the fewest unknown."""
@@ -100,6 +113,10 @@ class Values:
                 strange = sum(not self._knows(part) for part in parts) / len(parts)
                 if strange < fewest:
                     best, fewest = parts, strange
+        if fewest == 1.0:  # nothing of it is known: what nobody writes within a name still divides it
+            parts = [part.strip() for part in re.split(_SURELY_BETWEEN, value) if part.strip()]
+            words = value.split()
+            return words if len(words) > 1 and all(map(self._knows, words)) else parts or best
         return best
 
     def _knows(self, part: str) -> bool:
@@ -114,6 +131,10 @@ class Values:
         scored = [(_alike(normalise(part), normalise(agent.name)), -agent.id, agent) for agent in self._agents]
         best = max(scored, key=lambda one: one[:2], default=None)
         return best[2] if best and best[0] >= LIKE else None
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[\W_]+", "", normalise(name))
 
 
 def _opened(value: Any) -> Any:

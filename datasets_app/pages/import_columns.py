@@ -17,7 +17,7 @@ from agents_app.access import Role, person, require_role, roles_of
 from agents_app.files.formats import Reading, Unreadable
 from agents_app.models import Pool
 from agents_app.pools import PoolError
-from datasets_app.files import checking, imports, looking, meanings, shapes, uploads
+from datasets_app.files import checking, imports, label_columns, looking, meanings, shapes, uploads
 from datasets_app.models import Import
 from datasets_app.pages.transfer_forms import MEANINGS, ColumnsForm
 from routerweb.http import page, reads_file, wants_fragment
@@ -25,6 +25,8 @@ from training_app.engine.data.examples import Agent
 
 #: Values that no agent is called by which the page asks about; more mean that the column is none of labels.
 MOST_VALUES = 40
+#: What the page calls a further column of labels, and how it is read then.
+FURTHER = {"more_labels": label_columns.NAMES_AGENTS, "mark": label_columns.MARK}
 NONE, LEAVE, NEW = "none", "leave", "new"
 
 
@@ -77,6 +79,7 @@ def import_columns(request: HttpRequest, slug: str, import_id: int) -> HttpRespo
     try:
         looked = _looked(upload, reading, form, asked, agents)
         reading = replace(looked.reading, values={**reading.values, **_chosen(asked)})
+        looked = looking.with_unread(looked, agents)
         if reading.shape or {"text", "messages"} & set(reading.columns):
             checked = checking.check(uploads.content(upload), reading, agents)
         else:
@@ -134,8 +137,10 @@ def _looked(
     anew = json.dumps(built, sort_keys=True) != drawn
     looked = looking.again(uploads.content(upload), reading, agents, columns=anew)
     if not anew and not reading.shape:
-        named = {meaning: looked.columns[i].key for i, meaning in _meanings(asked, len(looked.columns))}
-        looked = replace(looked, reading=replace(looked.reading, columns=named))
+        chosen = [(looked.columns[i].key, meaning) for i, meaning in _meanings(asked, len(looked.columns))]
+        named = {meaning: key for key, meaning in chosen if meaning not in FURTHER}
+        further = {key: FURTHER[meaning] for key, meaning in chosen if meaning in FURTHER}
+        looked = replace(looked, reading=replace(looked.reading, columns=named, further=further))
     return looked
 
 
@@ -152,24 +157,27 @@ def _corrected(stored: Reading, said: Mapping[str, Any]) -> Reading:
 
 
 def _meanings(asked: Mapping[str, str], count: int) -> Iterator[tuple[int, str]]:
-    """(column's place, what it is said to be) of each column that is one of ours; of two of a kind the first."""
+    """(column's place, what it is said to be) of each column that is one of ours; of two of a kind the first, but of further labels
+    all."""
     known, taken = dict(MEANINGS), set()
     for place in range(count):
         meaning = asked.get(f"as-{place}", "")
-        if meaning in known and meaning not in taken:
+        if meaning in known and (meaning not in taken or meaning in FURTHER):
             taken.add(meaning)
             yield place, meaning
 
 
 def _with_meanings(looked: looking.Look) -> list[tuple[looking.Column, str]]:
-    by_key = {key: meaning for meaning, key in looked.reading.columns.items()}
+    ours = {how: meaning for meaning, how in FURTHER.items()}
+    by_key = {key: ours[how] for key, how in looked.reading.further.items()}
+    by_key |= {key: meaning for meaning, key in looked.reading.columns.items()}
     return [(column, by_key.get(column.key, "")) for column in looked.columns]
 
 
 def _labels_from(looked: looking.Look) -> str:
-    """The name of the column that holds the labels, "" for none."""
-    key = looked.reading.columns.get("required_agents")
-    return next((column.name for column in looked.columns if column.key == key), "")
+    """The names of the columns that hold the labels, "" for none."""
+    keys = [looked.reading.columns.get("required_agents"), *looked.reading.further]
+    return "”, “".join(column.name for column in looked.columns if column.key in keys)
 
 
 # ---------------------------------------------------------------------------------------------------- what labels mean

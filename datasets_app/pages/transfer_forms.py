@@ -93,6 +93,8 @@ class ImportForm(forms.Form):
 MEANINGS = (
     ("text", gettext_lazy("The query's text")),
     ("required_agents", gettext_lazy("Agents that it needs")),
+    ("more_labels", gettext_lazy("More agents that it needs")),
+    ("mark", gettext_lazy("A mark: this agent is needed")),
     ("asked_agents", gettext_lazy("Agents that were asked about")),
     ("id", gettext_lazy("Its id")),
     ("split", gettext_lazy("Its split")),

@@ -141,8 +141,11 @@ class Command(BaseCommand):
         elif not {"text", "messages"} & set(reading.columns):
             raise CommandError(f"{path}: none of its columns looks like the query's text. Name that column “text”.")
         elif not looked.plain:
-            columns = ", ".join(f"{ours} from “{names.get(key, key)}”" for ours, key in reading.columns.items())
+            pairs = [*reading.columns.items(), *(("more labels", key) for key in reading.further)]
+            columns = ", ".join(f"{ours} from “{names.get(key, key)}”" for ours, key in pairs)
             self.stdout.write(f"{path.name}: {columns}")
+        for name in looked.unread:
+            self.stdout.write(f"{path.name}: “{name}” seems to hold agents too, and is not read as labels")
         if reading.kind != "lines":
             self._check(path, stream, reading, agents, options)
         return None if looked.plain and not reading.values and reading.empty == "unlabeled" else reading

@@ -57,6 +57,21 @@ def workbook(title: bool, merged: bool) -> bytes:
     return buffer.getvalue()
 
 
+def book(*sheets: tuple[str, Sequence[Sequence[Any]], Sequence[str]]) -> bytes:
+    """A workbook of sheets, each with a name, its rows and the ranges that are merged."""
+    made = openpyxl.Workbook()
+    made.remove(made.worksheets[0])
+    for name, lines, merged in sheets:
+        sheet = made.create_sheet(name)
+        for line in lines:
+            sheet.append(list(line))
+        for cells in merged:
+            sheet.merge_cells(cells)
+    buffer = io.BytesIO()
+    made.save(buffer)
+    return buffer.getvalue()
+
+
 def zipped(**files: bytes) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
