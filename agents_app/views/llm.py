@@ -55,7 +55,11 @@ class LlmForm(forms.ModelForm):
             guard.check_url(cleaned.get("base_url", ""), own=own)
         except guard.Refused as refused:
             if "base_url" not in self.errors:
-                self.add_error("base_url", str(refused))
+                plain = cleaned.get("base_url", "").lower().startswith("http://") and not cleaned.get("own_network")
+                own_words = _t(
+                    "Only https:// addresses are called. For a server of your own network, tick the box below."
+                )
+                self.add_error("base_url", own_words if plain else str(refused))
         return cleaned
 
     def connection(self) -> llm.Connection:

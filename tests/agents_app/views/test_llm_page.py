@@ -104,7 +104,7 @@ def test_a_server_of_the_own_network_takes_the_checkbox(settings, admin: Client,
     said = fields(server)
     del said["own_network"]
     html = admin.post(PAGE, said).content.decode()
-    assert "must begin with https://" in html
+    assert "tick the box below" in html
     assert server.keys == []
     port = int(server.url.split(":")[2].split("/")[0])
     with pytest.raises(guard.Refused):
