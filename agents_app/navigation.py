@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
+from django.conf import settings
 from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
@@ -161,6 +162,7 @@ def shell(request: HttpRequest) -> dict[str, Any]:
         "rw_new_pool": address("pool_new", None) if Role.OPS in roles_of(request.user) else "",
         "rw_pools_page": address("pools", None) if Role.OPS in roles_anywhere(request.user) else "",
         "rw_home": address("home", None) or "/",
+        "rw_demo": settings.DEMO,
     }
 
 

@@ -148,6 +148,7 @@ MIDDLEWARE = [
     "allauth.account.middleware.AccountMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "agents_app.accounts.second_factor.AskedFor",
+    "agents_app.public_demo.PublicDemo",
 ]
 
 ROOT_URLCONF = "routerweb.urls"
@@ -206,6 +207,10 @@ def database(url: str, *, transaction_pooling: bool = False) -> dict[str, Any]:
 DATABASE_URL = env.text("DATABASE_URL", f"sqlite:///{DATA_DIR / 'routerweb.sqlite3'}")
 DATABASE_TRANSACTION_POOLING = env.boolean("DATABASE_TRANSACTION_POOLING", False)
 DATABASES = {"default": database(DATABASE_URL, transaction_pooling=DATABASE_TRANSACTION_POOLING)}
+# A public demo: strangers look and try, nothing is kept, and each hour everything is as it was.
+DEMO = env.boolean("DEMO", False)
+if DEMO and DATABASES["default"]["ENGINE"] != "django.db.backends.sqlite3":
+    raise ImproperlyConfigured("DEMO: a public demo keeps its data in SQLite. Leave DATABASE_URL unset, or DEMO.")
 TEACHERS_DIR = os.path.abspath(env.text("TEACHERS_DIR", str(DATA_DIR / "teachers")))
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 

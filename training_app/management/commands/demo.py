@@ -4,9 +4,11 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
+from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 
+from agents_app import public_demo
 from agents_app.models import Pool
 from training_app.installation import DemoPool, demo_pools, make_demo
 from training_app.models import Run
@@ -33,6 +35,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         loaded = [(pool, self._loaded(pool)) for pool in demo_pools()]
         make_demo([row for _pool, row in loaded])
+        if settings.DEMO:
+            public_demo.make_visitor()
         if options["queue"]:
             self._train_later(loaded)
             return

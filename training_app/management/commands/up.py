@@ -34,6 +34,8 @@ def parts() -> dict[str, tuple[str, ...]]:
     """What each part starts; `worker` is all but the web server."""
     workers = {"jobs": "job cluster", "training": "training cluster"}
     workers |= {process.part: process.name for process in processes.added()}
+    if settings.DEMO:
+        workers["reset"] = "demo's reset"
     return {"web": (WEB,), **{part: (name,) for part, name in workers.items()}, "worker": tuple(workers.values())}
 
 
@@ -45,6 +47,7 @@ def commands(wanted: Sequence[str]) -> dict[str, tuple[list[str], dict[str, str]
         # By the environment: django-q2 reads it before a command's arguments.
         "training cluster": (paths.manage("run_cluster"), {"Q_CLUSTER_NAME": "train"}),
         **{process.name: (paths.manage(*process.command), {}) for process in processes.added()},
+        "demo's reset": (paths.manage("reset_demo", "--hourly"), {}),
     }
     names = {name for part in wanted for name in parts()[part]}
     return {name: child for name, child in children.items() if name in names}
@@ -130,7 +133,7 @@ class Command(BaseCommand):
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, stop)
         children = [Child(name, arguments, more) for name, (arguments, more) in commands(wanted).items()]
-        demo = self._demo() if options["demo"] else None
+        demo = self._demo() if options["demo"] or settings.DEMO else None
         for child in children:
             if demo and child.name != WEB:
                 # The first router is trained beside the web server's start: whoever waits, waits for these two.

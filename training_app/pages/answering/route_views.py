@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_http_methods
 
+from agents_app import public_demo
 from agents_app.access import Role, get_pool, require_role, roles_of
 from agents_app.models import Pool
 from datasets_app.pages import chat
@@ -224,12 +225,13 @@ def decision_detail(request: HttpRequest, slug: str, decision_id: UUID) -> HttpR
 
 
 def curl(slug: str, query: str) -> str:
-    """The command that routes the query as an application would; ROUTERWEB_KEY stands for the key."""
+    """The command that routes the query as an application would; ROUTERWEB_KEY stands for the key, but in a public demo."""
     asked = {"messages": as_json(query)} if before(query) else {"query": query}
     body = json.dumps({**asked, "pool": slug}, ensure_ascii=False)
+    key = public_demo.key() or "$ROUTERWEB_KEY"
     return (
         f"curl -X POST {shlex.quote(settings.SITE_URL + '/api/route/')} \\\n"
-        '  -H "Authorization: Bearer $ROUTERWEB_KEY" \\\n'
+        f'  -H "Authorization: Bearer {key}" \\\n'
         "  -H 'Content-Type: application/json' \\\n"
         f"  -d {shlex.quote(body)}"
     )
