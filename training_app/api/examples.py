@@ -119,6 +119,13 @@ HEALTH = {
     "decisions": {"waiting": 3, "dropped": 0},
     "process": {"name": "web-1:4711", "memory_bytes": 206_438_400, "threads": 14, "running_seconds": 86_512.4},
 }
+CHECK = {
+    "rows": 60, "labels": 60, "kept": 60, "unlabeled": 0, "suggestions": 0, "unreadable": 0, "whole": True, "not_understood": [],
+}  # fmt: skip
+IMPORT = {
+    "id": 5, "pool": "support", "dataset": "Queries", "file_name": "tickets.csv", "status": "queued", "rows_read": 0,
+    "queries_added": 0, "labels_added": 0, "suggestions_added": 0, "unchanged": 0, "left_out": 0, "error": "",
+}  # fmt: skip
 RUN = {
     "id": 12, "pool": "support", "kind": "set_router", "status": "queued", "phase": "", "step": 0, "total": 0, "metrics": {},
     "error": "", "worker": "",

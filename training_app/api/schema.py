@@ -41,6 +41,8 @@ CODES: dict[str, tuple[int, str]] = {
     "cannot_promote": (409, "support-4 answers already."),
     "cannot_roll_back": (409, "There is no model to go back to."),
     "cannot_launch": (409, "There is nothing to train on."),
+    "not_understood": (409, "58 of 60 labels are understood; no agent is called “Labs”."),
+    "cannot_undo": (409, "This import is not over. Stop it first."),
     "cannot_shadow": (409, "support-4 is no shadow."),
     "cannot_canary": (409, "support-4 is not the canary of support."),
     "cannot_pin": (409, "The artifact of support-1 is gone."),
@@ -84,6 +86,7 @@ WORDS = {
 }
 PATHS: dict[str, tuple[Any, str, Any]] = {
     "run_id": (OpenApiTypes.INT, "The run's id", 12),
+    "import_id": (OpenApiTypes.INT, "The import's id", 5),
     "sweep_id": (OpenApiTypes.INT, "The sweep's id", 3),
     "rule_id": (OpenApiTypes.INT, "The rule's id", 2),
     "query_id": (OpenApiTypes.INT, "The query's id, as an item has it", 17),
