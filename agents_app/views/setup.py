@@ -25,7 +25,10 @@ class FirstAccountForm(forms.Form):
         label=_("E-mail"), max_length=150, widget=forms.EmailInput(attrs={"autocomplete": "email"})
     )
     password = forms.CharField(
-        label=_("Password"), strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "new-password"})
+        label=_("Password"),
+        help_text=_("At least eight characters."),
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
     )
 
     def __init__(self, *args: Any, **options: Any) -> None:

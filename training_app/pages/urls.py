@@ -9,6 +9,7 @@ from training_app.pages.versions import model_views
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", home_views.home, name="home"),
+    path("pools/sample/", home_views.sample_pool, name="sample_pool"),
     path("p/<slug:slug>/", home_views.pool_home, name="pool_home"),
     path("personal-data/", personal_views.personal_data, name="personal_data"),
     path("", include("training_app.pages.rollout.live_urls")),

@@ -3,27 +3,28 @@
 from datetime import timedelta
 from typing import Any
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_GET, require_POST
 
 from agents_app import navigation
-from agents_app.access import Role, get_pool, person, roles_of
+from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Pool
 from agents_app.views.forms import PoolForm
 from datasets_app.figures import progress
 from datasets_app.labels import queue
-from routerweb.http import LAST_POOL, page
+from routerweb.http import LAST_POOL, page, reads_file, remember_pool
 from training_app.models import Run
 from training_app.pages.home import dashboard, first_steps, inbox
 from training_app.rollout import trials
-from training_app.training import previews
+from training_app.training import previews, sample
 from training_app.versions import registry, scorecards, verdict
 from training_app.watching import alarms
 
@@ -53,6 +54,20 @@ def pool_home(request: HttpRequest, slug: str) -> HttpResponse:
     if pool.deleted_at is not None:
         return render(request, "410.html", {"pool": pool}, status=410)
     return _draw(request, pool, {})
+
+
+@reads_file  # it reads some thousand rows, as an import does
+@require_POST
+@require_role(Role.OPS)
+def sample_pool(request: HttpRequest) -> HttpResponse:
+    """Make the sample pool, and open it."""
+    pool = sample.make(actor=person(request))
+    messages.success(
+        request, _("The sample pool is ready. Its first router is being trained, and answers when it is done.")
+    )
+    answer = redirect("pool_home", pool.slug)
+    remember_pool(request, answer, pool.slug)
+    return answer
 
 
 def _draw(request: HttpRequest, pool: Pool | None, more: dict[str, Any]) -> HttpResponse:

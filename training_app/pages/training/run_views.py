@@ -115,7 +115,7 @@ def run_new(request: HttpRequest, slug: str) -> HttpResponse:
     }
     crumbs = [(pool.name, reverse("home")), (_("Runs"), reverse("runs", args=[slug]))]
     status = 422 if form.errors else 200
-    return page(request, "training_app/run_new.html", context, title=_("Launch a run"), crumbs=crumbs, status=status)
+    return page(request, "training_app/run_new.html", context, title=_("Train a model"), crumbs=crumbs, status=status)
 
 
 def _preview(request: HttpRequest, pool: Pool) -> HttpResponse:
@@ -156,7 +156,7 @@ def run_near(request: HttpRequest, slug: str) -> HttpResponse:
     context = {"pool": pool, "near": near.across_splits(pool, _chosen_snapshot(request, pool)), "least": near.NEAR}
     if request.headers.get("HX-Request"):
         return render(request, "training_app/_near.html", context)
-    crumbs = [(pool.name, reverse("home")), (_("Launch a run"), reverse("run_new", args=[slug]))]
+    crumbs = [(pool.name, reverse("home")), (_("Train a model"), reverse("run_new", args=[slug]))]
     return page(request, "training_app/near.html", context, title=_("Near-duplicates across splits"), crumbs=crumbs)
 
 
