@@ -41,6 +41,20 @@ def read_upload(upload: BinaryIO) -> Listed:
     return listed
 
 
+def among(upload: BinaryIO) -> str:
+    """The agents that a file brought for import lists, as a form takes them, a line each; "" where it lists none, or queries."""
+    name = str(getattr(upload, "name", "") or "")
+    try:
+        (lists_agents,) = limited.run(files.describes_agents, upload, name, limits=limited.PAGE)
+        upload.seek(0)
+        lines, agents = read_upload(upload) if lists_agents else ([], ())
+    except (Unreadable, pools.PoolError):
+        lines, agents = [], ()
+    upload.seek(0)
+    listed = [*lines, *((agent.name, agent.description) for agent in agents)]
+    return "\n".join(": ".join(" ".join(part.split()) for part in one if part) for one in listed)
+
+
 def _listed(stream: BinaryIO, file_name: str, field: str) -> Listed:
     lines: list[tuple[str, str]] = []
     agents: list[data.Agent] = []

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import yaml
 
-from agents_app.files.detecting import encoding_of
+from agents_app.files.detecting import NAMES, detect, encoding_of, plain_name
 from agents_app.files.formats import Reading, Unreadable, gettext_noop, records
 from training_app.engine.data import examples as data
 from training_app.engine.data import folders
@@ -81,6 +81,57 @@ def agents(stream: BinaryIO, file_name: str) -> Iterator[dict[str, Any]]:
     for name, description in lines:
         yield {"name": name, "description": description}
     yield from map(asdict, entries)
+
+
+def describes_agents(stream: BinaryIO, file_name: str) -> Iterator[bool]:
+    """Whether a file lists agents and no queries: an agent card, an OpenAPI document, tools, or a table with a column of distinct
+    names, one of what they do, and none that people call a query's."""
+    content = stream.read(MAX_FILE + 1)
+    if len(content) > MAX_FILE:
+        yield False
+    elif content.startswith(b"PK\x03\x04"):
+        stream.seek(0)
+        yield detect(stream, file_name).kind == "xlsx" and _is_roster(_cells(io.BytesIO(content), Reading("xlsx")))
+    else:
+        encoding = encoding_of(content)
+        text = content.decode("utf-8-sig" if encoding == "utf-8" else encoding, "replace").strip("\ufeff \t\r\n")
+        if text[:1] in ("{", "["):
+            yield _is_description(text)
+        else:
+            delimiter = _delimiter(text, PurePath(file_name).suffix.lower())
+            table = Reading("table", "utf-8", delimiter)
+            yield bool(delimiter) and _is_roster(_cells(io.BytesIO(text.encode("utf-8", "replace")), table))
+
+
+def _is_roster(rows: list[tuple[int, list[str]]]) -> bool:
+    """Whether a table lists agents, by its header."""
+    for place, (_line, cells) in enumerate(rows[:HEADER_WITHIN]):
+        columns = _named([_plain(cell) for cell in cells])
+        if {"name", "description"} <= set(columns):
+            below = [one[columns["name"]] for _line, one in rows[place + 1 :] if columns["name"] < len(one)]
+            query = {plain_name(cell) for cell in cells} & set(NAMES["text"])
+            return bool(below) and not query and len(set(below)) == len(below) <= MAX_AGENTS
+    return False
+
+
+def _is_description(text: str) -> bool:
+    """Whether JSON is an agent card or several, an OpenAPI document, or tools."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    if isinstance(value, dict) and isinstance(value.get("result"), dict):
+        value = value["result"]
+    ones = value if isinstance(value, list) else [value]
+    if all(isinstance(one, dict) for one in ones) and ones:
+        if all((isinstance(one.get("skills"), list) and "name" in one) or _is_tool(one) for one in ones):
+            return True
+        only = ones[0]
+        return len(ones) == 1 and (
+            (isinstance(only.get("paths"), dict) and ("openapi" in only or "swagger" in only))
+            or (isinstance(only.get("tools"), list) and "inputSchema" in str(only["tools"])[:100_000])
+        )
+    return False
 
 
 # ---------------------------------------------------------------------------------------------------- tables

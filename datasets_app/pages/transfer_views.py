@@ -15,10 +15,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from agents_app import llm
+from agents_app import llm, rosters
 from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.files.formats import Unreadable
 from agents_app.models import Pool
+from agents_app.views.forms import SeveralAgentsForm
 from datasets_app.figures import progress
 from datasets_app.files import exports, imports, undoing, uploads
 from datasets_app.labels import snapshots
@@ -56,6 +57,11 @@ def import_page(request: HttpRequest, slug: str) -> HttpResponse:
     )
     if posted and form.is_valid():
         chosen = form.cleaned_data
+        listed = (
+            "" if chosen["format"] or Role.OPS not in roles_of(request.user, pool.pk) else rosters.among(chosen["file"])
+        )
+        if listed:
+            return _agents_instead(request, pool, listed)
         try:
             reading = None if chosen["format"] else import_columns.reading_of(pool, chosen["file"])
         except Unreadable as error:
@@ -81,6 +87,19 @@ def import_page(request: HttpRequest, slug: str) -> HttpResponse:
     }
     status = 422 if form.errors else 200
     return page(request, "datasets_app/import.html", context, title=_("Import"), crumbs=_crumbs(pool), status=status)
+
+
+def _agents_instead(request: HttpRequest, pool: Pool, listed: str) -> HttpResponse:
+    """What a file of agents leads to: the form that adds them, filled in."""
+    form = SeveralAgentsForm(initial={"agents": listed})
+    context = {"pool": pool, "form": form, "from_file": True}
+    return page(
+        request,
+        "agents_app/agents_several.html",
+        context,
+        title=_("Add several agents"),
+        crumbs=_crumbs(pool, (_("Import"), reverse("import", args=[pool.slug]))),
+    )
 
 
 @require_GET

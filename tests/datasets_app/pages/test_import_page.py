@@ -161,3 +161,34 @@ def test_an_export_names_its_tool(ops: Client, clinic: Pool) -> None:
     page = ops.get(send(ops, messy.exports()["label-studio.json"], "export.json"))
     assert "An export of Label Studio" in page.text
     assert "1 was cancelled" in page.text
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("agents.csv", b"Team;What they do;Owner\nSurgery;Operations and wounds;Ana\nDiet;What to eat;Ben\n"),
+        (
+            "card.json",
+            b'{"name": "Surgery", "url": "https://a.example", "version": "1", "description": "Operations", "skills": []}',
+        ),
+        ("tools.json", b'{"tools": [{"name": "Surgery", "description": "Operations", "inputSchema": {}}]}'),
+        (
+            "api.json",
+            b'{"openapi": "3.1.0", "info": {"title": "Surgery"}, "paths": {"/operate": {"post": {"summary": "Operate"}}}}',
+        ),
+    ],
+)
+def test_a_file_of_agents_leads_to_adding_them(ops: Client, clinic: Pool, name: str, content: bytes) -> None:
+    answer = ops.post(f"/p/{clinic.slug}/import/", {"file": SimpleUploadedFile(name, content), "dataset": "Queries"})
+    assert "This file describes agents" in answer.content.decode()
+    assert answer.context["form"].initial["agents"].startswith("Surgery")
+    assert Import.objects.count() == 0
+    before = clinic.agents.count()
+    ops.post(f"/p/{clinic.slug}/agents/add/several/", answer.context["form"].initial)
+    assert clinic.agents.count() - before == (2 if name.endswith("csv") else 1)
+
+
+def test_queries_with_names_are_no_agents(ops: Client, clinic: Pool) -> None:
+    content = b"Name,Message,Description\nAna,are my results in,a patient\n"
+    answer = ops.post(f"/p/{clinic.slug}/import/", {"file": SimpleUploadedFile("q.csv", content), "dataset": "Queries"})
+    assert answer.status_code == 302
