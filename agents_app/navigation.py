@@ -85,7 +85,7 @@ PAGES = (
     Page("snapshots", _("Snapshots"), _("frozen data set version"), "inventory_2", PEOPLE),
     Page("agreement", _("Agreement of labelers"), _("kappa alpha quality"), "handshake", PEOPLE),
     Page("agents_add_several", _("Add several agents"), _("new agent import card openapi mcp"), "group_add", OPS),
-    Page("run_new", _("Launch a run"), _("train training new router"), "play_circle", OPS),
+    Page("run_new", _("Train a model"), _("launch run training new router"), "play_circle", OPS),
     Page("run_sweeps", _("Sweeps"), _("hyperparameter search tune"), "tune", OPS),
     Page("run_rules", _("Launch rules"), _("automatic schedule retrain"), "autorenew", OPS),
     Page("decisions_live", _("Shadows and canary"), _("rollout trial share traffic a/b"), "science", OPS),

@@ -153,7 +153,7 @@ def reference() -> str:
     page = [
         "# The settings of an orchestrator's run",
         "",
-        "Those of `--kind orchestrator`, of the form under *Runs → Launch a run → Orchestrator*, and of `config` where `kind` is",
+        "Those of `--kind orchestrator`, of the form under *Runs → Train a model → Orchestrator*, and of `config` where `kind` is",
         "`orchestrator` in `POST /api/runs/`; see [orchestration.md](orchestration.md). What is left out has its default.",
         "",
         "This page is made from the code: `python -m orchestration_app.engine.orchestrator_config > docs/orchestrator-settings.md`.",

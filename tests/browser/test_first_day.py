@@ -102,7 +102,7 @@ class Newcomer:
 
     def train_and_route(self) -> None:
         """From the page that launches a run to an answer in the playground."""
-        self.click(self.button("Launch the run"))
+        self.click(self.button("Train"))
         expect(self.page.locator("main")).to_contain_text("Queued")
         self.look()
         work(train)

@@ -343,7 +343,7 @@ def reference() -> str:
     page = [
         "# The settings of a run",
         "",
-        "Every setting of a training run: in the form under *Runs → Launch a run*, as `--set NAME=VALUE` of `manage.py train`,",
+        "Every setting of a training run: in the form under *Runs → Train a model*, as `--set NAME=VALUE` of `manage.py train`,",
         "in a YAML file for `--config`, and as `config` of `POST /api/runs/`. What is left out has its default.",
         "",
         "This page is made from the code: `python -m training_app.engine.config > docs/run-settings.md`.",
