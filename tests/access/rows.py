@@ -45,6 +45,7 @@ PAGES: dict[str, Row] = {
     "glossary/": Row(SIGNED_IN),
     "pools/": Row(OPS, anywhere=True),
     "pools/new/": Row(OPS, "GET POST"),
+    "pools/sample/": Row(OPS, "POST"),
     "people/": Row(OPS, "GET POST", anywhere=True),
     **{
         f"people/<int:user_id>/{what}/": Row(ADMINS, "POST")
@@ -305,6 +306,9 @@ API: dict[str, ApiRow] = {
     "decisions/<id:decision_id>/": ApiRow("ops"),
     "decisions/<id:decision_id>/replay/": ApiRow("ops"),
     "queries/": ApiRow("label", "POST", {"queries": ["billing"]}),
+    "imports/": ApiRow("ops", "POST", {"file_name": "a.csv", "content": "text\nbilling\n", "check_only": True}),
+    "imports/<number:import_id>/": ApiRow("ops"),
+    "imports/<number:import_id>/undo/": ApiRow("ops", "POST"),
     "suggestions/accept/": ApiRow("label", "POST", {"count_only": True}),
     "label/next/": ApiRow("label", "POST"),
     "label/undo/": ApiRow("label", "POST"),
