@@ -20,7 +20,11 @@ TAUGHT_BY = {
 def taught_by(card: Mapping[str, Any]) -> list[str]:
     """Sentences for the model's page; none where no teacher and no text without a label had a part in it."""
     report = card.get("encoder", {})
-    return [text for text in (_teacher(report.get("teacher")), _student(report.get("student"))) if text]
+    return [
+        text
+        for text in (_teacher(report.get("teacher")), _student(report.get("student")), _fast(report.get("fast")))
+        if text
+    ]
 
 
 def _teacher(teacher: Mapping[str, Any] | None) -> str:
@@ -37,6 +41,18 @@ def _teacher(teacher: Mapping[str, Any] | None) -> str:
             _("The teacher %(name)s (%(licence)s), fine-tuned on the labels, is one of the scorers that serve.") % named
         )
     return _("The teacher %(name)s (%(licence)s) was fine-tuned on the labels. No route needs it.") % named
+
+
+def _fast(fast: Mapping[str, Any] | None) -> str:
+    if not fast:
+        return ""
+    fewer = round(100 * fast["lead"]["mean"])
+    if fewer <= 0:
+        return _("A model trained with encoder: fast answers in a fraction of the time and gets as many queries right.")
+    said = _(
+        "A model trained with encoder: fast answers in a fraction of the time and gets %(n)d of 100 queries fewer right."
+    )
+    return said % {"n": fewer}
 
 
 def _student(student: Mapping[str, Any] | None) -> str:

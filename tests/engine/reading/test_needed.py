@@ -142,7 +142,7 @@ class TestNeeded:
         assert found is not None
         off = np.ones_like(val.asked)
         off[::2, 1] = False
-        alone = [found.logit_of(val.texts[i], val_x[i], off[i]) for i in range(40)]
+        alone = [found.logit_of(found.nearness.of(val.texts[i]), val_x[i], off[i]) for i in range(40)]
         np.testing.assert_allclose(found.logits(val.texts[:40], val_x[:40], off[:40]), alone, rtol=1e-5)
 
     def test_an_agent_that_is_not_available_does_not_speak(self) -> None:

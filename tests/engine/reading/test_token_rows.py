@@ -33,6 +33,13 @@ def test_vectors_are_those_of_the_package(encoder: TokenRows) -> None:
     assert np.abs(encoder.encode(every) - encoder._weights.encode(every)).max() < 5e-6
 
 
+def test_tokens_are_those_of_the_package(encoder: TokenRows) -> None:
+    pieces = encoder._weights.sp._pieces
+    assert not [piece for piece in pieces if "\u2581" in piece[1:]]  # no token reaches into the next word
+    for text in [*texts(300), "  two  spaces ", "a\ttab", 'A-b_c "x" 99%', "co-op's", "~`!@#$%^&*()"]:
+        assert encoder.tokens(text) == encoder._weights.sp.encode(text, out_type=int, add_bos=True, add_eos=True)
+
+
 def test_a_text_has_the_same_bits_alone_and_in_a_batch(encoder: TokenRows) -> None:
     every = texts(500)
     together = encoder.encode(every)

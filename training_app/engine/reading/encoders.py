@@ -192,7 +192,7 @@ class _Search:
     @property
     def tries_all(self) -> bool:
         """Whether candidates are compared at all: in a large pool each takes too long."""
-        return self.config.encoder == "auto" and self.apart is None
+        return self.config.encoder in ("auto", "fast") and self.apart is None
 
     @cached_property
     def taught(self) -> Taught | None:
@@ -202,7 +202,8 @@ class _Search:
     @cached_property
     def meaning(self) -> bool:
         """Whether the sentence encoder is tried."""
-        return self.tries_all and self.taught is not None and self.config.sentences and sentences.installed()
+        wanted = self.config.sentences and self.config.encoder != "fast"
+        return self.tries_all and self.taught is not None and wanted and sentences.installed()
 
     def result(self) -> tuple[CrossFit, dict[str, Any]]:
         """The scorer that the settings ask for, and the report."""
@@ -386,7 +387,26 @@ class _Search:
             pair = {slowest: self.fits[slowest], fastest: self.fits[fastest]}
             self.report["student"]["beside_teacher"] = self.chosen(pair)[1][fastest].get("against")
         self.report["encoder"] = choice
+        self.compare_fast(choice)
         return choice
+
+    def compare_fast(self, choice: str) -> None:
+        """Note beside a scorer that asks the sentence encoder what the best one without it gets: the shares of the rows that may judge
+        whose sets are right, each at its best threshold, and the interval of the lead."""
+        quick_fits = {name: fit for name, fit in self.fits.items() if name not in (*SENTENCES, TEACHER)}
+        if choice in quick_fits or not quick_fits:
+            return
+        best, _ = self.chosen(quick_fits)
+        rows, validation = self.rows, self.validation
+        both = validation if self.alone else joined(rows, validation)
+
+        def right(fit: CrossFit) -> FloatArray:
+            found = crossed(fit, validation) if self.alone else np.concatenate([fit.log_odds, served(fit, validation)])
+            return np.asarray(best_jaccards(found, both.required, both.asked) == 1, np.float32)
+
+        ours, theirs = right(self.fits[choice]), right(self.fits[best])
+        lead = spread(ours - theirs).plain()
+        self.report["fast"] = {"right": float(theirs.mean()), "chosen": float(ours.mean()), "lead": lead}
 
     def finished(self, choice: str) -> tuple[CrossFit, dict[str, Any]]:
         """The chosen scorer, its log-odds as sure as those of a text that it has not seen."""

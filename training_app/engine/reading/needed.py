@@ -62,12 +62,12 @@ class Needed:
         """The log-odds that each text needs any of the agents available, float64[N]; log_odds and available [N, A]."""
         return self._weighed(score(log_odds, available), self.nearness.of_all(texts))
 
-    def logit_of(self, text: str, log_odds: FloatArray, available: BoolArray) -> float:
-        """`logits` of one text: log_odds float32[A], available bool[A]."""
+    def logit_of(self, near: float, log_odds: FloatArray, available: BoolArray) -> float:
+        """`logits` of one text of that nearness (`nearness.of`): log_odds float32[A], available bool[A]."""
         each = zip(log_odds.tolist(), available.tolist(), strict=True)
         expected = sum(log1p(exp(-LIMIT if x < -LIMIT else LIMIT if x > LIMIT else x)) for x, on in each if on)
         by_score, by_nearness, constant = self.weights.tolist()
-        found = by_score * log(max(expected, 1e-9)) + by_nearness * SPREAD * self.nearness.of(text) + constant
+        found = by_score * log(max(expected, 1e-9)) + by_nearness * SPREAD * near + constant
         return float(max(-SURE, min(SURE, found)))
 
     def tensors(self) -> dict[str, NDArray[Any]]:

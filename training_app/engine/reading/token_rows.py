@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ SPANS = ((2, 0), (3, 1), (5, 2))  # tokens that each branch sees, and how many o
 REACH = 2  # no branch looks further, either way
 _STARTS = np.array([REACH - left + j for span, left in SPANS for j in range(span)])  # where each product's token stands
 _PRODUCTS = np.arange(len(_STARTS))
+WORDS, LONGEST_WORD = 20_000, 40  # words whose tokens are kept; when full it starts again
 
 
 class _Rows:
@@ -50,14 +52,41 @@ class TokenRows:
             for w, (span, _) in zip(weights.w1, SPANS, strict=True)
         ]
         self._rows = _Rows(room)
+        self._words: dict[str, list[int]] = {}
         self._learning = threading.Lock()
+        self._ends: list[int] | None = None
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
         """Vectors of length one, float32[N, EMBEDDED]."""
         found = np.empty((len(texts), EMBEDDED), np.float32)
         for row, text in zip(found, texts, strict=True):
-            row[:] = self._vector(self._weights.sp.encode(text, out_type=int, add_bos=True, add_eos=True))
+            row[:] = self._vector(self.tokens(text))
         return found
+
+    def tokens(self, text: str) -> list[int]:
+        """The text's tokens with both ends. No token of the vocabulary holds a space but in front, so that the likeliest tokens of a
+        text are those of its words; they are kept where no character changes with its neighbours, in printable ASCII."""
+        encode = self._weights.sp.encode
+        if not (text.isascii() and text.isprintable() and (words := text.split())):
+            whole: list[int] = encode(text, out_type=int, add_bos=True, add_eos=True)
+            return whole
+        known = self._words
+        try:
+            parts = [known[word] for word in words]
+        except KeyError:
+            if len(known) > WORDS:
+                known = self._words = {}
+            parts = []
+            for word in words:
+                part = known.get(word)
+                if part is None:
+                    part = encode(word, out_type=int, add_bos=False, add_eos=False)
+                    if len(word) <= LONGEST_WORD:
+                        known[word] = part
+                parts.append(part)
+        if self._ends is None:
+            self._ends = encode("", out_type=int, add_bos=True, add_eos=True)
+        return [self._ends[0], *chain.from_iterable(parts), self._ends[-1]]
 
     def _vector(self, tokens: Sequence[int]) -> FloatArray:
         """The vector of one text, float32[EMBEDDED]."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
@@ -22,6 +23,9 @@ from training_app.engine.routing.bayes import BayesPolicy
 from training_app.engine.routing.calibration import Calibration
 from training_app.engine.routing.policy import Policy, SharedPolicy, greedy, load_policy
 from training_app.engine.routing.threshold import ThresholdPolicy
+
+#: Texts whose log-odds a router keeps, and numbers of them all together: 4 MB at most.
+REMEMBERED, REMEMBERED_NUMBERS = 2_000, 1_000_000
 
 StopReason = Literal["stop", "none", "max_agents", "abstained"]
 
@@ -90,6 +94,8 @@ class Router:
         self._place = {agent.id: i for i, agent in enumerate(self.agents)}
         self._every = np.ones(len(self.agents), np.bool_)
         self._nothing = np.zeros((1, 0), np.float32)
+        self._remembered: dict[bytes, tuple[FloatArray, float]] = {}
+        self._room = min(REMEMBERED, REMEMBERED_NUMBERS // max(1, len(self.agents)))
         #: The policy, where it decides one query faster than a batch of one.
         self._walks = policy if isinstance(policy, (SharedPolicy, BayesPolicy)) else None
 
@@ -170,6 +176,21 @@ class Router:
         chosen = self.rules if rules is None else rules
         return allowed_for(chosen, self.agents) if chosen else None
 
+    def _read(self, text: str) -> tuple[FloatArray, float]:
+        """What the scorer says of one text, float32[A], and how near it is to what was learnt from; of a text that was read not long
+        ago what was said then. Texts are known by their hashes: none is kept."""
+        if type(text) is not str:  # a turn depends on what was said before it
+            return self._platt(self.scorer.logits((text,)))[0], self._needed.nearness.of(text) if self._needed else 0.0
+        key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        known = self._remembered.get(key)
+        if known is None:
+            x = self._platt(self.scorer.logits((text,)))[0]
+            known = x, self._needed.nearness.of(text) if self._needed else 0.0
+            if len(self._remembered) >= self._room:
+                self._remembered = {}  # all is forgotten: no book-keeping on the hot path
+            self._remembered[key] = known
+        return known
+
     def log_odds(self, texts: Sequence[str]) -> FloatArray:
         """The log-odds that the policy acts on, float32[N, A]."""
         return self._platt(self.scorer.logits(texts))
@@ -192,7 +213,7 @@ class Router:
         mask = self._available(available)
         least, most = limits or (self._min, self._max)
         at = self.calibration.margin if margin is None else margin
-        x = self._platt(self.scorer.logits((text,)))[0]
+        x, near = self._read(text)
         allowed = self._allowed(rules)
         if isinstance(self._walks, BayesPolicy):
             order, steps, full = self._walks.walk(
@@ -205,7 +226,7 @@ class Router:
             steps = int(counts[0])
             order = [int(a) for a in orders[0] if a >= 0]
             full = bool(most) and len(order) >= most
-        needed = self._needed.logit_of(text, x, mask) if self._needed else None
+        needed = self._needed.logit_of(near, x, mask) if self._needed else None
         p, confidence = self.calibration.of_one(x, order, mask, needed or 0.0)
         return self._answer(order, p, mask, confidence, needed, steps, full)
 
@@ -223,7 +244,7 @@ class Router:
         text = text if isinstance(text, str) else conversations.read(text)
         mask = self._available(available)
         least, most = limits or (self._min, self._max)
-        x = self._platt(self.scorer.logits((text,)))[0]
+        x, near = self._read(text)
         p = self.calibration.probabilities(x[None])[0].tolist()
         ranked = sorted((a for a, open_ in enumerate(mask.tolist()) if open_), key=lambda a: -p[a])
         order = [a for place, a in enumerate(ranked) if place < least or p[a] >= threshold][: most or None]
@@ -231,7 +252,7 @@ class Router:
         if allowed is not None:
             likely = np.nextafter(np.array(p), 2)  # an agent at the threshold is in
             order = walk(lambda _: (likely, threshold), mask, allowed, least=least, most=most, margin=0.0)[0]
-        needed = self._needed.logit_of(text, x, mask) if self._needed else None
+        needed = self._needed.logit_of(near, x, mask) if self._needed else None
         p, confidence = self.calibration.of_one(x, order, mask, needed or 0.0)
         return self._answer(order, p, mask, confidence, needed, len(order) + 1, bool(most) and len(order) == most)
 
@@ -242,25 +263,9 @@ class Router:
         *,
         rules: Rules | None = None,
     ) -> list[Route]:
-        """`route` of many texts at once, the same answers at a fraction of the time."""
-        if not texts:
-            return []
-        queries = [text if isinstance(text, str) else conversations.read(text) for text in texts]
-        mask = self._available(available)
-        x = self.log_odds(queries)
-        masks = np.broadcast_to(mask, x.shape)
-        selected, orders, steps = self._greedy(queries, x, masks, allowed=self._allowed(rules))
-        p = self.calibration.probabilities(x).tolist()
-        logits = self._needed.logits(queries, x, masks) if self._needed else None
-        confidences = self.calibration.confidences(x, selected, masks, logits).tolist()
-        needed = [None] * len(queries) if logits is None else logits.tolist()
-        limit = self._max or len(mask) + 1
-        sizes = selected.sum(axis=1).tolist()
-        taken = orders.tolist()
-        return [
-            self._answer(taken[i][: sizes[i]], p[i], mask, confidences[i], needed[i], count, sizes[i] >= limit)
-            for i, count in enumerate(steps.tolist())
-        ]
+        """`route` of each text, in their order, to the byte: one after the other, since products of several texts differ in last
+        digits from those of one."""
+        return [self.route(text, available, rules=rules) for text in texts]
 
     def selections(self, texts: Sequence[str]) -> BoolArray:
         """The sets of many texts over all agents, bool[N, A], for measurements."""
