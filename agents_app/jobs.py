@@ -4,7 +4,7 @@ Training runs, imports, pre-labeling and episodes have tables of their own. All 
 Packages register their kinds of job through `routerweb.hooks.job_kinds`.
 
 A job is owned through its attempt token. `claim` hands a fresh one to exactly one caller; every later write of that job names the
-token and changes nothing once the job no longer runs under it, so that one which was cancelled, or taken for dead and comes back,
+token and changes nothing once the job no longer runs under it, so that one which was cancelled, or presumed dead and comes back,
 writes nothing. Whether a job runs at all is decided here, not by the queue, which may deliver a message twice, late, or never.
 
 Every time in these rows is the database's, so that machines whose clocks differ agree on who is dead.
@@ -46,7 +46,7 @@ _stop_asked = threading.Event()
 
 
 class AttemptLost(Exception):
-    """The job is no longer running under this attempt: it was cancelled, or taken for dead. Nothing was written."""
+    """The job is no longer running under this attempt: it was cancelled, or presumed dead. Nothing was written."""
 
 
 class Stopped(BaseException):
@@ -118,7 +118,7 @@ def _all(kind: type[J]) -> "QuerySet[J]":
 
 
 def claim(kind: type[J], key: Key, **fields: Any) -> uuid.UUID | None:
-    """A fresh attempt token for a queued job, or None where it is not queued (any more). `fields` begin anew with it."""
+    """A fresh attempt token for a queued job, or None where it is not queued (any more). `fields` begin again with it."""
     attempt = uuid.uuid4()
     claimed = (
         _all(kind)
@@ -210,7 +210,7 @@ def raise_if_stopped() -> None:
 class Heartbeat:
     """A light thread that says a job is alive, so that work of minutes does not look dead; it has its own database connection.
 
-    `check` raises AttemptLost in the job once it was taken away: cancelled, or taken for dead.
+    `check` raises AttemptLost in the job once it was taken away: cancelled, or presumed dead.
     """
 
     def __init__(self, kind: type[Job], key: int, attempt: uuid.UUID) -> None:

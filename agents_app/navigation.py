@@ -219,7 +219,7 @@ def admin_lists(request: HttpRequest) -> list[dict[str, Any]]:
     return lists
 
 
-#: What later rooms let a person find in the current pool, by a lower-case term.
+#: What later packages let a person find in the current pool, by a lower-case term.
 FINDS: list[Callable[[HttpRequest, Pool, str], list[SearchResult]]] = []
 
 
@@ -229,7 +229,7 @@ def says(term: str, title: str | Promise, words: str | Promise = "") -> bool:
 
 
 def search(request: HttpRequest, term: str) -> list[SearchResult]:
-    """What the command search finds beside the admin's lists: pages, pools, the current pool's agents, and what later rooms know."""
+    """What the command search finds beside the admin's lists: pages, pools, the current pool's agents, and what later packages add."""
     pool = current_pool(request)
     roles = roles_of(request.user, pool)
     results = []

@@ -30,7 +30,7 @@ def change(
     episode_days: int | None,
     actor: Who,
 ) -> Privacy:
-    """Say anew what is redacted and kept; what is stored already stays as it is. Raises BadPattern."""
+    """Say again what is redacted and kept; what is stored already stays as it is. Raises BadPattern."""
     check_patterns(patterns)
     values: dict[str, Any] = {
         "kinds": [kind for kind in redaction.KINDS if kind in kinds],

@@ -1,7 +1,7 @@
 """Secrets that have to be read again, such as a provider's key: sealed before they are stored, opened where a call is made.
 
 Fernet (AES-128-CBC with HMAC-SHA256, https://github.com/fernet/spec) under a key that follows from SECRET_KEY by HKDF. What was
-sealed under one of SECRET_KEY_FALLBACKS opens too; `manage.py reseal` seals it anew, after which the old key may go. A backup holds
+sealed under one of SECRET_KEY_FALLBACKS opens too; `manage.py reseal` seals it again, after which the old key may go. A backup holds
 the sealed text alone, so it opens only where the same SECRET_KEY is set.
 """
 

@@ -1,7 +1,7 @@
 """Who may come in: people who were invited, by password or through the company's OpenID Connect provider.
 
 django-allauth walks both ways. What is ours is said here: nobody signs up, at either door; a provider's word is taken only where its
-token is signed with one of its published keys; and the person is found by the address that the provider has verified, anew at
+token is signed with one of its published keys; and the person is found by the address that the provider has verified, again at
 every sign-in. So nothing about the provider is stored, and an invitation is the one way to an account.
 """
 

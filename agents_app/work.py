@@ -29,7 +29,7 @@ from routerweb.observing import tracing
 log = logging.getLogger(__name__)
 
 KIND = "work"
-#: The key of work that goes by the clock: the row of its last turn is that of the next.
+#: The key of work that is scheduled: the row of its last turn is that of the next.
 SCHEDULED = "schedule"
 #: How long the row of a job stays that has ended.
 KEPT = timedelta(days=7)
@@ -54,7 +54,7 @@ class Running:
 class Work:
     """A registered piece of work. `run` does a job of it and returns what came of it, in a word or a number.
 
-    `every`: the minutes between two turns of work that goes by the clock, None for work that is submitted. `title` names such work in
+    `every`: the minutes between two turns of work that is scheduled, None for work that is submitted. `title` names such work in
     the list of schedules. `kept`: whether the job's row stays when it is done; what names a person does not.
     """
 
@@ -125,7 +125,7 @@ def _do(_key: int, job: BackgroundJob, work: Work, attempt: uuid.UUID) -> str:
         with Heartbeat(BackgroundJob, job.pk, attempt):
             result = work.run(Running(job, attempt))
     except AttemptLost:
-        log.warning("%s was taken for dead; attempt %s writes nothing more", job, attempt)
+        log.warning("%s was presumed dead; attempt %s writes nothing more", job, attempt)
         return "lost"
     except Exception as error:  # work that fails for any reason is marked so, with that reason
         jobs.raise_if_stopped()

@@ -3,7 +3,7 @@
     .venv/bin/python -m benchmarks.queue_order DIR... [--labels 300] [--draws 5] [--pool 1500] [--every 20]
 
 Each DIR holds agents.jsonl, train.jsonl and test.jsonl. Of the training queries at most --pool wait; the first START labels are drawn
-at random, and every --every labels a scorer is learnt anew and ranks what waits. It is the quick one of a new pool (word and character
+at random, and every --every labels a scorer is refitted and ranks what waits. It is the quick one of a new pool (word and character
 n-grams, the sentence encoder, the agents' descriptions as rows), by kernel ridge regression, so that each of hundreds of fits takes
 milliseconds; its log-odds come from rows left out one at a time, and Bayes' rule answers. Prints, for each order, the mean test
 Jaccard on the way, made to rise (isotonic regression: a mean of few draws goes up and down), and how many labels fewer it takes to

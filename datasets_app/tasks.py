@@ -13,9 +13,9 @@ from routerweb.observing import tracing
 
 log = logging.getLogger(__name__)
 
-#: Up to so many gold labels are composed anew where an agent is merged, in a second or so; more are left to a worker.
+#: Up to so many gold labels are composed again where an agent is merged, in a second or so; more are left to a worker.
 AT_ONCE = 2_000
-#: Queries that one transaction composes anew.
+#: Queries that one transaction composes again.
 BATCH = 1_000
 
 
@@ -35,7 +35,7 @@ def read_upload(key: str) -> str:
 
 
 def recompose_pool(running: work.Running) -> int:
-    """Compose a pool's gold anew, as after a merge of its agents; returns how many queries changed."""
+    """Compose a pool's gold again, as after a merge of its agents; returns how many queries changed."""
     pool = Pool.objects.filter(pk=running.arguments["pool"]).first()
     if pool is None:
         return 0

@@ -31,7 +31,7 @@ class Background:
 
     `turn` does some of the work and returns how many seconds to rest. What it raises is logged, and the thread goes on. `at_end` is
     called once, when a process that started the thread ends in order. `in_child` is called in a process that was just forked, for
-    what else the module has to make anew. `always`: it starts also where BACKGROUND_THREADS is off, as part of a job.
+    what else the module has to make again. `always`: it starts also where BACKGROUND_THREADS is off, as part of a job.
     """
 
     def __init__(

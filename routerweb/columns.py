@@ -69,7 +69,7 @@ class AddDatabaseDefaults(Operation):
     """Give every column that the application has at this point its default in the database.
 
     On SQLite nothing is written: only processes of one version use such a database, and to give one column a default there is to write
-    its table anew.
+    its table again.
     """
 
     reduces_to_sql = True

@@ -92,7 +92,7 @@ def job_kinds() -> "Sequence[JobKind]":
 @Hook
 def background_work() -> "Sequence[Work]":
     """Called once in each process, when a background job is first submitted or done, and after each migration: the small pieces of
-    work that a package leaves to a worker, and how often those that go by the clock are done."""
+    work that a package leaves to a worker, and how often those that are scheduled are done."""
     return ()
 
 
@@ -151,7 +151,7 @@ def key_last_used(keys: Collection[int], /) -> "Mapping[int, datetime]":
 
 @Hook
 def sealed_models() -> "Iterable[type[Model]]":
-    """Called when secrets are sealed anew: the models with a sealed `secret`."""
+    """Called when secrets are sealed again: the models with a sealed `secret`."""
     return ()
 
 

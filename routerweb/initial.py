@@ -15,7 +15,7 @@ CREATING = (migrations.CreateModel, migrations.AddField, migrations.AddIndex, mi
 class InitialMigration(migrations.Migration):
     """A migration that creates each table as it is after its last operation.
 
-    Django applies one operation after another, and after each builds every related model anew: where a hundred tables lead to the
+    Django applies one operation after another, and after each builds every related model again: where a hundred tables lead to the
     same user, that is most of the time of a `migrate`. Here the models are built once, and each table comes with all of its columns,
     indexes and constraints.
     """
@@ -39,7 +39,7 @@ class InitialMigration(migrations.Migration):
     def _create(
         self, operations: list[Operation], project_state: ProjectState, schema_editor: BaseDatabaseSchemaEditor
     ) -> None:
-        project_state.__dict__.pop("apps", None)  # or each operation would build the models that it touches anew
+        project_state.__dict__.pop("apps", None)  # or each operation would build the models that it touches again
         for operation in operations:
             operation.state_forwards(self.app_label, project_state)
         created: list[Any] = [one.name for one in operations if isinstance(one, migrations.CreateModel)]

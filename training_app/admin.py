@@ -177,7 +177,7 @@ class DecisionAdmin(ReadOnlyAdmin):
         return decision.text if len(decision.text) <= 100 else decision.text[:99] + "…"
 
 
-# ---------------------------------------------------------------------------------------------------- on earlier rooms' lists
+# ---------------------------------------------------------------------------------------------------- on earlier packages' lists
 
 
 @admin.action(description=_("Launch a run"))

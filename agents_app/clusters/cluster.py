@@ -2,7 +2,7 @@
 
 They share queues whose locks live in shared memory. A process that is killed while it holds one never gives it back: whoever waits for
 it then waits for ever, also a successor. So where one of them dies, or the cluster stands still, all of them end and the cluster is
-started anew, with queues of its own. Nothing is lost by that: a new cluster in the same slot puts back the messages that the last one
+restarted, with queues of its own. Nothing is lost by that: a new cluster in the same slot puts back the messages that the last one
 had taken, and takes its jobs away from it.
 """
 
@@ -46,7 +46,7 @@ ACKNOWLEDGE_SECONDS = 2.0
 
 
 class Cluster(Sentinel):
-    """The guard. `run` returns the status to end with: 0 when it was asked to end, AGAIN where it is to be started anew."""
+    """The guard. `run` returns the status to end with: 0 when it was asked to end, AGAIN where it is to be restarted."""
 
     def __init__(self, broker: Broker) -> None:
         context = get_mp_context()
@@ -64,7 +64,7 @@ class Cluster(Sentinel):
         return str(self.broker.list_key)
 
     def run(self) -> int:
-        """Guard until the cluster is asked to end, or has to be started anew."""
+        """Guard until the cluster is asked to end, or has to be restarted."""
         self._patiently(self._take_over)
         self.pool: list[Any] = []
         connections.close_all()
@@ -90,7 +90,7 @@ class Cluster(Sentinel):
     # --- What is wrong with it ------------------------------------------------------------------------------------
 
     def _watch(self) -> str:
-        """Look after the cluster; returns why it has to be started anew, "" when it was asked to end."""
+        """Look after the cluster; returns why it has to be restarted, "" when it was asked to end."""
         due: dict[Callable[[], None], tuple[float, float]] = {
             self._sign: (signs.SIGN_SECONDS, 0.0),
             self._beat: (signs.BEAT_SECONDS, 0.0),
@@ -98,7 +98,7 @@ class Cluster(Sentinel):
         }
         while not self.asked_to_end:
             if why := self._dead() or self._overdue() or self._stuck():
-                log.error("The %s cluster is started anew: %s", self.queue, why)
+                log.error("The %s cluster is restarted: %s", self.queue, why)
                 self._quietly(lambda why=why: signs.restarted(why))  # type: ignore[misc]
                 return str(why)
             for act, (seconds, at) in due.items():

@@ -60,7 +60,7 @@ def left_behind() -> bool:
 
 
 def restarted(why: str) -> None:
-    """Write why this cluster is started anew; the page Alarms shows it for a while."""
+    """Write why this cluster is restarted; the page Alarms shows it for a while."""
     ClusterSign.objects.filter(slot=SLOT).update(restarted_at=Now(), why=why[:300], busy=0, executed_at=None)
 
 
@@ -89,7 +89,7 @@ def put_back_of_the_gone() -> int:
 
 
 def need_slot() -> None:
-    """Start this program anew in a slot that no other has, where it was started without one."""
+    """Start this program again in a slot that no other has, where it was started without one."""
     if not SLOT:
         os.environ["ROUTERWEB_CLUSTER"] = os.urandom(6).hex()
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - ourselves

@@ -1,1 +1,1 @@
-"""The pages of this room: pools and agents, settings, people, passwords. Function views, thin."""
+"""The pages of this package: pools and agents, settings, people, passwords. Function views, thin."""

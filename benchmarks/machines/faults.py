@@ -13,7 +13,7 @@ from benchmarks.machines.bench import SMALL, Bench, say, settle
 from benchmarks.machines.site import Load, fill, wait_for
 from training_app.engine.data import artifact as engine
 
-#: Long enough for the worker to be taken for dead, were it judged by a row that it cannot write, and for training to end meanwhile.
+#: Long enough for the worker to be presumed dead, were it judged by a row that it cannot write, and for training to end meanwhile.
 FULL_SECONDS = 100
 
 

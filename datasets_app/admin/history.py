@@ -1,4 +1,4 @@
-"""What the lists of this room share: history is looked at and not changed; agents are drawn by their codes."""
+"""What the lists of this package share: history is read-only, and agents are shown by their codes."""
 
 from collections.abc import Iterable
 

@@ -1,7 +1,7 @@
 """The figures of large pools, counted in the background: a page of 300,000 queries costs what one of 10,000 does.
 
 Pools of up to LARGE queries are counted live. For larger ones a schedule keeps a row of `PoolFigures`; pages read that and say when it
-was counted. Nothing adds to it or subtracts from it, so it cannot drift: each time all is counted anew from the rows themselves.
+was counted. Nothing adds to it or subtracts from it, so it cannot drift: each time all is counted again from the rows themselves.
 """
 
 import time

@@ -259,4 +259,4 @@ def report(project: Project, taken: Taken) -> Iterator[str]:
         yield f"left     {name} has no counterpart"
     for path in project.artifacts:
         kind = ARTIFACTS[path.suffix]
-        yield f"left     {path.name} is a {kind} file of another program, which is never opened: train a model anew"
+        yield f"left     {path.name} is a {kind} file of another program, which is never opened: train a model again"

@@ -62,7 +62,7 @@ def look(stream: BinaryIO, file_name: str, agents: Sequence[Agent]) -> Look:
 
 
 def again(stream: BinaryIO, reading: Reading, agents: Sequence[Agent], *, columns: bool = False) -> Look:
-    """The first records by a reading that a person has corrected; with `columns`, what its columns are is guessed anew."""
+    """The first records by a reading that a person has corrected; with `columns`, what its columns are is guessed again."""
     looked = _look(reader.head(stream, reading=reading), agents)
     if not columns:
         return looked

@@ -1,4 +1,4 @@
-"""What this room knows of retiring an agent: how many gold labels require it."""
+"""What this package says about retiring an agent: how many gold labels require it."""
 
 from collections.abc import Iterator
 

@@ -46,7 +46,7 @@ def _mean(distances: Sequence[float | None]) -> float:
 
 
 def measure_pool(pool: Pool) -> None:
-    """Measure all of a pool's items anew, as after a merge of agents."""
+    """Measure all of a pool's items again, as after a merge of agents."""
     keys = iter(list(QueueItem.objects.filter(pool=pool, agent__isnull=True).values_list("query_id", flat=True)))
     while batch := list(islice(keys, BATCH)):
         measure(batch)

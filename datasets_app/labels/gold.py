@@ -73,7 +73,7 @@ def compose(labels: Iterable[Statement], merged: Merges | None = None, *, includ
 
 
 def recompose(query_ids: Iterable[int]) -> int:
-    """Compose the gold and the state of these queries anew and store what changed; returns how many queries changed.
+    """Compose the gold and the state of these queries again and store what changed; returns how many queries changed.
 
     In batches of 1,000, each one transaction that holds the queries' rows: two people who label one query at the same moment
     both see the other's label here, whoever comes second.
@@ -91,7 +91,7 @@ def recompose(query_ids: Iterable[int]) -> int:
 
 
 def recompose_pool(pool: Pool) -> int:
-    """Compose all gold of a pool anew, as after a merge of agents; returns how many queries changed."""
+    """Compose all gold of a pool again, as after a merge of agents; returns how many queries changed."""
     # Read to the end before the first write: on SQLite a write beside an open read fails once another process has written.
     return recompose(list(Query.objects.filter(dataset__pool=pool).order_by("pk").values_list("pk", flat=True)))
 

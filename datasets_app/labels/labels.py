@@ -67,7 +67,7 @@ def record(
     note: str = "",
 ) -> Label:
     """Record one label: in one transaction it supersedes what its source (for people, its author) said before, gold is composed
-    anew and the query's state set; a `partial` one supersedes only what it repeats. A person's leaves an audit entry. Returns the
+    again and the query's state set; a `partial` one supersedes only what it repeats. A person's leaves an audit entry. Returns the
     label; raises LabelError."""
     statement = NewLabel(
         query_id=query.pk,
@@ -165,7 +165,7 @@ def withdraw(label: Label, actor: User | None) -> Label | None:
 
 def withdraw_many(withdrawn: Sequence[Label], actor: User | None) -> list[Label]:
     """Take these labels out, of which no two may be of one slot; returns what is current again. To be called with their queries
-    locked, within a transaction, and gold composed anew afterwards.
+    locked, within a transaction, and gold composed again afterwards.
 
     A withdrawn label leaves the chain of what superseded what: what it had superseded is from now on superseded by what superseded
     it, or by nothing. So undoing two changes leaves the same, whichever is undone first.

@@ -140,7 +140,7 @@ def uncertainty(scores: Mapping[int, float]) -> float:
 def push(pool: Pool, version: str, rows: Iterable[Scored]) -> int:
     """Keep what a model says of queries, for labelers to see and for the queue to be ordered by; returns how many it was.
 
-    The model's room calls this; a later call replaces what an earlier model said. In batches of 1,000.
+    training_app calls this; a later call replaces the scores of an earlier model. In batches of 1,000.
     """
     order = QueueSettings.objects.filter(pool=pool).values_list("order", flat=True).first()
     column = order if order in (QueueSettings.Order.UNCERTAINTY, QueueSettings.Order.NOVELTY) else None

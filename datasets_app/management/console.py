@@ -1,4 +1,4 @@
-"""What the commands of this room share: finding the pool, a progress bar, and telling what an import did."""
+"""What the commands of this package share: finding the pool, a progress bar, and the report of an import."""
 
 import sys
 from collections.abc import Iterable

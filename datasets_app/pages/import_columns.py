@@ -134,9 +134,9 @@ def _looked(
     reading = _corrected(stored, form.cleaned_data)
     built = {name: getattr(reading, name) for name in ("encoding", "delimiter", "header")}
     drawn = asked.get("built") or json.dumps({name: getattr(stored, name) for name in built}, sort_keys=True)
-    anew = json.dumps(built, sort_keys=True) != drawn
-    looked = looking.again(uploads.content(upload), reading, agents, columns=anew)
-    if not anew and not reading.shape:
+    rebuilt = json.dumps(built, sort_keys=True) != drawn
+    looked = looking.again(uploads.content(upload), reading, agents, columns=rebuilt)
+    if not rebuilt and not reading.shape:
         chosen = [(looked.columns[i].key, meaning) for i, meaning in _meanings(asked, len(looked.columns))]
         named = {meaning: key for key, meaning in chosen if meaning not in FURTHER}
         further = {key: FURTHER[meaning] for key, meaning in chosen if meaning in FURTHER}

@@ -6,7 +6,7 @@
     within      it takes no backend whose expected success is further below that of the direct estimate's choice
     stop        where its calls are worth less than the others', beyond chance, it is stopped in every process, and says so
 
-What it learns follows from the calls that were reported (`engine.backends.online`), read anew every few seconds.
+What it learns follows from the calls that were reported (`engine.backends.online`), read again every few seconds.
 """
 
 import math

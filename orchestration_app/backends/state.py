@@ -195,7 +195,7 @@ def of(pool: int) -> PoolBackends | None:
 
 
 def load(_served: Served | None = None) -> None:
-    """Read all pools' backends anew; what is held of limits is given back at the next settlement. Two queries where there are none."""
+    """Read all pools' backends again; held limits are given back at the next settlement. Two queries if there are none."""
     global _pools
     rows: dict[int, list[Backend]] = {}
     for row in Backend.objects.in_use().order_by("pk"):

@@ -1,7 +1,7 @@
 """Limits over a sliding minute that no number of processes exceeds, and the assignments that all of them made last.
 
 Requests and tokens count for WINDOW seconds after they are told; calls in flight until they end, or for CALL_SECONDS. What is left is
-shared out in advance: a process may use what it holds without asking, tells what it used, and takes its part anew. What one holds
+shared out in advance: a process may use what it holds without asking, tells what it used, and takes its part again. What one holds
 counts as used for everybody else, so the sum over any minute stays within the limit; one that was silent
 (`agents_app.leases`) is taken to have used all that it held.
 

@@ -49,7 +49,7 @@ def train(
 
     Yields Progress; the last one holds the Result, whose artifact `Orchestrator.load` takes. A task without a recorded path counts
     as one whose required agents were called in any order, their outputs unknown. There are no checkpoints to go on from: a stopped
-    run begins anew. Raises TrainError where the data cannot be used.
+    run begins again. Raises TrainError where the data cannot be used.
     """
     if config.simulated != "none" and world is None:
         pool = pool_named(config.simulated)

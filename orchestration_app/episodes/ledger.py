@@ -2,7 +2,7 @@
 
 A call's row is stored before the call is made and its end before the next begins, so each step waits for the database. Hundreds of
 episodes write together: what arrives while one transaction is under way goes into the next. Every write names its episode's attempt
-and fails where the episode is no longer running under it: it was cancelled, or taken for dead and is gone on with elsewhere.
+and fails where the episode is no longer running under it: it was cancelled, or presumed dead and continues elsewhere.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """What decides for a pool, and whom it may call, in memory: the active orchestrator and the agents' executors.
 
-Read anew when the version stamp that `answering.serving` watches has moved, so that a promotion, a paused agent and a changed executor
+Reread when the version stamp that `answering.serving` watches has moved, so that a promotion, a paused agent and a changed executor
 are in every process within two seconds, and an episode that begins asks the database nothing.
 """
 

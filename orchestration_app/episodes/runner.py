@@ -172,7 +172,7 @@ class Runner:
                     routerweb__episode__status=course.episode.status, routerweb__episode__steps=course.episode.steps
                 )
         except (AttemptLost, asyncio.CancelledError):
-            log.info("episode %s was cancelled or is gone on with elsewhere", episode.pk)
+            log.info("episode %s was cancelled or continues elsewhere", episode.pk)
         except Exception as error:  # an episode that fails for any reason is marked so
             log.exception("episode %s failed", episode.pk)
             tried = None if canary is None else canary.decider.model

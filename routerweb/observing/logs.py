@@ -25,7 +25,7 @@ FIRST_LINE = (
     "django.db.utils.ProgrammingError", "psycopg.OperationalError", "psycopg.InterfaceError", "psycopg.IntegrityError",
     "psycopg.ProgrammingError", "sqlite3.OperationalError", "sqlite3.IntegrityError",
 )  # fmt: skip
-#: Our own rooms whose errors are sentences about settings, models, runs, keys and addresses.
+#: Our own packages whose errors are sentences about settings, models, runs, keys and addresses.
 OURS = (
     "agents_app.", "routerweb.", "training_app.versions.", "training_app.training.", "orchestration_app.episodes.",
     "training_app.engine.config", "training_app.engine.train", "training_app.engine.routing.", "training_app.engine.data.artifact",

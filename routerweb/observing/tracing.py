@@ -100,7 +100,7 @@ def _messages(sent: Sequence[Mapping[str, Any]]) -> str:
 
 
 def request(environ: Mapping[str, Any]) -> Around:
-    """A request to the API that goes through Django; the caller's `traceparent` is gone on with."""
+    """A request to the API that goes through Django; the caller's `traceparent` continues."""
     if not settings.TRACES:
         return nullcontext(_NOTHING)
     method = str(environ["REQUEST_METHOD"])

@@ -15,7 +15,7 @@ from training_app.models import Decision
 class Replay:
     """`explanation` is the model's own walk; `route` what came of it after exploration and cold agents, as it was answered.
 
-    `cold_again` tells whether the likenesses were computed anew: None where there were none, False where descriptions have changed
+    `cold_again` tells whether the likenesses were computed again: None where there were none, False where descriptions have changed
     since, so that the ones kept with the decision were taken.
     """
 

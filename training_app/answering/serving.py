@@ -150,7 +150,7 @@ def in_memory() -> list[str]:
 
 
 def forget() -> None:
-    """Drop what is in memory, so that the next request loads anew."""
+    """Drop what is in memory, so that the next request loads again."""
     global _served
     _served = None
     _earlier_router.cache_clear()

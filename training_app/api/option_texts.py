@@ -1,6 +1,6 @@
 """What is written of the request options elsewhere: the table in docs/api.md and the types of the Python client.
 
-`python -m training_app.api.option_texts` writes both anew from the table; a test fails where one is out of date.
+`python -m training_app.api.option_texts` writes both again from the table; a test fails where one is out of date.
 """
 
 import os

@@ -12,7 +12,7 @@ from training_app.models.kinds import SET_ROUTER
 
 
 class LaunchRule(models.Model):
-    """When a pool is trained anew without anybody asking, and with which settings.
+    """When a pool is trained again without anybody asking, and with which settings.
 
     `last_fired_at` doubles as the claim: whoever moves it launches, so that two processes that look at once launch one run.
     """

@@ -92,7 +92,7 @@ def work(run_id: int, attempt: uuid.UUID, tell: Tell | None = None) -> str:
                 raise runs.RunError(str(error)) from error
         return "done"
     except runs.AttemptLost:
-        log.warning("run %d was cancelled or taken for dead; attempt %s writes nothing more", run_id, attempt)
+        log.warning("run %d was cancelled or presumed dead; attempt %s writes nothing more", run_id, attempt)
         return "lost"
     except TimeoutException:
         reason = _("The run took longer than TRAIN_TIMEOUT, %(hours).1f hours. Raise it, or train less.") % {

@@ -1,7 +1,7 @@
 """Telling people and programs of alarms: by e-mail, and by webhooks that are signed, tried again for a while, and logged.
 
 A webhook's request carries `Routerweb-Timestamp` (seconds since 1970) and `Routerweb-Signature: v1=HEX`, the HMAC-SHA256 under its
-secret of the timestamp, a full stop and the body. Each attempt is signed anew. docs/operations.md shows how a receiver checks it.
+secret of the timestamp, a full stop and the body. Each attempt is signed again. docs/operations.md shows how a receiver checks it.
 """
 
 import base64
@@ -101,7 +101,7 @@ def stop_for_member(user: User, names: Collection[str]) -> None:
 
 
 def restore_receiver(receiver: AlarmReceiver, actor: User) -> None:
-    """Send alarms to a removed address again. Raises ReceiverRefused where it was added anew meanwhile, or was an erased member's."""
+    """Send alarms to a removed address again. Raises ReceiverRefused where it was added again meanwhile, or was an erased member's."""
     if receiver.kind == Kind.EMAIL and "@" not in receiver.address:
         raise ReceiverRefused(_("This is not an e-mail address."))
     same = AlarmReceiver.objects.filter(pool=receiver.pool, kind=receiver.kind, address=receiver.address)

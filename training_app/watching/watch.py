@@ -52,7 +52,7 @@ LONG_QUEUE, LONG_DAYS = 500, 30
 PACE = timedelta(days=7)
 #: A message that waits for so long while no worker of its queue does anything is an alarm.
 STANDS_STILL = timedelta(seconds=45)
-#: An alarm tells for so long of a cluster that was started anew.
+#: An alarm tells for so long of a cluster that was restarted.
 RESTARTED_LATELY = timedelta(minutes=3)
 Part = ProcessSign.Part
 
@@ -297,7 +297,7 @@ def _dropped_decisions() -> None:
 
 
 def _clusters() -> None:
-    """An alarm while jobs wait for workers that do nothing, and for a while after a cluster had to be started anew."""
+    """An alarm while jobs wait for workers that do nothing, and for a while after a cluster had to be restarted."""
     titles = {Part.JOBS.value: _("short jobs"), Part.TRAINING.value: _("training")}
     evidence, still = [], []
     for queue_name, title in titles.items():

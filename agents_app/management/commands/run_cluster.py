@@ -15,7 +15,7 @@ from routerweb import lifeline
 class Command(BaseCommand):
     help = (
         "Run one job cluster: the training cluster where Q_CLUSTER_NAME=train, else the one for all other jobs. It ends with status "
-        "3 where it has to be started anew, which `manage.py up` does. Example: python manage.py run_cluster"
+        "3 where it has to be restarted, which `manage.py up` does. Example: python manage.py run_cluster"
     )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -118,7 +118,7 @@ class _Shared(Generic[Http, Transport]):
         if self._local is None:
             raise why
         if not all(map(self._local.names_agents, bodies)):
-            why.add_note("The exported model holds no keys of agents: write it anew with manage.py export_model.")
+            why.add_note("The exported model holds no keys of agents: write it again with manage.py export_model.")
             raise why
         return [self._local.answer(body) for body in bodies]
 

@@ -1,4 +1,4 @@
-"""Connections of the waiting client on which a call's deadline holds for all reads together, not for each of them anew.
+"""Connections of the waiting client on which a call's deadline holds for all reads together, not for each of them again.
 
 httpx passes one timeout for a whole phase on to every read in it, so a server that sends the head of its reply byte by byte would be
 waited for without end. The timeout that `calls.Timeouts` gives is a `SecondsLeft`, and says at each read how many are left by then.

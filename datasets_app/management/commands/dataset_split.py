@@ -33,7 +33,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--divide-training",
             action="store_true",
-            help="split anew what came as training queries, in a pool without validation queries that no run has used",
+            help="split again what came as training queries, in a pool without validation queries that no run has used",
         )
         parser.add_argument(
             "--output", metavar="DIR", help="also write the folder: agents.jsonl, train.jsonl, val.jsonl, test.jsonl"

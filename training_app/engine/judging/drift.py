@@ -4,7 +4,7 @@ Each measure is a histogram, so that traffic of any length is kept in a few hund
 of it: their words are unknown, the router is unsure of them. So two histograms are compared by the share of the queries beyond a cut,
 at every cut between two bins, each difference in units of what chance makes of it there; the largest of these is the statistic
 (a Kolmogorov-Smirnov statistic weighted as Anderson and Darling's, Ann. Math. Stat. 23, 1952). What it comes to by mere chance is
-drawn, not assumed: the queries of both sides are dealt anew, DRAWS times, which holds at any number of independent queries
+drawn, not assumed: the queries of both sides are dealt again, DRAWS times, which holds at any number of independent queries
 and pays for the choice of the cut. A difference is drift where it is larger than chance gives in 1,999 of 2,000 deals and also
 large enough to matter.
 

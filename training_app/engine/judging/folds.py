@@ -1,7 +1,7 @@
 """How a small pool's router does by cross-validation: every labeled query is a test query once. numpy only.
 
 Twenty test queries tell little, while the pool has a hundred labels. So the groups of all of them are dealt to folds, and for each
-fold the whole recipe learns anew from the others: scorer, its choice, decision rule and baselines, validation rows apart. What all
+fold the whole recipe learns again from the others: scorer, its choice, decision rule and baselines, validation rows apart. What all
 folds answered is judged together.
 
 The folds' models share most of their rows, so what they get hangs together, and an interval that takes the queries to be
