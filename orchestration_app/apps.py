@@ -8,12 +8,14 @@ from django.utils.translation import gettext_lazy as _
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from django.http import HttpResponse
     from django.urls import URLPattern
     from rest_framework.serializers import Field
 
     from agents_app.access import Role
     from agents_app.models import Pool
     from routerweb.erasing import RowRule
+    from training_app.api.views.base import ApiView
     from training_app.installation import DemoPool
 
 
@@ -22,7 +24,7 @@ class OrchestrationAppConfig(AppConfig):
     verbose_name = _("Agents that are called")
 
     def ready(self) -> None:
-        from orchestration_app import ending, gauges, kinds, navigation, schedules
+        from orchestration_app import ending, gauges, kinds, navigation, readiness, schedules
         from orchestration_app.backends import assigned, preferences, state
         from routerweb import hooks
 
@@ -34,12 +36,15 @@ class OrchestrationAppConfig(AppConfig):
         hooks.outcome_fields.register(outcome_fields)
         hooks.outcome_reported.register(keep_served)
         hooks.api_addresses.register(addresses)
+        hooks.chat_answered.register(chat_answered)
+        hooks.chat_models.register(chat_models)
         hooks.job_kinds.register(schedules.kinds)
         hooks.background_work.register(schedules.work)
         hooks.processes.register(schedules.processes)
         hooks.pool_put_away.register(ending.of_putting_away)
         hooks.pool_contents.register(ending.holds)
         hooks.row_rules.register(episode_rules)
+        hooks.run_problems.register(readiness.run_problems)
         hooks.sealed_models.register(sealed)
         hooks.role_permissions.register(permissions)
         hooks.sidebar_entries.register(navigation.entries)
@@ -85,6 +90,20 @@ def addresses() -> "Sequence[URLPattern]":
     from orchestration_app.api import urls
 
     return urls.patterns()
+
+
+def chat_answered(view: "ApiView", body: Mapping[str, Any]) -> "HttpResponse | None":
+    """The answer of a pool's agents as a chat completion."""
+    from orchestration_app.api import gateway
+
+    return gateway.chat(view, body)
+
+
+def chat_models(pools: Sequence[str]) -> Sequence[str]:
+    """The pools whose agents answer."""
+    from orchestration_app.api import gateway
+
+    return gateway.models(pools)
 
 
 def demo_pools() -> "Sequence[DemoPool]":

@@ -3,15 +3,14 @@
 from django.utils.translation import gettext as _
 
 from agents_app.audit import Who
-from agents_app.jobs import QUEUED, RUNNING
 from agents_app.models import Pool
 from orchestration_app.episodes import episodes
-from orchestration_app.models import Episode
+from orchestration_app.models import UNDER_WAY, Episode
 
 
 def of_putting_away(pool: Pool, actor: Who) -> None:
     """Cancel the episodes that are under way."""
-    for episode in Episode.objects.filter(pool=pool, status__in=(QUEUED, RUNNING)).select_related("pool"):
+    for episode in Episode.objects.filter(pool=pool, status__in=UNDER_WAY).select_related("pool"):
         try:
             episodes.cancel(episode, actor=actor)
         except episodes.EpisodeError:

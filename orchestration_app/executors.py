@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils.translation import gettext as _
@@ -12,7 +13,7 @@ from django.utils.translation import gettext as _
 from agents_app import audit, sealing
 from agents_app.models import Agent, Pool, Stamp
 from agents_app.outbound import guard
-from orchestration_app.models import Executor
+from orchestration_app.models import Executor, ExecutorCheck
 from training_app.engine.data import storable
 
 Kind = Executor.Kind
@@ -22,11 +23,27 @@ NEEDS: dict[str, tuple[str, ...]] = {
     Kind.WEBHOOK: ("address",),
     Kind.CALLABLE: ("function",),
     Kind.SCRIPTED: (),
+    Kind.A2A: ("address",),
+    Kind.MCP: (),
+    Kind.RESPONSES: ("address", "model"),
+    Kind.HTTP: ("address",),
 }
+#: The options of each kind: their names, and what each holds.
+OPTIONS: dict[str, dict[str, type]] = {
+    Kind.A2A: {"version": str, "streaming": bool},
+    Kind.MCP: {"tool": str, "arguments": str, "command": list, "secret_name": str},
+    Kind.HTTP: {"method": str, "headers": dict, "body": str, "query": str, "answer": str},
+}
+CHOICES = {"version": ("1.0", "0.3"), "method": ("POST", "PUT", "PATCH", "GET")}
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+#: Text made of text has no side effect; whether the work of others may be done twice, only their owner knows.
+REPEATABLE = frozenset({Kind.CHAT, Kind.RESPONSES, Kind.SCRIPTED})
 LEAST_SECRET = 16
 MOST_SECRET = 4_000
 BOUNDS: dict[str, tuple[float, float]] = {
     "price_in": (0, 1e6), "price_out": (0, 1e6), "most_cost": (0, 1e9), "seconds": (0.1, 600), "retries": (0, 10),
+    "approval_above": (0, 1e12),
     "most_tokens": (1, 1_000_000), "most_kb": (1, 65_536), "at_once": (0, 100_000), "per_minute": (0, 10_000_000),
 }  # fmt: skip
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
@@ -49,8 +66,7 @@ def save(agent: Agent, values: Mapping[str, Any], *, secret: str | None = None, 
         executor.agent = agent
         fresh = executor.pk is None
         if fresh:
-            # Text made of text has no side effect; whether a webhook's work may be done twice, only its owner knows.
-            executor.repeatable = executor.kind in (Kind.CHAT, Kind.SCRIPTED)
+            executor.repeatable = executor.kind in REPEATABLE
         before = {name: getattr(executor, name) for name in values}
         for name, value in values.items():
             setattr(executor, name, value)
@@ -60,6 +76,7 @@ def save(agent: Agent, values: Mapping[str, Any], *, secret: str | None = None, 
         if executor.kind == Kind.WEBHOOK and not executor.secret:
             raise ExecutorError(_("A webhook needs a secret, with which its requests are signed."), "secret")
         executor.save()
+        ExecutorCheck.objects.filter(executor=executor).delete()  # what it did is no longer what it does
         changed = sorted(name for name in values if fresh or before[name] != values[name])
         detail = {"kind": executor.kind, "changed": changed + ([] if secret is None else ["secret"])}
         audit.record("executor.saved", actor=actor, target=str(agent), pool=agent.pool, detail=detail)
@@ -94,7 +111,7 @@ def _check(executor: Executor) -> None:
             or not low <= value <= high
         ):
             raise ExecutorError(_("A number from %(low)g to %(high)g.") % {"low": low, "high": high}, name)
-    for name in ("address", "model", "instruction", "function", "tools", "script"):
+    for name in ("address", "model", "instruction", "function", "tools", "script", "options"):
         if (fault := storable.fault(getattr(executor, name))) is not None:
             raise ExecutorError(_("This cannot be stored: it %(why)s.") % {"why": fault.reason}, name)
     if executor.address:
@@ -105,11 +122,44 @@ def _check(executor: Executor) -> None:
         raise ExecutorError(_("A list of tools, each a JSON object as the provider takes it."), "tools")
     if not isinstance(executor.script, dict):
         raise ExecutorError(_("A JSON object."), "script")
+    _check_options(executor)
     try:
         executor.clean_fields(exclude=("agent", "secret"))
     except ValidationError as error:
         for field, messages in error.message_dict.items():
             raise ExecutorError(str(messages[0]), field) from None
+
+
+def _check_options(executor: Executor) -> None:
+    allowed = OPTIONS.get(executor.kind, {})
+    if not isinstance(executor.options, dict):
+        raise ExecutorError(_("A JSON object."), "options")
+    for name, value in executor.options.items():
+        if name not in allowed:
+            raise ExecutorError(_("There is no such option: %(name)s.") % {"name": name}, "options")
+        if not isinstance(value, allowed[name]):
+            raise ExecutorError(_("This option has another form: %(name)s.") % {"name": name}, name)
+        if value and name in CHOICES and value not in CHOICES[name]:
+            raise ExecutorError(_("Choose one of: %(kinds)s.") % {"kinds": ", ".join(CHOICES[name])}, name)
+    command = executor.options.get("command") or []
+    if executor.kind == Kind.MCP and bool(executor.address) == bool(command):
+        raise ExecutorError(_("Give the server's address, or for admins the command that starts it."), "address")
+    if command and not (all(isinstance(part, str) for part in command) and runs(command)):
+        words = _("The setting MCP_COMMANDS of this site does not name this program.")
+        raise ExecutorError(words, "command")
+    name = executor.options.get("secret_name", "")
+    if name and not _VARIABLE.fullmatch(name):
+        raise ExecutorError(_("The name of an environment variable: letters, digits and _."), "secret_name")
+    for header, value in (executor.options.get("headers") or {}).items():
+        fits = isinstance(value, str) and value.isascii() and value.isprintable()
+        if not fits or not _HEADER.fullmatch(header):
+            raise ExecutorError(_("%(name)s is no header that HTTP can carry.") % {"name": header[:60]}, "headers")
+
+
+def runs(command: list[str]) -> bool:
+    """Whether MCP_COMMANDS names the program; an entry that ends in `*` names all that begin so."""
+    entries = settings.MCP_COMMANDS
+    return any(command[0] == one or (one.endswith("*") and command[0].startswith(one[:-1])) for one in entries)
 
 
 def _check_address(address: str) -> None:

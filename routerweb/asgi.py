@@ -36,6 +36,7 @@ ROOT_ADDRESSES = {
     "/.well-known/agent-card.json": "/api/a2a-card/",
     "/v1/models": "/api/v1/models",
     "/v1/chat/completions": "/api/v1/chat/completions",
+    "/v1/responses": "/api/v1/responses",
 }
 #: Where an agent's card is, below the agent's own address.
 CARD = ".well-known/agent-card.json"

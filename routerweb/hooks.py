@@ -13,6 +13,7 @@ from uuid import UUID
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
     from django.db.models import Model
+    from django.http import HttpResponse
     from django.urls import URLPattern
     from rest_framework.serializers import Field
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from training_app.answering.answer import Extra
     from training_app.answering.loaded import Served
     from training_app.answering.meters import Gauge
+    from training_app.api.views.base import ApiView
     from training_app.engine.routing.options import Option
     from training_app.installation import DemoPool
     from training_app.models import Promotion, Run
@@ -193,6 +195,12 @@ def model_kinds() -> "Sequence[Kind]":
 
 
 @Hook
+def run_problems(pool: "Pool", kind: str, /) -> Sequence[str]:
+    """Called before a run of that kind is launched: what of the package keeps the pool from being ready for it, a sentence each."""
+    return ()
+
+
+@Hook
 def run_ended(run: "Run", refused: str, /) -> None:
     """Called once the end of a run is committed, done or failed, with the reason why the gate refused its model ("" otherwise)."""
 
@@ -244,6 +252,19 @@ def request_options() -> "Sequence[Option]":
 def answer_made(pool: int, text: str, agents: Sequence[int], options: Mapping[str, Any], /) -> "Extra | None":
     """Called for each answer of /api/route/ and its batch before it is kept, with the pool's key, the query, the chosen agents and the
     request's options: what the package adds to what is shown and kept; None for nothing. It must never wait."""
+
+
+@Hook
+def chat_answered(view: "ApiView", body: Mapping[str, Any], /) -> "HttpResponse | None":
+    """Called for a chat completion whose model is not `router/POOL`: the answer, where the model is the package's; None where it is
+    not."""
+    return None
+
+
+@Hook
+def chat_models(pools: Sequence[str], /) -> Sequence[str]:
+    """Called when the models of a key are listed, with the slugs of its pools: the names that `chat_answered` of the package takes."""
+    return ()
 
 
 @Hook

@@ -458,6 +458,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
 # --- Orchestration ------------------------------------------------------------------------------------------------
 
 EXECUTOR_FUNCTIONS = env.words("EXECUTOR_FUNCTIONS")
+MCP_COMMANDS = env.words("MCP_COMMANDS")
 PROVIDER_AT_ONCE = env.integer("PROVIDER_AT_ONCE", 200, low=0)
 PROVIDER_CALLS_PER_MINUTE = env.integer("PROVIDER_CALLS_PER_MINUTE", 0, low=0)
 PROVIDER_LIMITS = env.limits("PROVIDER_LIMITS")

@@ -7,6 +7,7 @@ one deadline from the look-up to the last byte, and its answer a largest size.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
 from ssl import SSLContext
@@ -171,9 +172,17 @@ class Client:
         )
 
     async def post(
-        self, url: str, body: bytes, headers: Mapping[str, str], *, seconds: float, most_bytes: int
+        self,
+        url: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        *,
+        seconds: float,
+        most_bytes: int,
+        method: str = "POST",
     ) -> HttpReply:
-        """The whole answer to a POST within so many seconds. Raises CallFault, and guard.Refused for an address not allowed."""
+        """The whole answer to a POST within so many seconds, or to a request by another method. Raises CallFault, and guard.Refused
+        for an address not allowed."""
         guard.check_url(url)
         connected = False
 
@@ -184,12 +193,31 @@ class Client:
         try:
             async with (
                 asyncio.timeout(seconds),
-                self._client.stream("POST", url, content=body, headers=headers, extensions={"trace": trace}) as answer,
+                self._client.stream(method, url, content=body, headers=headers, extensions={"trace": trace}) as answer,
             ):
                 return HttpReply(answer.status_code, dict(answer.headers), await _read(answer, most_bytes))
         except TimeoutError:
             if not connected:
                 raise CallFault("unreachable", f"no connection within {seconds:g} seconds") from None
+            raise CallFault("timeout", f"no whole answer within {seconds:g} seconds") from None
+        except (httpx.InvalidURL, httpx.LocalProtocolError, UnicodeEncodeError):
+            raise CallFault("refused", "the address or a header holds characters that HTTP cannot carry") from None
+        except httpx.TransportError as error:
+            raise _fault(error) from None
+
+    @asynccontextmanager
+    async def streamed(
+        self, url: str, body: bytes, headers: Mapping[str, str], *, seconds: float
+    ) -> AsyncIterator[tuple[int, AsyncIterator[bytes]]]:
+        """The status of an answer to a POST, and its body piece by piece, all within so many seconds. Raises as `post` does."""
+        guard.check_url(url)
+        try:
+            async with (
+                asyncio.timeout(seconds),
+                self._client.stream("POST", url, content=body, headers=headers) as answer,
+            ):
+                yield answer.status_code, answer.aiter_raw()
+        except TimeoutError:
             raise CallFault("timeout", f"no whole answer within {seconds:g} seconds") from None
         except (httpx.InvalidURL, httpx.LocalProtocolError, UnicodeEncodeError):
             raise CallFault("refused", "the address or a header holds characters that HTTP cannot carry") from None

@@ -20,6 +20,9 @@ PLACES = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 ALGORITHMS = ["ES256", "ES384", "RS256", "PS256", "EdDSA"]
 MOST_SIGNATURES = 5
 DEPTH = 40
+#: Versions of A2A that are spoken here, the newest first.
+VERSIONS = ("1.0", "0.3")
+LONGEST_ADDRESS = 500
 
 
 def at(address: str) -> Described:
@@ -65,7 +68,29 @@ def described_by(card: Any) -> Described:
         described.lines("\n".join(filter(None, parts)), described.DESCRIPTION),
         described.distinct(tags[:1_000], described.KEYWORDS, described.KEYWORD),
         described.distinct(examples[:1_000], described.EXAMPLES, described.EXAMPLE),
+        calling=_calling(card),
     )
+
+
+def _calling(card: Mapping[str, Any]) -> dict[str, Any]:
+    """Where and how the agent is called over JSON-RPC, in the newest version that is spoken here; {} where it is not."""
+    offers = card.get("supportedInterfaces")
+    found: dict[str, str] = {}
+    for one in offers[: described.PARTS] if isinstance(offers, list) else ():
+        if isinstance(one, dict) and one.get("protocolBinding") == "JSONRPC":
+            found.setdefault(_version(one.get("protocolVersion")), described.line(one.get("url"), LONGEST_ADDRESS))
+    if card.get("preferredTransport", "JSONRPC") == "JSONRPC" and card.get("url"):
+        found.setdefault(_version(card.get("protocolVersion", "0.3")), described.line(card["url"], LONGEST_ADDRESS))
+    version = next((version for version in VERSIONS if found.get(version)), None)
+    if version is None:
+        return {}
+    able = card.get("capabilities")
+    streaming = isinstance(able, dict) and able.get("streaming") is True
+    return {"address": found[version], "version": version, "streaming": streaming}
+
+
+def _version(said: Any) -> str:
+    return ".".join(str(said).split(".")[:2]) if said else VERSIONS[0]
 
 
 # --- Signatures ---------------------------------------------------------------------------------------------------

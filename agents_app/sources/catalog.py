@@ -61,6 +61,31 @@ def look(pool: Pool, address: str, kind: str, *, secret: str | None = None, acto
     return source
 
 
+def look_at_each(pool: Pool, address: str, *, secret: str | None = None, actor: Who) -> list[AgentSource]:
+    """Keep every tool of an MCP server as a source of its own, so that each can be an agent. Raises SourceError."""
+    address = address.strip()
+    try:
+        guard.check_url(address)
+    except guard.Refused as error:
+        raise SourceError(str(error)) from None
+    _server, _instructions, found = tools.listed(address, (secret or "").strip())
+    made = []
+    with transaction.atomic():
+        for tool in tools.called(found):
+            name = f"{address}#{tool['name']}"[:LONGEST]
+            source = AgentSource.objects.filter(pool=pool, address=name).first()
+            source = source or AgentSource(pool=pool, address=name, kind=AgentSource.Kind.TOOLS)
+            if secret is not None:
+                source.secret = sealing.seal(secret.strip())
+            described_tool = next(one for one in found if isinstance(one, dict) and one.get("name") == tool["name"])
+            _keep(source, tools.read_one(described_tool, address), "")
+            made.append(source)
+        audit.record("source.added", actor=actor, target=address, pool=pool, detail={"tools": len(made)})
+    if not made:
+        raise SourceError(_("The server has no tools."))
+    return made
+
+
 def look_in_file(pool: Pool, file: BinaryIO, *, actor: Who) -> list[AgentSource]:
     """The cards of a file, one or a list of them, kept beside the pool. Raises SourceError, and keeps none then."""
     try:
@@ -107,6 +132,7 @@ def _keep(source: AgentSource, said: Described | None, problem: str) -> bool:
     if said is not None:
         kept = said.as_json()
         source.signature, source.signer = kept.pop("signature"), kept.pop("signer")
+        source.calling = kept.pop("calling")
         source.offered = None if kept == source.taken else kept
     source.save()
     return said is not None and source.offered is not None

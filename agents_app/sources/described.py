@@ -2,8 +2,8 @@
 
 import json
 import unicodedata
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -24,7 +24,11 @@ class SourceError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """An agent as its card or its tools describe it."""
+    """An agent as its card or its tools describe it.
+
+    `calling` says how it may be called: of A2A `address`, `version` and `streaming`; of MCP `address` and `tools` as the server
+    lists them.
+    """
 
     name: str
     description: str
@@ -32,6 +36,7 @@ class Described:
     examples: tuple[str, ...] = ()
     signature: str = "none"
     signer: str = ""
+    calling: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """What is kept of it."""

@@ -18,7 +18,18 @@ PAGES = 20
 
 
 def at(address: str, secret: str = "") -> Described:
-    """The agent that a server's tools make up. Raises SourceError."""
+    """The agent that a server's tools make up, or the one tool that an address ending in # and its name means. Raises SourceError."""
+    address, _sign, tool = address.partition("#")
+    server, instructions, tools = listed(address, secret)
+    if tool:
+        return read_one(
+            next((one for one in tools if isinstance(one, dict) and one.get("name") == tool), None), address
+        )
+    return read(server, instructions, tools, address)
+
+
+def listed(address: str, secret: str = "") -> tuple[dict[str, Any], Any, list[Any]]:
+    """What a server says of itself, its instructions, and its tools. Raises SourceError."""
     asking = _Asking(address, secret)
     try:
         said = asking.call("server/discover")
@@ -36,7 +47,25 @@ def at(address: str, secret: str = "") -> Described:
         cursor = listed.get("nextCursor")
         if not isinstance(cursor, str) or len(tools) >= described.PARTS:
             break
-    return read(server, said.get("instructions"), tools[: described.PARTS], address)
+    return server, said.get("instructions"), tools[: described.PARTS]
+
+
+def called(tools: list[Any]) -> list[dict[str, Any]]:
+    """The tools as a call needs them: name, description and the schema of the arguments."""
+    kept = ("name", "description", "inputSchema")
+    found = [{name: one[name] for name in kept if name in one} for one in tools if isinstance(one, dict)]
+    return [one for one in found if isinstance(one.get("name"), str)]
+
+
+def read_one(tool: Any, address: str) -> Described:
+    """One tool as an agent. Raises SourceError where the server does not have it."""
+    name = described.line(tool.get("name"), described.NAME) if isinstance(tool, dict) else ""
+    if not name:
+        raise SourceError(_("The server has no such tool."))
+    title = described.line(tool.get("title"), described.NAME) or name.replace("_", " ").replace("-", " ").capitalize()
+    said = described.lines(tool.get("description"), described.DESCRIPTION)
+    calling = {"address": address, "tool": tool["name"], "tools": called([tool])}
+    return Described(title, said or title, described.distinct([name], 1, described.KEYWORD), calling=calling)
 
 
 def read(server: dict[str, Any], instructions: Any, tools: list[Any], address: str) -> Described:
@@ -53,6 +82,7 @@ def read(server: dict[str, Any], instructions: Any, tools: list[Any], address: s
         name or described.line(address.split("//")[-1], described.NAME),
         described.lines("\n".join(filter(None, parts)), described.DESCRIPTION),
         described.distinct((tool["name"] for tool in named), described.KEYWORDS, described.KEYWORD),
+        calling={"address": address, "tools": called(named)},
     )
 
 

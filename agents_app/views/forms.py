@@ -335,6 +335,11 @@ class SourcesForm(forms.Form):
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
         help_text=_("Sent as a bearer token; kept sealed."),
     )
+    each = forms.BooleanField(
+        label=_("Make each tool of an MCP server an agent"),
+        required=False,
+        help_text=_("Otherwise all tools of a server are one agent."),
+    )
     file = forms.FileField(
         label=_("or a file"), required=False, allow_empty_file=False, help_text=_("JSON: one agent card, or a list.")
     )

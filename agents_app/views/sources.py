@@ -51,6 +51,9 @@ def _look(request: HttpRequest, pool: Pool, values: dict[str, Any]) -> tuple[int
     for address in values["addresses"]:
         try:
             secret = values["key"] or None
+            if values["each"] and values["kind"] == AgentSource.Kind.TOOLS:
+                count += len(catalog.look_at_each(pool, address, secret=secret, actor=person(request)))
+                continue
             catalog.look(pool, address, values["kind"], secret=secret, actor=person(request))
             count += 1
         except (SourceError, CannotOpen) as error:

@@ -196,14 +196,26 @@ class MissingSerializer(serializers.Serializer[Any]):
     why = serializers.CharField(help_text="The failure in words.")
 
 
+class QuestionSerializer(serializers.Serializer[Any]):
+    """What an episode waits for a person to say."""
+
+    call = serializers.IntegerField(help_text="The call that waits; name it in the reply where several do.")
+    agent = serializers.IntegerField(allow_null=True, help_text="The agent's id.")
+    name = serializers.CharField(help_text="Its name.")
+    kind = serializers.CharField(
+        help_text="input: the agent asked something; approval: a person approves the call first."
+    )
+    question = serializers.CharField(help_text="What is asked, or the task that the call is about.")
+
+
 class EpisodeSerializer(serializers.Serializer[Any]):
     """An episode, whether it has ended or not."""
 
     episode_id = serializers.UUIDField(help_text="Names the episode.")
     status = serializers.ChoiceField(
         Episode.Status.values,
-        help_text="done: the answer is whole; partial: parts are missing, and `missing` names them; failed: there is no answer, "
-        "and `error` says why.",
+        help_text="waiting: a person is asked something, see `questions`; done: the answer is whole; partial: parts are missing, "
+        "and `missing` names them; failed: there is no answer, and `error` says why.",
     )
     answer = serializers.CharField(allow_null=True, help_text="The answer; null where there is none, or not yet.")
     stop_reason = serializers.CharField(
@@ -211,6 +223,7 @@ class EpisodeSerializer(serializers.Serializer[Any]):
     )
     composed = serializers.CharField(help_text="How the answer was made: joined, last, composer or majority.")
     missing = MissingSerializer(many=True, help_text="The parts that the answer lacks.")
+    questions = QuestionSerializer(many=True, help_text="What a person is asked, while the episode waits.")
     error = serializers.CharField(help_text="Why there is no answer, or what is missing from it, in words.")
     steps = serializers.IntegerField(help_text="Steps that called somebody, on the longest path.")
     cost = serializers.FloatField(help_text="What all calls cost, in the pool's currency.")
@@ -255,7 +268,7 @@ class TakenSerializer(serializers.Serializer[Any]):
     )
     name = serializers.CharField(help_text="Its name.")
     aim = serializers.CharField(help_text='"answer", or "aggregate" for the call that makes one answer of several.')
-    status = serializers.CharField(help_text="running, done or failed.")
+    status = serializers.CharField(help_text="running, waiting, answered, done or failed.")
     reason = serializers.CharField(help_text="Why the path ended here.")
     probabilities = serializers.DictField(child=serializers.FloatField(), help_text='By agent id, and by "stop".')
     propensity = serializers.FloatField(
@@ -296,6 +309,28 @@ class EpisodesSerializer(serializers.Serializer[Any]):
 
     pool = serializers.CharField()
     episodes = EpisodeSerializer(many=True, help_text=f"Newest first, at most {MOST}.")
+
+
+class ReplyRequest(Body):
+    """What a person says to an episode that waits."""
+
+    call = Whole(
+        0, 2**31 - 1, required=False, allow_null=True, default=None, help_text="The call that waits, where several do."
+    )
+    wait = Flag(required=False, default=True, help_text="False: answer at once, without waiting for what comes of it.")
+
+
+class InputRequest(ReplyRequest):
+    """The answer to an agent's question."""
+
+    text = Text(20_000, help_text="The answer.")
+
+
+class ApprovalRequest(ReplyRequest):
+    """Whether a call is made."""
+
+    approve = Flag(help_text="Whether the call is made.")
+    why = Text(400, required=False, default="", help_text="Why not, for the answer.")
 
 
 class JudgeRequest(Body):

@@ -75,7 +75,7 @@ class OrchestrateView(TaskView):
             200: (shapes.ResultSerializer, "How the episode ended", examples.EPISODE_RESULT),
             202: (shapes.QueuedSerializer, "It goes on, with wait false", examples.QUEUED_EPISODE),
         },
-        errors=(*OF_A_TASK, "no_executor", "no_runner"),
+        errors=(*OF_A_TASK, "no_executor", "pool_not_ready", "no_runner"),
     )  # fmt: skip
     def post(self, request: Request) -> HttpResponse | Response:
         """The active orchestrator picks an agent, sees what it said, picks the next, and stops. The answer comes when the episode
@@ -101,7 +101,7 @@ class OrchestrateView(TaskView):
         if not told["wait"]:
             return self._accepted(episode)
         streams = STREAM in request.META.get("HTTP_ACCEPT", "")
-        return _streamed(episode, promise) if streams else _waited(episode, promise)
+        return _streamed(episode, promise) if streams else waited(episode, promise)
 
     def _accepted(self, episode: Episode) -> Response:
         address = reverse("api_episode", args=(episode.pk,))
@@ -109,7 +109,7 @@ class OrchestrateView(TaskView):
         return Response(shapes.QueuedSerializer(told).data, status=202, headers={"Location": address})
 
 
-def _waited(episode: Episode, promise: later.Later | None) -> HttpResponse:
+def waited(episode: Episode, promise: later.Later | None) -> HttpResponse:
     """The answer once the episode has ended; without an event loop, this thread waits."""
     if promise is None:
         return HttpResponse(written(_ended_here(episode)), content_type="application/json")
@@ -127,7 +127,8 @@ def _streamed(episode: Episode, promise: later.Later | None) -> HttpResponse:
         end = _ended_here(episode)
         names = dict(episode.pool.agents.values_list("number", "name"))
         steps = [("step", as_json(row, names)) for row in episode.trajectory.filter(call__isnull=False)]
-        return HttpResponse(b"".join(_event(*one) for one in [*steps, ("end", end)]), content_type=STREAM)
+        last = "waiting" if episode.status == Episode.Status.WAITING else "end"
+        return HttpResponse(b"".join(_event(*one) for one in [*steps, (last, end)]), content_type=STREAM)
 
     async def pieces() -> AsyncIterator[bytes]:
         yield _event("episode", {"episode_id": str(episode.pk)})
@@ -146,7 +147,7 @@ def _event(word: str, value: dict[str, Any]) -> bytes:
 
 
 def _ended_here(episode: Episode) -> dict[str, Any]:
-    if not episode.ended:
+    if episode.status in following.GOES_ON:
         asyncio.run(following.end(episode.pk))
     episode.refresh_from_db()
     return following.whole(episode)

@@ -1,8 +1,9 @@
-"""The four ways to ask an agent. Each makes one attempt and returns a Reply, or raises CallFailed.
+"""The ways to ask an agent. Each makes one attempt and returns a Reply, or raises CallFailed.
 
 - chat: `POST {address}/chat/completions` as OpenAI has it; the instruction is the system message, a template over task and history.
 - webhook: a signed POST of JSON; the answer is JSON with `content`, and `cost`, `tokens` and `metadata` where it wants to tell.
 - function: a Python function that ops allow by EXECUTOR_FUNCTIONS, called in a thread with the webhook's JSON as a dict.
+- a2a, mcp, responses, http: protocols of their own modules (`protocols`).
 - scripted: for tests and demonstrations, without a network.
 """
 
@@ -23,7 +24,9 @@ from django.utils.module_loading import import_string
 from agents_app.outbound import signing
 from datasets_app.prelabeling import templates
 from orchestration_app.episodes import scripted
-from orchestration_app.episodes.calls import Ask, CallFailed, Reply, Spec
+from orchestration_app.episodes.calls import Ask, CallFailed, Reply, Spec, Told
+from orchestration_app.episodes.protocols import a2a, mcp, mcp_arguments, plain, responses
+from orchestration_app.episodes.protocols.responses import count
 from orchestration_app.episodes.wire import Wire, check_status, parsed, written
 from orchestration_app.models import Executor
 from routerweb.observing import tracing
@@ -39,23 +42,31 @@ _drawing = ThreadPoolExecutor(2, thread_name_prefix="instruction")
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What every attempt of a call has in common: what a chat is sent, and the most that one attempt can cost."""
+    """What every attempt of a call has in common: what a chat is sent, and the most that one attempt can cost. `body` is the drawn
+    body of an HTTP request, `tool` the call of an MCP server."""
 
     messages: list[dict[str, str]]
     worst: float
     most_in: int = 0  # tokens of a chat's prompt
+    body: str = ""
+    tool: mcp_arguments.Call | None = None
 
     def at_prices_of(self, spec: Spec) -> "Prepared":
         """The same for another backend of the same agent."""
         return replace(self, worst=_worst(spec, self.most_in))
 
 
-async def prepare(spec: Spec, asked: Ask) -> Prepared:
+async def prepare(spec: Spec, asked: Ask, wire: Wire) -> Prepared:
     """Draw what a chat is sent and find the worst case: what the budget has to hold before an attempt is made. Raises CallFailed.
 
     A token is a byte or more, so a chat's prompt has no more tokens than bytes; its answer has no more than `most_tokens`.
     """
-    if spec.kind != Executor.Kind.CHAT:
+    if spec.kind == Executor.Kind.HTTP:
+        body = await asyncio.get_running_loop().run_in_executor(_drawing, plain.drawn, spec, asked)
+        return Prepared([], spec.most_cost, body=body)
+    if spec.kind == Executor.Kind.MCP:
+        return Prepared([], spec.most_cost, tool=await mcp_arguments.prepared(spec, asked, wire))
+    if not spec.is_language_model:
         return Prepared([], spec.most_cost)
     if spec.instruction:
         # Somebody's own template may take a second, which is for no event loop.
@@ -76,23 +87,45 @@ def _worst(spec: Spec, most_in: int) -> float:
 async def ask(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> Reply:
     """One attempt. Raises CallFailed."""
     started = time.monotonic()
-    if spec.kind == Executor.Kind.CHAT:
-        with tracing.completion(spec.address, spec.model, prepared.messages) as span:
-            content, cost, tokens, metadata = await _chat(spec, asked, prepared, wire)
-            span.completed(content, metadata["tokens_in"], metadata["tokens_out"])
-            span.set(gen_ai__response__model=str(metadata["model"]))
-    elif spec.kind == Executor.Kind.WEBHOOK:
-        content, cost, tokens, metadata = await _webhook(spec, asked, wire)
-    elif spec.kind == Executor.Kind.CALLABLE:
-        with tracing.tool(spec.function, asked.key):
-            content, cost, tokens, metadata = await _function(spec, asked)
-    else:
-        content, cost, tokens, metadata = await scripted.play(spec, asked)
-    if len(content.encode("utf-8", "replace")) > spec.most_bytes:
+    told = await _asked(spec, asked, prepared, wire)
+    if len(told.content.encode("utf-8", "replace")) > spec.most_bytes:
         raise CallFailed("too_large", f"the answer is larger than {spec.most_bytes // 1024:,} KiB")
     # What is stored has to be storable in either database.
-    clean, _changed = storable.mended(metadata)
-    return Reply(storable.mended_text(content), cost, tokens, time.monotonic() - started, clean)
+    clean, _changed = storable.mended(dict(told.metadata))
+    resume, _changed = storable.mended(dict(told.resume))
+    cost = spec.most_cost if told.cost is None else told.cost
+    latency = time.monotonic() - started
+    return Reply(storable.mended_text(told.content), cost, told.tokens, latency, clean, asks=told.asks, resume=resume)
+
+
+async def _asked(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> Told:
+    if spec.is_language_model:
+        return await _language_model(spec, asked, prepared, wire)
+    if spec.kind == Executor.Kind.WEBHOOK:
+        return await _webhook(spec, asked, wire)
+    if spec.kind == Executor.Kind.A2A:
+        return await a2a.ask(spec, asked, wire)
+    if spec.kind == Executor.Kind.MCP:
+        assert prepared.tool is not None
+        with tracing.tool(prepared.tool.tool, asked.key):
+            return await mcp.ask(spec, asked, prepared.tool, wire)
+    if spec.kind == Executor.Kind.HTTP:
+        return await plain.ask(spec, asked, prepared.body, wire)
+    if spec.kind == Executor.Kind.CALLABLE:
+        with tracing.tool(spec.function, asked.key):
+            return await _function(spec, asked)
+    return await scripted.play(spec, asked)
+
+
+async def _language_model(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> Told:
+    with tracing.completion(spec.address, spec.model, prepared.messages) as traced:
+        if spec.kind == Executor.Kind.RESPONSES:
+            told = await responses.ask(spec, asked, prepared.messages, prepared.worst, wire)
+        else:
+            told = await _chat(spec, asked, prepared, wire)
+        traced.completed(told.content, told.metadata["tokens_in"], told.metadata["tokens_out"])
+        traced.set(gen_ai__response__model=str(told.metadata["model"]))
+        return told
 
 
 def messages(spec: Spec, asked: Ask) -> list[dict[str, str]]:
@@ -100,7 +133,10 @@ def messages(spec: Spec, asked: Ask) -> list[dict[str, str]]:
     instruction = (_drawn(spec, asked) if spec.instruction else plain_instruction(spec, asked)).strip()
     turns = [{"role": str(turn["role"]), "content": str(turn["content"])} for turn in asked.messages]
     first = [{"role": "system", "content": instruction}] if instruction else []
-    return [*first, *(turns or [{"role": "user", "content": asked.task}])]
+    turns = turns or [{"role": "user", "content": asked.task}]
+    for one in asked.exchanges:
+        turns += [{"role": "assistant", "content": one.question}, {"role": "user", "content": one.answer}]
+    return [*first, *turns]
 
 
 def plain_instruction(spec: Spec, asked: Ask) -> str:
@@ -129,25 +165,24 @@ def _drawn(spec: Spec, asked: Ask) -> str:
 
 def as_json(spec: Spec, asked: Ask) -> dict[str, Any]:
     """What a webhook or a function is given."""
+    more = {"exchanges": [one.as_json() for one in asked.exchanges], "resume": dict(asked.resume)}
     return {
-        "key": asked.key,
+        "key": asked.attempt_key,
         "episode": asked.episode,
         "step": asked.step,
         "agent": {"id": spec.agent, "name": spec.name},
         "task": asked.task,
         "messages": [dict(message) for message in asked.messages],
         "history": [said.as_json() for said in asked.history],
+        **(more if asked.exchanges else {}),
     }
-
-
-Told = tuple[str, float, int, dict[str, Any]]
 
 
 async def _chat(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> Told:
     body: dict[str, Any] = {"model": spec.model, "messages": prepared.messages, "max_tokens": spec.most_tokens}
     if spec.tools:
         body["tools"] = list(spec.tools)
-    headers = {"Idempotency-Key": asked.key}
+    headers = {"Idempotency-Key": asked.attempt_key}
     if spec.secret:
         headers["Authorization"] = f"Bearer {spec.secret}"
     answer = await wire.post(
@@ -165,7 +200,7 @@ async def _chat(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> Told:
     except (KeyError, IndexError, TypeError, AttributeError):
         raise CallFailed("malformed", "the answer has no choices[0].message.content") from None
     usage = reply.get("usage") if isinstance(reply.get("usage"), dict) else {}
-    tokens_in, tokens_out = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+    tokens_in, tokens_out = count(usage, "prompt_tokens"), count(usage, "completion_tokens")
     cost = (tokens_in * spec.price_in + tokens_out * spec.price_out) / 1e6
     if not usage or not (spec.price_in or spec.price_out):
         cost = prepared.worst  # nothing tells, so it counts as what it can have been
@@ -178,12 +213,12 @@ async def _chat(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> Told:
         metadata["tool_calls"] = calls
     if finish := reply["choices"][0].get("finish_reason"):
         metadata["finish_reason"] = finish
-    return content, cost, tokens_in + tokens_out, metadata
+    return Told(content, cost, tokens_in + tokens_out, metadata)
 
 
 async def _webhook(spec: Spec, asked: Ask, wire: Wire) -> Told:
     body = written(as_json(spec, asked))
-    headers = {"Idempotency-Key": asked.key, **signing.headers(spec.secret, int(time.time()), body)}
+    headers = {"Idempotency-Key": asked.attempt_key, **signing.headers(spec.secret, int(time.time()), body)}
     answer = await wire.post(
         spec.address, None, headers, secret=spec.secret, seconds=spec.seconds, most_bytes=spec.most_bytes, body=body
     )
@@ -193,7 +228,8 @@ async def _webhook(spec: Spec, asked: Ask, wire: Wire) -> Told:
 
 def _told(spec: Spec, told: Mapping[str, Any]) -> Told:
     """What a webhook or a function said. Raises CallFailed where it is not what was agreed."""
-    content, cost = told.get("content"), told.get("cost", spec.most_cost)
+    asks = told.get("input_required") is True
+    content, cost = told.get("content"), told.get("cost", 0.0 if asks else spec.most_cost)
     tokens, metadata = told.get("tokens", 0), told.get("metadata") or {}
     if not isinstance(content, str):
         raise CallFailed("malformed", "the answer has no content that is a text")
@@ -203,7 +239,7 @@ def _told(spec: Spec, told: Mapping[str, Any]) -> Told:
         raise CallFailed("malformed", "the answer's tokens are no whole number from 0")
     if not isinstance(metadata, dict):
         raise CallFailed("malformed", "the answer's metadata is no object")
-    return content, float(cost), tokens, metadata
+    return Told(content, float(cost), tokens, metadata, asks=asks, resume=metadata if asks else {})
 
 
 async def _function(spec: Spec, asked: Ask) -> Told:
@@ -249,8 +285,3 @@ def _imported(path: str) -> Any:
     if not callable(function):
         raise CallFailed("not_allowed", f"{path} is no function.")
     return function
-
-
-def _count(usage: Any, name: str) -> int:
-    value = usage.get(name) if isinstance(usage, Mapping) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else 0

@@ -8,7 +8,7 @@ import asyncio
 import random
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from django.conf import settings
@@ -74,7 +74,7 @@ async def call(
     failed is left out until all have."""
     if spec is None or not settings.TRACES:
         return await _call(spec, asked, wire, places, purse, backends)
-    remote = spec.kind == Executor.Kind.WEBHOOK
+    remote = spec.kind in (Executor.Kind.WEBHOOK, Executor.Kind.A2A, Executor.Kind.HTTP)
     with tracing.agent(
         spec.name, spec.agent, spec.address, spec.model, remote=remote, episode=asked.episode, step=asked.step
     ) as span:
@@ -97,7 +97,7 @@ async def _call(
     if spec is None:
         return Failure("no_executor", "This agent has no executor that is active.")
     try:
-        prepared = await asking.prepare(spec, asked)
+        prepared = await asking.prepare(spec, asked, wire)
     except CallFailed as failed:
         return Failure(failed.kind, str(failed))
     attempts = _Attempts(spec, prepared, asked, wire, places, purse, backends, started)
@@ -187,7 +187,7 @@ class _Attempts:
                 self.backends.answered(reply)
             metadata = {**reply.metadata, **self.backend} if self.backend else reply.metadata
             latency = time.monotonic() - self.started
-            return Reply(reply.content, self.spent + reply.cost, reply.tokens, latency, metadata, self.count)
+            return replace(reply, cost=self.spent + reply.cost, latency=latency, metadata=metadata, attempts=self.count)
         finally:
             self.places.leave(self.spec)
         self.purse.settle(worst, self.cost)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from orchestration_app.models import Executor
+from orchestration_app.models import LANGUAGE_MODELS, Executor
 
 #: Why a call has no reply. A program may rely on these words.
 FAILURES = {
@@ -22,6 +22,7 @@ FAILURES = {
     "instruction": "The instruction cannot be drawn.",
     "busy": "No place for the call became free in time.",
     "budget": "The most that the call may cost does not fit the budget.",
+    "denied": "A person did not approve the call.",
     "interrupted": "The process ended while the call was under way; whether it was answered is not known.",
 }
 #: Failures after which nobody has done any work: made again whatever the executor says.
@@ -47,6 +48,7 @@ class Spec:
     tools: Sequence[Any] = ()
     function: str = ""
     script: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
     secret: str = field(default="", repr=False)
     price_in: float = 0.0
     price_out: float = 0.0
@@ -59,6 +61,14 @@ class Spec:
     at_once: int = 0
     per_minute: int = 0
     pk: int = 0
+    reads_others: bool = False
+    approval: str = Executor.Approval.NEVER
+    approval_above: float = 0.0
+
+    @property
+    def is_language_model(self) -> bool:
+        """Whether it is asked with messages and paid by tokens."""
+        return self.kind in LANGUAGE_MODELS
 
     @property
     def provider(self) -> str:
@@ -84,9 +94,24 @@ class Said(NamedTuple):
         return {"agent": self.agent, "content": self.content, "failed": self.failed}
 
 
+class Exchange(NamedTuple):
+    """A question that the agent asked within this call, and what the user answered."""
+
+    question: str
+    answer: str
+
+    def as_json(self) -> dict[str, str]:
+        """For a webhook, a function, or a template."""
+        return {"question": self.question, "answer": self.answer}
+
+
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What an agent is asked: the task, as a text and as a conversation, and what others have said. `key` names the call for ever."""
+    """What an agent is asked: the task, as a text and as a conversation, and what others have said. `key` names the call for ever.
+
+    Where the agent asked questions before it could go on, `exchanges` are those with their answers, and `resume` what it then said
+    of itself (such as the id of its task), to be told again.
+    """
 
     key: str
     task: str
@@ -94,11 +119,33 @@ class Ask:
     history: Sequence[Said] = ()
     episode: str = ""
     step: int = 0
+    exchanges: Sequence[Exchange] = ()
+    resume: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def attempt_key(self) -> str:
+        """The Idempotency-Key: another one after each answered question, since that is another request."""
+        return f"{self.key}-{len(self.exchanges)}" if self.exchanges else self.key
+
+    @property
+    def latest(self) -> str:
+        """What the user said last: the answer to a question, else the task."""
+        return self.exchanges[-1].answer if self.exchanges else self.task
+
+    @property
+    def with_others(self) -> str:
+        """The task, and below it what other agents said, for agents that read one text."""
+        said = [f"{one.agent}: {'(failed)' if one.failed else one.content}" for one in self.history]
+        return "\n\n".join([self.task, "Others have worked on this before you:", *said]) if said else self.task
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What an agent said. `cost` in the pool's currency, `tokens` in and out together, `latency` in seconds."""
+    """What an agent said. `cost` in the pool's currency, `tokens` in and out together, `latency` in seconds.
+
+    `asks`: it is a question to the user, without whose answer the agent does not go on; `resume` is then told it again with the
+    answer.
+    """
 
     content: str
     cost: float
@@ -106,6 +153,8 @@ class Reply:
     latency: float
     metadata: Mapping[str, Any] = field(default_factory=dict)
     attempts: int = 1
+    asks: bool = False
+    resume: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +171,18 @@ class Failure:
 
 
 Outcome = Reply | Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What came of one attempt: `cost` None where who was called does not say."""
+
+    content: str
+    cost: float | None = None
+    tokens: int = 0
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    asks: bool = False
+    resume: Mapping[str, Any] = field(default_factory=dict)
 
 
 class CallFailed(Exception):
@@ -144,5 +205,7 @@ def spec_of(executor: Executor, secret: str) -> Spec:
         script=dict(executor.script), secret=secret, price_in=executor.price_in, price_out=executor.price_out,
         most_tokens=executor.most_tokens, most_cost=executor.dearest, seconds=executor.seconds, retries=executor.retries,
         repeatable=executor.repeatable, most_bytes=executor.most_kb * 1_024, at_once=executor.at_once,
-        per_minute=executor.per_minute, pk=executor.pk,
+        per_minute=executor.per_minute, pk=executor.pk, options=dict(executor.options),
+        reads_others=executor.reads_others or "history" in executor.instruction, approval=executor.approval,
+        approval_above=executor.approval_above,
     )  # fmt: skip

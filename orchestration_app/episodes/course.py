@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -29,7 +29,8 @@ from orchestration_app.engine.orchestrating.turns import (
     StoredTurn,
     Turn,
 )
-from orchestration_app.episodes import calling, calls, composing, shadows
+from orchestration_app.episodes import asides, calling, calls, composing, shadows, waits
+from orchestration_app.episodes.asides import Aside
 from orchestration_app.episodes.calling import Places, Purse
 from orchestration_app.episodes.calls import Ask, Said, Spec
 from orchestration_app.episodes.deciding import Deciding
@@ -38,20 +39,32 @@ from orchestration_app.episodes.ledger import Entry, Ledger
 from orchestration_app.episodes.lines import Taking, Ways
 from orchestration_app.episodes.policies import Decider
 from orchestration_app.episodes.shadows import Moment, ShadowPolicy
+from orchestration_app.episodes.spending import Limited
 from orchestration_app.episodes.wire import Wire
-from orchestration_app.models import AnswerRule, Episode, Executor, Step
+from orchestration_app.models import AnswerRule, Episode, Step
 from training_app.engine.data import storable
 
 #: What the engine calls a failure of ours.
 KINDS = {
     "failed": "error", "instruction": "error", "not_allowed": "refused", "no_executor": "unavailable", "busy": "unavailable",
-    "budget": "unavailable", "interrupted": "cut_off",
+    "budget": "unavailable", "interrupted": "cut_off", "denied": "refused",
 }  # fmt: skip
 #: Bytes that the frame of an instruction and each earlier output may add to a prompt, for the worst case that the loop sets aside.
 FRAME, AROUND_AN_OUTPUT = 2_048, 256
 
 Turns = Generator[Turn | loop.Question, Any, Ended]
 Made = list[tuple[Request, calls.Outcome]]
+#: Calls of these states have an outcome.
+ENDED = (Step.Status.DONE, Step.Status.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """A call that goes on once a person has said something."""
+
+    aside: Aside
+    latency: float = 0.0
+    attempts: int = 0
 
 
 @dataclass(slots=True)
@@ -72,6 +85,7 @@ class Course:
     ways: Mapping[int, Ways] = field(default_factory=dict)
     shadows: Sequence[ShadowPolicy] = ()
     pool: str = ""
+    limited: Limited | None = None
     _decisions: list[tuple[int, Decision]] = field(default_factory=list)
     _sized: tuple[tuple[Call, ...], int] | None = None
     _worsts: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
@@ -89,7 +103,11 @@ class Course:
             if turn is None:
                 self._offer()
                 return
-            made = await self._made(turn.requests, until)
+            came = await self._made(turn.requests, until)
+            made = [(request, outcome) for request, outcome in came if not isinstance(outcome, Waits)]
+            if len(made) < len(came):
+                await self._wait(came)
+                return
 
     async def _written(self, turns: Turns, made: Made | None, *, late: bool) -> Turn | None:
         """The next turn, stored together with what came of the calls before it (None at the beginning); None where the episode ended,
@@ -106,13 +124,42 @@ class Course:
             return None
         begins = self._begun(turn)
         if begins or ends:
-            await self.ledger.write(Entry(self.episode.pk, self._attempt, ends, begins))
+            await self.ledger.write(
+                Entry(self.episode.pk, self._attempt, ends, begins, limited=self.limited, unused=self._unused(ends))
+            )
         return turn
+
+    def _unused(self, ends: Sequence[EndedCall]) -> float:
+        """What calls that ended did not cost of what was set aside for them."""
+        if self.limited is None:
+            return 0.0
+        worst = {(row.turn, row.path, row.place): row.worst for row in self._rows.values()}
+        return sum(worst[end.turn, end.path, end.place] - end.cost for end in ends if end.status in ENDED)
 
     @property
     def _attempt(self) -> UUID:
         assert self.episode.attempt is not None
         return self.episode.attempt
+
+    async def _wait(self, came: Sequence[tuple[Request, calls.Outcome | Waits]]) -> None:
+        """Store what came of the calls, those that wait for a person among them, and leave the episode to them."""
+        ends = []
+        for request, outcome in came:
+            if not isinstance(outcome, Waits):
+                ends.append(self._ended(request, outcome))
+                continue
+            row = self._rows[request.number]
+            row.status, row.cost = Step.Status.WAITING, outcome.aside.cost
+            row.metadata = {**row.metadata, asides.KEY: outcome.aside.as_json()}
+            row.latency, row.attempts = row.latency + outcome.latency, row.attempts + outcome.attempts
+            ends.append(_end_of(row))
+        fields = {"status": Episode.Status.WAITING, "attempt": None, **self._sums()}
+        key = self.episode.pk
+        entry = Entry(
+            key, self._attempt, ends, (), fields, lambda: waits.begun(key), self.limited, self._unused(ends)
+        )  # fmt: skip
+        await self.ledger.write(entry)
+        self.episode.status = Episode.Status.WAITING
 
     # --- The loop -------------------------------------------------------------------------------------------------
 
@@ -133,6 +180,7 @@ class Course:
         limits = Limits(
             max_steps=self.episode.max_steps, budget=self.episode.budget, paths=self.episode.paths,
             together=plan.get("together", 1), available=frozenset(plan["agents"]), aggregator=plan.get("aggregator"),
+            after=frozenset(agent for agent, spec in self.specs.items() if spec.reads_others),
         )  # fmt: skip
         costs = {agent: spec.most_cost for agent, spec in self.specs.items()}
         return loop.questioned(
@@ -166,12 +214,18 @@ class Course:
         if self.shadows:
             self._decisions += [(turn.number, decision) for decision in turn.decisions]
         rows = rows_of(self.episode.pk, turn)
+        for row in rows:
+            spec = None if row.agent is None else self.specs.get(row.agent)
+            if spec is not None and row.aim == "answer" and asides.needs_approval(spec, [self.episode.task]):
+                # Waiting from the first: there is no moment in which it could look as if it had been made.
+                row.status = Step.Status.WAITING
+                row.metadata = {asides.KEY: Aside(asides.APPROVAL, self.episode.task).as_json()}
         self._rows |= {row.call: row for row in rows if row.call is not None}
         return rows
 
     # --- Calls ----------------------------------------------------------------------------------------------------
 
-    async def _made(self, requests: Sequence[Request], until: float) -> Made:
+    async def _made(self, requests: Sequence[Request], until: float) -> list[tuple[Request, calls.Outcome | Waits]]:
         """What came of each call, in the requests' order; of one that outlasts the episode, that it did."""
         if len(requests) == 1:
             return [(requests[0], await self._in_time(requests[0], until))]
@@ -182,7 +236,7 @@ class Course:
             for task in tasks:
                 task.cancel()
 
-    async def _in_time(self, request: Request, until: float) -> calls.Outcome:
+    async def _in_time(self, request: Request, until: float) -> calls.Outcome | Waits:
         started = time.monotonic()
         try:
             async with asyncio.timeout(max(until - started, 0.0)):
@@ -191,15 +245,26 @@ class Course:
             why = f"the episode took longer than {settings.EPISODE_SECONDS:g} seconds"
             return calls.Failure("timeout", why, request.worst, time.monotonic() - started)
 
-    async def _call(self, request: Request) -> calls.Outcome:
+    async def _call(self, request: Request) -> calls.Outcome | Waits:
         spec, row = self.specs.get(request.agent), self._rows[request.number]
-        if request.number in self._begun_before and not (spec is not None and spec.repeatable):
+        aside = Aside.of(row.metadata)
+        if row.status == Step.Status.FAILED:  # it does not fit what may be spent in the month
+            return calls.Failure(row.failure, row.why, attempts=0)
+        if row.status == Step.Status.WAITING:
+            return Waits(aside)
+        if row.status == Step.Status.ANSWERED:
+            row.status = Step.Status.RUNNING
+            await self.ledger.write(Entry(self.episode.pk, self._attempt, [_end_of(row)]))
+        elif request.number in self._begun_before and not (spec is not None and spec.repeatable):
             return calls.Failure("interrupted", calls.FAILURES["interrupted"], request.worst)
         said = tuple(
             Said(self.names.get(call.agent, str(call.agent)), call.output, call.failed) for call in request.calls
         )
-        asked = Ask(row.call_key, self.episode.task, self.episode.messages, said, str(self.episode.pk), request.step)
-        purse = Purse(None if self.episode.budget is None else request.worst)
+        asked = Ask(
+            row.call_key, self.episode.task, self.episode.messages, said, str(self.episode.pk), request.step, aside.exchanges,
+            aside.resume,
+        )  # fmt: skip
+        purse = Purse(None if self.episode.budget is None else max(request.worst - aside.cost, 0.0))
         ways = self.ways.get(request.agent)
         taking = None
         if ways is not None:
@@ -207,7 +272,10 @@ class Course:
             taking = Taking(
                 ways, self.ledger, row.call_key, self.episode.task, self.episode.plan.get("preference"), before
             )
-        return await calling.call(spec, asked, self.wire, self.places, purse, taking)
+        outcome = await calling.call(spec, asked, self.wire, self.places, purse, taking)
+        if isinstance(outcome, calls.Reply) and outcome.asks:
+            return Waits(asides.asked(aside, outcome), outcome.latency, outcome.attempts)
+        return replace(outcome, cost=aside.cost + outcome.cost) if aside.cost else outcome
 
     def _before(self, row: Step) -> int | None:
         """The backend that answered last on the same path."""
@@ -222,16 +290,18 @@ class Course:
         row = self._rows[request.number]
         failed = isinstance(outcome, calls.Failure)
         row.status = Step.Status.FAILED if failed else Step.Status.DONE
-        row.cost, row.latency, row.attempts = outcome.cost, outcome.latency, outcome.attempts
-        row.metadata = dict(outcome.metadata)
+        row.cost, row.latency, row.attempts = (
+            outcome.cost,
+            row.latency + outcome.latency,
+            row.attempts + outcome.attempts,
+        )
+        kept = {asides.KEY: row.metadata[asides.KEY]} if asides.KEY in row.metadata else {}
+        row.metadata = {**outcome.metadata, **kept}
         if isinstance(outcome, calls.Failure):
             row.failure, row.why = outcome.kind, storable.mended_text(outcome.why)[:400]
         else:
             row.output, row.tokens = outcome.content, outcome.tokens
-        return EndedCall(
-            row.turn, row.path, row.place, row.status, row.output, row.failure, row.why, row.cost, row.tokens, row.latency,
-            row.attempts, row.metadata,
-        )  # fmt: skip
+        return _end_of(row)
 
     # --- The end --------------------------------------------------------------------------------------------------
 
@@ -257,7 +327,9 @@ class Course:
             **self._sums(),
         }
         stored = {**fields, "finished_at": Now()}
-        await self.ledger.write(Entry(self.episode.pk, self._attempt, ends, (), stored))
+        await self.ledger.write(
+            Entry(self.episode.pk, self._attempt, ends, (), stored, limited=self.limited, unused=self._unused(ends))
+        )
         for name, value in fields.items():
             setattr(self.episode, name, value)
 
@@ -297,9 +369,17 @@ class Course:
         return "No agent that was called gave an answer." if self._rows else "No agent was called."
 
 
+def _end_of(row: Step) -> EndedCall:
+    """What is to be stored of a call."""
+    return EndedCall(
+        row.turn, row.path, row.place, row.status, row.output, row.failure, row.why, row.cost, row.tokens, row.latency,
+        row.attempts, row.metadata,
+    )  # fmt: skip
+
+
 def _worst_of(spec: Spec) -> tuple[float, float]:
     """The most that an attempt may cost: whatever was said, and more for each byte of it."""
-    if spec.kind != Executor.Kind.CHAT or not (spec.price_in or spec.price_out):
+    if not spec.is_language_model or not (spec.price_in or spec.price_out):
         return spec.most_cost, 0.0
     own = len(spec.instruction.encode()) + len(spec.description.encode()) + len(str(spec.tools)) + FRAME
     return (own * spec.price_in + spec.most_tokens * spec.price_out) / 1e6, spec.price_in / 1e6
@@ -407,9 +487,7 @@ def _stored(turn: int, rows: Sequence[Step]) -> StoredTurn:
         for row in rows
         if row.call is not None and row.agent is not None
     )
-    outcomes = {
-        row.call: _stored_outcome(row) for row in rows if row.call is not None and row.status != Step.Status.RUNNING
-    }
+    outcomes = {row.call: _stored_outcome(row) for row in rows if row.call is not None and row.status in ENDED}
     return StoredTurn(Turn(turn, decisions, requests), outcomes)
 
 

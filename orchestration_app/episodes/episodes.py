@@ -23,7 +23,7 @@ from orchestration_app.engine.orchestrating import state
 from orchestration_app.engine.orchestrating.rewards import Reward
 from orchestration_app.engine.orchestrator_config import OrchestratorConfig
 from orchestration_app.episodes.policies import Answering, Decider
-from orchestration_app.models import Episode, Step
+from orchestration_app.models import UNDER_WAY, Episode, Step
 from routerweb.observing import tracing
 from training_app.answering.decisions import new_id
 from training_app.engine.settings import ConfigError
@@ -176,7 +176,7 @@ def interrupted(episode: Episode, row: "QuerySet[Episode]") -> bool:
 def cancel(episode: Episode, *, actor: audit.Who = None) -> None:
     """End an episode; a call under way is not waited for. Raises EpisodeError where it has ended already."""
     with transaction.atomic():
-        running = Episode.objects.filter(pk=episode.pk, status__in=(Status.QUEUED, Status.RUNNING))
+        running = Episode.objects.filter(pk=episode.pk, status__in=UNDER_WAY)
         if not running.update(status=Status.CANCELLED, stop_reason="cancelled", finished_at=Now(), attempt=None):
             raise EpisodeError(_("This episode has ended already."), "ended")
         audit.record("episode.cancelled", actor=actor, target=str(episode.pk), pool=episode.pool)
@@ -211,7 +211,7 @@ def judge(
 
     Raises EpisodeError where it has not ended.
     """
-    ended = Episode.objects.filter(pk=episode.pk).exclude(status__in=(Status.QUEUED, Status.RUNNING))
+    ended = Episode.objects.filter(pk=episode.pk).exclude(status__in=UNDER_WAY)
     judge = Episode.Judge.PERSON if person else judge
     comment = privacy.redacted(episode.pool_id, [comment])[0]
     if not ended.update(
@@ -264,7 +264,7 @@ def redact_ended(now: datetime | None = None) -> int:
     before = (now or timezone.now()) - ANSWER_READ
     for pool, redactor in privacy.redactors().items():
         ended = Episode.objects.filter(pool=pool, redacted=False, finished_at__lt=before)
-        for episode in ended.exclude(status__in=(Status.QUEUED, Status.RUNNING)).order_by("finished_at")[:500]:
+        for episode in ended.exclude(status__in=UNDER_WAY).order_by("finished_at")[:500]:
             with transaction.atomic():
                 for step in episode.trajectory.all():
                     Step.objects.filter(pk=step.pk).update(**privacy.changes_of(step, redactor))

@@ -7,10 +7,8 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.texts import columns
-from orchestration_app.models import Episode, Step
+from orchestration_app.models import UNDER_WAY, Episode, Step
 from routerweb.erasing import Erasing, Fate, RowRule
-
-UNDER_WAY = (Episode.Status.QUEUED, Episode.Status.RUNNING)
 
 
 def rules() -> list[RowRule]:

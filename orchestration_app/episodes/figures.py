@@ -10,7 +10,7 @@ from django.db.models.functions import TruncDay
 from django.utils import timezone
 
 from agents_app.models import Pool
-from orchestration_app.models import ANSWERED, Episode, Step
+from orchestration_app.models import ANSWERED, UNDER_WAY, Episode, Step
 
 DAYS = 30
 #: The newest episodes that a graph is drawn of.
@@ -144,7 +144,7 @@ def by_policy(found: "QuerySet[Episode]") -> list[Group]:
 
 
 def _grouped(found: "QuerySet[Episode]", by: str) -> list[Group]:
-    ended = found.exclude(status__in=(Episode.Status.QUEUED, Episode.Status.RUNNING)).order_by()
+    ended = found.exclude(status__in=UNDER_WAY).order_by()
     rows = (
         ended.values(by)
         .annotate(

@@ -16,7 +16,7 @@ from typing import Any
 from django.db import close_old_connections
 from django.db.models import Count, Q
 
-from orchestration_app.episodes import composing
+from orchestration_app.episodes import asides, composing, course
 from orchestration_app.episodes.course import as_json, by_name
 from orchestration_app.models import Episode, Step
 from routerweb import state
@@ -26,7 +26,8 @@ from routerweb.background import Background
 LOOK_SECONDS, REST_SECONDS = 0.1, 60.0
 #: A stream that has nothing to tell for so long says that it is there: proxies take a minute's silence for the end.
 QUIET_SECONDS = 15.0
-UNDER_WAY = (Episode.Status.QUEUED, Episode.Status.RUNNING)
+#: Episodes in these states go on by themselves.
+GOES_ON = (Episode.Status.QUEUED, Episode.Status.RUNNING)
 
 Event = tuple[str, dict[str, Any]]
 #: An event's word, turn, path and place.
@@ -74,7 +75,7 @@ def _turn() -> float:
         close_old_connections()
         return REST_SECONDS
     under_way = set(
-        Episode.objects.filter(pk__in={one.key for one in listeners}, status__in=UNDER_WAY).values_list("pk", flat=True)
+        Episode.objects.filter(pk__in={one.key for one in listeners}, status__in=GOES_ON).values_list("pk", flat=True)
     )
     rows = Step.objects.filter(episode__in={one.key for one in listeners if one.steps}).order_by().values("episode")
     totals = rows.annotate(begun=Count("pk"), done=Count("pk", filter=~Q(status=Step.Status.RUNNING)))
@@ -100,7 +101,8 @@ looking = Background("episode-follower", _turn, in_child=_in_child, always=True)
 
 
 async def events(key: uuid.UUID) -> AsyncIterator[Event]:
-    """Each event, ("chosen" | "step" | "end", what there is to say), from the beginning; "end" is the last, and is always there."""
+    """Each event, ("chosen" | "step" | "waiting" | "end", what there is to say), from the beginning. The last one, which is always
+    there, is "end", or "waiting" where the episode waits for a person."""
     sent: set[Place] = set()
     with _listening(key, steps=True) as news:
         while True:
@@ -111,7 +113,7 @@ async def events(key: uuid.UUID) -> AsyncIterator[Event]:
                     sent.add(place)
                     yield place[0], value
             if ended is not None:
-                yield "end", ended
+                yield "waiting" if ended["status"] == Episode.Status.WAITING else "end", ended
                 return
             await news.wait()
 
@@ -139,7 +141,7 @@ async def with_signs_of_life(
 
 
 async def end(key: uuid.UUID) -> dict[str, Any]:
-    """How the episode ended, once it has."""
+    """How the episode ended, once it has; or what it waits for, once it waits for a person."""
     with _listening(key, steps=False) as news:
         while True:
             news.clear()
@@ -152,7 +154,7 @@ async def end(key: uuid.UUID) -> dict[str, Any]:
 def _end(key: uuid.UUID) -> dict[str, Any] | None:
     close_old_connections()
     episode = Episode.objects.select_related("pool").get(pk=key)
-    return whole(episode) if episode.ended else None
+    return whole(episode) if episode.status not in GOES_ON else None
 
 
 def _look(key: uuid.UUID) -> tuple[list[tuple[Place, dict[str, Any]]], dict[str, Any] | None]:
@@ -166,9 +168,9 @@ def _look(key: uuid.UUID) -> tuple[list[tuple[Place, dict[str, Any]]], dict[str,
         calls = list(of_turn)
         for path, of_path in groupby((row for row in calls if row.aim == "answer"), key=lambda row: row.path):
             happened.append((("chosen", turn, path, 0), _chosen(list(of_path), names)))
-        done = [row for row in calls if row.status != Step.Status.RUNNING]
+        done = [row for row in calls if row.status in course.ENDED]
         happened += [(("step", row.turn, row.path, row.place), as_json(row, names)) for row in done]
-    return happened, whole(episode) if episode.ended else None
+    return happened, whole(episode) if episode.status not in GOES_ON else None
 
 
 def _chosen(rows: list[Step], names: dict[int, str]) -> dict[str, Any]:
@@ -188,6 +190,7 @@ def answer(episode: Episode) -> dict[str, Any]:
         "answer": episode.answer if episode.answered else None,
         "composed": episode.composed,
         "missing": episode.missing,
+        "questions": questions(episode),
         "stop_reason": episode.stop_reason,
         "error": episode.error,
         "steps": episode.steps,
@@ -196,6 +199,14 @@ def answer(episode: Episode) -> dict[str, Any]:
         "latency": round(episode.latency, 4),
         "policy": episode.policy,
     }
+
+
+def questions(episode: Episode) -> list[dict[str, Any]]:
+    """What the episode waits for a person to say."""
+    if episode.status != Episode.Status.WAITING:
+        return []
+    names = dict(episode.pool.agents.values_list("number", "name"))
+    return [asides.as_json(row, names) for row in asides.waiting(episode)]
 
 
 def whole(episode: Episode) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import JSONField
@@ -23,6 +23,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from agents_app.jobs import AttemptLost
+from orchestration_app.episodes.spending import Limited
 from orchestration_app.models import Episode, Step
 
 if TYPE_CHECKING:
@@ -60,13 +61,18 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One write of an episode: calls that end, calls that begin, and fields of the episode itself."""
+    """One write of an episode: calls that end, calls that begin, and fields of the episode itself; `after` is done in the same
+    transaction. Under limits of a month (`limited`), calls that do not fit begin as failed ones, and `unused` is what calls that
+    end did not cost of what was set aside for them."""
 
     episode: uuid.UUID
     attempt: uuid.UUID
     ends: Sequence[Ended] = ()
     begins: Sequence[Step] = ()
     fields: dict[str, Any] = field(default_factory=dict)
+    after: Callable[[], object] | None = None
+    limited: Limited | None = None
+    unused: float = 0.0
 
 
 @dataclass(slots=True)
@@ -77,6 +83,16 @@ class _Wait:
     future: "asyncio.Future[Any]"
     entry: Entry | None = None
     work: Callable[[], Any] | None = None
+
+
+class DatabaseThread(Protocol):
+    """Who does work that needs the database for an event loop."""
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """What `work` returns, called in a thread that has the database."""
+
+    def soon(self, work: Callable[[], object]) -> None:
+        """Have work done; nobody waits for it."""
 
 
 class Ledger:
@@ -210,6 +226,10 @@ def write_all(entries: Sequence[Entry]) -> set[int]:
             owned = _owned(cursor, {entry.episode for entry in entries})
             lost = {at for at, entry in enumerate(entries) if owned.get(_key(entry.episode)) != _key(entry.attempt)}
             kept = [entry for at, entry in enumerate(entries) if at not in lost]
+            for entry in kept:
+                if entry.limited is not None:
+                    entry.limited.settle(entry.unused)
+                    entry.limited.begin(entry.begins)
             if begins := [step for entry in kept for step in entry.begins]:
                 _begin(cursor, begins)
             if ends := [(entry.episode, end) for entry in kept for end in entry.ends]:
@@ -217,6 +237,8 @@ def write_all(entries: Sequence[Entry]) -> set[int]:
         for entry in kept:
             if entry.fields:
                 Episode.objects.filter(pk=entry.episode).update(heartbeat_at=Now(), **entry.fields)
+            if entry.after is not None:
+                entry.after()
     return lost
 
 

@@ -20,7 +20,7 @@ from django.db import transaction
 from agents_app import leases
 from agents_app.leases import Parties
 from orchestration_app.episodes.calls import Spec
-from orchestration_app.episodes.ledger import Ledger
+from orchestration_app.episodes.ledger import DatabaseThread
 from orchestration_app.models import CallPlaces
 
 log = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ class _Held:
 class Limits:
     """The places of one process, for its event loop."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: DatabaseThread) -> None:
         self._ledger = ledger
         self._name = uuid.uuid4().hex[:12]
         self._held: dict[str, _Held] = {}

@@ -21,8 +21,7 @@ from orchestration_app.backends.choosing import Assignment
 from orchestration_app.engine.backends.choosing import Preference
 from orchestration_app.episodes.asking import Prepared
 from orchestration_app.episodes.calls import CallFailed, Reply, Spec
-from orchestration_app.episodes.ledger import Ledger
-from orchestration_app.models import Executor
+from orchestration_app.episodes.ledger import DatabaseThread
 
 #: A call waits for a backend's limits no longer than that, and looks again so often.
 WAIT_SECONDS, LOOK_SECONDS = 60.0, 0.25
@@ -43,7 +42,7 @@ def of_pool(pool: int, specs: Mapping[int, Spec]) -> dict[int, Ways]:
     by_agent = {}
     for agent, lines in backend_calls.lines(pool).items():
         spec = specs.get(agent)
-        if spec is None or spec.kind != Executor.Kind.CHAT:
+        if spec is None or not spec.is_language_model:
             continue
         own = {key: line for key, line in lines.items() if line.address or spec.address}
         if own:
@@ -63,7 +62,7 @@ class Taking:
     pool's. `told` is what the call's metadata say of the last one that was taken."""
 
     ways: Ways
-    ledger: Ledger
+    ledger: DatabaseThread
     key: str
     text: str
     preference: Mapping[str, float] | None = None

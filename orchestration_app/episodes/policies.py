@@ -7,7 +7,7 @@ are in every process within two seconds, and an episode that begins asks the dat
 import logging
 import threading
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, cast
 
@@ -15,11 +15,13 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 
 from agents_app import sealing
+from agents_app.models import Pool
+from orchestration_app import readiness
 from orchestration_app.engine.orchestrating.language_model import LanguageModelPolicy
 from orchestration_app.engine.orchestrating.loop import Policy
 from orchestration_app.engine.orchestrating.one_shot import NAME as ONE_SHOT
 from orchestration_app.engine.orchestrating.one_shot import OneShot
-from orchestration_app.episodes import composing, lines
+from orchestration_app.episodes import composing, lines, spending
 from orchestration_app.episodes.calls import Spec, spec_of
 from orchestration_app.episodes.lines import Ways
 from orchestration_app.episodes.shadows import ShadowPolicy
@@ -56,6 +58,12 @@ class NoPolicy(NotReady):
     """The pool has nothing that could decide."""
 
     code = "no_orchestrator"
+
+
+class PoolNotReady(NotReady):
+    """The last check of the pool found agents that cannot be called."""
+
+    code = "pool_not_ready"
 
 
 class NobodyToCall(NotReady):
@@ -105,7 +113,8 @@ class Orchestra:
     """A pool as its episodes see it: who decides, and how each agent is called. `decider` is its active orchestrator; without one, or
     with one that cannot be loaded, `llm` decides where LLM_ORCHESTRATES names the pool, and else `one_shot`: the active set router's
     set, each agent once, cheapest first. `ways` are the backends of agents that have any. Beside an active orchestrator,
-    `canary` decides for a share of the tasks, and `shadows` are asked what they would have done."""
+    `canary` decides for a share of the tasks, and `shadows` are asked what they would have done. `limits` are what calls may cost in
+    a month (`spending`), `not_ready` what the last check of the pool found wrong (`readiness`), by agent."""
 
     pool: LoadedPool
     decider: Decider | None
@@ -117,6 +126,8 @@ class Orchestra:
     canary: CanaryDecider | None = None
     shadows: tuple[ShadowPolicy, ...] = ()
     answering: Answering = Answering()
+    limits: Mapping[int | None, tuple[int, float, str]] = field(default_factory=dict)
+    not_ready: Sequence[tuple[int, str]] = ()
 
     def is_active(self, decider: Decider) -> bool:
         """Whether that is the active version, beside which others are tried."""
@@ -131,6 +142,12 @@ class Orchestra:
     def can_call(self, wanted: Collection[int] | None = None) -> None:
         """Nothing, where at least one agent (of the ids `wanted`) can be called. Raises NobodyToCall, which says what each lacks."""
         asked = [agent for agent in self.pool.roster if wanted is None or agent.id in wanted]
+        wrong = [words for agent, words in self.not_ready if wanted is None or agent in wanted]
+        if wrong:
+            raise PoolNotReady(
+                f"The pool {self.pool.slug} is not ready. {' '.join(wrong)}",
+                f"Put it right and check again: Settings, Executors (/p/{self.pool.slug}/settings/executors/).",
+            )
         if any(agent.id in self.callable for agent in asked):
             return
         without = [agent.name for agent in asked if agent.state == "active" and agent.id not in self.specs]
@@ -179,6 +196,14 @@ def forget() -> None:
 
 
 def _load(pool: LoadedPool) -> Orchestra:
+    found = _deciders(pool)
+    wrong = readiness.problems(Pool.objects.get(pk=pool.pk))
+    return replace(
+        found, limits=spending.of_pool(pool.pk), not_ready=[(one.agent.number, one.sentence) for one in wrong]
+    )
+
+
+def _deciders(pool: LoadedPool) -> Orchestra:
     specs = {}
     rows = Executor.objects.filter(agent__pool_id=pool.pk, active=True).select_related("agent")
     for executor in rows:

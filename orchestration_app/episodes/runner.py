@@ -22,7 +22,7 @@ from agents_app.clusters import signs
 from agents_app.jobs import AttemptLost
 from agents_app.outbound.async_client import Client
 from orchestration_app.engine.orchestrating.state import task_of
-from orchestration_app.episodes import episodes, policies
+from orchestration_app.episodes import episodes, policies, spending
 from orchestration_app.episodes.calling import Places
 from orchestration_app.episodes.course import Course
 from orchestration_app.episodes.deciding import Deciding, waits
@@ -196,7 +196,7 @@ class Runner:
             begun.episode, begun.decider, begun.orchestra.specs, begun.orchestra.pool.names, self.ledger, Wire(self._client),
             self._places, self._deciding, between, begun.stored, begun.orchestra.ways,
             begun.orchestra.shadows if begun.orchestra.is_active(begun.decider) else (),
-            begun.orchestra.pool.slug,
+            begun.orchestra.pool.slug, spending.limited(dict(begun.orchestra.limits), begun.episode.api_key_id),
         )  # fmt: skip
 
     async def _fail(self, episode: Episode, live: _Live, why: str) -> None:
@@ -282,6 +282,14 @@ def launch(pool: int, wanted: Wanted, orchestra: Orchestra, *, wait: bool = True
         run_here(episode, orchestra)
         episode.refresh_from_db()
     return episode, new
+
+
+def go_on_here(episode: Episode) -> None:
+    """Run a queued episode on in this thread, where no background threads are."""
+    episode.attempt = jobs.claim(Episode, episode.pk)
+    if episode.attempt is not None:
+        run_here(episode)
+    episode.refresh_from_db()
 
 
 def run_here(episode: Episode, orchestra: Orchestra | None = None) -> None:

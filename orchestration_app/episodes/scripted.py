@@ -5,7 +5,8 @@
 - `recorded`: says what `outputs` has for the task, `otherwise` where it has nothing.
 - `simulated`: plays agent `agent` (its id) of the engine's simulated pool `pool`; what it costs stands there.
 
-Each may have `cost`, `tokens` and `seconds` (how long it takes), and `fails`, the words of a failure.
+Each may have `cost`, `tokens` and `seconds` (how long it takes), `fails`, the words of a failure, and `asks`, a question to the
+user that it needs answered first; an `echo` then says the answer.
 """
 
 import asyncio
@@ -13,13 +14,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestration_app.engine.orchestrating.support import pool_named
-from orchestration_app.episodes.calls import Ask, CallFailed, Spec
+from orchestration_app.episodes.calls import Ask, CallFailed, Spec, Told
 
 WAYS = ("echo", "say", "recorded", "simulated")
 
 
-async def play(spec: Spec, asked: Ask) -> tuple[str, float, int, dict[str, Any]]:
-    """What the script says: content, cost, tokens, metadata. Raises CallFailed."""
+async def play(spec: Spec, asked: Ask) -> Told:
+    """What the script says. Raises CallFailed."""
     script = spec.script
     seconds = _number(script, "seconds", 0.0)
     if seconds > spec.seconds:
@@ -32,10 +33,12 @@ async def play(spec: Spec, asked: Ask) -> tuple[str, float, int, dict[str, Any]]
     if script.get("do") == "simulated":
         return _simulated(script, asked)
     cost, tokens = _number(script, "cost", spec.most_cost), int(_number(script, "tokens", 0))
-    return _content(script, asked), cost, tokens, {}
+    if script.get("asks") and not asked.exchanges:
+        return Told(str(script["asks"]), 0.0, 0, asks=True)
+    return Told(_content(script, asked), cost, tokens)
 
 
-def _simulated(script: Mapping[str, Any], asked: Ask) -> tuple[str, float, int, dict[str, Any]]:
+def _simulated(script: Mapping[str, Any], asked: Ask) -> Told:
     """What a simulated agent says after what was said in this episode: the same for the same task and calls, whenever it is asked."""
     try:
         pool = pool_named(str(script.get("pool", "")))
@@ -47,13 +50,13 @@ def _simulated(script: Mapping[str, Any], asked: Ask) -> tuple[str, float, int, 
         raise CallFailed("malformed", f"a simulated agent needs pool and agent: {error}") from None
     if said.failed:
         raise CallFailed("failed", "the simulated agent failed, as it does now and then")
-    return said.output, said.cost, said.tokens, {"answer": said.answer}
+    return Told(said.output, said.cost, said.tokens, {"answer": said.answer})
 
 
 def _content(script: Mapping[str, Any], asked: Ask) -> str:
     do = script.get("do", "echo")
     if do == "echo":
-        return asked.task
+        return asked.latest
     if do == "say":
         return str(script.get("text", ""))
     if do == "recorded":

@@ -98,7 +98,7 @@ def _whys(episode: Episode, rows: list[Step]) -> dict[tuple[int, int, int], list
                     reasons[row.turn, row.path, row.place] = [
                         (WORDS.get(name.removesuffix(" (all)"), name), part) for name, part in why
                     ]
-            if any(row.status == Step.Status.RUNNING for row in now):
+            if any(row.status not in course.ENDED for row in now):
                 break
             if calls := course.calls_of(now, path):
                 state = policy.after(state, calls)

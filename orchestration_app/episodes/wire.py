@@ -28,6 +28,7 @@ class Seen:
     headers: list[tuple[str, str]] = field(default_factory=list)
     body: str = ""
     problem: str = ""
+    method: str = "POST"
 
 
 @dataclass(slots=True)
@@ -39,17 +40,18 @@ class Wire:
 
     async def post(
         self, url: str, value: Any, headers: Mapping[str, str], *, secret: str, seconds: float, most_bytes: int,
-        body: bytes | None = None,
+        body: bytes | None = None, method: str = "POST",
     ) -> HttpReply:  # fmt: skip
-        """Post JSON; the whole answer, whatever its status. Raises CallFailed."""
+        """Post JSON, or send `body` by `method`; the whole answer, whatever its status. Raises CallFailed."""
         content = written(value) if body is None else body
         fields = {"Content-Type": "application/json", **headers, **tracing.passed_on()}
         seen = None
         if self.seen is not None:
-            seen = Seen(masked(url, secret), _shown(fields, secret), masked(content.decode("utf-8", "replace"), secret))
+            sent = masked(content.decode("utf-8", "replace"), secret)
+            seen = Seen(masked(url, secret), _shown(fields, secret), sent, method=method)
             self.seen.append(seen)
         try:
-            answer = await self.client.post(url, content, fields, seconds=seconds, most_bytes=most_bytes)
+            answer = await self.client.post(url, content, fields, seconds=seconds, most_bytes=most_bytes, method=method)
         except CallFault as fault:
             failed = CallFailed(fault.kind, masked(str(fault), secret))
         except guard.Refused as refused:
@@ -91,6 +93,25 @@ def parsed(answer: HttpReply) -> dict[str, Any]:
     return value
 
 
+def events(answer: HttpReply) -> list[Any]:
+    """The JSON objects of an answer: of each event of a stream, or its one body. What is no JSON is left out."""
+    if answer.headers.get("content-type", "").startswith("text/event-stream"):
+        blocks = answer.body.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n\n")
+        pieces = [
+            b"\n".join(line[5:].removeprefix(b" ") for line in block.split(b"\n") if line.startswith(b"data:"))
+            for block in blocks
+        ]
+    else:
+        pieces = [answer.body]
+    found = []
+    for piece in pieces:
+        try:
+            found.append(json.loads(piece.decode()))
+        except (UnicodeDecodeError, ValueError, RecursionError):
+            continue
+    return found
+
+
 def masked(text: str, secret: str) -> str:
     """The text without the secret."""
     return text.replace(secret, MASK) if secret else text
@@ -106,4 +127,4 @@ def _seconds(value: str) -> float | None:
     return float(value) if value.isascii() and value.isdecimal() and len(value) < 6 else None
 
 
-__all__ = ("Client", "HttpReply", "Seen", "Wire", "check_status", "masked", "parsed", "written")
+__all__ = ("Client", "HttpReply", "Seen", "Wire", "check_status", "events", "masked", "parsed", "written")

@@ -3,11 +3,14 @@
 from orchestration_app.models.answers import AnswerRule
 from orchestration_app.models.backends import Backend, BackendSettings, Provider
 from orchestration_app.models.calls import BackendCall, BackendLoad
-from orchestration_app.models.episodes import ANSWERED, CallPlaces, Episode, EpisodeMark, Step
-from orchestration_app.models.executors import Executor
+from orchestration_app.models.episodes import ANSWERED, UNDER_WAY, CallPlaces, Episode, EpisodeMark, Step
+from orchestration_app.models.executors import LANGUAGE_MODELS, Executor
+from orchestration_app.models.spending import ExecutorCheck, MonthSpend, SpendLimit
 
 __all__ = (
     "ANSWERED",
+    "LANGUAGE_MODELS",
+    "UNDER_WAY",
     "AnswerRule",
     "Backend",
     "BackendCall",
@@ -17,6 +20,9 @@ __all__ = (
     "Episode",
     "EpisodeMark",
     "Executor",
+    "ExecutorCheck",
+    "MonthSpend",
     "Provider",
+    "SpendLimit",
     "Step",
 )

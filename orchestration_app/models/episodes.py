@@ -24,6 +24,7 @@ class Episode(Job):
     class Status(models.TextChoices):
         QUEUED = "queued", _("Queued")
         RUNNING = "running", _("Running")
+        WAITING = "waiting", _("Waiting for a person")
         DONE = "done", _("Done")
         PARTIAL = "partial", _("Partial")
         FAILED = "failed", _("Failed")
@@ -92,7 +93,9 @@ class Episode(Job):
                 name="one_episode_per_idempotency_key",
             ),
             models.CheckConstraint(
-                condition=models.Q(status__in=("queued", "running", "done", "partial", "failed", "cancelled")),
+                condition=models.Q(
+                    status__in=("queued", "running", "waiting", "done", "partial", "failed", "cancelled")
+                ),
                 name="episode_status_known",
             ),
             models.CheckConstraint(
@@ -122,9 +125,11 @@ class Episode(Job):
     @property
     def ended(self) -> bool:
         """Whether nothing more comes of it."""
-        return self.status not in (self.Status.QUEUED, self.Status.RUNNING)
+        return self.status not in UNDER_WAY
 
 
+#: Episodes in these states have not ended.
+UNDER_WAY = (Episode.Status.QUEUED, Episode.Status.RUNNING, Episode.Status.WAITING)
 #: Episodes in these states have an answer.
 ANSWERED = (Episode.Status.DONE, Episode.Status.PARTIAL)
 
@@ -136,10 +141,15 @@ class Step(models.Model):
     and `place` name the row; `call` is the call's number in the episode. `probabilities` are the policy's over `candidates`, agents'
     ids and null for stopping; `propensity` is how likely this choice was. `call_key` is sent as the Idempotency-Key, and is kept
     before the call is made, `worst` is what was set aside for it.
+
+    A call that waits for a person, because its agent asked something or because somebody approves it first, is `waiting`; once they
+    have said so it is `answered`, until it goes on. `metadata` then holds what it waits for and what was said (`episodes.asides`).
     """
 
     class Status(models.TextChoices):
         RUNNING = "running", _("Running")
+        WAITING = "waiting", _("Waiting for a person")
+        ANSWERED = "answered", _("Answered, goes on")
         DONE = "done", _("Done")
         FAILED = "failed", _("Failed")
 
@@ -158,7 +168,7 @@ class Step(models.Model):
     probabilities = models.JSONField(_("probabilities"), default=list)
     propensity = models.FloatField(_("propensity"), default=1.0)
     worst = models.FloatField(_("set aside"), default=0.0)
-    status = models.CharField(_("status"), max_length=7, choices=Status.choices, default=Status.RUNNING)
+    status = models.CharField(_("status"), max_length=8, choices=Status.choices, default=Status.RUNNING)
     call_key = models.CharField(max_length=64, blank=True)
     output = models.TextField(_("output"), blank=True)
     failure = models.CharField(_("failure"), max_length=20, blank=True)
@@ -181,7 +191,8 @@ class Step(models.Model):
         constraints = (
             models.UniqueConstraint(fields=("episode", "turn", "path", "place"), name="one_row_per_call_of_a_turn"),
             models.CheckConstraint(
-                condition=models.Q(status__in=("running", "done", "failed")), name="step_status_known"
+                condition=models.Q(status__in=("running", "waiting", "answered", "done", "failed")),
+                name="step_status_known",
             ),
         )
 

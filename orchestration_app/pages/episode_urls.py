@@ -10,9 +10,13 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("p/<slug:slug>/episodes/new/", episode_views.episode_new, name="episode_new"),
     path("p/<slug:slug>/episodes/<uuid:episode_id>/", episode_views.episode_detail, name="episode"),
     path("p/<slug:slug>/episodes/<uuid:episode_id>/cancel/", episode_views.episode_cancel, name="episode_cancel"),
+    path("p/<slug:slug>/episodes/<uuid:episode_id>/reply/", episode_views.episode_reply, name="episode_reply"),
     path("p/<slug:slug>/episodes/<uuid:episode_id>/judge/", episode_views.episode_judge, name="episode_judge"),
     path("p/<slug:slug>/settings/executors/", executor_views.executor_list, name="settings_executors"),
     path("p/<slug:slug>/settings/executors/answers/", executor_views.answer_rule, name="settings_answers"),
+    path("p/<slug:slug>/settings/executors/check/", executor_views.executors_check, name="executors_check"),
+    path("p/<slug:slug>/settings/executors/limit/", executor_views.spend_limit, name="spend_limit"),
+    path("p/<slug:slug>/settings/executors/set-up/", executor_views.executors_set_up, name="executors_set_up"),
     path("p/<slug:slug>/settings/executors/<int:number>/", executor_views.executor_edit, name="settings_executor"),
     path("p/<slug:slug>/settings/executors/<int:number>/try/", executor_views.executor_try, name="executor_try"),
     path(

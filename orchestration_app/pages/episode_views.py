@@ -20,7 +20,8 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from agents_app.access import Role, get_pool, person, require_role
 from agents_app.models import Pool
-from orchestration_app.episodes import episodes, figures, marks, policies, runner, timeline
+from orchestration_app.episodes import asides, episodes, figures, marks, policies, runner, timeline
+from orchestration_app.episodes.asides import Aside, AsideError
 from orchestration_app.episodes.episodes import EpisodeError, Wanted
 from orchestration_app.models import Episode
 from orchestration_app.pages import episode_graph as drawing
@@ -124,13 +125,16 @@ def episode_detail(request: HttpRequest, slug: str, episode_id: UUID) -> HttpRes
         "episode": episode,
         "reason": REASONS.get(episode.stop_reason, episode.stop_reason),
         "lanes": timeline.read(episode, agents),
+        "waits": [(row, agents.get(row.agent or 0), Aside.of(row.metadata)) for row in asides.waiting(episode)],
         "marks": list(episode.marks.all()) if episode.ended else [],
         "worth": episode.trajectory.filter(path=0, turn=0).values_list("reward", flat=True).first(),
         "spent": sum(row.cost for row in episode.trajectory.all()),
     }
     if wants_fragment(request):
         response = render(request, "orchestration_app/_episode_live.html", context)
-        if episode.ended:  # nothing to cancel any more, and something to judge
+        if (
+            episode.ended or episode.status == Episode.Status.WAITING
+        ):  # nothing to cancel any more, and something to judge
             response["HX-Refresh"] = "true"
         return response
     return page(
@@ -195,6 +199,24 @@ def episode_judge(request: HttpRequest, slug: str, episode_id: UUID) -> HttpResp
             messages.success(request, _("Thank you: orchestrators learn from it."))
         except EpisodeError as error:
             messages.error(request, str(error))
+    return redirect("episode", slug, episode_id)
+
+
+@require_role(Role.OPS)
+@require_POST
+def episode_reply(request: HttpRequest, slug: str, episode_id: UUID) -> HttpResponse:
+    """Answer an agent's question (`text`), or approve a call (`approve` is 1 or 0, with `why`); `call` says which."""
+    episode, call = _episode(slug, episode_id), parameters.number(request.POST.get("call"))
+    approve = {"1": True, "0": False}.get(request.POST.get("approve", ""))
+    try:
+        if approve is None:
+            asides.answer(episode, request.POST.get("text", ""), call)
+        else:
+            asides.decide(episode, approve, call, why=request.POST.get("why", ""), actor=person(request))
+    except AsideError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, _("The episode goes on."))
     return redirect("episode", slug, episode_id)
 
 

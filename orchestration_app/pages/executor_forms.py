@@ -1,6 +1,7 @@
 """The form of an executor: the fields of its kind, and the bounds that all have."""
 
 import json
+import shlex
 from typing import Any
 
 from django import forms
@@ -8,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Pool
 from orchestration_app.episodes import scripted
+from orchestration_app.executors import CHOICES, OPTIONS
 from orchestration_app.models import AnswerRule, Executor
 
 Kind = Executor.Kind
@@ -16,8 +18,26 @@ OWN: dict[str, tuple[str, ...]] = {
     Kind.WEBHOOK: ("address",),
     Kind.CALLABLE: ("function",),
     Kind.SCRIPTED: ("script",),
+    Kind.A2A: ("address", "version", "streaming"),
+    Kind.MCP: ("address", "command", "secret_name", "tool", "arguments", "tools"),
+    Kind.RESPONSES: ("address", "model", "instruction", "tools", "price_in", "price_out", "most_tokens"),
+    Kind.HTTP: ("address", "method", "headers", "body", "query", "answer"),
 }
-ALL = ("active", "most_cost", "seconds", "retries", "repeatable", "most_kb", "at_once", "per_minute")
+ALL = (
+    "active", "most_cost", "seconds", "retries", "repeatable", "most_kb", "at_once", "per_minute", "reads_others", "approval",
+    "approval_above",
+)  # fmt: skip
+#: Fields of ALL that are drawn as switches, and those about what a call needs before it starts.
+SWITCHES, BEFORE = ("active", "repeatable", "reads_others"), ("approval", "approval_above")
+WITH_SECRET = frozenset({Kind.CHAT, Kind.WEBHOOK, Kind.A2A, Kind.MCP, Kind.RESPONSES, Kind.HTTP})
+#: What the field Address means, by kind; a chat's is the field's own text.
+ADDRESSES: dict[str, Any] = {
+    Kind.WEBHOOK: _("https://… where each call is posted."),
+    Kind.A2A: _("https://… where the agent answers JSON-RPC, as its card says."),
+    Kind.MCP: _("https://… of the server, over streamable HTTP."),
+    Kind.RESPONSES: _("https://… up to the part before /responses."),
+    Kind.HTTP: _("https://… that is called."),
+}
 
 
 class JsonText(forms.CharField):
@@ -34,6 +54,19 @@ class JsonText(forms.CharField):
             return json.loads(text) if text else None
         except ValueError as error:
             raise forms.ValidationError(_("This is not JSON: %(why)s") % {"why": error}) from None
+
+
+class CommandText(forms.CharField):
+    """A command line as people write it; its parts as a list."""
+
+    def prepare_value(self, value: Any) -> Any:
+        return shlex.join(value) if isinstance(value, list) else value
+
+    def clean(self, value: Any) -> Any:
+        try:
+            return shlex.split(super().clean(value))
+        except ValueError as error:
+            raise forms.ValidationError(_("This is no command line: %(why)s") % {"why": error}) from None
 
 
 class AnswerRuleForm(forms.ModelForm):
@@ -64,6 +97,48 @@ class ExecutorForm(forms.ModelForm):
         help_text=_("A JSON list, passed on as it is. What the model wants called comes back as metadata."),
     )
     script = JsonText(label=_("Script"), required=False, help_text=_("What it does, as JSON."))
+    version = forms.ChoiceField(label=_("Version of A2A"), choices=[("1.0", "1.0"), ("0.3", "0.3")], required=False)
+    streaming = forms.BooleanField(label=_("The agent streams its answers"), required=False)
+    command = CommandText(
+        label=_("Command"),
+        required=False,
+        help_text=_("Instead of an address: a program on this machine that the setting MCP_COMMANDS names."),
+    )
+    secret_name = forms.CharField(
+        label=_("The key's name for the command"),
+        required=False,
+        help_text=_("An environment variable. Blank: API_KEY."),
+    )
+    tool = forms.CharField(
+        label=_("Tool"), required=False, help_text=_("Blank: the tool that fits the task best is chosen for each call.")
+    )
+    arguments = forms.CharField(
+        label=_("Arguments"),
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "class": "ep-code"}),
+        help_text=_(
+            "A Jinja template of a JSON object over task, messages and history. Blank: a tool with one text gets the task; for "
+            "others the language model of this site fills them in."
+        ),
+    )
+    method = forms.ChoiceField(label=_("Method"), choices=[(one, one) for one in CHOICES["method"]], required=False)
+    headers = JsonText(
+        label=_("Headers"), required=False, help_text=_("A JSON object. {{ secret }} stands for the key in its values.")
+    )
+    body = forms.CharField(
+        label=_("Body"),
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false", "class": "ep-code"}),
+        help_text=_(
+            "A Jinja template over task, messages, history, agent, key and step. Blank: a JSON object with the task."
+        ),
+    )
+    query = forms.CharField(label=_("Parameter of the task"), required=False, help_text=_("For GET. Blank: q."))
+    answer = forms.CharField(
+        label=_("Where the answer is"),
+        required=False,
+        help_text=_("Names and numbers with dots between, such as choices.0.text. Blank: all that comes back."),
+    )
 
     class Meta:
         model = Executor
@@ -94,11 +169,19 @@ class ExecutorForm(forms.ModelForm):
     def __init__(self, kind: str, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.kind = kind
-        keep = {*OWN[kind], *ALL} | ({"secret", "forget"} if kind in (Kind.CHAT, Kind.WEBHOOK) else set())
+        keep = {*OWN[kind], *ALL} | ({"secret", "forget"} if kind in WITH_SECRET else set())
         for name in set(self.fields) - keep:
             del self.fields[name]
+        for name in BEFORE:
+            self.fields[name].required = False
+        for name, value in self.instance.options.items():
+            if name in self.fields:
+                self.initial[name] = value
+        if kind in ADDRESSES:
+            self.fields["address"].help_text = ADDRESSES[kind]
+        if kind == Kind.MCP:
+            self.fields["tools"].help_text = _("As the server lists them. Blank: they are read from it when you save.")
         if kind == Kind.WEBHOOK:
-            self.fields["address"].help_text = _("https://… where each call is posted.")
             self.fields["secret"].label = _("Signing secret")
         if "secret" in self.fields:
             kept = bool(self.instance.secret)
@@ -122,11 +205,25 @@ class ExecutorForm(forms.ModelForm):
     @property
     def bounds(self) -> list[Any]:
         """The fields that every kind has, but for the switches."""
-        return [self[name] for name in ALL if name not in ("active", "repeatable")]
+        return [self[name] for name in ALL if name not in (*SWITCHES, *BEFORE)]
+
+    @property
+    def before(self) -> list[Any]:
+        """The fields about a person's approval."""
+        return [self[name] for name in BEFORE]
+
+    @property
+    def switches(self) -> list[Any]:
+        """The fields that are on or off."""
+        return [self[name] for name in SWITCHES]
 
     def values(self) -> dict[str, Any]:
         """What `executors.save` takes."""
         found = {name: value for name, value in self.cleaned_data.items() if name not in ("secret", "forget")}
+        found["approval"] = found["approval"] or Executor.Approval.NEVER
+        found["approval_above"] = found["approval_above"] or 0.0
+        own = {name: found.pop(name) for name in OPTIONS.get(self.kind, {})}
+        found["options"] = {name: value for name, value in own.items() if value}
         return found | {name: found[name] or empty for name, empty in (("tools", []), ("script", {})) if name in found}
 
     def new_secret(self) -> str | None:

@@ -11,14 +11,16 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from agents_app.access import Role, get_pool, person, require_role
+from agents_app import sealing
+from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Agent
 from agents_app.views.settings import draw
-from orchestration_app import answers, executors
-from orchestration_app.episodes import figures, trying
+from orchestration_app import answers, executors, prefilled, readiness
+from orchestration_app.episodes import checking, figures, spending, trying
 from orchestration_app.episodes.calls import FAILURES
 from orchestration_app.models import AnswerRule, Episode, Executor
 from orchestration_app.pages.executor_forms import AnswerRuleForm, ExecutorForm
+from routerweb import parameters
 
 LONGEST_TASK = 20_000
 
@@ -35,8 +37,12 @@ def executor_list(request: HttpRequest, slug: str) -> HttpResponse:
         "answers": AnswerRuleForm(pool, instance=rule),
         "pool": pool,
         "rows": [(agent, getattr(agent, "executor", None), measured.get(agent.number)) for agent in agents],
+        "readiness": readiness.of_pool(pool),
+        "limits": spending.shown(pool),
+        "keys": pool.api_keys.live().order_by("name"),
         "days": figures.DAYS,
         "episodes": Episode.objects.filter(pool=pool).exists(),
+        "described": any(not hasattr(agent, "executor") and prefilled.source_of(agent) for agent in agents),
         "any": any(hasattr(agent, "executor") for agent in agents),
     }
     title = _("Executors")
@@ -62,28 +68,93 @@ def answer_rule(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 @require_role(Role.OPS)
+@require_POST
+def executors_check(request: HttpRequest, slug: str) -> HttpResponse:
+    """Call every agent once with a harmless task; the page then shows which answered."""
+    pool = get_pool(request, slug)
+    ready, bad = checking.check(pool, actor=person(request))
+    if bad:
+        messages.warning(request, _("%(ready)d agents answered, %(bad)d did not.") % {"ready": ready, "bad": bad})
+    else:
+        messages.success(request, _("%(ready)d agents answered.") % {"ready": ready})
+    return redirect("settings_executors", slug)
+
+
+@require_role(Role.OPS)
+@require_POST
+def spend_limit(request: HttpRequest, slug: str) -> HttpResponse:
+    """Limit what calls cost in a month: `most`, blank for no limit, for the key `key` or, blank, the pool."""
+    pool, written = get_pool(request, slug), request.POST.get("most", "").strip()
+    most = parameters.decimal(written)
+    key = pool.api_keys.filter(pk=parameters.number(request.POST.get("key")) or 0).first()
+    if written and (most is None or most < 0):
+        messages.error(request, _("A limit is a number from 0."))
+    else:
+        spending.save(pool, key, most, actor=person(request))
+        messages.success(request, _("Saved."))
+    return redirect("settings_executors", slug)
+
+
+@require_role(Role.OPS)
 @never_cache
 @require_http_methods(["GET", "POST"])
 def executor_edit(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """How one agent is called; `?kind=` chooses another kind."""
     agent = _agent(slug, number)
+    more: dict[str, Any] = {}
     known = Executor.objects.filter(agent=agent).first()
     kind = request.POST.get("kind") or request.GET.get("kind") or (known.kind if known else Executor.Kind.CHAT)
     if kind not in Executor.Kind.values:
         kind = Executor.Kind.CHAT
-    instance = known or Executor(
-        agent=agent, kind=kind, repeatable=kind in (Executor.Kind.CHAT, Executor.Kind.SCRIPTED)
-    )
+    source = None if known else prefilled.source_of(agent)
+    described = {} if source is None else prefilled.values_of(source)
+    if described and "kind" not in {**request.GET.dict(), **request.POST.dict()}:
+        kind = described["kind"]
+    instance = known or Executor(agent=agent, kind=kind, repeatable=kind in executors.REPEATABLE)
+    if described.get("kind") == kind and source is not None:
+        for name, value in described.items():
+            setattr(instance, name, value)
+        more["prefilled"] = source.address
     form = ExecutorForm(kind, request.POST or None, instance=instance)
     if request.method == "POST" and form.is_valid():
         try:
-            executors.save(agent, {"kind": kind, **form.values()}, secret=form.new_secret(), actor=person(request))
+            _save(request, agent, {"kind": kind, **form.values()}, form.new_secret(), source)
         except executors.ExecutorError as error:
             form.add_error(error.field if error.field in form.fields else None, str(error))
         else:
             messages.success(request, _("%(agent)s is called like this from now on.") % {"agent": agent.name})
             return redirect("settings_executor", slug, number)
-    return _draw_one(request, agent, form, kind, known)
+    return _draw_one(request, agent, form, kind, known, **more)
+
+
+def _save(request: HttpRequest, agent: Agent, values: dict[str, Any], secret: str | None, source: Any) -> None:
+    """Raises ExecutorError."""
+    command = values["options"].get("command")
+    kept = Executor.objects.filter(agent=agent).first()
+    changed = command and (kept is None or kept.options.get("command") != command)
+    if changed and Role.ADMIN not in roles_of(request.user):
+        raise executors.ExecutorError(_("Only an admin may have a program started on this machine."), "command")
+    try:
+        if secret is None and source is not None and source.secret:
+            secret = sealing.opened(source.secret)
+        opened = sealing.opened(kept.secret) if secret is None and kept is not None else secret or ""
+    except sealing.CannotOpen as error:
+        raise executors.ExecutorError(str(error), "secret") from None
+    executors.save(agent, prefilled.with_tools(values, opened), secret=secret, actor=person(request))
+
+
+@require_role(Role.OPS)
+@require_POST
+def executors_set_up(request: HttpRequest, slug: str) -> HttpResponse:
+    """Give every agent without an executor one, where its card or server says how it is called."""
+    pool = get_pool(request, slug)
+    made, problems = prefilled.set_up(pool, actor=person(request))
+    for problem in problems:
+        messages.error(request, problem)
+    if made:
+        names = ", ".join(agent.name for agent in made)
+        messages.success(request, _("Called from now on: %(names)s.") % {"names": names})
+    return redirect("settings_executors", slug)
 
 
 @require_role(Role.OPS)

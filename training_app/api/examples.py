@@ -187,7 +187,7 @@ TAKEN = {"item": ITEM, "today": 41, "left": 260, "others": 12}
 SUBMITTED = {"query": 17, "new": True, "undone": False, "label": LABEL, "today": 42, "left": 259, "others": 12}
 EPISODE = {
     "episode_id": DECISION, "status": "done", "answer": "The second charge was refunded.", "stop_reason": "stop",
-    "composed": "joined", "missing": [], "error": "",
+    "composed": "joined", "missing": [], "questions": [], "error": "",
     "steps": 2, "cost": 0.0031, "tokens": 812, "latency": 1.914, "policy": "support-5",
 }  # fmt: skip
 TAKEN_STEP = {

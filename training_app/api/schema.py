@@ -50,6 +50,7 @@ CODES: dict[str, tuple[int, str]] = {
     "pool_archived": (410, "The pool 'sales' was archived. Nothing is routed in it any more."),
     "pool_deleted": (410, "The pool 'sales' was deleted. Nothing is routed in it any more."),
     "gone": (410, "This query was deleted meanwhile."),
+    "not_waiting": (409, "Nothing of the episode waits for that."),
     "ended": (409, "The run has ended already."),
     "running": (409, "This episode has not ended yet."),
     "no_orchestrator": (503, "The pool support has neither an active orchestrator nor an active set router yet."),
@@ -61,6 +62,7 @@ CODES: dict[str, tuple[int, str]] = {
     "too_many_requests": (429, "This API key may send 600 queries a minute to a process."),
     "quota_exhausted": (429, "This API key may send 100,000 queries a month, and all of them are used."),
     "no_executor": (503, "No agent of the pool support can be called. Without an active executor: Billing, Shipping."),
+    "pool_not_ready": (503, "The pool support is not ready. Billing: No connection."),
     "no_runner": (503, "No process runs episodes."),
     "no_model": (503, "The pool support has no active model yet."),
     "database_away": (503, "The database cannot be reached, and this process has not loaded a model yet."),
@@ -105,6 +107,7 @@ HEADERS: dict[str, tuple[str, Sequence[int]]] = {
     "X-Router-Decision": ("The id of the decision.", (200,)),
     "X-Router-Model": ("The model that decided.", (200,)),
     "X-Router-Agents": ("The ids of the agents, with commas between them.", (200,)),
+    "X-Router-Episode": ("The id of the episode; absent where no agent is called.", (200,)),
 }
 IF_NONE_MATCH = OpenApiParameter(
     "If-None-Match",

@@ -65,6 +65,8 @@ def launch(
     settings_of_run = kinds.of(kind).config(config or {})
     if pool.state != "active":
         raise RunError(_("The pool “%(pool)s” is put away. Bring it back first.") % {"pool": pool.name})
+    if problems := [one for each in hooks.run_problems(pool, kind) for one in each]:
+        raise RunError(_("The pool is not ready. %(problems)s") % {"problems": " ".join(problems)})
     if snapshot is None:
         try:
             snapshot = snapshots.take(

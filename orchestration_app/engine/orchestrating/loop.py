@@ -234,6 +234,12 @@ def _decided(
     at = int(p.argmax()) if rng is None else int(min(np.searchsorted(np.cumsum(p), rng.random() * p.sum()), len(p) - 1))
     if at == len(distribution.agents):
         return Decision(*shown, (), 1.0 if rng is None else float(p[at]), "stop")
+    beside = getattr(policy, "beside", None)
+    if beside is not None and limits.paths == 1:
+        # A policy whose agents do not need each other's output: all of them at once, as far as the budget holds them.
+        together = beside(state, distribution.agents[at], affordable, limits.after)
+        called = [agent for agent in together if purse.take(bound.get(agent, 0.0)) is not None]
+        return Decision(*shown, tuple(called), 1.0)
     chosen, propensity = [at], float(p[at])
     above = [a for a in may if p[a] > 2 / (len(may) + 1)]
     if limits.together > 1 and at in above:
@@ -241,7 +247,7 @@ def _decided(
         chosen = sorted(above, key=lambda a: (-p[a], a))[: limits.together]
         chosen = chosen if at in chosen else [at]
         propensity = float(sum(p[a] for a in chosen))
-    called: list[int] = []
+    called = []
     for a in chosen:
         if purse.take(bound.get(distribution.agents[a], 0.0)) is not None:
             called.append(distribution.agents[a])

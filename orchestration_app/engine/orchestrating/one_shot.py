@@ -59,13 +59,27 @@ class OneShot:
         """The state once these calls are done."""
         return state.after(calls, [silence(len(self.ids))] * len(calls))
 
+    def _set(self, state: State) -> list[int]:
+        """The places of the agents of the set that were not called yet."""
+        called = {call.agent for call in state.calls}
+        return [at for at, identifier in enumerate(self.ids) if state.one_shot[at] and identifier not in called]
+
+    def beside(self, state: State, agent: int, available: Collection[int], after: Collection[int]) -> tuple[int, ...]:
+        """Who is called at the same time as `agent`, itself included: all of the set that do not need what others say (`after` do),
+        the cheapest first. Those that need it follow one by one, once nobody else is left."""
+        left = [at for at in self._set(state) if self.ids[at] in available]
+        free = [at for at in left if self.ids[at] not in after]
+        order = sorted(free, key=lambda at: (float(state.costs[at]), at))
+        if not order:
+            return (agent,)
+        return tuple(self.ids[at] for at in order[: max(state.max_steps - len(state.calls), 1)])
+
     def distribution(self, state: State, available: Collection[int] | None = None) -> Distribution:
         """All for the cheapest agent of the set that was not called yet, or for STOP."""
-        called = {call.agent for call in state.calls}
-        set_ = [at for at, identifier in enumerate(self.ids) if state.one_shot[at] and identifier not in called]
+        set_ = self._set(state)
         open_ = [at for at, identifier in enumerate(self.ids) if available is None or identifier in available]
         probabilities = np.zeros(len(self.ids) + 1, np.float32)
-        if state.steps >= state.max_steps:
+        if len(state.calls) >= state.max_steps:
             open_ = []
         elif not set_:
             # It stops of its own accord, which is something else than that nobody may be called.

@@ -48,8 +48,8 @@ class Limits:
     """What an episode may do. `max_steps` 0 is the policy's own; `budget` in the pool's currency, None for no limit; `paths` up to
     MOST_PATHS run beside each other and share the budget; `together` is the most agents that one step may call at once, those that
     the policy puts above 2/n, n being the number of actions that it may take. `available` are the ids of agents that may be
-    called, None for all. `aggregator` is the id of the agent that makes one answer of all outputs; None is a majority vote among
-    the paths.
+    called, None for all; `after` are those that need what others said. `aggregator` is the id of the agent that makes one answer of
+    all outputs; None is a majority vote among the paths.
     """
 
     max_steps: int = 0
@@ -58,6 +58,7 @@ class Limits:
     together: int = 1
     available: frozenset[int] | None = None
     aggregator: int | None = None
+    after: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         if not 1 <= self.paths <= MOST_PATHS:

@@ -91,6 +91,7 @@ def test_every_address_is_described() -> None:
         "docs/",
         "metrics/",
         "mcp/",
+        "mcp/<slug:slug>/",
         "a2a-card/",
         "a2a/<slug:slug>/",
         "a2a/<slug:slug>/card/",

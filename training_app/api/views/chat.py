@@ -12,11 +12,11 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from routerweb import hooks
 from training_app.api import examples, route_requests
 from training_app.api.bodies import kind, written
 from training_app.api.errors import Refused
 from training_app.api.keys import KeyThrottle
-from training_app.api.route_requests import RouteCall
 from training_app.api.schema import operation
 from training_app.api.serializers.chat import ChatRequest, ChatSerializer, ModelListSerializer
 from training_app.api.views.base import ApiView
@@ -39,22 +39,26 @@ class ChatView(ApiView):
 
     scope = "route"
     throttle_classes = [KeyThrottle]
-    asks: RouteCall
+    asks: Any
 
     @operation(
         "chatCompletions", "Which agents a conversation needs, as a chat completion", of=OF, body=ChatRequest,
-        also_at="/v1/chat/completions", headers=("X-Router-Decision", "X-Router-Model", "X-Router-Agents"),
+        also_at="/v1/chat/completions", headers=("X-Router-Decision", "X-Router-Model", "X-Router-Agents", "X-Router-Episode"),
         example={"model": "router/support", "messages": [{"role": "user", "content": "I was charged twice"}]},
         answers={200: (ChatSerializer, "The decision, as the call of a tool named route", examples.CHAT)},
         errors=("blank", "too_long", "no_model", "too_many_requests", "quota_exhausted", "not_found"),
     )  # fmt: skip
     def post(self, request: Request) -> HttpResponse:
-        """The last turn of the user is routed in its conversation. The message calls the tool `route` with what `/api/route/` would
-        answer; no agent is called. With `stream` the same comes as one event."""
+        """With `agents/POOL` as the model, the agents of the pool that the conversation needs are called, and their answer is the
+        message, streamed where `stream` asks for it. With `router/POOL` nobody is called: the last turn of the user is routed in its
+        conversation, and the message calls the tool `route` with what `/api/route/` would
+        answer. With `stream` the same comes as one event."""
         body: Mapping[str, Any] = request.data  # type: ignore[assignment]
         stream = body.get("stream") or False
         if not isinstance(stream, bool):
             raise Refused(400, "invalid", "stream must be true or false.", field="stream")
+        if answered := next((one for one in hooks.chat_answered(self, body) if one is not None), None):
+            return answered
         self.asks = route_requests.one({"messages": conversation(body), "pool": self.pool_named(body)}, self.access)
         self.check_throttles(request)
         found = completion(route_requests.answer_one(self.asks, self.access), str(body["model"]))
@@ -95,6 +99,8 @@ class ModelListView(ApiView):
             {"id": PREFIX + slug, "object": "model", "created": 0, "owned_by": "routerweb"}
             for slug in self.access.caller.pools
         ]
+        more = [name for names in hooks.chat_models(self.access.caller.pools) for name in names]
+        data += [{"id": name, "object": "model", "created": 0, "owned_by": "routerweb"} for name in more]
         return Response({"object": "list", "data": data})
 
 

@@ -1,0 +1,180 @@
+"""All tools of a pool's agents behind one MCP server of two tools: `search` finds them, `call` calls one.
+
+A client that says in `tools/list` what its conversation is about (`_meta`, `routerweb/query`) sees the tools that it needs instead, as
+tools of their own beside the two; the list then changes by turn.
+"""
+
+import asyncio
+import json
+import uuid
+from typing import Any
+
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+
+from agents_app.outbound.async_client import Client
+from orchestration_app.episodes import asides, asking, calling, policies, toolbox
+from orchestration_app.episodes.calls import Ask, CallFailed, Failure, Outcome
+from orchestration_app.episodes.protocols.mcp_arguments import Call as ToolCall
+from orchestration_app.episodes.toolbox import Tool, Toolbox
+from orchestration_app.episodes.wire import Wire
+from orchestration_app.models import Executor, Step
+from training_app.api import json_rpc, mcp
+from training_app.api.json_rpc import Call, Fault
+from training_app.api.views.mcp import McpView
+from training_app.engine.data import storable
+
+SEARCH, CALL = "search", "call"
+QUERY = "routerweb/query"
+LONGEST = 4_000
+INSTRUCTIONS = (
+    "This server stands before many tools. Call search with what you want to do, in the user's words: it names the tools that fit, "
+    "with the schemas of their arguments. Then call one of them by call."
+)
+TEXT = {"type": "string"}
+TOOLS = [
+    {
+        "name": SEARCH,
+        "title": "Find tools",
+        "description": "Finds the tools for a task. Returns their names, descriptions and input schemas, likeliest first.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "query": TEXT | {"description": "What is to be done, in the user's words."},
+                "most": {"type": "integer", "minimum": 1, "maximum": 50, "description": "Tools at most."},
+            },
+            "required": ["query"],
+            "additionalProperties": False,
+        },
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    },
+    {
+        "name": CALL,
+        "title": "Call a tool",
+        "description": "Calls a tool that search named.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "name": TEXT | {"description": "The tool's name, as search gave it."},
+                "arguments": {"type": "object", "description": "Its arguments, by its input schema."},
+                "task": TEXT | {"description": "What this is for, in the user's words: search learns from it."},
+            },
+            "required": ["name"],
+            "additionalProperties": False,
+        },
+    },
+]
+
+
+class ToolsView(McpView):
+    """The tools of a pool's agents."""
+
+    asks: Any
+    slug = ""
+
+    @extend_schema(exclude=True)
+    def post(self, request: Request, slug: str) -> HttpResponse:  # type: ignore[override]
+        """The answer to a request; 202 without a body for a notification."""
+        self.slug = slug
+        return super().post(request)
+
+    def done(self, call: Call, stateless: bool) -> dict[str, Any]:
+        """What the call's method gives. Raises Fault."""
+        if call.method == "tools/list":
+            return self._listed(call)
+        found = super().done(call, stateless)
+        return {**found, "instructions": INSTRUCTIONS} if "instructions" in found else found
+
+    def _box(self) -> Toolbox:
+        return toolbox.of(policies.orchestra(self.access.pool(self.slug), self.access.state.stamp))
+
+    def _listed(self, call: Call) -> dict[str, Any]:
+        meta = call.params.get("_meta")
+        query = meta.get(QUERY) if isinstance(meta, dict) else None
+        needed = self._box().found(query[:LONGEST]) if isinstance(query, str) and query.strip() else []
+        return {"tools": [*TOOLS, *(tool.as_json() for tool, _score in needed)], "resultType": "complete", "ttlMs": 0}
+
+    def called(self, call: Call) -> dict[str, Any]:
+        """What search or a tool answers. Raises Fault."""
+        name, given = call.params.get("name"), call.params.get("arguments") or {}
+        if not isinstance(given, dict):
+            raise Fault(json_rpc.INVALID_PARAMS, "arguments must be an object.")
+        if name == SEARCH:
+            return self._searched(given)
+        box = self._box()
+        task = ""
+        if name == CALL:
+            name, task, given = given.get("name"), given.get("task", ""), given.get("arguments") or {}
+            if not isinstance(given, dict) or not isinstance(task, str):
+                return mcp.told("arguments must be an object, and task a text.")
+        tool = box.named(str(name))
+        if tool is None:
+            return mcp.told(f"There is no tool {str(name)[:80]}. Call search first.")
+        return self._tool(box, tool, given, task[:LONGEST])
+
+    def _searched(self, given: dict[str, Any]) -> dict[str, Any]:
+        query, most = given.get("query"), given.get("most", 0)
+        if not isinstance(query, str) or not query.strip():
+            return mcp.told("query must be a text that says what is to be done.")
+        if isinstance(most, bool) or not isinstance(most, int) or not 0 <= most <= 50:
+            return mcp.told("most must be a whole number from 1 to 50.")
+        self._count(query)
+        found = self._box().found(query[:LONGEST], most)
+        return mcp.answered({"tools": [{**tool.as_json(), "score": score} for tool, score in found]})
+
+    def _count(self, text: str) -> None:
+        class Texts:
+            texts = [text] if text else ["."]
+
+        self.asks = Texts()
+        self.check_throttles(self.request)
+
+    def _tool(self, box: Toolbox, tool: Tool, arguments: dict[str, Any], task: str) -> dict[str, Any]:
+        spec = box.orchestra.specs[tool.agent]
+        words = task or " ".join(value for value in arguments.values() if isinstance(value, str)) or tool.own
+        self._count(words)
+        if asides.needs_approval(spec, [words, json.dumps(arguments)]):
+            return mcp.told(
+                f"A person has to approve calls of {tool.name}. Begin an episode instead: POST /api/orchestrate/."
+            )
+        if box.orchestra.limits:
+            return mcp.told(
+                "What calls cost is limited in this pool. Begin an episode instead: POST /api/orchestrate/."
+            )
+        outcome = asyncio.run(_called(box, tool, arguments, words))
+        row = Step(turn=0, number=0, call=0, agent=tool.agent, candidates=[tool.agent], probabilities=[1.0])
+        row.cost, row.latency, row.attempts = outcome.cost, outcome.latency, outcome.attempts
+        row.metadata = dict(outcome.metadata)
+        if isinstance(outcome, Failure):
+            row.status, row.failure = Step.Status.FAILED, outcome.kind
+            row.why = storable.mended_text(outcome.why)[:400]
+        else:
+            row.status, row.output, row.tokens = Step.Status.DONE, outcome.content, outcome.tokens
+        kept = toolbox.keep(box.orchestra, tool, storable.mended_text(words), row, self.access.caller.pk)
+        if isinstance(outcome, Failure):
+            return mcp.told(f"{tool.name} failed: {outcome.why}") | {"_meta": {"routerweb/episode": str(kept.pk)}}
+        content = [{"type": "text", "text": outcome.content}]
+        return {
+            "content": content, "isError": False, "resultType": "complete", "_meta": {"routerweb/episode": str(kept.pk)},
+        }  # fmt: skip
+
+
+async def _called(box: Toolbox, tool: Tool, arguments: dict[str, Any], task: str) -> Outcome:
+    """What the tool says, called once."""
+    spec = box.orchestra.specs[tool.agent]
+    key = f"tool-{uuid.uuid4().hex}"
+    client = Client()
+    try:
+        if spec.kind != Executor.Kind.MCP:
+            said = str(arguments.get("task") or task)
+            asked = Ask(key, said, ({"role": "user", "content": said},))
+            return await calling.call(spec, asked, Wire(client), calling.Anywhere(), calling.Purse())
+        asked = Ask(key, task, ({"role": "user", "content": task},))
+        prepared = asking.Prepared([], spec.most_cost, tool=ToolCall(tool.own, arguments))
+        try:
+            return await asking.ask(spec, asked, prepared, Wire(client))
+        except CallFailed as failed:
+            return Failure(failed.kind, str(failed), spec.most_cost if failed.kind == "timeout" else 0.0)
+    finally:
+        await client.close()

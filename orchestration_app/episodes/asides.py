@@ -1,0 +1,169 @@
+"""Calls that wait for a person: an agent asked something before it goes on, or somebody approves the call first.
+
+Such a call is a step in state `waiting`, its episode waits with it, and no process holds it. What a person says makes the step
+`answered` and queues the episode, whose next process goes on: a question's answer goes to the agent that asked, an approved call is
+made. A call that was not approved has failed as `denied`. All of it is in the step's `metadata`, under KEY.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models.functions import Now
+from django.utils.translation import gettext as _
+
+from agents_app import audit, privacy
+from orchestration_app.episodes.calls import Exchange, Reply, Spec
+from orchestration_app.models import Episode, Executor, Step
+
+KEY = "aside"
+INPUT, APPROVAL = "input", "approval"
+LONGEST = 20_000
+_AMOUNT = re.compile(r"(?<![\w.])\d[\d'\u2019\u00a0,.]*")
+
+
+class AsideError(Exception):
+    """Why nothing can be said now, in words; `code` is a word for programs."""
+
+    def __init__(self, message: str, code: str = "invalid", field: str = "") -> None:
+        super().__init__(message)
+        self.code, self.field = code, field
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """What a call waits for and what was said. `cost` is what it has cost so far, `question` what is asked now, "" for nothing."""
+
+    kind: str = ""
+    question: str = ""
+    exchanges: tuple[Exchange, ...] = ()
+    resume: Mapping[str, Any] = field(default_factory=dict)
+    approved: bool = False
+    cost: float = 0.0
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, Any]) -> "Aside":
+        """What a step's metadata hold."""
+        kept = metadata.get(KEY)
+        if not isinstance(kept, Mapping):
+            return cls()
+        exchanges = tuple(Exchange(one["question"], one["answer"]) for one in kept.get("exchanges", ()))
+        rest = {name: kept[name] for name in ("kind", "question", "resume", "approved", "cost") if name in kept}
+        return cls(exchanges=exchanges, **rest)
+
+    def as_json(self) -> dict[str, Any]:
+        """For a step's metadata."""
+        return {
+            "kind": self.kind, "question": self.question, "exchanges": [one.as_json() for one in self.exchanges],
+            "resume": dict(self.resume), "approved": self.approved, "cost": self.cost,
+        }  # fmt: skip
+
+
+def asked(before: Aside, reply: Reply) -> Aside:
+    """The aside of a call whose agent asked something now."""
+    return Aside(INPUT, reply.content, before.exchanges, reply.resume, before.approved, before.cost + reply.cost)
+
+
+# --- Approval ---------------------------------------------------------------------------------------------------------
+
+
+def needs_approval(spec: Spec, texts: Sequence[str]) -> bool:
+    """Whether a person approves a call first: always, or where the largest amount in these texts is above the limit. Where no amount
+    is named, nobody knows that it is not."""
+    if spec.approval == Executor.Approval.NEVER:
+        return False
+    if spec.approval == Executor.Approval.ALWAYS:
+        return True
+    found = [amount for text in texts for amount in amounts(text)]
+    return not found or max(found) > spec.approval_above
+
+
+def amounts(text: str) -> list[float]:
+    """The numbers in a text, read as people write amounts: 1,250.00, 1.250,00 and 1 250 are the same."""
+    found = []
+    for written in _AMOUNT.findall(re.sub(r"(?<=\d) (?=\d{3}(?!\d))", "", text)):
+        digits = re.sub(r"['\u2019\u00a0]", "", written).rstrip(",.")
+        last = max(digits.rfind(","), digits.rfind("."))
+        # A mark that stands alone before three digits groups thousands; else the last one is the decimal mark.
+        marks = digits.count(",") + digits.count(".")
+        grouped = last >= 0 and len(digits) - last - 1 == 3 and (marks == 1 or digits.count(digits[last]) == marks)
+        whole = digits if last < 0 or grouped else digits[:last]
+        part = "" if last < 0 or grouped else digits[last + 1 :]
+        found.append(float(f"{re.sub(r'[,.]', '', whole)}.{part or 0}"))
+    return found
+
+
+# --- What a person says -----------------------------------------------------------------------------------------------
+
+
+def waiting(episode: Episode) -> list[Step]:
+    """The steps of an episode that wait for a person, in their order."""
+    return [row for row in episode.trajectory.all() if row.status == Step.Status.WAITING]
+
+
+def as_json(row: Step, names: Mapping[int, str]) -> dict[str, Any]:
+    """What a step waits for, as the API says it."""
+    aside = Aside.of(row.metadata)
+    name = "" if row.agent is None else names.get(row.agent, str(row.agent))
+    return {"call": row.call, "agent": row.agent, "name": name, "kind": aside.kind, "question": aside.question}
+
+
+def answer(episode: Episode, text: str, call: int | None = None) -> None:
+    """Answer the question of a call, the only one that waits where `call` is None; the episode goes on. Raises AsideError."""
+    text = text.strip()
+    if not text:
+        raise AsideError(_("Write an answer first."), "missing", "text")
+    if len(text) > LONGEST:
+        words = _("An answer has at most %(most)d characters.") % {"most": LONGEST}
+        raise AsideError(words, "too_long", "text")
+    with transaction.atomic():
+        row = _locked(episode.pk, call, INPUT)
+        before = Aside.of(row.metadata)
+        exchanges = (*before.exchanges, Exchange(before.question, text))
+        after = Aside(INPUT, "", exchanges, before.resume, before.approved, before.cost)
+        _go_on(row, after)
+    episode.refresh_from_db()
+
+
+def decide(episode: Episode, approve: bool, call: int | None = None, *, why: str = "", actor: audit.Who = None) -> None:
+    """Approve a call or not; the episode goes on. Raises AsideError."""
+    with transaction.atomic():
+        row = _locked(episode.pk, call, APPROVAL)
+        before = Aside.of(row.metadata)
+        detail = {"agent": row.agent, "call": row.call, "approved": approve}
+        audit.record("call.decided", actor=actor, target=str(episode.pk), pool=episode.pool, detail=detail)
+        if approve:
+            _go_on(row, Aside(APPROVAL, "", before.exchanges, before.resume, True, before.cost))
+        else:
+            said = privacy.redacted(episode.pool_id, [why.strip()])[0] or _("A person did not approve the call.")
+            Step.objects.filter(pk=row.pk).update(status=Step.Status.FAILED, failure="denied", why=said[:400])
+            _queue(row.episode_id)
+    episode.refresh_from_db()
+
+
+def _locked(key: UUID, call: int | None, kind: str) -> Step:
+    """The step that waits for that, its episode locked. Raises AsideError."""
+    episode = Episode.objects.select_for_update(no_key=True).get(pk=key)
+    rows = Step.objects.filter(episode=episode, status=Step.Status.WAITING).order_by("call")
+    fitting = [row for row in rows if Aside.of(row.metadata).kind == kind and call in (None, row.call)]
+    if episode.ended or not fitting:
+        raise AsideError(_("Nothing of this episode waits for that."), "not_waiting")
+    if len(fitting) > 1:
+        calls = ", ".join(str(row.call) for row in fitting)
+        raise AsideError(_("Several calls wait: say which of %(calls)s.") % {"calls": calls}, "missing", "call")
+    return fitting[0]
+
+
+def _go_on(row: Step, aside: Aside) -> None:
+    metadata = {**row.metadata, KEY: aside.as_json()}
+    Step.objects.filter(pk=row.pk).update(status=Step.Status.ANSWERED, metadata=metadata)
+    _queue(row.episode_id)
+
+
+def _queue(episode: UUID) -> None:
+    """Queue the episode; one that runs already reads what was said when it stops to wait again."""
+    waits = Episode.objects.filter(pk=episode, status=Episode.Status.WAITING)
+    waits.update(status=Episode.Status.QUEUED, attempt=None, delivered_at=Now())

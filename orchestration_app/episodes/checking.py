@@ -1,0 +1,66 @@
+"""Checking readiness: every agent of a pool called once, at the same time, with a task that asks for nothing."""
+
+import asyncio
+import uuid
+from dataclasses import replace
+
+from django.db import transaction
+
+from agents_app import audit, sealing
+from agents_app.models import Pool, Stamp
+from agents_app.outbound.async_client import Client
+from orchestration_app.episodes import calling
+from orchestration_app.episodes.calls import Ask, Failure, Outcome, Reply, Spec, spec_of
+from orchestration_app.episodes.trying import MOST_SECONDS
+from orchestration_app.episodes.wire import Wire
+from orchestration_app.models import Executor, ExecutorCheck
+
+TASK = "This is a check whether you can be reached. Please answer with one short sentence, and do nothing else."
+AT_ONCE = 20
+
+
+def check(pool: Pool, *, actor: audit.Who = None) -> tuple[int, int]:
+    """Call every agent that may be called, and keep what came of it; how many are ready, and how many are not."""
+    executors = list(
+        Executor.objects.filter(agent__in=pool.agents.routable(), active=True).select_related("agent", "agent__pool")
+    )
+    specs: list[Spec | Failure] = []
+    for executor in executors:
+        try:
+            specs.append(spec_of(executor, sealing.opened(executor.secret)))
+        except sealing.CannotOpen as error:
+            specs.append(Failure("refused", str(error)))
+    outcomes = asyncio.run(_all(specs))
+    with transaction.atomic():
+        for executor, outcome in zip(executors, outcomes, strict=True):
+            kept = {
+                "failure": outcome.kind if isinstance(outcome, Failure) else "",
+                "why": outcome.why[:400] if isinstance(outcome, Failure) else "", "seconds": outcome.latency,
+            }  # fmt: skip
+            ExecutorCheck.objects.update_or_create(executor=executor, defaults=kept)
+        bad = sum(isinstance(outcome, Failure) for outcome in outcomes)
+        detail = {"ready": len(outcomes) - bad, "not_ready": bad}
+        audit.record("pool.checked", actor=actor, target=str(pool), pool=pool, detail=detail)
+        Stamp.bump()
+    return len(outcomes) - bad, bad
+
+
+async def _all(specs: list[Spec | Failure]) -> list[Outcome]:
+    client, places = Client(), asyncio.Semaphore(AT_ONCE)
+
+    async def one(spec: Spec | Failure) -> Outcome:
+        if isinstance(spec, Failure):
+            return spec
+        spec = replace(spec, retries=0, seconds=min(spec.seconds, MOST_SECONDS))
+        asked = Ask(f"check-{uuid.uuid4().hex}", TASK, ({"role": "user", "content": TASK},))
+        async with places:
+            found = await calling.call(spec, asked, Wire(client), calling.Anywhere(), calling.Purse())
+        # Whatever it says, a question too, it can be reached; an answer without words is none.
+        if isinstance(found, Reply) and not found.content.strip():
+            return Failure("malformed", "it answered without a word", latency=found.latency)
+        return found
+
+    try:
+        return list(await asyncio.gather(*map(one, specs)))
+    finally:
+        await client.close()

@@ -1,0 +1,230 @@
+"""Which tool of an MCP server a call is for, and with which arguments: what turns a task in words into a `tools/call`.
+
+In this order: a template that ops wrote; a tool without parameters, or with one text that must be given, which gets the task; the
+LLM of the settings, which also chooses among several tools. Without an LLM, the tool with the most words in common with the task is
+chosen.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.conf import settings
+
+from datasets_app.prelabeling import templates
+from orchestration_app.episodes.calls import Ask, CallFailed, Spec, Told
+from orchestration_app.episodes.wire import Wire, check_status, parsed
+
+Json = Mapping[str, Any]
+#: Seconds in which the LLM fills in arguments.
+LLM_SECONDS = 20.0
+MOST_TOKENS = 1_024
+_WORD = re.compile(r"[^\W_]{2,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One `tools/call`: the tool, its arguments, and what it was told to resume with after a question."""
+
+    tool: str
+    arguments: Json
+    resume: Json = field(default_factory=dict)
+
+    def params(self, asked: Ask) -> dict[str, Any]:
+        """The parameters of the request; with the answer to the tool's question, where it asked one."""
+        params: dict[str, Any] = {"name": self.tool, "arguments": dict(self.arguments)}
+        if self.resume and asked.exchanges:
+            answer = asked.exchanges[-1].answer
+            given = {
+                key: {"action": "accept", "content": _content(schema, answer)}
+                for key, schema in self.resume["requests"].items()
+            }
+            params |= {"inputResponses": given, "requestState": self.resume["state"]}
+        return params
+
+
+async def prepared(spec: Spec, asked: Ask, wire: Wire) -> Call:
+    """The call that a task asks for. Raises CallFailed."""
+    if asked.resume:
+        return Call(str(asked.resume["tool"]), asked.resume["arguments"], asked.resume)
+    tools = named(spec)
+    if spec.options.get("arguments"):
+        return Call(_closest(tools, asked.task)["name"], _drawn(spec, asked))
+    simple = [(tool, arguments) for tool in tools if (arguments := plain(tool, asked)) is not None]
+    if len(tools) == 1 and simple:
+        return Call(tools[0]["name"], simple[0][1])
+    if settings.LLM_MODEL:
+        return await _filled(tools, asked, wire)
+    tool = _closest(tools, asked.task)
+    arguments = plain(tool, asked)
+    if arguments is None:
+        names = ", ".join(_required(tool))
+        why = f"the tool {tool['name']} needs {names}: write a template of its arguments, or connect an LLM"
+        raise CallFailed("instruction", why)
+    return Call(tool["name"], arguments)
+
+
+def named(spec: Spec) -> list[dict[str, Any]]:
+    """The tools that the executor may call. Raises CallFailed where there is none."""
+    name = str(spec.options.get("tool", ""))
+    tools = [dict(tool) for tool in spec.tools if isinstance(tool, Mapping) and tool.get("name")]
+    found = [tool for tool in tools if not name or tool["name"] == name]
+    if not found and name:
+        return [{"name": name}]
+    if not found:
+        raise CallFailed("instruction", "the executor has no tools: read them from the server first")
+    return found
+
+
+def _schema(tool: Json) -> Json:
+    schema = tool.get("inputSchema")
+    return schema if isinstance(schema, Mapping) else {}
+
+
+def _properties(tool: Json) -> dict[str, Any]:
+    properties = _schema(tool).get("properties")
+    return dict(properties) if isinstance(properties, Mapping) else {}
+
+
+def _required(tool: Json) -> list[str]:
+    required = _schema(tool).get("required")
+    return [str(name) for name in required] if isinstance(required, list) else []
+
+
+def plain(tool: Json, asked: Ask) -> dict[str, Any] | None:
+    """Arguments that need no thought: none, or the task as the one text that must be given; None for other tools."""
+    required, properties = _required(tool), _properties(tool)
+    if not required and len(properties) != 1:
+        return {} if not properties else None
+    names = required or list(properties)
+    one = properties.get(names[0], {})
+    if len(names) == 1 and isinstance(one, Mapping) and one.get("type", "string") == "string" and "enum" not in one:
+        return {names[0]: asked.task}
+    return None
+
+
+def _drawn(spec: Spec, asked: Ask) -> dict[str, Any]:
+    values = {
+        "task": asked.task, "messages": [dict(message) for message in asked.messages],
+        "history": [said.as_json() for said in asked.history], "step": asked.step,
+    }  # fmt: skip
+    try:
+        found = json.loads(templates.draw(str(spec.options["arguments"]), values))
+    except templates.TemplateProblem as problem:
+        raise CallFailed("instruction", str(problem)) from None
+    except (ValueError, RecursionError):
+        raise CallFailed("instruction", "the template of the arguments does not make JSON") from None
+    if not isinstance(found, dict):
+        raise CallFailed("instruction", "the template of the arguments makes no JSON object")
+    return found
+
+
+def _closest(tools: Sequence[dict[str, Any]], task: str) -> dict[str, Any]:
+    """The tool whose name and description share the most words with the task; the first of those that share as many."""
+    words = set(map(str.casefold, _WORD.findall(task)))
+    said = [set(map(str.casefold, _WORD.findall(f"{tool['name']} {tool.get('description', '')}"))) for tool in tools]
+    return max(zip(tools, said, strict=True), key=lambda one: len(one[1] & words) / (1 + len(one[1])) ** 0.5)[0]
+
+
+async def _filled(tools: Sequence[Json], asked: Ask, wire: Wire) -> Call:
+    """What the LLM of the settings would call. Raises CallFailed."""
+    body = {
+        "model": settings.LLM_MODEL,
+        "messages": [
+            {
+                "role": "system",
+                "content": "Call the one tool that does what the user wants. Take values from the user's words.",
+            },
+            {"role": "user", "content": asked.with_others},
+        ],
+        "tools": [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool["name"],
+                    "description": str(tool.get("description", ""))[:1_000],
+                    "parameters": dict(_schema(tool)) or {"type": "object", "properties": {}},
+                },
+            }
+            for tool in tools
+        ],
+        "tool_choice": "required",
+        "max_tokens": MOST_TOKENS,
+    }
+    secret = settings.LLM_API_KEY
+    headers = {"Authorization": f"Bearer {secret}"} if secret else {}
+    answer = await wire.post(
+        settings.LLM_BASE_URL.rstrip("/") + "/chat/completions", body, headers, secret=secret, seconds=LLM_SECONDS,
+        most_bytes=1 << 20,
+    )  # fmt: skip
+    check_status(answer, secret)
+    try:
+        function = parsed(answer)["choices"][0]["message"]["tool_calls"][0]["function"]
+        name, arguments = function["name"], json.loads(function["arguments"])
+    except (KeyError, IndexError, TypeError, ValueError, RecursionError):
+        raise CallFailed("malformed", "the LLM did not say which tool to call with which arguments") from None
+    if name not in {tool["name"] for tool in tools} or not isinstance(arguments, dict):
+        raise CallFailed("malformed", "the LLM named a tool that is not there")
+    return Call(name, arguments)
+
+
+# --- Results ----------------------------------------------------------------------------------------------------------
+
+
+def answered(result: Json, call: Call) -> Told:
+    """What a tool said. Raises CallFailed where it says that it failed."""
+    if result.get("resultType") == "input_required":
+        return _question(result, call)
+    content = result.get("content")
+    parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, list) else []
+    text = "\n".join(str(part["text"]) for part in parts if isinstance(part.get("text"), str))
+    if not text and result.get("structuredContent") is not None:
+        text = json.dumps(result["structuredContent"], ensure_ascii=False)
+    if result.get("isError"):
+        raise CallFailed("failed", f"the tool {call.tool} failed: {text}"[:300])
+    if content is None and not text:
+        raise CallFailed("malformed", "the result has no content")
+    return Told(text, metadata={"tool": call.tool, "arguments": dict(call.arguments)})
+
+
+def _question(result: Json, call: Call) -> Told:
+    requests = result.get("inputRequests")
+    wanted: dict[str, Any] = {}
+    questions = []
+    for key, one in requests.items() if isinstance(requests, Mapping) else ():
+        params = one.get("params") if isinstance(one, Mapping) else None
+        if isinstance(params, Mapping) and one.get("method") == "elicitation/create" and "requestedSchema" in params:
+            wanted[str(key)] = params["requestedSchema"]
+            questions.append(str(params.get("message", "")))
+    if not wanted or len(wanted) != len(requests or ()):
+        raise CallFailed("refused", f"the tool {call.tool} asks for something that only its own client can give")
+    resume = {
+        "tool": call.tool, "arguments": dict(call.arguments), "requests": wanted, "state": result.get("requestState"),
+    }  # fmt: skip
+    return Told("\n".join(questions), 0.0, 0, {"tool": call.tool}, asks=True, resume=resume)
+
+
+def _content(schema: Any, answer: str) -> dict[str, Any]:
+    """An answer in words as the fields that a tool asked for: one field is the answer; several are read from JSON, or all get it."""
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    names = {str(name): kind for name, kind in properties.items()} if isinstance(properties, Mapping) else {}
+    try:
+        value = json.loads(answer)
+    except (ValueError, RecursionError):
+        value = None
+    if isinstance(value, dict) and set(value) & set(names):
+        return {name: value[name] for name in names if name in value}
+    return {name: _typed(kind, answer) for name, kind in names.items()}
+
+
+def _typed(schema: Any, answer: str) -> Any:
+    kind = schema.get("type") if isinstance(schema, Mapping) else None
+    text = answer.strip()
+    if kind == "boolean":
+        return text.casefold() in ("yes", "true", "1", "y", "ok")
+    try:
+        return int(text) if kind == "integer" else float(text) if kind == "number" else answer
+    except ValueError:
+        return answer

@@ -1,0 +1,77 @@
+"""Any HTTP endpoint: a request whose body is a template, an answer of which one value counts.
+
+`options`: `method`; `headers`, in whose values `{{ secret }}` stands for the key; `body`, a Jinja template over task, messages,
+history, exchanges, agent, key and step; `query`, the parameter of a GET that holds the task; `answer`, where in the JSON the text
+is, such as `choices.0.text`, "" for all of what comes back.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from datasets_app.prelabeling import templates
+from orchestration_app.episodes.calls import Ask, CallFailed, Spec, Told
+from orchestration_app.episodes.wire import Wire, check_status
+
+METHODS = ("POST", "PUT", "PATCH", "GET")
+SECRET = "{{ secret }}"  # noqa: S105 - a placeholder
+#: What a request without a template of its own sends.
+BODY = '{"task": {{ task|tojson }}}'
+
+
+async def ask(spec: Spec, asked: Ask, body: str, wire: Wire) -> Told:
+    """One request with the drawn body. Raises CallFailed."""
+    method, address = str(spec.options.get("method", "POST")), spec.address
+    headers = {str(name): str(value).replace(SECRET, spec.secret) for name, value in _headers(spec).items()}
+    if spec.secret and not any(SECRET in str(value) for value in _headers(spec).values()):
+        headers.setdefault("Authorization", f"Bearer {spec.secret}")
+    headers["Idempotency-Key"] = asked.attempt_key
+    if method == "GET":
+        address += ("&" if "?" in address else "?") + urlencode({str(spec.options.get("query") or "q"): asked.latest})
+        body = ""
+    answer = await wire.post(
+        address, None, headers, secret=spec.secret, seconds=spec.seconds, most_bytes=spec.most_bytes, body=body.encode(),
+        method=method,
+    )  # fmt: skip
+    check_status(answer, spec.secret)
+    return Told(found(answer.body, str(spec.options.get("answer", ""))))
+
+
+def _headers(spec: Spec) -> Mapping[str, Any]:
+    headers = spec.options.get("headers") or {}
+    return headers if isinstance(headers, Mapping) else {}
+
+
+def drawn(spec: Spec, asked: Ask) -> str:
+    """The body of a request. Raises CallFailed."""
+    if spec.options.get("method") == "GET":
+        return ""
+    values = {
+        "task": asked.latest, "messages": [dict(message) for message in asked.messages],
+        "history": [said.as_json() for said in asked.history], "exchanges": [one.as_json() for one in asked.exchanges],
+        "agent": {"name": spec.name, "description": spec.description}, "key": asked.attempt_key, "step": asked.step,
+    }  # fmt: skip
+    try:
+        return templates.draw(str(spec.options.get("body") or BODY), values)
+    except templates.TemplateProblem as problem:
+        raise CallFailed("instruction", str(problem)) from None
+
+
+def found(body: bytes, place: str) -> str:
+    """The text at that place of an answer. Raises CallFailed."""
+    text = body.decode("utf-8", "replace")
+    if not place:
+        return text.strip()
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        raise CallFailed("malformed", "the answer is no JSON") from None
+    for name in place.split("."):
+        if isinstance(value, dict) and name in value:
+            value = value[name]
+        elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+            value = value[int(name)]
+        else:
+            raise CallFailed("malformed", f"the answer has nothing at {place}")
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

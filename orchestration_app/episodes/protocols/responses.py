@@ -1,0 +1,76 @@
+"""OpenAI's Responses API: `POST {address}/responses`, https://platform.openai.com/docs/api-reference/responses."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from orchestration_app.episodes.calls import Ask, CallFailed, Spec, Told
+from orchestration_app.episodes.wire import Wire, check_status, parsed
+
+
+async def ask(spec: Spec, asked: Ask, messages: Sequence[Mapping[str, str]], worst: float, wire: Wire) -> Told:
+    """One response; it costs `worst` where nothing tells what it cost. Raises CallFailed."""
+    body = request(spec, messages)
+    headers = {"Idempotency-Key": asked.attempt_key}
+    if spec.secret:
+        headers["Authorization"] = f"Bearer {spec.secret}"
+    answer = await wire.post(
+        spec.address.rstrip("/") + "/responses", body, headers, secret=spec.secret, seconds=spec.seconds,
+        most_bytes=spec.most_bytes,
+    )  # fmt: skip
+    check_status(answer, spec.secret)
+    return _told(spec, parsed(answer), worst)
+
+
+def request(spec: Spec, messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """The body of a request: system messages are the instructions, all others the input."""
+    instructions = "\n\n".join(message["content"] for message in messages if message["role"] == "system")
+    body: dict[str, Any] = {
+        "model": spec.model,
+        "input": [dict(message) for message in messages if message["role"] != "system"],
+        "max_output_tokens": spec.most_tokens,
+        "store": False,
+    }
+    if instructions:
+        body["instructions"] = instructions
+    if spec.tools:
+        body["tools"] = list(spec.tools)
+    return body
+
+
+def _told(spec: Spec, told: Mapping[str, Any], worst: float) -> Told:
+    output = told.get("output")
+    if not isinstance(output, list):
+        raise CallFailed("malformed", "the answer has no output that is a list")
+    if told.get("status") == "failed":
+        error = told.get("error") if isinstance(told.get("error"), dict) else {}
+        raise CallFailed("failed", f"the response failed: {error.get('message', '')}"[:300])  # type: ignore[union-attr]
+    items = [item for item in output if isinstance(item, dict)]
+    content = "".join(
+        part["text"]
+        for item in items
+        if item.get("type") == "message" and isinstance(item.get("content"), list)
+        for part in item["content"]
+        if isinstance(part, dict) and part.get("type") == "output_text" and isinstance(part.get("text"), str)
+    )
+    calls = [item for item in items if str(item.get("type", "")).endswith("_call")]
+    if not content and not calls:
+        raise CallFailed("malformed", "the answer has no message with text")
+    usage = told.get("usage") if isinstance(told.get("usage"), dict) else {}
+    tokens_in, tokens_out = count(usage, "input_tokens"), count(usage, "output_tokens")
+    cost = (tokens_in * spec.price_in + tokens_out * spec.price_out) / 1e6
+    if not usage or not (spec.price_in or spec.price_out):
+        cost = worst
+    metadata: dict[str, Any] = {
+        "model": told.get("model") or spec.model, "tokens_in": tokens_in, "tokens_out": tokens_out,
+    }  # fmt: skip
+    if calls:
+        metadata["tool_calls"] = calls
+    if told.get("status") == "incomplete":
+        metadata["finish_reason"] = "incomplete"
+    return Told(content, cost, tokens_in + tokens_out, metadata)
+
+
+def count(usage: Any, name: str) -> int:
+    """A number of tokens that a provider tells; 0 where it tells none."""
+    value = usage.get(name) if isinstance(usage, Mapping) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else 0

@@ -1,0 +1,156 @@
+"""All tools of a pool's agents, searched by what a conversation needs: for clients that cannot read hundreds of descriptions.
+
+A tool is one of an MCP server's, or an agent of another kind, which takes a task. Its document is its name, its description and the
+tasks that it was called for and did well at; the likeness is that of agents no model has learnt (`reading.cold`). How many are
+shown follows from how sure that is: as many as hold SURE of the likeness that the best MOST have together.
+"""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils import timezone
+
+from orchestration_app.episodes.policies import Orchestra
+from orchestration_app.models import Episode, Executor, Step
+from routerweb import state
+from training_app.engine.data.examples import Agent
+from training_app.engine.reading.cold import ColdScorer
+
+POLICY = "mcp tools"
+#: Tools shown at least and at most, and the share of the likeness of the best MOST that those shown hold.
+LEAST, MOST, SURE = 3, 10, 0.8
+#: Earlier calls that a tool's document has at most, and that are read.
+TASKS, CALLS = 30, 3_000
+#: What was called is read again so often.
+FRESH_SECONDS = 60.0
+#: A likeness counts by this power, so that the best stand out.
+SHARPNESS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One tool: the agent that it belongs to, its name there and here, and how it is called."""
+
+    name: str
+    own: str
+    agent: int
+    description: str
+    schema: Mapping[str, Any]
+
+    def as_json(self) -> dict[str, Any]:
+        """As `tools/list` has it."""
+        return {"name": self.name, "description": self.description, "inputSchema": dict(self.schema)}
+
+
+TASK = {"type": "object", "properties": {"task": {"type": "string"}}, "required": ["task"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Toolbox:
+    """The tools of a pool, and who finds them."""
+
+    tools: tuple[Tool, ...]
+    scorer: ColdScorer
+    orchestra: Orchestra
+    read_at: float
+
+    def found(self, query: str, most: int = 0) -> list[tuple[Tool, float]]:
+        """The tools that a query needs, likeliest first: `most` of them, or as many as it takes to be sure."""
+        scores = self.scorer.scores(query)
+        order = sorted(range(len(self.tools)), key=lambda at: (-scores.get(at, 0.0), at))
+        ranked = [(self.tools[at], scores.get(at, 0.0)) for at in order[: most or MOST]]
+        if most:
+            return ranked
+        weights = [score**SHARPNESS for _tool, score in ranked]
+        total, held, count = sum(weights), 0.0, 0
+        while count < len(ranked) and (count < LEAST or held < SURE * total):
+            held, count = held + weights[count], count + 1
+        return ranked[:count]
+
+    def named(self, name: str) -> Tool | None:
+        """The tool of that name."""
+        return next((tool for tool in self.tools if tool.name == name), None)
+
+
+_boxes: dict[str, Toolbox] = {}
+state.keep(__name__, "_boxes", "Pools whose tools are searched", "one for each pool")
+_making = threading.Lock()
+
+
+def of(orchestra: Orchestra) -> Toolbox:
+    """The pool's tools as of now."""
+    slug = orchestra.pool.slug
+    box = _boxes.get(slug)
+    if box is None or box.orchestra is not orchestra or time.monotonic() - box.read_at > FRESH_SECONDS:
+        with _making:
+            box = _boxes[slug] = _made(orchestra)
+    return box
+
+
+def _made(orchestra: Orchestra) -> Toolbox:
+    tools = tuple(_tools(orchestra))
+    did = _did(orchestra.pool.pk)
+    documents = [
+        Agent(at, _words(tool.own), tool.description, tuple(did.get((tool.agent, tool.own), ()))) for at, tool in enumerate(tools)
+    ]  # fmt: skip
+    return Toolbox(tools, ColdScorer(documents, range(len(tools))), orchestra, time.monotonic())
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ").replace("-", " ").replace(".", " ")
+
+
+def _tools(orchestra: Orchestra) -> list[Tool]:
+    callable_ = orchestra.callable
+    keys = {agent.id: agent for agent in orchestra.pool.roster}
+    found: list[Tool] = []
+    taken: set[str] = set()
+    for number in sorted(callable_):
+        spec = orchestra.specs[number]
+        own = [tool for tool in spec.tools if isinstance(tool, Mapping)] if spec.kind == Executor.Kind.MCP else []
+        only = spec.options.get("tool")
+        listed = [(str(tool["name"]), tool) for tool in own if not only or tool.get("name") == only]
+        for name, tool in listed or [("", {})]:
+            shown = name or str(getattr(keys[number], "key", "") or f"agent_{number}")
+            shown = shown if shown not in taken else f"{shown}_{number}"
+            taken.add(shown)
+            said = str(tool.get("description") or "") or spec.description or spec.name
+            schema = tool.get("inputSchema") if name else TASK
+            found.append(
+                Tool(shown[:120], name or spec.name, number, said, schema if isinstance(schema, Mapping) else TASK)
+            )
+    return found
+
+
+def _did(pool: int) -> dict[tuple[int, str], list[str]]:
+    """The tasks that each tool did lately, by agent and own name; what somebody judged to be wrong is left out."""
+    rows = Step.objects.filter(
+        episode__pool_id=pool, episode__policy=POLICY, status=Step.Status.DONE, agent__isnull=False
+    )
+    rows = rows.exclude(episode__success=False).order_by("-at")
+    found: dict[tuple[int, str], list[str]] = defaultdict(list)
+    for agent, metadata, task in rows.values_list("agent", "metadata", "episode__task")[:CALLS]:
+        tasks = found[int(agent or 0), str(metadata.get("tool", ""))]
+        if task and task not in tasks and len(tasks) < TASKS:
+            tasks.append(task)
+    return found
+
+
+def keep(orchestra: Orchestra, tool: Tool, task: str, row: Step, api_key: int | None) -> Episode:
+    """Store a call as an episode of one step, so that it is seen, judged and learnt from."""
+    failed = row.status == Step.Status.FAILED
+    made = Episode(
+        pool_id=orchestra.pool.pk, policy=POLICY, api_key_id=api_key, task=task, messages=[{"role": "user", "content": task}],
+        plan={"agents": [tool.agent], "tool": tool.name}, max_steps=1, steps=1, cost=row.cost, tokens=row.tokens, latency=row.latency,
+        status=Episode.Status.FAILED if failed else Episode.Status.DONE, answer=row.output, stop_reason="stop",
+        error=f"{row.failure}: {row.why}" if failed else "", finished_at=timezone.now(),
+    )  # fmt: skip
+    made.save(force_insert=True)
+    row.episode = made
+    row.metadata = {**row.metadata, "tool": tool.own}
+    row.save(force_insert=True)
+    return made

@@ -1,0 +1,130 @@
+"""The agents of a pool behind OpenAI's addresses: whole and streamed answers, one agent and several, failures named, and questions
+that are answered by the next response."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agents_app.models import Pool
+from benchmarks.orchestration import protocol_servers as servers
+from orchestration_app.models import Episode, Executor
+from tests.orchestration_app.episodes.test_protocols import running
+from tests.training_app.served import Application, ScriptedRouter, promoted
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def answering(crew: Pool, executor: Callable[..., Executor], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three agents, and a set router that chooses those whose names the text holds."""
+    monkeypatch.setattr("training_app.engine.routing.router.Router", ScriptedRouter)
+    promoted(crew, (0, "Triage"), (1, "Billing"), (2, "Checker"))
+    executor(0, script={"do": "say", "text": "looked at"})
+    executor(1, script={"do": "echo", "tokens": 7})
+    executor(2, script={"do": "say", "fails": "it is down"})
+
+
+def chat(app: Application, text: str, **more: Any) -> Any:
+    body = {"model": "agents/crew", "messages": [{"role": "user", "content": text}], **more}
+    return app.post("/api/v1/chat/completions", body)
+
+
+def chunks(content: bytes) -> list[dict[str, Any]]:
+    lines = [line[6:] for line in content.decode().split("\n\n") if line.startswith("data: ")]
+    assert lines.pop() == "[DONE]"
+    return [json.loads(line) for line in lines]
+
+
+def test_one_agents_answer_is_the_message(answering: None, app: Application) -> None:
+    answer = chat(app, "my billing")
+    told = answer.json()
+    assert told["choices"][0]["message"]["content"] == "my billing"
+    assert told["usage"]["total_tokens"] == 7
+    assert answer["X-Router-Agents"] == "1"
+    episode = Episode.objects.get(pk=answer["X-Router-Episode"])
+    assert (episode.status, episode.answer, episode.policy) == ("done", "my billing", "one_shot")
+    assert [row.agent for row in episode.trajectory.all()] == [1, None]
+
+
+def test_several_agents_stand_under_their_names_and_a_failure_is_named(answering: None, app: Application) -> None:
+    told = chat(app, "triage and checker").json()
+    assert told["choices"][0]["message"]["content"] == "## Triage\n\nlooked at\n\n## Checker\n\nNo answer."
+    assert (told["router"]["status"], told["router"]["missing"][0]["name"]) == ("partial", "Checker")
+    assert Episode.objects.get().status == "partial"
+    failed = chat(app, "checker").json()
+    assert failed["router"]["status"] == "failed"
+    assert "it is down" in failed["choices"][0]["message"]["content"]
+
+
+def test_the_stream_says_the_same(answering: None, app: Application) -> None:
+    whole = chat(app, "triage and billing").json()["choices"][0]["message"]["content"]
+    streamed = chunks(chat(app, "triage and billing", stream=True, stream_options={"include_usage": True}).content)
+    assert "".join(one["choices"][0]["delta"].get("content", "") for one in streamed if one["choices"]) == whole
+    assert streamed[-2]["choices"][0]["finish_reason"] == "stop"
+    assert streamed[-1]["usage"]["total_tokens"] == 7
+
+
+def test_a_chats_words_come_as_they_are_said(
+    answering: None, executor: Callable[..., Executor], app: Application, settings: Any
+) -> None:
+    settings.INTERNAL_HOSTS = ("127.0.0.1",)
+    with running(lambda own: servers.openai("Writer")) as address:
+        executor(0, "chat", "sk-secret", address=f"{address}/v1", model="m", price_in=1.0, price_out=1.0)
+        streamed = chunks(chat(app, "triage of words", stream=True).content)
+    said = [one["choices"][0]["delta"].get("content") for one in streamed[1:-1]]
+    assert said == ["Writer: ", "triage ", "of ", "words "]
+    assert Episode.objects.get().answer == "Writer: triage of words "
+
+
+def test_an_orchestrators_episode_answers_too(
+    conducted: Callable[..., Any], executor: Callable[..., Executor], app: Application
+) -> None:
+    conducted(0, 1)
+    executor(0, script={"do": "say", "text": "one"})
+    executor(1, script={"do": "say", "text": "two"})
+    told = chat(app, "anything").json()
+    assert told["choices"][0]["message"]["content"] == "## Triage\n\none\n\n## Billing\n\ntwo"
+
+
+def test_a_response_goes_on_from_the_one_before(answering: None, app: Application) -> None:
+    first = app.post("/api/v1/responses", {"model": "agents/crew", "input": "my billing"}).json()
+    assert first["output"][0]["content"][0]["text"] == "my billing"
+    body = {"model": "agents/crew", "input": "and triage", "previous_response_id": first["id"]}
+    app.post("/api/v1/responses", body)
+    newest = Episode.objects.first()
+    assert newest is not None
+    assert [one["content"] for one in newest.messages] == ["my billing", "my billing", "and triage"]
+    events = app.post("/api/v1/responses", {"model": "agents/crew", "input": "triage", "stream": True}).content.decode()
+    kinds = [line[7:] for line in events.split("\n") if line.startswith("event: ")]
+    assert kinds[0] == "response.created"
+    assert kinds[-1] == "response.completed"
+    assert "response.output_text.delta" in kinds
+
+
+def test_the_next_response_answers_an_agents_question(
+    conducted: Callable[..., Any], executor: Callable[..., Executor], app: Application
+) -> None:
+    conducted(0)
+    executor(0, script={"do": "echo", "asks": "Which account?"})
+    first = app.post("/api/v1/responses", {"model": "agents/crew", "input": "refund"}).json()
+    assert first["output"][0]["content"][0]["text"] == "Which account?"
+    assert first["router"]["status"] == "waiting"
+    body = {"model": "agents/crew", "input": "4711", "previous_response_id": first["id"]}
+    second = app.post("/api/v1/responses", body).json()
+    assert (second["router"]["status"], second["output"][0]["content"][0]["text"]) == ("done", "4711")
+
+
+def test_models_and_what_is_wrong(answering: None, app: Application) -> None:
+    assert [one["id"] for one in app.get("/api/v1/models").json()["data"]] == ["router/crew", "agents/crew"]
+    assert chat(app, "x", model="gpt").status_code == 404
+    assert app.post("/api/v1/responses", {"model": "gpt", "input": "x"}).status_code == 404
+    assert app.post("/api/v1/responses", {"model": "agents/crew"}).json()["error"]["code"] == "missing"
+    unknown = {"model": "agents/crew", "input": "x", "previous_response_id": "resp_x"}
+    assert app.post("/api/v1/responses", unknown).status_code == 404
+    Executor.objects.all().delete()
+    from agents_app.models import Stamp
+
+    Stamp.bump()
+    assert chat(app, "billing").json()["error"]["code"] == "no_executor"

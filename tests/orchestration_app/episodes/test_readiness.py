@@ -1,0 +1,83 @@
+"""Whether a pool can be called, and what it may spend in a month."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from agents_app.keys import create_key
+from agents_app.models import Pool
+from orchestration_app.episodes import checking, spending
+from orchestration_app.models import Executor, MonthSpend, Step
+from orchestration_app.models.kinds import ORCHESTRATOR
+from tests.training_app.served import Application
+from training_app.training import runs
+
+pytestmark = pytest.mark.django_db(transaction=True)
+TASK = {"task": "I was charged twice"}
+
+
+def test_a_checked_pool_has_to_be_ready(
+    crew: Pool,
+    conducted: Callable[..., Any],
+    executor: Callable[..., Executor],
+    app: Application,
+    client: Client,
+    admin_user: Any,
+) -> None:
+    conducted(0, 1)
+    executor(0, script={"do": "echo"})
+    executor(1, script={"do": "say", "fails": "it is down"})
+    assert app.post("/api/orchestrate/", TASK).json()["status"] == "partial"  # nobody has checked it yet
+    client.force_login(admin_user)
+    client.post("/p/crew/settings/executors/check/")
+    page = client.get("/p/crew/settings/executors/").content.decode()
+    assert "it is down" in page
+    assert "Nobody has said how it is called." in page
+    refused = app.post("/api/orchestrate/", TASK)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "pool_not_ready")
+    assert "Billing: it is down" in refused.json()["error"]["message"]
+    assert "Checker: Nobody" in refused.json()["error"]["message"]
+    with pytest.raises(runs.RunError, match="Billing: it is down"):
+        runs.launch(crew, kind=ORCHESTRATOR)
+    assert app.post("/api/orchestrate/", {**TASK, "agents": [0]}).status_code == 200
+    executor(1, script={"do": "echo"})  # what it did is no longer what it does
+    executor(2, script={"do": "echo"})
+    assert checking.check(crew) == (3, 0)
+    assert app.post("/api/orchestrate/", TASK).json()["status"] == "done"
+
+
+@pytest.fixture
+def priced(conducted: Callable[..., Any], executor: Callable[..., Executor]) -> None:
+    """Three agents that cost at most 0.5 each, and 0.2 in the end."""
+    conducted(0, 1, 2)
+    for number in range(3):
+        executor(number, script={"do": "say", "text": f"said {number}", "cost": 0.2}, most_cost=0.5)
+
+
+def test_calls_stay_within_the_months_limit_and_what_does_not_fit_is_missing(
+    crew: Pool, priced: None, app: Application, client: Client, admin_user: Any
+) -> None:
+    client.force_login(admin_user)
+    client.post("/p/crew/settings/executors/limit/", {"most": "0.8", "key": ""})
+    told = app.post("/api/orchestrate/", TASK).json()
+    # 0.5 of 0.8, then 0.5 of 0.6; of the 0.4 that are left the third call may cost more.
+    assert (told["status"], [one["reason"] for one in told["missing"]]) == ("partial", ["budget"])
+    assert "The month's limit of 0.8 for the pool" in told["missing"][0]["why"]
+    assert MonthSpend.objects.get().amount == pytest.approx(0.4)
+    assert Step.objects.get(agent=2).attempts == 0
+    assert "0.4" in client.get("/p/crew/settings/executors/").content.decode()
+    MonthSpend.objects.update(amount=99.0)
+    assert spending.reconcile() == 1
+    assert MonthSpend.objects.get().amount == pytest.approx(0.4)
+    client.post("/p/crew/settings/executors/limit/", {"most": "", "key": ""})
+    assert app.post("/api/orchestrate/", TASK).json()["status"] == "done"
+
+
+def test_a_keys_limit_is_its_own(crew: Pool, priced: None, app: Application) -> None:
+    key, secret = create_key("other", [crew], ("route",))
+    spending.save(crew, key, 0.1)
+    assert app.post("/api/orchestrate/", TASK).json()["status"] == "done"
+    told = Application(secret, key).post("/api/orchestrate/", TASK).json()
+    assert (told["status"], "the key other" in told["error"]) == ("failed", True)
