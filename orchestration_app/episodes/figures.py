@@ -35,7 +35,7 @@ def measured(pool: Pool, days: int = DAYS) -> dict[int, Measured]:
     done = Q(status=Step.Status.DONE)
     rows = (
         Step.objects.filter(episode__pool=pool, call__isnull=False, at__gte=since)
-        .exclude(status=Step.Status.RUNNING)
+        .filter(status__in=(Step.Status.DONE, Step.Status.FAILED))
         .order_by()
         .values("agent")
         .annotate(

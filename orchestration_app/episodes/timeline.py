@@ -1,15 +1,19 @@
 """One episode to read: its steps path by path, with who else could have been chosen and why it was this one; and as JSON to export."""
 
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.utils.functional import Promise
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Agent
 from orchestration_app.episodes import course, policies
+from orchestration_app.episodes.asides import Aside
+from orchestration_app.episodes.calls import FAILURES, Exchange
 from orchestration_app.models import Episode, Step
 from training_app.models import RouterModel
 from training_app.versions import registry
@@ -31,6 +35,8 @@ WORDS = {
 }  # fmt: skip
 #: What spoke for a choice, at most so many reasons; and so many choices beside the one that was taken.
 REASONS, OTHERS = 4, 4
+#: Characters of an output that is shown without a click.
+SHORT = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,32 @@ class Card:
     why: list[tuple[str | Promise, float]] = field(default_factory=list)
     together: int = 1
 
+    @property
+    def sentence(self) -> str:
+        """Who was called and why, in words."""
+        if self.step.metadata.get("arguments") is not None and self.step.metadata.get("tool"):
+            return gettext("Its tool %(tool)s was called.") % {"tool": self.step.metadata["tool"]}
+        if self.together > 1:
+            return gettext("Called at the same time as others: none of them needs what another says.")
+        if self.why:
+            return gettext("Called most of all because: %(why)s.") % {"why": self.why[0][0]}
+        return gettext("Called next.")
+
+    @property
+    def exchanges(self) -> tuple[Exchange, ...]:
+        """Questions that the agent asked, with the answers."""
+        return Aside.of(self.step.metadata).exchanges
+
+    @property
+    def failed(self) -> str:
+        """Why the call has no answer, in words."""
+        return str(FAILURES.get(self.step.failure, self.step.failure))
+
+    @property
+    def open(self) -> bool:
+        """Whether the output is short enough to be shown at once."""
+        return len(self.step.output) <= SHORT
+
 
 @dataclass(frozen=True, slots=True)
 class Lane:
@@ -52,6 +84,13 @@ class Lane:
 
     number: int
     cards: list[Card]
+
+
+def parts(answer: str) -> list[tuple[str, str]]:
+    """An answer by its headings, each with the text below it; "" for what has none."""
+    pieces = re.split(r"(?m)^## (.+)$", answer)
+    found = [("", pieces[0].strip())] if pieces[0].strip() else []
+    return found + [(heading.strip(), text.strip()) for heading, text in zip(pieces[1::2], pieces[2::2], strict=True)]
 
 
 def read(episode: Episode, agents: Mapping[int, Agent]) -> list[Lane]:

@@ -22,6 +22,7 @@ from agents_app.access import Role, get_pool, person, require_role
 from agents_app.models import Pool
 from orchestration_app.episodes import asides, episodes, figures, marks, policies, runner, timeline
 from orchestration_app.episodes.asides import Aside, AsideError
+from orchestration_app.episodes.calls import FAILURES
 from orchestration_app.episodes.episodes import EpisodeError, Wanted
 from orchestration_app.models import Episode
 from orchestration_app.pages import episode_graph as drawing
@@ -124,8 +125,13 @@ def episode_detail(request: HttpRequest, slug: str, episode_id: UUID) -> HttpRes
         "pool": episode.pool,
         "episode": episode,
         "reason": REASONS.get(episode.stop_reason, episode.stop_reason),
+        "answer_parts": timeline.parts(episode.answer),
         "lanes": timeline.read(episode, agents),
         "waits": [(row, agents.get(row.agent or 0), Aside.of(row.metadata)) for row in asides.waiting(episode)],
+        "missing": [
+            one | {"words": FAILURES.get(one["reason"]) or REASONS.get(one["reason"], one["reason"])}
+            for one in episode.missing
+        ],
         "marks": list(episode.marks.all()) if episode.ended else [],
         "worth": episode.trajectory.filter(path=0, turn=0).values_list("reward", flat=True).first(),
         "spent": sum(row.cost for row in episode.trajectory.all()),

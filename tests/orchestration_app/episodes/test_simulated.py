@@ -29,9 +29,9 @@ def test_a_simulated_agent_says_what_the_pool_says_after_the_calls_so_far() -> N
             with pytest.raises(CallFailed):
                 asyncio.run(scripted.play(spec(CHECKER), asked(task, *history)))
             continue
-        content, cost, tokens, metadata = asyncio.run(scripted.play(spec(CHECKER), asked(task, *history)))
-        assert (content, cost, tokens) == (expected.output, expected.cost, expected.tokens)
-        assert metadata == {"answer": None}
+        told = asyncio.run(scripted.play(spec(CHECKER), asked(task, *history)))
+        assert (told.content, told.cost, told.tokens) == (expected.output, expected.cost, expected.tokens)
+        assert told.metadata == {"answer": None}
         played += 1
     assert played > 10
 

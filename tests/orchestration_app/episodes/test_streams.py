@@ -23,7 +23,8 @@ pytestmark = [pytest.mark.process, pytest.mark.any_database]
 
 #: How many listen at once, and how long an agent takes that answers after all of them are there.
 LISTENERS, SECONDS = (100, 20.0) if EVERYTHING else (40, 8.0)
-#: The first agent of "refund the invoice and the app crashes" answers at once, the other after a time that no test waits out but one.
+#: The first agent of "refund the invoice and the app crashes" answers at once, the other, which needs what the first said, after a time
+#: that no test waits out but one.
 EXECUTORS = f"""
 import django
 django.setup()
@@ -31,7 +32,8 @@ from orchestration_app import executors
 from agents_app.models import Agent
 for agent in Agent.objects.all():
     script = {{"do": "say", "text": agent.name, "seconds": {SECONDS} if agent.name == "Technical" else 0.0}}
-    executors.save(agent, {{"kind": "scripted", "script": script, "seconds": 60, "most_cost": agent.number}}, secret=None, actor=None)
+    values = {{"kind": "scripted", "script": script, "seconds": 60, "most_cost": agent.number}}
+    executors.save(agent, {{**values, "reads_others": agent.name == "Technical"}}, secret=None, actor=None)
 """
 TWO = {"task": "refund the invoice and the app crashes"}
 
