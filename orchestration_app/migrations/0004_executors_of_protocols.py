@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('agents_app', '0004_how_sources_are_called'),
+        ('agents_app', '0005_how_sources_are_called'),
         ('orchestration_app', '0003_database_defaults'),
         ('training_app', '0005_database_defaults'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),

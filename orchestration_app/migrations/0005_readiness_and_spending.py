@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('agents_app', '0004_how_sources_are_called'),
+        ('agents_app', '0005_how_sources_are_called'),
         ('orchestration_app', '0004_executors_of_protocols'),
     ]
 

@@ -23,8 +23,8 @@ pytestmark = [pytest.mark.process, pytest.mark.any_database]
 
 #: How many listen at once, and how long an agent takes that answers after all of them are there.
 LISTENERS, SECONDS = (100, 20.0) if EVERYTHING else (40, 8.0)
-#: The first agent of "refund the invoice and the app crashes" answers at once, the other, which needs what the first said, after a time
-#: that no test waits out but one.
+#: The first agent of "refund the invoice and the app crashes" answers at once, the other, which needs what the first said, after a
+#: time that no test waits out but one.
 EXECUTORS = f"""
 import django
 django.setup()

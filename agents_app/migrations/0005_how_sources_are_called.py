@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('agents_app', '0003_database_defaults'),
+        ('agents_app', '0004_allowed_sets'),
     ]
 
     operations = [
