@@ -76,14 +76,15 @@ class AddDatabaseDefaults(Operation):
     reversible = True
 
     def state_forwards(self, app_label: str, state: ProjectState) -> None:
-        for (label, name), model in list(state.models.items()):
+        for (label, _name), model in list(state.models.items()):
             if label != app_label:
                 continue
             for field_name, field in list(model.fields.items()):
                 copy = field.clone()
                 if not copy.many_to_many and give_default(copy):
                     model.fields[field_name] = copy
-            state.reload_model(label, name, delay=True)
+        # All at once, when they are next asked for: to reload one draws anew whatever refers to it, which took half of a `migrate`.
+        state.__dict__.pop("apps", None)
 
     def database_forwards(
         self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: ProjectState, to_state: ProjectState
