@@ -203,7 +203,8 @@ def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
         if link:
             items.append({"title": entry.title, "icon": entry.icon, "link": link, "active": _belongs(here, entry)})
     groups: list[dict[str, Any]] = [{"title": None, "collapsible": False, "items": items}]
-    if lists := admin_lists(request):
+    # The admin's lists are closed to visitors of a public demo.
+    if lists := [] if getattr(request, "is_visitor", False) else admin_lists(request):
         groups.append({"title": _("Admin"), "collapsible": True, "items": lists})
     return groups
 

@@ -54,6 +54,7 @@ class PublicDemo:
         if visitor is None:
             return
         request.user = visitor
+        request.is_visitor = True  # type: ignore[attr-defined]
         if name.startswith(CLOSED) or (match and "admin" in match.namespaces and name != "search"):
             raise PermissionDenied(_("This page is closed in the public demo."))
         if request.method not in SAFE and (not name.startswith(TRIES) or name in NO_TRIES):

@@ -34,6 +34,7 @@ def test_strangers_open_every_page(demo: Pool, address: str) -> None:
     answer = Client().get(f"/p/support/{address}")
     assert answer.status_code == 200
     assert "A public demo" in answer.content.decode()
+    assert "/admin/agents_app/" not in answer.content.decode(), "no link leads to what is closed"
 
 
 def test_strangers_label(demo: Pool) -> None:

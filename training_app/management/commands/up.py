@@ -133,7 +133,7 @@ class Command(BaseCommand):
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, stop)
         children = [Child(name, arguments, more) for name, (arguments, more) in commands(wanted).items()]
-        demo = self._demo() if options["demo"] or settings.DEMO else None
+        demo = self._demo() if options["demo"] or (settings.DEMO and "reset" in wanted) else None
         for child in children:
             if demo and child.name != WEB:
                 # The first router is trained beside the web server's start: whoever waits, waits for these two.

@@ -88,7 +88,7 @@ def _operating(pool: Pool) -> Iterator[Line]:
             else _("%(run)s waits for a worker")
         )
         words = {"run": _("Run %(number)d") % {"number": running.pk}, "phase": running.phase, "share": share}
-        yield Line("run", pool, text % words, _("Watch"), reverse("run", args=[pool.slug, running.pk]))
+        yield Line("run", pool, (text % words).rstrip(": "), _("Watch"), reverse("run", args=[pool.slug, running.pk]))
     elif active is None and candidate is None:
         yield _setting_up(pool)
 
