@@ -41,7 +41,7 @@ class Entry:
 
 OWN_ENTRIES = (
     Entry("home", _("Home"), "home", EVERYONE, ("home",)),
-    Entry("label", _("Label"), "label", frozenset({Role.LABELER}), ("label",)),
+    Entry("label", _("Label"), "label", frozenset({Role.LABELER}), ("label", "check_answers")),
     Entry("my_labels", _("My labels"), "bookmark_check", frozenset({Role.LABELER}), ("my_labels",)),
     Entry("review", _("Review"), "rule", frozenset({Role.REVIEWER}), ("review", "agreement", "adjudicat")),
     Entry(
@@ -91,6 +91,13 @@ PAGES = (
     Page("decisions_live", _("Shadows and canary"), _("rollout trial share traffic a/b"), "science", OPS),
     Page("decisions_outcomes", _("Outcomes"), _("feedback success report"), "thumb_up", OPS),
     Page("decisions_off_policy", _("Off-policy"), _("evaluation what if"), "query_stats", OPS),
+    Page(
+        "check_answers",
+        _("Check 30 answers"),
+        _("delivered quality sample live blind"),
+        "fact_check",
+        frozenset({Role.LABELER}),
+    ),
     Page("drift", _("Drift"), _("change of queries distribution"), "trending_up", OPS),
     Page("health_page", _("Health"), _("processes workers queue status"), "monitor_heart", OPS),
     Page("pools", _("Pools"), _("archive delete restore"), "hub", OPS),

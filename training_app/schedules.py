@@ -28,6 +28,7 @@ def work() -> Sequence[Work]:
         by_the_clock("training_app.rollout.outcomes.offer_unsure", "Send unsure decisions to labeling", HOUR),
         by_the_clock("training_app.answering.suggesting.suggest_all", "Suggestions of the active models", 1),
         by_the_clock("training_app.watching.drift.look_all", "Look for drift", HOUR),
+        by_the_clock("training_app.watching.promise_alarms.look_all", "Compare promised and delivered quality", HOUR),
         by_the_clock("training_app.versions.keeping.look", "Prune the artifacts of old models", DAY),
         by_the_clock("training_app.training.rules.evaluate", "Launch runs by rule", 1),
     )

@@ -6,6 +6,7 @@ from training_app.models.idempotency import KeptAnswer
 from training_app.models.kinds import SET_ROUTER
 from training_app.models.launching import LaunchRule, Sweep
 from training_app.models.live import Canary, LiveSettings, LiveTally, ShadowScore
+from training_app.models.promises import CheckedAnswer, TrafficLook
 from training_app.models.runs import Checkpoint, Run, RunEvent
 from training_app.models.scorecards import Baseline, Card, Folded, Interval, LearntRoster, Scorecard
 from training_app.models.throttling import KeyMinute
@@ -31,6 +32,7 @@ __all__ = (
     "Baseline",
     "Canary",
     "Card",
+    "CheckedAnswer",
     "Checkpoint",
     "Comparison",
     "Decision",
@@ -55,5 +57,6 @@ __all__ = (
     "Scorecard",
     "ShadowScore",
     "Sweep",
+    "TrafficLook",
     "WatchTurn",
 )

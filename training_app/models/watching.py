@@ -63,6 +63,7 @@ class Alarm(models.Model):
 
     class Kind(models.TextChoices):
         DRIFT = "drift", _("Drift")
+        PROMISE = "promise", _("Quality is below its promise")
         RUNS = "runs", _("Runs fail")
         QUEUE = "queue", _("Jobs wait")
         DROPPED = "dropped", _("Decisions were dropped")

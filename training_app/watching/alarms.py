@@ -21,10 +21,10 @@ class MuteRefused(Exception):
     """Somebody who may not mute an alarm asked for it; the message says why."""
 
 
-#: An alarm that has not been seen for so long has passed. Drift, which is looked at by the hour, is resolved by its own look.
+#: An alarm that has not been seen for so long has passed. Drift and promises, looked at by the hour, are resolved by their own looks.
 PASSED = timedelta(minutes=2)
 MUTE_HOURS = (1, 8, 24, 168)
-SEEN_BY_LOOKS = (Alarm.Kind.DRIFT,)
+SEEN_BY_LOOKS = (Alarm.Kind.DRIFT, Alarm.Kind.PROMISE)
 
 
 def hold(kind: str, sentence: str, evidence: Sequence[Sequence[str]], pool: Pool | None = None) -> tuple[Alarm, bool]:

@@ -73,3 +73,23 @@ def test_a_split_as_set_is_not_called_one_that_is_not(share: float) -> None:
         assert max(sequential.mismatch(int(met[n - 1]), n, share) for n in range(20, 2_001, 20)) < sequential.MISMATCH
     half_as_many = int(0.5 * share * 2_000)
     assert sequential.mismatch(half_as_many, 2_000, share) > sequential.MISMATCH
+
+
+def test_a_promise_that_is_kept_is_hardly_ever_broken_at_any_look() -> None:
+    rng, told = np.random.default_rng(5), 0
+    for _ in range(100):
+        promised = rng.binomial(300, 0.8) / 300
+        good = np.cumsum(rng.random(400) < 0.8)
+        told += any(sequential.broken(promised, 0.023, int(good[n - 1]), n) >= 20 for n in range(10, 401, 10))
+    assert told <= 5
+
+
+def test_a_fall_by_twenty_points_shows_within_sixty() -> None:
+    assert sequential.broken(0.8, 0.023, 36, 60) >= 20
+    assert sequential.broken(0.8, 0.023, 48, 60) < 1
+
+
+def test_a_sample_that_is_looked_at_once_surprises_as_the_binomial_says() -> None:
+    assert sequential.surprise(0.8, 1e-6, 19, 30) == pytest.approx(0.0256, abs=0.001)
+    assert sequential.surprise(0.8, 0.05, 19, 30) > 0.03  # a promise that is less sure surprises less
+    assert sequential.surprise(0.8, 0.02, 30, 30) == pytest.approx(1.0)

@@ -100,3 +100,43 @@ def mismatch(new: int, units: int, share: float) -> float:
 
 def _log_beta(a: float, b: float) -> float:
     return lgamma(a) + lgamma(b) - lgamma(a + b)
+
+
+#: How far below a promise the truth may lie that `broken` looks for: what is less matters little, what is more shows at once.
+FALLS = (0.08, 0.35)
+#: Values of the truth that are tried, and of the promise.
+STEPS = 40
+
+
+def broken(promised: float, spread: float, good: int, count: int) -> float:
+    """A Bayes factor: how much likelier a delivered share below the promise makes `good` of `count` than the promise itself.
+
+    `promised` is a share that is known with a standard error of `spread`; below it the share may be anything FALLS away. By chance it
+    ever reaches x in at most one case of x, however often it is looked at (Ville 1939).
+    """
+    known = np.linspace(-2.5, 2.5, STEPS + 1)
+    held = np.clip(promised + spread * known, 0.005, 0.995)
+    weights = np.exp(-(known**2) / 2)
+    kept = _log_mean(_log_likelihood(held, good, count), weights)
+    falls = np.linspace(*FALLS, STEPS)
+    fallen = np.clip(promised - falls, 0.005, 0.995)
+    return float(np.exp(min(_log_mean(_log_likelihood(fallen, good, count), np.ones(STEPS)) - kept, 700.0)))
+
+
+def surprise(promised: float, spread: float, good: int, count: int) -> float:
+    """How likely the promise makes `good` of `count` or fewer, for a sample that is looked at once; arguments as in `broken`."""
+    known = np.linspace(-2.5, 2.5, STEPS + 1)
+    held = np.clip(promised + spread * known, 0.005, 0.995)
+    ways = [lgamma(count + 1) - lgamma(k + 1) - lgamma(count - k + 1) for k in range(good + 1)]
+    tail = sum(np.exp(way + _log_likelihood(held, k, count)) for k, way in enumerate(ways))
+    weights = np.exp(-(known**2) / 2)
+    return float((tail * weights).sum() / weights.sum())
+
+
+def _log_likelihood(p: NDArray[np.float64], good: int, count: int) -> NDArray[np.float64]:
+    return good * np.log(p) + (count - good) * np.log(1 - p)
+
+
+def _log_mean(logs: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
+    top = float(logs.max())
+    return top + log(float((weights * np.exp(logs - top)).sum() / weights.sum()))

@@ -21,9 +21,9 @@ from agents_app.views.forms import PoolForm
 from datasets_app.figures import progress
 from datasets_app.labels import queue
 from routerweb.http import LAST_POOL, page, reads_file, remember_pool
-from training_app.models import Run
+from training_app.models import RouterModel, Run
 from training_app.pages.home import dashboard, first_steps, inbox
-from training_app.rollout import trials
+from training_app.rollout import promises, trials
 from training_app.training import previews, sample
 from training_app.versions import registry, scorecards, verdict
 from training_app.watching import alarms
@@ -112,6 +112,7 @@ def operations(pool: Pool, hours: int = 24, labeling: int | None = None) -> dict
         "active": model,
         "figures": scorecards.verdict(model) if model else None,
         "verdict": verdict.of(model) if model else None,
+        **delivery(pool, model),
         "next_labels": scorecards.next_labels(model) if model else "",
         "sentence": dashboard.in_words(pool, model, traffic, outcomes),
         "traffic": traffic,
@@ -125,6 +126,14 @@ def operations(pool: Pool, hours: int = 24, labeling: int | None = None) -> dict
         "away": list(pool.agents.active().filter(available=False).order_by("number")),
         "operates": True,
     }
+
+
+def delivery(pool: Pool, model: RouterModel | None) -> dict[str, Any]:
+    """What the model in use promises of live traffic, and week by week what was promised, checked and reported."""
+    if model is None:
+        return {}
+    found = promises.weeks(pool)
+    return {"promise": promises.promise(model), "weeks": found, "weeks_chart": promises.chart(found)}
 
 
 def attention(pool: Pool, *, has_model: bool, last_runs: list[Run]) -> list[tuple[str, str]]:

@@ -2,9 +2,10 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from training_app.pages.rollout import live_views
+from training_app.pages.rollout import check_views, live_views
 
 urlpatterns: list[URLPattern | URLResolver] = [
+    path("p/<slug:slug>/check/", check_views.check, name="check_answers"),
     path("p/<slug:slug>/decisions/live/", live_views.live, name="decisions_live"),
     path("p/<slug:slug>/decisions/outcomes/", live_views.outcomes, name="decisions_outcomes"),
     path("p/<slug:slug>/decisions/off-policy/", live_views.off_policy, name="decisions_off_policy"),

@@ -1,0 +1,353 @@
+"""Promised against delivered: how a model's traffic differs from its labels, what to expect of it there, and what came of it.
+
+A verdict is of labeled queries. Traffic may hold others, so an hourly look compares the two (`engine/judging/shift.py`) and widens the
+range. What was delivered is known from answers that people check at random (`checks.py`) and from outcomes that applications report.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import Count, Q
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from agents_app.models import Pool
+from datasets_app.labels import snapshots
+from datasets_app.models import Snapshot
+from training_app.answering import serving
+from training_app.engine.data import intervals, shares
+from training_app.engine.data.conversations import from_json
+from training_app.engine.judging import sequential, shift
+from training_app.models import (
+    SET_ROUTER,
+    CheckedAnswer,
+    Decision,
+    Interval,
+    Outcome,
+    Promotion,
+    RouterModel,
+    TrafficLook,
+)
+from training_app.versions import verdict
+
+#: The newest distinct texts that one look takes, and how old decisions may be; labels beyond which no more are read.
+MOST, LABELED = 800, 2_000
+WINDOW = timedelta(days=30)
+#: Newest decisions whose outcomes count.
+OUTCOMES = 5_000
+#: A share of queries that differs by less is not named.
+NAMED = 0.05
+#: A range that is wider says nothing that anybody could go by.
+VAGUE = 0.6
+#: From this Bayes factor on a promise is broken: by chance in 1 of 20 pools at most, however often it is looked at.
+BROKEN = 20.0
+#: What the first round of checked answers may have for chance, of 1; round k has a k (k + 1) / 2-th of it, 0.05 in all.
+SURPRISING = 0.025
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a look found: the engine's `Shift` in plain numbers, whether the texts are `live` ones or unlabeled queries, and the shares
+    of them for which the model answers several agents and nobody."""
+
+    live: bool
+    labels: int
+    texts: int
+    auroc: dict[str, float]
+    lengths: tuple[float, float]
+    several: int
+    nobody: int
+    answers_several: float
+    answers_nobody: float
+
+    @property
+    def shift(self) -> shift.Shift:
+        """The engine's object."""
+        auroc = intervals.Interval(self.auroc["mean"], self.auroc["low"], self.auroc["high"])
+        return shift.Shift(self.labels, self.texts, auroc, self.lengths, self.several, self.nobody)
+
+    def differences(self) -> list[str]:
+        """What differs, in parts of a sentence, the largest first: (share in traffic against share in labels)."""
+        found = []
+        kinds = (
+            (self.answers_several, self.several, _("several agents")),
+            (self.answers_nobody, self.nobody, _("no agent")),
+        )
+        for live, labeled, what in sorted(kinds, key=lambda row: -abs(row[0] - row[1] / self.labels)):
+            share = labeled / self.labels
+            if abs(live - share) >= NAMED:
+                more = _("more") if live > share else _("fewer")
+                text = _("%(more)s queries for %(what)s (%(live)d %% against %(labels)d %%)")
+                found.append(
+                    text % {"more": more, "what": what, "live": round(100 * live), "labels": round(100 * share)}
+                )
+        ratio = self.lengths[1] / max(self.lengths[0], 1.0)
+        if not 0.8 < ratio < 1.25:
+            word = _("longer") if ratio > 1 else _("shorter")
+            places = {"word": word, "live": round(self.lengths[1]), "labels": round(self.lengths[0])}
+            found.append(_("%(word)s texts (%(live)d characters in the middle against %(labels)d)") % places)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What is promised of the active model: of labels, `labeled`; of traffic, `expected`, the same where the two are alike; and in one
+    sentence what differs, "" where nothing does. `queries` are those that were checked."""
+
+    model: RouterModel
+    queries: int
+    labeled: Interval
+    expected: Interval
+    sentence: str
+    warned: bool
+
+    @property
+    def spread(self) -> float:
+        """The standard error of what is promised of labels, from the width of its range."""
+        return (self.labeled.high - self.labeled.low) / (2 * shares.Z)
+
+
+def promise(model: RouterModel) -> Promise | None:
+    """What is promised of a model; None where too few answers were checked to promise anything."""
+    found = verdict.of(model)
+    if found is None or found.right is None:
+        return None
+    look = TrafficLook.objects.filter(model=model).first()
+    if look is None:
+        return Promise(model, found.queries, found.right, found.right, "", False)
+    figures = Figures(**look.figures)
+    expected = figures.shift.expected(intervals.Interval(found.right.mean, found.right.low, found.right.high))
+    range_ = Interval(expected.mean, expected.low, expected.high, expected.low)
+    warned = figures.shift.differs or figures.shift.lacking
+    return Promise(model, found.queries, found.right, range_, _sentence(figures, range_), warned)
+
+
+def _sentence(figures: Figures, expected: Interval) -> str:
+    """What differs, and what that does to the promise."""
+    whom = _("Your traffic has") if figures.live else _("Your unlabeled queries have")
+    places = {**verdict.of_100(expected), "whom": whom}
+    missing = [
+        word for count, word in ((figures.several, _("several agents")), (figures.nobody, _("no agent"))) if not count
+    ]
+    parts = []
+    if missing:
+        text = _("None of your %(labels)d labels needs %(missing)s, so nothing is known of such queries.")
+        parts.append(text % {"labels": figures.labels, "missing": _(" and none needs ").join(missing)})
+    if figures.shift.differs:
+        what = figures.differences()
+        if what:
+            text = _("%(whom)s %(what)s than your labels.")
+            parts.append(text % {**places, "what": _(" and ").join(what[:2])})
+        else:
+            parts.append(_("%(whom)s other words than your labels.") % places)
+    if parts and expected.high - expected.low > VAGUE:
+        parts.append(_("So the promise says little of it: check 30 answers."))
+    elif parts:
+        parts.append(_("Expect %(low)d to %(high)d of 100 right.") % places)
+    return " ".join(parts)
+
+
+def look(model: RouterModel) -> TrafficLook | None:
+    """Compare the model's traffic, or where it has too little the pool's unlabeled queries, with its labels, and keep what was found;
+    None where either has too few texts."""
+    snapshot = (
+        model.run.snapshot if model.run else Snapshot.objects.filter(pool=model.pool_id).order_by("-number").first()
+    )
+    if snapshot is None:
+        return None
+    labeled = list(snapshots.examples(snapshot))[:LABELED]
+    texts, live = _traffic(model), True
+    if len(texts) < shift.LEAST:
+        texts, live = list(dict.fromkeys(snapshots.unlabeled(model.pool, timezone.now(), MOST))), False
+    found = shift.compare([e.text for e in labeled], [len(e.required) for e in labeled], texts, seed=model.pk)
+    if found is None:
+        return None
+    sizes = [len(route.agents) for route in serving.router_of(model).route_batch(texts)]
+    figures = {
+        "live": live,
+        "labels": found.labels,
+        "texts": found.texts,
+        "auroc": found.auroc.plain(),
+        "lengths": list(found.lengths),
+        "several": found.several,
+        "nobody": found.nobody,
+        "answers_several": sum(size > 1 for size in sizes) / len(sizes),
+        "answers_nobody": sum(size == 0 for size in sizes) / len(sizes),
+    }
+    return TrafficLook.objects.update_or_create(model=model, defaults={"figures": figures})[0]
+
+
+def _traffic(model: RouterModel) -> list[str]:
+    """The newest distinct texts of the pool's decisions, whoever answered them."""
+    newest = Decision.objects.filter(pool=model.pool_id, at__gte=timezone.now() - WINDOW).order_by("-at")
+    said = newest.values_list("text", "messages")[: 4 * MOST]
+    return list(dict.fromkeys(from_json(*row) for row in said))[:MOST]
+
+
+# ------------------------------------------------------------------------------------------------------- what was delivered
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """What came of a model's answers: `good` of `count`, as a share with its range."""
+
+    good: int
+    count: int
+
+    @property
+    def share(self) -> Interval:
+        """The share with its 95 % interval."""
+        return Interval.of(shares.wilson(self.good, self.count))
+
+    def words(self) -> str:
+        """ "24 of 30: about 80 of 100 (63 to 90)"."""
+        return _("%(good)d of %(count)d: about %(n)d of 100 (%(low)d to %(high)d)") % {
+            "good": self.good, "count": self.count, **verdict.of_100(self.share),
+        }  # fmt: skip
+
+
+def checked(model: RouterModel, round_: int | None = None) -> Delivered:
+    """Of a model's answers that were drawn at random and checked, all or those of one round, how many were right."""
+    done = CheckedAnswer.objects.filter(model=model).done()
+    rows = (done if round_ is None else done.filter(round=round_)).values_list("answered", "required")
+    right = [set(answered) == set(required or ()) for answered, required in rows]
+    return Delivered(sum(right), len(right))
+
+
+def reported(model: RouterModel) -> Delivered:
+    """Of a model's newest decisions with an outcome, how many were a success."""
+    made = Decision.objects.filter(model=model).order_by("-at").values("pk")[:OUTCOMES]
+    counts = Outcome.objects.filter(pool=model.pool_id, decision_id__in=made).aggregate(
+        count=Count("pk"), good=Count("pk", filter=Q(success=True))
+    )
+    return Delivered(counts["good"], counts["count"])
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A promise that what was delivered does not keep, in a sentence, with the evidence for an alarm."""
+
+    sentence: str
+    evidence: list[list[str]]
+
+
+def broken(model: RouterModel) -> Broken | None:
+    """Whether checked answers or reported outcomes show that what the verdict says is not kept; None where nothing shows it."""
+    kept = promise(model)
+    if kept is None:
+        return None
+    told = {_("Checked answers"): checked(model), _("Reported outcomes"): reported(model)}
+    shown = None
+    if (seen := reported(model)).count and _falls_short(kept, seen):
+        shown = (_("applications report"), seen)
+    if (rounds := _surprising_round(kept)) is not None:
+        shown = (_("people who checked answers found"), rounds)
+    if shown is None:
+        return None
+    places: dict[str, Any] = {"model": model.name, "who": shown[0], **verdict.of_100(kept.labeled)}
+    places |= {f"their_{name}": value for name, value in verdict.of_100(shown[1].share).items()} | {
+        "count": shown[1].count
+    }
+    sentence = (
+        _(
+            "%(model)s promises about %(n)d of 100 right (%(low)d to %(high)d), and %(who)s about %(their_n)d (%(their_low)d to "
+            "%(their_high)d) of %(count)d."
+        )
+        % places
+    )
+    evidence = [[_("Promised"), _("%(n)d of 100 (%(low)d to %(high)d)") % verdict.of_100(kept.labeled)]]
+    if kept.sentence:
+        evidence.append([_("Why it may be"), kept.sentence])
+    return Broken(sentence, evidence + [[what, one.words()] for what, one in told.items() if one.count])
+
+
+def _falls_short(kept: Promise, seen: Delivered) -> bool:
+    return sequential.broken(kept.labeled.mean, kept.spread, seen.good, seen.count) >= BROKEN
+
+
+def _surprising_round(kept: Promise) -> Delivered | None:
+    """All that was checked up to the first finished round that is too far below the promise; None where there is none."""
+    rows = list(
+        CheckedAnswer.objects.filter(model=kept.model).order_by("round").values_list("round", "answered", "required")
+    )
+    for place, number in enumerate(sorted({row[0] for row in rows}), start=1):
+        until = [row for row in rows if row[0] <= number]
+        if any(required is None for _round, _answered, required in until):
+            return None
+        good = sum(set(answered) == set(required or ()) for _round, answered, required in until)
+        level = SURPRISING * 2 / (place * (place + 1))
+        if sequential.surprise(kept.labeled.mean, kept.spread, good, len(until)) <= level:
+            return Delivered(good, len(until))
+    return None
+
+
+# ------------------------------------------------------------------------------------------------------- week by week
+
+WEEKS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Week:
+    """One week of a pool: what its model then promised of 100, what people checked and applications reported; None without any."""
+
+    monday: Any
+    promised: int | None
+    checked: Delivered | None
+    reported: Delivered | None
+
+
+def weeks(pool: Pool) -> list[Week]:
+    """The last WEEKS weeks, oldest first, from the first one that has anything."""
+    today = timezone.localtime().replace(hour=0, minute=0, second=0, microsecond=0)
+    monday = today - timedelta(days=today.weekday())
+    starts = [monday - timedelta(weeks=n) for n in range(WEEKS - 1, -1, -1)]
+    promotions = list(
+        Promotion.objects.filter(pool=pool, model_kind=SET_ROUTER).order_by("at").select_related("model__pool")
+    )
+    promises: dict[int, int | None] = {}
+    rows = CheckedAnswer.objects.filter(pool=pool, decided_at__gte=starts[0]).done()
+    answers = list(rows.values_list("decided_at", "answered", "required"))
+    found = []
+    for start in starts:
+        end = start + timedelta(weeks=1)
+        model = next((one.model for one in reversed(promotions) if one.at < end), None)
+        if model is not None and model.pk not in promises:
+            kept = promise(model)
+            promises[model.pk] = round(100 * kept.expected.mean) if kept else None
+        here = [set(answered) == set(needed or ()) for at, answered, needed in answers if start <= at < end]
+        counts = Outcome.objects.filter(pool=pool, at__gte=start, at__lt=end).aggregate(
+            count=Count("pk"), good=Count("pk", filter=Q(success=True))
+        )
+        found.append(
+            Week(
+                start.date(),
+                promises[model.pk] if model is not None else None,
+                Delivered(sum(here), len(here)) if here else None,
+                Delivered(counts["good"], counts["count"]) if counts["count"] else None,
+            )
+        )
+    first = next(
+        (place for place, week in enumerate(found) if week.promised or week.checked or week.reported), len(found)
+    )
+    return found[first:]
+
+
+def chart(found: list[Week]) -> dict[str, Any] | None:
+    """The weeks for the tag `chart`, in right answers of 100; None before anything was checked or reported."""
+    if not any(week.checked or week.reported for week in found):
+        return None
+
+    def shares_of(rows: list[Delivered | None]) -> list[int | None]:
+        return [round(100 * one.share.mean) if one else None for one in rows]
+
+    return {
+        "labels": [week.monday.isoformat() for week in found],
+        "datasets": [
+            {"label": _("promised"), "data": [week.promised for week in found], "pointRadius": 3},
+            {"label": _("checked by people"), "data": shares_of([week.checked for week in found]), "pointRadius": 4},
+            {"label": _("success reported"), "data": shares_of([week.reported for week in found]), "pointRadius": 3},
+        ],
+        "x": _("week from"),
+        "y": _("of 100"),
+    }
