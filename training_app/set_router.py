@@ -36,7 +36,7 @@ KIND = Kind(
     label=_("Set router"),
     settings=Config,
     config=router_config,
-    open_settings=("encoder", "total_steps", "goal", "abstain_alpha", "seed", "baselines"),
+    open_settings=("encoder", "total_steps", "goal", "most_wrong", "abstain_alpha", "seed", "baselines"),
     groups={
         "run": _("Run"),
         "scorer": _("What reads the text"),

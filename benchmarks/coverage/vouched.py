@@ -15,7 +15,7 @@ RELEASED = {
     r"cross_validated\.metrics\.\w+": "mean Jaccard by cross-validation",
     r"cross_validated\.baselines\.\w+\.metrics\.\w+": "mean Jaccard by cross-validation",
     r"cross_validated\.baselines\.\w+\.difference\.\w+": "lead by cross-validation",
-    r"next_labels\.gain": "gain of the next 100 labels",
+    r"next_labels\.(right\.)?gain": "gain of the next 100 labels",
     r"fair_sample\.\w+": "mean Jaccard",
     r"needed\.(\w+\.)?loss_saved\w*": "agents in an answer",
     r"encoder\..*": "agents in an answer",
@@ -44,10 +44,14 @@ MAKERS = {
     "folds.widened": ("mean Jaccard by cross-validation",),
     "folds.lead": ("lead by cross-validation",),
     "next_labels.expected": ("gain of the next 100 labels",),
+    "next_labels.in_all": ("gain of the next 100 labels",),
     "off_policy.estimate": ("off-policy SNIPS", "off-policy DR", "off-policy IPS"),
     "agreement.alpha": ("Krippendorff's α",),
     "calibration.conformal_level": ("abstention at α = 0.05: the share is not exceeded",),
     "sequential.difference": ("canaries",),
+    # What `python -m benchmarks.promises alarm` counts.
+    "sequential.broken": ("promises",),
+    "sequential.surprise": ("promises",),
     "drift.compare": ("drift",),
 }
 #: What these modules have besides: plain figures, and parts of the above.

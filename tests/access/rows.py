@@ -191,6 +191,7 @@ PAGES: dict[str, Row] = {
     P + "decisions/<uuid:decision_id>/label/": Row(OPS, "POST"),
     P + "decisions/live/": Row(OPS, "GET POST", {"do": "shadow", "model": "1"}),
     P + "decisions/outcomes/": Row(OPS),
+    P + "check/": Row(LABELERS, "GET POST", {"do": "draw"}),
     P + "decisions/off-policy/": Row(OPS),
     P + "alarms/": Row(OPS),
     P + "alarms/health/": Row(OPS),

@@ -47,7 +47,7 @@ def test_every_row_stands_in_the_docs_with_its_figures() -> None:
 def test_whatever_makes_an_interval_has_its_row() -> None:
     """Wherever the product calls a maker of intervals: on pages, in commands, in alarms. A new maker needs a row of its own."""
     modules = {maker.partition(".")[0] for maker in vouched.MAKERS} - {"agreement", "calibration"}
-    names = " ".join(row.name for row in figures.ROWS) + f" canaries drift gate {laws.NEXT_LABELS}"
+    names = " ".join(row.name for row in figures.ROWS) + f" canaries promises drift gate {laws.NEXT_LABELS}"
     root = Path(figures.__file__).parents[2]
     called = set()
     for path in [*root.glob("*_app/**/*.py")]:

@@ -245,6 +245,21 @@ class Config(Settings):
         high=0.5,
         group="answer",
     )
+    most_wrong: float = setting(
+        0.0,
+        "A promise: of the answers that are given, at most this share is wrong, held with a sureness of 95 %; the other queries go to "
+        "a person (abstained). 3 of 10 training queries are set aside for it; where these are too few the scorecard says how many it "
+        "takes. 0 promises nothing.",
+        low=0,
+        high=0.5,
+        group="answer",
+    )
+    wrong: str = setting(
+        "exact",
+        "What most_wrong counts as wrong. exact: an answer that is not the whole needed set; jaccard: the mean of 1 less Jaccard.",
+        choices=("exact", "jaccard"),
+        group="answer",
+    )
     strangers: float = setting(
         0.5,
         "Abstain from naming an agent where it would be likelier that nobody is needed, if this share of queries were outside the "

@@ -24,7 +24,7 @@ from training_app.engine.data.artifact import Artifact
 from training_app.engine.data.examples import Agent, Example
 from training_app.engine.data.metrics import jaccard
 from training_app.engine.data.prepared import Matrices, Prepared, TrainError, prepared
-from training_app.engine.data.rows import Rows, draw_weights
+from training_app.engine.data.rows import Rows, draw_weights, rows_of
 from training_app.engine.judging import folds, llm_baseline, next_labels
 from training_app.engine.judging.baselines import BASELINES, CLASSIFIERS, classifier_policy
 from training_app.engine.judging.llm_baseline import Asked, LanguageModel
@@ -40,7 +40,7 @@ from training_app.engine.reading.scorers import READ_MEANING, FittedScorer, cros
 from training_app.engine.reading.stacking import joined
 from training_app.engine.reading.text import TfIdfVectors
 from training_app.engine.reading.tidying.tidied import TidiedMargins
-from training_app.engine.routing import calibration, checkpoints
+from training_app.engine.routing import calibration, checkpoints, guarantee
 from training_app.engine.routing.allowed import Rules
 from training_app.engine.routing.calibration import Calibration
 from training_app.engine.routing.checkpoints import CheckpointError, Learning, Scores, fingerprint
@@ -49,6 +49,7 @@ from training_app.engine.routing.decision import Decision, decide, environment
 from training_app.engine.routing.decision import selected as selected_by
 from training_app.engine.routing.env import RoutingEnv
 from training_app.engine.routing.goals import why_nobody
+from training_app.engine.routing.guarantee import Guarantee
 from training_app.engine.routing.policy import Policy
 from training_app.engine.routing.router import Router, scorer_parts
 
@@ -79,6 +80,7 @@ class Calibrated:
     selected: BoolArray
     anyone: NDArray[np.float64] | None
     needed_report: dict[str, Any]
+    guarantee: Guarantee | None = None
 
 
 def train(
@@ -115,6 +117,9 @@ def _trained(
     rules: Rules,
 ) -> Iterator[Progress]:
     examples = [e for e in examples if e.split in ("train", "val", "test")]
+    apart: list[Example] = []
+    if config.most_wrong:
+        examples, apart = set_aside(examples, config.seed)
     data = prepared(agents, examples)
     needed_agents = data.val.rows.required & data.val.rows.asked
     if not config.min_agents and (nobody := why_nobody(config.goal, data.agents, config.query_value, needed_agents)):
@@ -136,7 +141,7 @@ def _trained(
         resume = None if saved is None else saved[1]
         learnt = yield from _policy_phase(config, data, scores, belongs, resume, rules)
     with _timed(timing, "calibration"):
-        calibrated = _calibrated(config, data, learnt)
+        calibrated = _promising(config, data, learnt, _calibrated(config, data, learnt), apart)
     baselines: dict[str, BoolArray] = {}
     if config.baselines:
         with _timed(timing, "baselines"):
@@ -285,6 +290,49 @@ def _calibrated(config: Config, data: Prepared, learnt: Learnt) -> Calibrated:
     return Calibrated(parts, Router.from_artifact(parts), margin, selected, anyone, wanted_report)
 
 
+def set_aside(examples: Sequence[Example], seed: int) -> tuple[list[Example], list[Example]]:
+    """(what a run learns from, what nothing looks at but the promise): a share of the training examples, by group."""
+    train = [e for e in examples if e.split == "train" and e.judges]
+    groups = sorted({e.fold_key for e in train})
+    order = np.random.Generator(np.random.PCG64(seed)).permutation(len(groups)).tolist()
+    chosen = {groups[g] for g in order[: round(guarantee.SHARE * len(groups))]}
+    apart = [e for e in train if e.fold_key in chosen]
+    return [e for e in examples if e.split != "train" or e.fold_key not in chosen], apart
+
+
+def _promising(
+    config: Config, data: Prepared, learnt: Learnt, calibrated: Calibrated, apart: Sequence[Example]
+) -> Calibrated:
+    """The same router, which abstains wherever its promise of few wrong answers asks for it."""
+    if not config.most_wrong:
+        return calibrated
+    router, rows = calibrated.router, rows_of(apart, data.agents)
+    whole = np.flatnonzero(rows.asked.all(axis=1))
+    rows = rows.take(whole)
+    log_odds = router.log_odds(rows.texts) if len(rows) else np.zeros((0, len(data.agents)), np.float32)
+    selected = router.selections(rows.texts) if len(rows) else np.zeros(log_odds.shape, np.bool_)
+    found = guarantee.promised(
+        router.certainty(rows.texts, log_odds, selected) if len(rows) else np.zeros(0, np.float32),
+        guarantee.losses(selected, rows.required, config.wrong),
+        ~router.strangers(rows.texts, log_odds, selected) if len(rows) else np.zeros(0, np.bool_),
+        config.most_wrong,
+        config.wrong,
+        router.calibration.abstain_below,
+    )
+    if not found.kept:
+        share = f"{100 * config.most_wrong:g} %"
+        data.warnings.append(
+            f"No promise of at most {share} wrong answers could be made: {len(rows)} queries were set aside for it, and it takes "
+            f"{found.needed} of them, all answered right, or more. The model answers as if most_wrong were 0: label more queries, or "
+            "promise less."
+        )
+        return dataclasses.replace(calibrated, guarantee=found)
+    parts = calibrated.parts
+    level = dataclasses.replace(router.calibration, abstain_below=found.level)
+    parts = dataclasses.replace(parts, config={**parts.config, "calibration": level.config()})
+    return dataclasses.replace(calibrated, parts=parts, router=Router.from_artifact(parts), guarantee=found)
+
+
 def _encoder_for_nearness(config: Config, scores: Scores) -> str:
     """Whether nearness in meaning is to be tried: see `needed.fit`."""
     if config.encoder != "auto" or not config.sentences or not sentences.installed():
@@ -306,7 +354,7 @@ def _next_labels_phase(
         sizes, values = next_labels.measured(
             quick(scores.report["encoder"], data.agents), rows, keys, config.seed, progress
         )
-        return next_labels.expected(sizes, values, len(rows), config.seed)
+        return next_labels.in_all(sizes, values, len(rows), config.seed)
 
     return (yield from streamed(work, "baselines"))
 
@@ -420,6 +468,8 @@ def _measured(
         "calibration_validation": calibration.cross_validated(*judged, needed=anyone, seed=config.seed),
         "needed": calibrated.needed_report,
     }
+    if calibrated.guarantee is not None:
+        card["guarantee"] = calibrated.guarantee.plain()
     if answered is not None:
         card["llm"] = llm_baseline.figures(
             answered, measured.rows.required, calibrated.router.selections(measured.rows.texts)

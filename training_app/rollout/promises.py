@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.db.models import Count, Q
+from django.db.models.functions import TruncWeek
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -308,23 +309,26 @@ def weeks(pool: Pool) -> list[Week]:
     promises: dict[int, int | None] = {}
     rows = CheckedAnswer.objects.filter(pool=pool, decided_at__gte=starts[0]).done()
     answers = list(rows.values_list("decided_at", "answered", "required"))
+    outcomes = (
+        Outcome.objects.filter(pool=pool, at__gte=starts[0]).annotate(week=TruncWeek("at")).order_by().values("week")
+    )
+    counted = outcomes.annotate(count=Count("pk"), good=Count("pk", filter=Q(success=True)))
+    told = {row["week"].date(): (row["count"], row["good"]) for row in counted}
     found = []
     for start in starts:
         end = start + timedelta(weeks=1)
         model = next((one.model for one in reversed(promotions) if one.at < end), None)
         if model is not None and model.pk not in promises:
             kept = promise(model)
-            promises[model.pk] = round(100 * kept.expected.mean) if kept else None
+            promises[model.pk] = round(100 * kept.labeled.mean) if kept else None
         here = [set(answered) == set(needed or ()) for at, answered, needed in answers if start <= at < end]
-        counts = Outcome.objects.filter(pool=pool, at__gte=start, at__lt=end).aggregate(
-            count=Count("pk"), good=Count("pk", filter=Q(success=True))
-        )
+        count, good = told.get(start.date(), (0, 0))
         found.append(
             Week(
                 start.date(),
                 promises[model.pk] if model is not None else None,
                 Delivered(sum(here), len(here)) if here else None,
-                Delivered(counts["good"], counts["count"]) if counts["count"] else None,
+                Delivered(good, count) if count else None,
             )
         )
     first = next(

@@ -327,6 +327,28 @@ def looking_back(card: Mapping[str, Any]) -> str:
     return minus(text)
 
 
+def guarantee(card: Card) -> str:
+    """The promise of few wrong answers, and who answers the rest, in a sentence; "" where none was asked for."""
+    found = card.content.get("guarantee")
+    if not found:
+        return ""
+    share = f"{100 * found['most_wrong']:g}"
+    if found["level"] is None:
+        return _(
+            "Too few labels to promise at most %(share)s %% wrong: %(rows)d were set aside for it, and it takes %(needed)d that are "
+            "all answered right, or more."
+        ) % {"share": share, "rows": found["rows"], "needed": found["needed"]}
+    people = 100 - round(100 * found["answered"])
+    what = _("wrong") if found["loss"] == "exact" else _("off, by Jaccard,")
+    return _(
+        "At most %(share)s %% of the answers given are %(what)s: %(people)d of 100 queries go to a person for it."
+    ) % {
+        "share": share,
+        "what": what,
+        "people": people,
+    }
+
+
 def context(model: RouterModel) -> dict[str, Any]:
     """What the scorecard's template draws; `card` is empty where the model has no scorecard."""
     card, kind = model.card.content, kinds.of(model.kind)
@@ -346,12 +368,11 @@ def context(model: RouterModel) -> dict[str, Any]:
         "few_tested": model.card.queries < LEAST_CHECKED,
         "judged_by": judged_by(model.card),
         "folded": folded(model),
-        "next_labels": next_labels(model),
-        "learning": learning(card.get("next_labels")),
         "decision": decision(card),
         "looking_back": looking_back(card),
         "teaching": [minus(text) for text in teaching.taught_by(card)],
         "warnings": card.get("warnings", []),
+        "guarantee": guarantee(model.card),
         "calibration": card.get("calibration", {}),
         "reliability": reliability(card.get("calibration", {})),
         "measures": [(label, card["metrics"][name]) for name, label in labels.items() if name in card["metrics"]],
@@ -375,33 +396,6 @@ def folded(model: RouterModel) -> dict[str, Any] | None:
         "exact": card.folded.metrics["exact"].mean,
         "name": kind.baseline(best),
         "lead": lead_of(standard, card.folded.baselines[best].lead[standard.measure]),
-    }
-
-
-def next_labels(model: RouterModel) -> str:
-    """In a sentence, what the next labels should bring; "" where the pool has too few of them, or many."""
-    expected = model.card.content.get("next_labels")
-    if not expected:
-        return ""
-    places = {"more": expected["more"], "labels": expected["labels"], **expected["gain"]}
-    return (
-        _(
-            "Beside %(labels)d labels, %(more)d more to learn from should bring about %(mean).3f Jaccard; two laws of learning curves "
-            "span %(low).3f to %(high).3f."
-        )
-        % places
-    )
-
-
-def learning(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The learning curve of a pool's own labels for the tag `chart`."""
-    if not found:
-        return None
-    return {
-        "labels": [str(point["labels"]) for point in found["points"]],
-        "datasets": [{"label": str(LABELS[PRIMARY]), "data": [point["jaccard"] for point in found["points"]]}],
-        "x": _("labels to learn from"),
-        "y": str(LABELS[PRIMARY]),
     }
 
 

@@ -32,9 +32,10 @@ def test_every_row_is_judged_at_every_size_by_what_has_not_seen_it() -> None:
     scorer = Noting()
     sizes, values = next_labels.measured(scorer, rows, rows.texts, 0, no_progress)
     assert sizes == [20, 40, 60, 80]
-    assert values.shape == (4, 100)
+    assert values["jaccard"].shape == values["exact"].shape == (4, 100)
+    assert (values["exact"] <= values["jaccard"]).all()
     assert [len(texts) for texts in scorer.told] == [20] * 5 + [40] * 5 + [60] * 5 + [80] * 5
-    assert values[-1].mean() > values[0].mean() + 0.05
+    assert values["jaccard"][-1].mean() > values["jaccard"][0].mean() + 0.05
     # The last five saw everything but a fold; a fold is what the four others have in common.
     assert not set.intersection(*scorer.told[-5:])
     assert len(set.union(*scorer.told[:5])) == 100
@@ -83,4 +84,6 @@ def test_a_run_tells_it_of_a_pool_with_some_labels(count: int, shown: bool) -> N
     assert (found is not None) is shown
     if found:
         assert found["labels"] == 96
-        assert found["gain"]["low"] <= found["gain"]["mean"] <= found["gain"]["high"]
+        for gain in (found["gain"], found["right"]["gain"]):
+            assert gain["low"] <= gain["mean"] <= gain["high"]
+        assert found["right"]["more"] == next_labels.RIGHT_MORE

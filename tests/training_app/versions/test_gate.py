@@ -178,12 +178,10 @@ def test_the_page_shows_cross_validation(word_model: Make, browser: Client) -> N
 def test_the_model_and_home_say_what_more_labels_should_bring(word_model: Make, browser: Client) -> None:
     points = [{"labels": 20, "jaccard": 0.5}, {"labels": 80, "jaccard": 0.7}]
     coming = {"labels": 100, "points": points, "more": 100, "gain": {"mean": 0.042, "low": 0.01, "high": 0.08}}
+    coming["right"] = {"more": 60, "gain": {"mean": 0.09, "low": 0.04, "high": 0.14}}
     model = word_model(PERFECT, card(next_labels=coming))
     registry.promote(model, actor=None)
-    said = (
-        "Beside 100 labels, 100 more to learn from should bring about 0.042 Jaccard; two laws of learning curves span "
-        "0.010 to 0.080."
-    )
+    said = "60 more labels: about 9 more of 100 right (4 to 14)."
     page = browser.get(reverse("model", args=["support", model.version]))
     assert said in page.content.decode()
     assert page.context["learning"]["datasets"][0]["data"] == [0.5, 0.7]

@@ -25,7 +25,7 @@ from training_app.models import RouterModel, Run
 from training_app.pages.home import dashboard, first_steps, inbox
 from training_app.rollout import promises, trials
 from training_app.training import previews, sample
-from training_app.versions import registry, scorecards, verdict
+from training_app.versions import more_labels, registry, scorecards, verdict
 from training_app.watching import alarms
 
 RECENT = timedelta(days=7)
@@ -99,6 +99,7 @@ def labeling(pool: Pool, person: User) -> dict[str, Any]:
         "left": progress.left(pool, person),
         "today": queue.done_today(pool, person),
         "address": navigation.address("label", pool),
+        "check": navigation.address("check_answers", pool) if registry.active(pool) else "",
     }
 
 
@@ -113,7 +114,7 @@ def operations(pool: Pool, hours: int = 24, labeling: int | None = None) -> dict
         "figures": scorecards.verdict(model) if model else None,
         "verdict": verdict.of(model) if model else None,
         **delivery(pool, model),
-        "next_labels": scorecards.next_labels(model) if model else "",
+        "next_labels": more_labels.forecast(model) if model else "",
         "sentence": dashboard.in_words(pool, model, traffic, outcomes),
         "traffic": traffic,
         "periods": [(24, _("24 hours")), (168, _("7 days"))],

@@ -26,7 +26,7 @@ from training_app.pages.versions import scorecard_tables
 from training_app.pages.versions.model_views import gate_context
 from training_app.training import near_duplicates as near
 from training_app.training import presets, previews, runs
-from training_app.versions import kinds, registry, scorecards, verdict
+from training_app.versions import kinds, more_labels, registry, scorecards, verdict
 
 ROWS = 25
 #: What the list sorts by, `?sort=` to the database's column; the first is the default, newest first.
@@ -187,6 +187,7 @@ def run_detail(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
             "verdict": verdict.of(model),
             "may_label": Role.LABELER in roles_of(request.user, slug),
             **scorecards.context(model),
+            **more_labels.context(model),
             **gate_context(model),
             **scorecard_tables.context(model, request.GET),
         }

@@ -20,7 +20,7 @@ from training_app.models.kinds import SET_ROUTER
 from training_app.pages import sorting
 from training_app.pages.versions import scorecard_tables
 from training_app.rollout import trials
-from training_app.versions import approvals, gate, keeping, kinds, registry, scorecards, verdict
+from training_app.versions import approvals, gate, keeping, kinds, more_labels, registry, scorecards, verdict
 
 ROWS = 25
 #: Models that a model's page offers to compare it with.
@@ -85,6 +85,7 @@ def model_detail(request: HttpRequest, slug: str, version: int) -> HttpResponse:
         "verdict": verdict.of(model),
         "may_label": Role.LABELER in roles_of(request.user, slug),
         **scorecards.context(model),
+        **more_labels.context(model),
         **gate_context(model),
         **scorecard_tables.context(model, request.GET),
     }

@@ -124,7 +124,7 @@ def test_it_is_said_in_words(model: RouterModel, browser: Client) -> None:
     assert "95 in 100 took less than 0.20 ms." in page
     assert "It abstained on 20 in 100." in page
     assert "Of 10 outcomes that applications reported in a week, 80 in 100 were a success." in page
-    assert page.count("data-rw-chart=") == 2
+    assert page.count("data-rw-chart=") == 3
     assert "Not routed to now" not in page
     assert "the last seven days" in browser.get("/?hours=168").text
     assert browser.get("/?hours=no").status_code == 200

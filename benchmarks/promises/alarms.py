@@ -1,0 +1,53 @@
+"""How soon a broken promise is told, how often a kept one is, and how often a headline names a better model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from training_app.engine.data import metrics, shares
+from training_app.engine.judging import sequential
+from training_app.rollout.promises import BROKEN, SURPRISING
+
+Rng = np.random.Generator
+PROMISED, DELIVERED = 0.8, 0.6
+CHECKED = 212  # queries that the promise is made on, as an example
+MONTH = 600  # outcomes of a quiet month, looked at after every tenth
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Whether outcomes told within 60, whether 30 checked answers did, and whether a kept promise was told of in a month."""
+
+    outcomes: bool
+    checks: bool
+    false: bool
+
+
+def told(rng: Rng) -> Told:
+    """One pool with a broken promise, and one with a kept one."""
+    promised = rng.binomial(CHECKED, PROMISED) / CHECKED
+    range_ = shares.wilson(round(promised * CHECKED), CHECKED)
+    spread = (range_["high"] - range_["low"]) / (2 * shares.Z)
+    fallen = np.cumsum(rng.random(60) < DELIVERED)
+    within = any(sequential.broken(promised, spread, int(fallen[n - 1]), n) >= BROKEN for n in range(5, 61, 5))
+    surprised = sequential.surprise(promised, spread, int(rng.binomial(30, DELIVERED)), 30) <= SURPRISING
+    quiet = np.cumsum(rng.random(MONTH) < PROMISED)
+    false = any(sequential.broken(promised, spread, int(quiet[n - 1]), n) >= BROKEN for n in range(10, MONTH + 1, 10))
+    false |= sequential.surprise(promised, spread, int(rng.binomial(30, PROMISED)), 30) <= SURPRISING
+    return Told(within, surprised, bool(false))
+
+
+def named(rng: Rng, queries: int, better: float, alike: float = 0.6) -> bool:
+    """Whether of two models on the same queries one is named better, as a verdict does; the new one is right in `better` more of them.
+
+    `alike`: on such a share of the queries both are right or wrong together.
+    """
+    base, together = 0.6, rng.random(queries) < alike
+    common = rng.random(queries) < base
+    # Where they go apart, the new one is right more often by so much that the whole differs by `better`.
+    ours = np.where(together, common, rng.random(queries) < base + better / (1 - alike))
+    theirs = np.where(together, common, rng.random(queries) < base)
+    lead = metrics.paired(ours.astype(float), theirs.astype(float), "exact")
+    return queries >= 50 and (lead["bound"] > 0 or lead["high"] < 0)
