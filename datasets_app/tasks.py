@@ -4,7 +4,7 @@ import logging
 
 from django.db import transaction
 
-from agents_app import work
+from agents_app import jobs, work
 from agents_app.models import Pool
 from datasets_app.files import imports, storing, uploads
 from datasets_app.labels import disagreement, gold, queue
@@ -30,6 +30,7 @@ def read_upload(key: str) -> str:
         queue.fill(ended.dataset.pool, look_back=True)  # here, so that no labeler waits for it
         return ended.status
     except Exception:  # whatever a file did, the import is not left running
+        jobs.raise_if_stopped()
         log.exception("import %s failed", key)
         return "failed"
 

@@ -266,6 +266,7 @@ def _patiently(act: Callable[[], T]) -> T:
             close_old_connections()
             return act()
         except (OperationalError, InterfaceError) as error:
+            raise_if_stopped()
             if time.monotonic() > until:
                 raise
             log.warning("a run waits for the database (%s); trying again", error)
