@@ -14,6 +14,7 @@ from agents_app.access import Role, roles_of
 from agents_app.accounts import mail
 from agents_app.models import Agent, AgentSource, ApiKey, Pool, PoolRole
 from agents_app.sources import catalog
+from routerweb import parameters
 
 ROLE_CHOICES = [
     (Role.LABELER.value, _("Labeler")),
@@ -193,6 +194,17 @@ class GuidelinesForm(forms.Form):
     )
 
 
+class PoolsField(forms.ModelMultipleChoiceField):
+    """Some pools. A number that no key can be is refused before SQLite, which raises an error for it, is asked."""
+
+    def clean(self, value: Any) -> Any:
+        """The chosen pools. Raises ValidationError."""
+        for sent in value or ():
+            if parameters.key(str(sent)) is None:
+                raise forms.ValidationError(self.error_messages["invalid_pk_value"], params={"pk": str(sent)[:40]})
+        return super().clean(value)
+
+
 class KeyForm(forms.Form):
     """A new API key, of some of `pools`."""
 
@@ -209,9 +221,7 @@ class KeyForm(forms.Form):
         widget=forms.CheckboxSelectMultiple,
         help_text=_("Labels made with the key count as yours."),
     )
-    pools = forms.ModelMultipleChoiceField(
-        label=_("In the pools"), queryset=Pool.objects.none(), widget=forms.CheckboxSelectMultiple
-    )
+    pools = PoolsField(label=_("In the pools"), queryset=Pool.objects.none(), widget=forms.CheckboxSelectMultiple)
     days = forms.IntegerField(
         label=_("Expires after days"), required=False, min_value=1, max_value=3650, help_text=_("Blank: never.")
     )
@@ -219,7 +229,7 @@ class KeyForm(forms.Form):
     def __init__(self, *args: Any, pools: Iterable[Pool], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         field = self.fields["pools"]
-        assert isinstance(field, forms.ModelMultipleChoiceField)
+        assert isinstance(field, PoolsField)
         field.queryset = Pool.objects.filter(pk__in=[pool.pk for pool in pools]).only("slug", "name")
 
 

@@ -98,3 +98,10 @@ def test_the_admins_action_leads_to_the_keys_page(admin: Client, key: ApiKey, po
     assert admin.post("/admin/agents_app/apikey/", sent)["Location"] == f"{path(key)}#rotate"
     sent["_selected_action"].append(keys.create_key("Two", [pool], ["route"])[0].pk)
     assert "Choose one key" in admin.post("/admin/agents_app/apikey/", sent, follow=True).text
+
+
+@pytest.mark.parametrize("number", ["9223372036854775808", "1" * 30, "-1", "²", "x"])
+def test_a_pool_that_no_database_could_hold_is_refused(ops: Client, pool: Pool, number: str) -> None:
+    answer = ops.post("/p/support/settings/keys/", {"name": "Shop", "scopes": ["route"], "pools": [number]})
+    assert answer.status_code < 500
+    assert not ApiKey.objects.exists()
