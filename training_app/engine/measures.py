@@ -29,6 +29,8 @@ Formula = Callable[[Numbers, Numbers, Numbers], Numbers]
 Expected = Callable[[Floats], Floats]
 
 NODES = 64  # of the integral at most: enough for 600 agents by Jaccard and 300 by F1, whatever their probabilities are
+SMALL = 1e-2  # a probability up to which an agent may stand in the tail of `expected_jaccard`
+TERMS = 5
 ERROR = 1e-7  # of an expected utility at most, up to so many agents
 
 
@@ -138,16 +140,24 @@ def expected_exact(p: Floats) -> Floats:
     return out
 
 
-def expected_jaccard(p: Floats) -> Floats:
-    """E[H / (k + Y)]."""
+def expected_jaccard(p: Floats, tail: Floats | None = None) -> Floats:
+    """E[H / (k + Y)]. `tail` float64[T], for one query, are more probabilities, each at most SMALL, of agents in no prefix: their
+    Π g_b is exp(-Σ_n (1 - t)^n Σ_b p_b^n / n), of which TERMS leave less than T SMALL^(TERMS + 1)."""
     count, agents = p.shape
     out = np.empty((count, agents + 1))
     out[:, 0] = expected_success(p)[:, 0]
-    t, weights, powers = _nodes(agents, agents - 1)
+    degree = agents - 1 + (0 if tail is None else len(tail))
+    t, weights, powers = _nodes(agents, degree)
     g = p[:, :, None] * (t - 1) + 1  # (B, A, M)
     beyond = np.empty((count, agents, len(t)))
     beyond[:, -1] = 1
+    if tail is not None:
+        sums = [float(np.sum(tail**n)) / n for n in range(1, TERMS + 1)]
+        beyond[:, -1] = np.exp(-sum(share * (1 - t) ** n for n, share in enumerate(sums, start=1)))
+        out[:, 0] *= np.exp(-sum(sums))
     np.cumprod(g[:, :0:-1], axis=1, out=beyond[:, -2::-1])
+    if tail is not None:
+        beyond[:, :-1] *= beyond[:, -1:]
     np.multiply(np.cumsum(p, axis=1), (beyond * powers[:-1]) @ weights, out=out[:, 1:])
     return out
 

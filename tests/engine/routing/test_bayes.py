@@ -109,3 +109,16 @@ def test_the_values_of_agents_are_positive_for_those_that_are_taken() -> None:
 def test_a_damaged_rule_is_refused(damage: dict) -> None:
     with pytest.raises(ValueError, match=r"policy|much"):
         load_policy({**BayesPolicy(1.0, 0.0).config(), **damage}, {})
+
+
+@pytest.mark.parametrize(("agents", "level"), [(300, -4.0), (1_000, -6.0), (3_000, -8.0), (300, 0.5)])
+def test_in_a_large_pool_one_query_gets_the_set_of_a_batch(agents: int, level: float) -> None:
+    rng = np.random.default_rng(agents)
+    x = (rng.normal(size=(8, agents)) * 2 + level).astype(np.float32)
+    available = rng.random(x.shape) < 0.9
+    policy = BayesPolicy(1.0, 0.0)
+    selected, _order, steps = policy.sets(x, available)
+    for row in range(len(x)):
+        chosen, count, _full = policy.walk(x[row], available[row])
+        assert sorted(chosen) == np.flatnonzero(selected[row]).tolist()
+        assert count == steps[row]

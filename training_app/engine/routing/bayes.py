@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import BoolArray, FloatArray
-from training_app.engine.measures import GOALS, PRIMARY, VALUE, expected_worth
+from training_app.engine.measures import GOALS, PRIMARY, SMALL, VALUE, expected_jaccard, expected_worth
 from training_app.engine.routing.allowed import Allowed
 from training_app.engine.routing.exact import Task, best_allowed, best_joint
 
@@ -29,10 +29,12 @@ Floats = NDArray[np.float64]
 LIMIT = 12.0  # log-odds beyond this say nothing more
 GRAIN = 4096.0  # utilities are compared in steps of 1/4096, so that ties fall alike in a batch and alone
 FEW_AGENTS = 20  # up to so many, one query is decided in plain numbers
+#: In a larger pool agents that are hardly ever needed stand in no prefix.
+MANY_AGENTS = 256
 TINY = 1e-300
 _RECIPROCALS = [1 / n for n in range(1, FEW_AGENTS + 1)]
 #: The goal whose utilities are tiny in a pool of many agents: they are compared in steps of 1/4096 of the largest one.
-SMALL = "exact"
+TINY_GOAL = "exact"
 OUT = -1e6  # the utility of a set that the limits rule out
 
 
@@ -93,7 +95,7 @@ class BayesPolicy:
         else:
             order = np.argsort(-p, axis=1, kind="stable")
         expected = expected_worth(self.goal, _in_order(p, order), costs)
-        whole = np.maximum(expected.max(axis=1, keepdims=True), TINY) if self.goal == SMALL else 1.0
+        whole = np.maximum(expected.max(axis=1, keepdims=True), TINY) if self.goal == TINY_GOAL else 1.0
         expected = np.rint(expected * (GRAIN / whole))
         expected[:, :least] = OUT
         if most:
@@ -147,6 +149,20 @@ class BayesPolicy:
         selected = np.zeros(x.shape, np.bool_)
         np.put_along_axis(selected, order, taken, axis=1)
         return selected, np.where(taken, order, -1), np.where(sizes == most, sizes, sizes + 1)
+
+    def _of_many(self, x: FloatArray, available: BoolArray, most: int, limited: bool) -> tuple[list[int], int, bool]:
+        """`walk` in a large pool: only the MANY_AGENTS likeliest agents, and all above SMALL, stand in a prefix; the others count in
+        what is expected."""
+        p = self._p(x[None], available[None])[0]
+        listed = np.flatnonzero(p > SMALL)
+        if len(listed) < MANY_AGENTS:
+            listed = np.sort(np.argpartition(-p, MANY_AGENTS)[:MANY_AGENTS])
+        order = listed[np.argsort(-p[listed], kind="stable")]
+        others = np.ones(len(p), np.bool_)
+        others[order] = False
+        expected = np.rint(expected_jaccard(p[order][None], p[others])[0, : most + 1] * GRAIN)
+        size = min(int(expected.argmax()), int(np.count_nonzero(available)))
+        return order[:size].tolist(), size if size == most else size + 1, limited and size == most
 
     def _of_few(self, x: FloatArray, available: BoolArray, least: int, most: int) -> tuple[list[int], list[float]]:
         """The order of one query, and the expected utility of Jaccard of every prefix of it in steps of GRAIN, in plain numbers: of
@@ -211,6 +227,8 @@ class BayesPolicy:
         if len(x) <= FEW_AGENTS and self.goal == PRIMARY:
             order, expected = self._of_few(x, available, min(min_agents, most), max_agents)
             size = _best_prefix(expected, margin)
+        elif len(x) > MANY_AGENTS and self.goal == PRIMARY and not margin and not min_agents:
+            return self._of_many(x, available, most, bool(max_agents))
         else:
             every, places = self.gains(x[None], available[None], min(min_agents, most), max_agents)
             order, size = places[0].tolist(), sum(gain > margin for gain in every[0].tolist())
