@@ -38,15 +38,16 @@ async def ask(spec: Spec, asked: Ask, call: Call, wire: Wire) -> Told:
     if spec.options.get("command"):
         result = await mcp_stdio.call(spec, params, wire)
     else:
-        result = await Http(spec, wire).call("tools/call", params)
+        result = await Http(spec, wire, asked.attempt_key).call("tools/call", params)
     return answered(result, call)
 
 
 class Http:
     """Requests to one server over streamable HTTP, within one deadline."""
 
-    def __init__(self, spec: Spec, wire: Wire) -> None:
+    def __init__(self, spec: Spec, wire: Wire, key: str) -> None:
         self._spec, self._wire, self._until = spec, wire, time.monotonic() + spec.seconds
+        self._key = key
         self._number = 0
         self._headers = {"Accept": "application/json, text/event-stream"}
         if spec.secret:
@@ -99,6 +100,8 @@ class Http:
         left = self._until - time.monotonic()
         if left <= 0:
             raise CallFailed("timeout", f"no answer within {self._spec.seconds:g} seconds")
+        if method == "tools/call":  # for servers and proxies that know a call that is made again
+            head = {**head, "Idempotency-Key": self._key}
         body: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         if params is not None:
             self._number += 1

@@ -90,6 +90,7 @@ def test_an_mcp_tool_is_called(options: dict[str, Any], shaken: bool, executor: 
         trial = tried(made, "how many are left")
         assert trial.outcome.content == "Stock: how many are left"
         assert trial.outcome.metadata == {"tool": "answer", "arguments": {"task": "how many are left"}}
+        assert ("Idempotency-Key", "a-key") in trial.seen[-1].sent_headers
         template = '{"a": {{ messages|length }}, "b": 41}'
         added = executor(0, "mcp", address=f"{address}/mcp", options={"tool": "add", "arguments": template})
         assert tried(added, "sum").outcome.content == "42"
