@@ -63,7 +63,8 @@ class Answering:
                 yield piece
             self.ended = self.here.ended()
             return
-        self.ended = await following.end(self.key)
+        if self.ended is None:
+            self.ended = await following.end(self.key)
         asked = [one["question"] for one in self.ended["questions"]]
         yield self.ended["answer"] or "\n\n".join(asked) or f"There is no answer. {self.ended['error']}"
 
@@ -116,6 +117,9 @@ def _begun(view: ApiView, model: str, messages: list[dict[str, str]]) -> Answeri
 def _given(view: ApiView, answering: Answering, parts: AsyncIterator[bytes], media: str) -> HttpResponse:
     """The answer: the event loop sends its parts, or this thread collects them where there is none."""
     promise: later.Later | None = view.request.META.get(later.NAME)
+    episode = answering.episode
+    if promise is None and episode is not None and episode.status not in following.GOES_ON:
+        answering.ended = following.whole(episode)  # it ran in this thread
     if promise is None:
 
         async def collected() -> bytes:

@@ -77,6 +77,7 @@ class ToolsView(McpView):
     def post(self, request: Request, slug: str) -> HttpResponse:  # type: ignore[override]
         """The answer to a request; 202 without a body for a notification."""
         self.slug = slug
+        self.access.pool(slug)  # refused before anything is said
         return super().post(request)
 
     def done(self, call: Call, stateless: bool) -> dict[str, Any]:

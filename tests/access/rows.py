@@ -326,6 +326,9 @@ if orchestration.INSTALLED:
     PAGES |= {
         P + "settings/executors/": Row(OPS),
         P + "settings/executors/answers/": Row(OPS, "POST", {"rule": "joined"}),
+        P + "settings/executors/check/": Row(OPS, "POST"),
+        P + "settings/executors/limit/": Row(OPS, "POST", {"most": "5"}),
+        P + "settings/executors/set-up/": Row(OPS, "POST"),
         P + "settings/executors/<int:number>/": Row(OPS, "GET POST"),
         P + "settings/executors/<int:number>/try/": Row(OPS, "POST", {"task": "say something"}),
         P + "settings/executors/<int:number>/remove/": Row(OPS, "POST"),
@@ -340,13 +343,20 @@ if orchestration.INSTALLED:
         P + "episodes/new/": Row(OPS, "GET POST"),
         P + "episodes/<uuid:episode_id>/": Row(OPS),
         P + "episodes/<uuid:episode_id>/cancel/": Row(OPS, "POST"),
+        P + "episodes/<uuid:episode_id>/reply/": Row(OPS, "POST", {"text": "the first"}),
         P + "episodes/<uuid:episode_id>/judge/": Row(OPS, "POST", {"success": "1"}),
     }
     API |= {
         "orchestrate/": ApiRow("route", "POST", {"task": "say something", "wait": False}),
+        "mcp/<slug:slug>/": ApiRow("route", "POST", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}),
+        "v1/responses/": ApiRow(
+            "route", "POST", {"model": "agents/support", "input": "say something"}, pool=False, names_pool=True
+        ),
         "orchestrate/next/": ApiRow("route", "POST", {"task": "say something"}),
         "episodes/": ApiRow("ops"),
         "episodes/<id:episode_id>/": ApiRow("route"),
         "episodes/<id:episode_id>/cancel/": ApiRow("route", "POST"),
+        "episodes/<id:episode_id>/input/": ApiRow("route", "POST", {"text": "the first", "wait": False}, always=409),
+        "episodes/<id:episode_id>/approval/": ApiRow("ops", "POST", {"approve": True, "wait": False}, always=409),
         "episodes/<id:episode_id>/outcome/": ApiRow("route", "POST", {"success": True}),
     }
