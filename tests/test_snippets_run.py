@@ -52,6 +52,8 @@ ELSEWHERE = {
     "python manage.py load_pool my-data": "test_snippets walks the tutorial",
     "python manage.py label --pool support --base-url": "needs an LLM; tests/training_app/llm_only walks it beside a local server",
     "python manage.py dataset_split": "test_snippets walks the tutorial",
+    "python manage.py evaluate": "fails where a model is not good enough; tests/training_app/versions/test_cases.py runs it",
+    "- name: Must-pass cases": "is a step of GitHub's; tests/training_app/versions/test_cases.py runs its last command",
     "python manage.py route": "test_snippets walks the tutorial",
     "python manage.py personal_data": "asks before it erases people; tests/training_app/personal/test_personal_data.py runs it",
     "python manage.py import_agents": "its hosts are examples; tests/agents_app/sources run the command against servers",

@@ -15,7 +15,7 @@ class TrainingAppConfig(AppConfig):
         from training_app import ending, schedules, set_router
         from training_app.answering import key_shares, quotas
         from training_app.training import previews
-        from training_app.versions import erasing
+        from training_app.versions import cases, erasing
         from training_app.watching import deliveries, watch
 
         hooks.pool_put_away.register(ending.of_putting_away)
@@ -26,6 +26,7 @@ class TrainingAppConfig(AppConfig):
         hooks.member_erased.register(deliveries.stop_for_member)
         hooks.texts_erased.register(erasing.forget_in_scorecards)
         hooks.texts_erased.register(erasing.forget_decisions)
+        hooks.texts_erased.register(cases.forget)
         hooks.texts_erased.register(erasing.forget_words)
         hooks.texts_erased.register(erasing.forget_checkpoints)
         hooks.row_rules.register(erasing.rules)

@@ -5,7 +5,7 @@ from django.utils.translation import gettext as _
 from agents_app.audit import Who
 from agents_app.jobs import QUEUED, RUNNING
 from agents_app.models import Pool
-from training_app.models import Decision, RouterModel, Run
+from training_app.models import Decision, MustPassCase, RouterModel, Run
 from training_app.training import runs
 
 
@@ -23,5 +23,6 @@ def holds(pool: Pool) -> list[tuple[str, int]]:
     return [
         (_("Runs"), Run.objects.filter(pool=pool).count()),
         (_("Models"), RouterModel.objects.filter(pool=pool).count()),
+        (_("Must-pass cases"), MustPassCase.objects.filter(pool=pool).count()),
         (_("Decisions"), Decision.objects.filter(pool=pool).count()),
     ]

@@ -28,7 +28,7 @@ from training_app.answering import decisions
 from training_app.engine.routing.router import Route
 from training_app.models import Alarm, AlarmReceiver, LaunchRule, Sweep
 from training_app.training import runs
-from training_app.versions import registry
+from training_app.versions import cases, registry
 from training_app.watching import alarms
 
 ROLES = ("anonymous", "nobody", "labeler", "reviewer", "ops", "admin", "superuser")
@@ -183,6 +183,7 @@ def _training(world: World, pool: Pool, query: Query) -> None:
     rule = LaunchRule.objects.create(pool=pool, name="Nightly", trigger=LaunchRule.Trigger.NIGHTLY)
     alarm, _new = alarms.hold(Alarm.Kind.RUNS, "Failed.", [], pool)
     world.parts["site_alarm_id"] = alarms.hold(Alarm.Kind.QUEUE, "Jobs wait.", [])[0].pk
+    case = cases.add(pool, query.text, [1], owner=None, reason="it is so")
     receiver = AlarmReceiver.objects.create(pool=pool, kind="email", address="ann@example.com")
     number = decisions.new_id(timezone.now().timestamp())
     route = Route((1,), {0: 0.1, 1: 0.9, 2: 0.1}, 0.9, 2, "stop", False)
@@ -195,7 +196,7 @@ def _training(world: World, pool: Pool, query: Query) -> None:
     )
     world.parts |= {
         "run_id": run.pk, "sweep_id": sweep.pk, "rule_id": rule.pk, "alarm_id": alarm.pk, "receiver_id": receiver.pk,
-        "decision_id": UUID(int=number), "version": model.version, "name": model.name, "nowhere": uuid4(),
+        "decision_id": UUID(int=number), "case_id": case.pk, "version": model.version, "name": model.name, "nowhere": uuid4(),
     }  # fmt: skip
 
 

@@ -146,6 +146,19 @@ RULE = {
     "waits_for": "If gold has changed by then", "next_at": "2026-03-02T03:00:00+00:00", "last_fired_at": None, "last_reason": "",
     "problem": "", "page": "/p/support/rules/2/",
 }  # fmt: skip
+CASE = {
+    "id": 7, "query": "I want to close my account", "agents": [0], "reason": "the law gives us a day", "owner": "ana@example.com",
+    "made_from": "decision", "created_at": AT,
+}  # fmt: skip
+CHECK = {
+    "model": "support-3", "cases": 1, "broken": 1,
+    "summary": "1 of 1 must-pass cases is broken. “I want to close my account” must go to Billing; this model says Shipping.",
+    "results": [{
+        "id": 7, "query": "I want to close my account", "holds": False, "agents": [0], "answered": [1], "abstained": False,
+        "sentence": "“I want to close my account” must go to Billing; this model says Shipping.",
+        "reason": "the law gives us a day", "owner": "ana@example.com",
+    }],
+}  # fmt: skip
 MODEL = {
     "name": "support-3", "version": 3, "state": "active", "run": 12, "jaccard": 0.913, "f1": 0.949, "exact": 0.628,
     "judged_by": "people",

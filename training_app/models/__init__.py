@@ -1,6 +1,7 @@
 """Everything that training, answering and watching keep, by subject."""
 
 from training_app.models.approvals import PromotionRequest
+from training_app.models.cases import MustPassCase
 from training_app.models.decisions import Decision, Outcome
 from training_app.models.idempotency import KeptAnswer
 from training_app.models.kinds import SET_ROUTER
@@ -47,6 +48,7 @@ __all__ = (
     "LearntRoster",
     "LiveSettings",
     "LiveTally",
+    "MustPassCase",
     "Outcome",
     "ProcessSign",
     "Promotion",

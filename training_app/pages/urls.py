@@ -5,7 +5,7 @@ from training_app.pages.home import home_views
 from training_app.pages.personal import personal_views
 from training_app.pages.rollout import outcome_views
 from training_app.pages.training import compare_views, rule_views, run_views, sweep_views
-from training_app.pages.versions import model_views
+from training_app.pages.versions import case_views, model_views
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", home_views.home, name="home"),
@@ -36,6 +36,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("p/<slug:slug>/models/<int:version>/approval/", model_views.model_approval, name="model_approval"),
     path("p/<slug:slug>/models/<int:version>/pin/", model_views.model_pin, name="model_pin"),
     path("p/<slug:slug>/models/<int:version>/promote/", model_views.model_promote, name="model_promote"),
+    path("p/<slug:slug>/cases/", case_views.case_list, name="cases"),
+    path("p/<slug:slug>/cases/new/", case_views.case_new, name="case_new"),
+    path("p/<slug:slug>/cases/<int:case_id>/remove/", case_views.case_remove, name="case_remove"),
     path("p/<slug:slug>/playground/", route_views.playground, name="playground"),
     path("p/<slug:slug>/decisions/", route_views.decision_list, name="decisions"),
     path("p/<slug:slug>/decisions/<uuid:decision_id>/", route_views.decision_detail, name="decision"),

@@ -29,10 +29,12 @@ from training_app.models import (
     Checkpoint,
     Decision,
     DriftPoint,
+    MustPassCase,
     Outcome,
     RouterModel,
     Scorecard,
 )
+from training_app.versions import cases
 
 #: How evidence writes a word that drift found: the word and how often it came.
 _NAMED = re.compile(r"^(\w+) \(\d+\)$")
@@ -182,6 +184,7 @@ def rules() -> list[RowRule]:
     """How somebody's data are erased from rows of this package's models."""
     return [
         RowRule(Decision, Fate.BLANKED, _blank_decisions, beside=[(Outcome, "decision_id")], link=_link),
+        RowRule(MustPassCase, Fate.DELETED, cases.delete_rows, link=_case_link),
         RowRule(Artifact, Fate.CUT, _cut_artifacts, holding=_artifacts_holding),
         RowRule(Checkpoint, Fate.DELETED, _delete_checkpoints, holding=_checkpoints_holding),
     ]
@@ -189,6 +192,10 @@ def rules() -> list[RowRule]:
 
 def _link(decision: Decision) -> tuple[str, str]:
     return decision.text, reverse("decision", args=(decision.pool.slug, decision.pk))
+
+
+def _case_link(case: MustPassCase) -> tuple[str, str]:
+    return case.text, reverse("cases", args=(case.pool.slug,))
 
 
 def _blank_decisions(keys: Sequence[Any], erasing: Erasing) -> None:

@@ -12,6 +12,9 @@ cross-validation over all labeled queries; the active model, which has learnt fr
 several models measured on the same test queries the best looks better than it is: "better" is said at the level that
 their number leaves. The first model of a kind passes, recorded as the first. Whoever promotes another one that fails says
 why.
+
+Every model, the first one too, is held to the pool's must-pass cases. A roll-back is held to nothing else: it goes back to what
+passed before.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -23,14 +26,18 @@ from django.utils.translation import gettext as _
 
 from agents_app import audit
 from agents_app.audit import Who
+from agents_app.models import Pool
 from training_app.engine.data.shares import Z
 from training_app.engine.judging.standard import Standard
 from training_app.models import Interval, Judgement, Promotion, PromotionRequest, RouterModel
-from training_app.versions import approvals, comparisons, kinds, registry, scorecards
+from training_app.models.kinds import SET_ROUTER
+from training_app.versions import approvals, cases, comparisons, kinds, registry, scorecards
 from training_app.versions.verdict import no_better_than_keywords
 
 #: Test queries up to which a page measures the active model itself; with more, the run's job or the promotion does.
 PAGE_QUERIES = 2_000
+#: The check of the must-pass cases, as findings name it.
+CASES = "cases"
 
 
 class GateRefused(registry.RegistryError):
@@ -83,7 +90,9 @@ class Verdict:
     @property
     def passed(self) -> bool:
         """Whether the model may be promoted without an override: the first of its kind whatever is found, unless rules by keywords
-        do as well."""
+        do as well or a must-pass case is broken."""
+        if any(finding.check == CASES and finding.passed is False for finding in self.findings):
+            return False
         return self.clean or (self.first and not no_better_than_keywords(self.model))
 
 
@@ -97,6 +106,7 @@ def judge(model: RouterModel, *, most: int | None = None) -> Verdict:
     findings = [_on_test(model), *_keeps_limit(model), _beats_constant(model), _holds_baseline(model)]
     if active is not None and active.pk != model.pk:
         findings.append(_holds_active(model, active, most))
+    findings += _passes_cases(model)
     return Verdict(model, active, tuple(findings), ahead=classifier_ahead(model), winner=winning_classifier(model))
 
 
@@ -116,6 +126,24 @@ def promote(model: RouterModel, *, actor: Who, reason: str = "", override: str =
     if approvals.needed(model.pool):
         return approvals.ask(model, actor=actor, reason=reason, override=override)
     return _let_through(verdict, actor, reason, override)
+
+
+def rollback(pool: Pool, kind: str = SET_ROUTER, *, actor: Who, reason: str = "", override: str = "") -> Promotion:
+    """Go back to the model that was active before, if it holds the must-pass cases or `override` says why it answers all the same.
+
+    Page, command and API call this. Raises GateRefused, and RegistryError as `registry.rollback` does.
+    """
+    override = override.strip()
+    target = registry.rollback_target(pool, kind)
+    if target is None:
+        return registry.rollback(pool, kind, actor=actor)  # refuses, and says so
+    verdict = Verdict(target, registry.active(pool, kind), tuple(_passes_cases(target)))
+    if not verdict.passed and not override:
+        raise GateRefused(verdict)
+    with transaction.atomic():
+        promotion = registry.rollback(pool, kind, actor=actor, reason=reason or override)
+        _note_override(verdict, override, actor, {"for": "rollback"})
+    return promotion
 
 
 def approve(asked: PromotionRequest, *, actor: Who, note: str = "") -> Promotion:
@@ -152,15 +180,14 @@ def _let_through(verdict: Verdict, actor: Who, reason: str, override: str) -> Pr
             findings=[asdict(finding) for finding in verdict.findings],
             override=needed,
         )
-        if needed:
-            audit.record(
-                "gate.overridden",
-                actor=actor,
-                target=model.name,
-                pool=model.pool,
-                detail={"reason": needed, "failed": [f.text for f in verdict.findings if f.passed is False]},
-            )
+        _note_override(verdict, override, actor, {})
     return promotion
+
+
+def _note_override(verdict: Verdict, reason: str, actor: Who, more: dict[str, str]) -> None:
+    if not verdict.passed:
+        detail = {"reason": reason[:400], "failed": [f.text for f in verdict.findings if f.passed is False], **more}
+        audit.record("gate.overridden", actor=actor, target=verdict.model.name, pool=verdict.model.pool, detail=detail)
 
 
 def winning_classifier(model: RouterModel) -> str:
@@ -311,6 +338,22 @@ def _holds_active(model: RouterModel, active: RouterModel, most: int | None) -> 
     difference = scorecards.lead_of(standard, Interval.of(compared.figures[measure]["difference"]))
     assert difference is not None
     return _no_worse("active", whom, measured, difference, compared.queries, tried(model))
+
+
+def _passes_cases(model: RouterModel) -> list[Finding]:
+    """What the model makes of the pool's must-pass cases; nothing where there are none."""
+    checked = cases.check(model)
+    if not checked:
+        return []
+    return [Finding(CASES, not cases.broken(checked), cases.summary(checked))]
+
+
+def cases_broken_by(model: RouterModel) -> str:
+    """The must-pass cases that a model breaks, in a sentence that names them; "" where it breaks none or cannot be used."""
+    try:
+        return " ".join(finding.text for finding in _passes_cases(model) if not finding.passed)
+    except registry.RegistryError:
+        return ""
 
 
 def tried(model: RouterModel) -> int:

@@ -125,6 +125,9 @@ class RollBackRequest(OfPool):
         sorted(kinds.every()), required=False, default=SET_ROUTER, help_text="The kind of version that goes back."
     )
     reason = Text(400, required=False, default="", help_text=WHY)
+    override = Text(
+        400, required=False, default="", help_text="Why it answers although a must-pass case is broken; it is kept."
+    )
 
 
 class PromotionSerializer(serializers.Serializer[Promotion]):

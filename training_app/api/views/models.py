@@ -214,15 +214,20 @@ class RollBackView(OpsView):
         example={"pool": "support", "reason": "it is slower"},
         answers={200: (shapes.PromotionSerializer, "The earlier model answers within two seconds",
                        examples.PROMOTION | {"kind": "rollback"})},
-        errors=("cannot_roll_back", "too_long"),
+        errors=("cannot_roll_back", "gate_refused", "too_long"),
     )  # fmt: skip
     @once
     def post(self, request: Request) -> Response:
-        """Go back to the model that was active before; again, one further."""
+        """Go back to the model that was active before; again, one further. A model that breaks a must-pass case is refused without
+        `override`."""
         told = self.body(shapes.RollBackRequest)
         pool = self.pool(told["pool"])
         try:
-            promotion = registry.rollback(pool, told["kind"], actor=self.access.actor, reason=told["reason"])
+            promotion = gate.rollback(
+                pool, told["kind"], actor=self.access.actor, reason=told["reason"], override=told["override"]
+            )
+        except gate.GateRefused as refused:
+            raise _refused(refused, "go back to it") from None
         except registry.RegistryError as error:
             raise Refused(409, "cannot_roll_back", str(error)) from None
         return Response(shapes.PromotionSerializer(promotion).data)

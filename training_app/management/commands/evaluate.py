@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+from argparse import ArgumentTypeError
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -19,7 +21,10 @@ from training_app.engine.data.metrics import by_size
 from training_app.engine.judging.standard import Judged, Standard, priced, standard_of
 from training_app.engine.measures import COMPARED, MEASURES, PRIMARY, SHARES
 from training_app.engine.routing.router import Route, Router
-from training_app.versions import registry, scorecards
+from training_app.management import junit
+from training_app.management.junit import Outcome
+from training_app.models import RouterModel
+from training_app.versions import cases, registry, scorecards
 
 BATCH = 500
 #: Shares, and what is compared besides.
@@ -29,7 +34,7 @@ SHOWN = {*SHARES, *COMPARED}
 class Command(BaseCommand):
     help = (
         "Measure a model on the pool's labeled test queries, or on a file of labeled ones; with --output, write its answers, or "
-        "its figures. "
+        "its figures. With --fail-under and --cases its exit code says whether the model is good enough. "
         "Example: python manage.py evaluate --pool support --input tickets.jsonl --output routed.jsonl"
     )
 
@@ -42,6 +47,16 @@ class Command(BaseCommand):
             metavar="FILE",
             help="where to write the answers, as JSON lines; the figures, where it ends in .json",
         )
+        parser.add_argument(
+            "--fail-under",
+            type=_share,
+            metavar="SHARE",
+            help="exit with 1 where fewer than this share of the queries is exactly right, for example 0.9",
+        )
+        parser.add_argument(
+            "--cases", action="store_true", help="run the pool's must-pass cases too; exit with 1 where one is broken"
+        )
+        parser.add_argument("--junit", metavar="FILE", help="write what passed and what did not as a JUnit report")
 
     def handle(self, *args: Any, **options: Any) -> None:
         pool = pool_of(options["pool"])
@@ -69,7 +84,36 @@ class Command(BaseCommand):
                     output.write(json.dumps(tally.figures(model.name), indent=1) + "\n")
         except OSError as error:
             raise CommandError(f"{error.filename or options['output']}: {error.strerror}") from None
-        self._tell(model.name, tally, options.get("output"))
+        outcomes = self._cases(model) if options.get("cases") else []
+        if tally.routed or not options.get("cases"):
+            self._tell(model.name, tally, options.get("output"))
+        if options.get("fail_under") is not None:
+            outcomes.append(_reached(tally, options["fail_under"]))
+        self._conclude(outcomes, options.get("junit"))
+
+    def _cases(self, model: RouterModel) -> list[Outcome]:
+        """What the model makes of the must-pass cases; the broken ones are written."""
+        checked = cases.check(model)
+        self.stdout.write(cases.summary(checked) or f"{model.pool.slug} has no must-pass case.")
+        return [
+            Outcome(
+                "must-pass cases",
+                one.case.text,
+                "" if one.holds else f"{one.sentence()} Why: {one.case.reason} ({one.case.owner_name})",
+            )
+            for one in checked
+        ]
+
+    def _conclude(self, outcomes: list[Outcome], named: str | None) -> None:
+        """Write the report, and end with 1 where anything failed."""
+        if named:
+            try:
+                Path(named).write_bytes(junit.report(outcomes))
+            except OSError as error:
+                raise CommandError(f"{named}: {error.strerror}") from None
+        failed = [one.failure for one in outcomes if one.failure]
+        if failed:
+            raise CommandError(" ".join(failed))
 
     def _file_rows(self, pool: Pool, name: str) -> Iterator[Row]:
         path = existing_file(name)
@@ -118,6 +162,27 @@ def _limit(standard: Standard, figures: dict[str, dict[str, float]]) -> str:
     mean, word = figures[standard.limited]["mean"], standard.limited.replace("_", " ")
     kept = "is kept" if standard.keeps(mean) else "is missed"
     return f" Its limit, {word} {standard.limit:g}, {kept}: {mean:.3f}."
+
+
+def _share(text: str) -> float:
+    """A share of queries, above 0 and at most 1."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found <= 1:
+        raise ArgumentTypeError(f"{text} is no share: a number above 0 and at most 1, for example 0.9")
+    return found
+
+
+def _reached(tally: "Tally", least: float) -> Outcome:
+    """Whether enough of the queries are exactly right. Of too few nothing can be said, which is a failure too."""
+    queries, name = len(tally.required), f"at least {least:g} exactly right"
+    if queries < scorecards.LEAST_CHECKED:
+        return Outcome("quality", name, f"{queries} labeled queries cannot tell: {scorecards.LEAST_CHECKED} would.")
+    right = tally.summary()["exact"]["mean"]
+    failure = "" if right >= least else f"{right:.3f} of {queries:,} queries are exactly right, less than {least:g}."
+    return Outcome("quality", name, failure)
 
 
 class Tally:

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from agents_app.audit import Actor
 from datasets_app.management.console import pool_of
 from training_app.models.kinds import SET_ROUTER
-from training_app.versions import kinds, registry
+from training_app.versions import gate, kinds, registry
 
 
 class Command(BaseCommand):
@@ -20,11 +20,25 @@ class Command(BaseCommand):
         parser.add_argument("--pool", required=True, help="the pool's slug")
         parser.add_argument("--kind", default=SET_ROUTER, choices=sorted(kinds.every()), help="kind of version")
         parser.add_argument("--reason", default="", help="why; it is kept with the roll-back")
+        parser.add_argument(
+            "--override",
+            default="",
+            metavar="REASON",
+            help="go back although a must-pass case is broken; the reason is kept",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         pool = pool_of(options["pool"])
         try:
-            promotion = registry.rollback(pool, options["kind"], actor=Actor("rollback"), reason=options["reason"])
+            promotion = gate.rollback(
+                pool,
+                options["kind"],
+                actor=Actor("rollback"),
+                reason=options["reason"],
+                override=options["override"],
+            )
+        except gate.GateRefused as error:
+            raise CommandError(f'{error} Like this: rollback --pool {pool.slug} --override "why"') from None
         except registry.RegistryError as error:
             raise CommandError(str(error)) from None
         instead = f" instead of {promotion.previous.name}" if promotion.previous else ""

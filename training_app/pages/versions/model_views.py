@@ -48,6 +48,7 @@ def model_list(request: HttpRequest, slug: str) -> HttpResponse:
     if state in RouterModel.State.values:
         found = found.filter(state=state)
     rows = Paginator(found, ROWS).get_page(request.GET.get("page"))
+    back = registry.rollback_target(pool)
     context = {
         "pool": pool,
         "rows": verdict.for_list(scorecards.with_headlines(list(rows))),
@@ -59,7 +60,8 @@ def model_list(request: HttpRequest, slug: str) -> HttpResponse:
         "active": registry.active(pool),
         "others": _others(pool),
         "answering": trials.answering(pool),
-        "back": registry.rollback_target(pool),
+        "back": back,
+        "back_broken": gate.cases_broken_by(back) if back else "",
         "announced": keeping.announced(pool),
         "requests": PromotionRequest.objects.waiting().filter(pool=pool).select_related("model__pool", "against__pool"),
         "promotions": Promotion.objects.filter(pool=pool).select_related(
@@ -149,7 +151,13 @@ def model_rollback(request: HttpRequest, slug: str) -> HttpResponse:
     pool = get_pool(request, slug)
     try:
         kind = kinds.of(request.POST.get("kind") or SET_ROUTER).name
-        promotion = registry.rollback(pool, kind, actor=person(request), reason=request.POST.get("reason", "").strip())
+        promotion = gate.rollback(
+            pool,
+            kind,
+            actor=person(request),
+            reason=request.POST.get("reason", "").strip(),
+            override=request.POST.get("override", ""),
+        )
         messages.success(request, _("Rolled back to %(model)s.") % {"model": promotion.model.name})
     except kinds.UnknownKind:
         return HttpResponseBadRequest()
