@@ -84,7 +84,7 @@ class RunAdmin(ReadOnlyAdmin):
             request, queryset, lambda run: runs.cancel(run, actor=actor), _t("%(row)s is cancelled."), (runs.RunError,)
         )
 
-    @admin.action(description=_("Launch again"), permissions=["operate"])
+    @admin.action(description=_("Train again"), permissions=["operate"])
     def launch_again(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
         actor = person(request)
         one_by_one(
@@ -180,13 +180,13 @@ class DecisionAdmin(ReadOnlyAdmin):
 # ---------------------------------------------------------------------------------------------------- on earlier packages' lists
 
 
-@admin.action(description=_("Launch a run"))
+@admin.action(description=_("Train"))
 def launch_on_pools(model_admin: Any, request: HttpRequest, queryset: QuerySet[Pool]) -> HttpResponse | None:
     """One pool: its launch form. Several: one run each, with every setting at its default."""
     return _launch(request, [(pool, None) for pool in queryset])
 
 
-@admin.action(description=_("Launch a run"))
+@admin.action(description=_("Train"))
 def launch_on_snapshots(model_admin: Any, request: HttpRequest, queryset: QuerySet[Snapshot]) -> HttpResponse | None:
     """One snapshot: the launch form with it chosen. Several: one run each, with every setting at its default."""
     return _launch(request, [(snapshot.pool, snapshot) for snapshot in queryset.select_related("pool")])

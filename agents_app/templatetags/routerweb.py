@@ -90,6 +90,16 @@ def agent_chip(agent: Any, code_only: bool = False) -> SafeString:
 
 
 @register.filter
+def milliseconds(microseconds: float | None) -> str:
+    """A time as pages say it, in ms: "0.85" below ten, "12" above; NOTHING where there is none."""
+    if microseconds is None:
+        return NOTHING
+    value = microseconds / 1000
+    digits = 2 if value < 1 else 1 if value < 10 else 0
+    return formats.number_format(value, digits, force_grouping=True)
+
+
+@register.filter
 def ago(value: datetime | None) -> SafeString | str:
     """How long ago (or until when), with the exact time on hover."""
     if not isinstance(value, datetime):

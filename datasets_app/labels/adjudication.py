@@ -150,11 +150,13 @@ def decide(
     reason: str,
     remark: str = "",
     asked: frozenset[int] | None = None,
+    seen_at: str = "",
 ) -> Label:
     """Record a reviewer's decision; every label that it decides between stays as it is.
 
     `asked`: the agents that the reviewer had before them, those of the case when left out. An agent that was added since is not
-    decided. `took`: what the reviewer took, "edit", "union" or a label's key. `reason`: a key of REASONS. Raises DecisionError.
+    decided. `took`: what the reviewer took, "edit", "union" or a label's key. `reason`: a key of REASONS. `seen_at`: where the
+    reviewer saw an answer that is corrected so. Raises DecisionError.
     """
     if reason not in REASONS:
         raise DecisionError(_("Choose why people differed. The reason is stored with the gold label."))
@@ -171,6 +173,7 @@ def decide(
             "between": list(said.order_by("pk").values_list("pk", flat=True)),
             "reason": reason,
             "closed_before": sending.decide(query),
+            **({"seen_at": seen_at} if seen_at else {}),
         }
         label = labels.record(
             query,

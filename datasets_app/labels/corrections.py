@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from agents_app import privacy
 from agents_app.models import Pool
-from datasets_app.labels import disagreement, labeling, labels
+from datasets_app.labels import adjudication, disagreement, labeling, labels
 from datasets_app.models import Label, Query
 from datasets_app.queries import adding
 from training_app.engine.data.file_rows import BadRow, text_of
@@ -20,11 +20,14 @@ def find(pool: Pool, text: str) -> Query | None:
     return Query.objects.filter(dataset__pool=pool, deleted_at__isnull=True, text=stored).order_by("pk").first()
 
 
-def correct(pool: Pool, text: str, required: Collection[int], person: User, *, seen_at: str) -> Query:
+def correct(
+    pool: Pool, text: str, required: Collection[int], person: User, *, seen_at: str, decides: bool = False
+) -> Label:
     """What this person says that a text needs, of all active agents; the query is made where the pool has none of that text.
 
-    `seen_at` says where the error was seen, and is kept with the label. Raises ChoiceError for an agent that the pool does not have,
-    for a text that cannot be stored, and for a query that was deleted or erased.
+    `seen_at` says where the error was seen, and is kept with the label. With `decides` it is a reviewer's decision, which makes gold
+    whatever others said. Raises ChoiceError for an agent that the pool does not have, for a text that cannot be stored, and for a
+    query that was deleted or erased.
     """
     asked = frozenset(pool.agents.active().values_list("number", flat=True))
     if not set(required) <= asked:
@@ -40,7 +43,18 @@ def correct(pool: Pool, text: str, required: Collection[int], person: User, *, s
             query = Query.objects.get(pk=place[0][0].pk)
         if query.deleted_at is not None:
             raise labeling.Gone
-        labels.record(
+        if decides:
+            return adjudication.decide(
+                pool,
+                query,
+                author=person,
+                required=frozenset(required),
+                took="edit",
+                reason="mistake",
+                asked=asked,
+                seen_at=seen_at,
+            )
+        label = labels.record(
             query,
             source=Label.Source.HUMAN,
             author=person,
@@ -49,4 +63,20 @@ def correct(pool: Pool, text: str, required: Collection[int], person: User, *, s
             provenance={"via": "correction", "seen_at": seen_at},
         )
         disagreement.measure([query.pk])
-    return query
+    return label
+
+
+def take_back(pool: Pool, key: int | None, person: User) -> None:
+    """Undo this person's correction of that key. Raises ChoiceError where there is none, or it was taken back."""
+    own = Label.objects.filter(query__dataset__pool=pool, author=person, provenance__has_key="seen_at")
+    label = None if key is None else own.select_related("query__dataset__pool").filter(pk=key).first()
+    if label is None:
+        raise labeling.ChoiceError(_("This label was taken back already."))
+    try:
+        if label.source == Label.Source.ADJUDICATION:
+            adjudication.take_back(label, person)
+        else:
+            labels.withdraw(label, person)
+            disagreement.measure([label.query_id])
+    except (labels.LabelError, adjudication.DecisionError) as error:
+        raise labeling.ChoiceError(str(error)) from None

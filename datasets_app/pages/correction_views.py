@@ -1,13 +1,16 @@
-"""Putting a label right in place: a form that HTMX brings beside an error, and what it sends."""
+"""Putting a label right where its error is seen: chips that are a form, beside the answer, and as a page of their own."""
+
+from dataclasses import replace
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
-from agents_app.access import Role, get_pool, person, require_role
+from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.guidelines import rendered
 from datasets_app.labels import corrections, labeling
+from datasets_app.pages.correction_form import CorrectionForm
 from routerweb import parameters
 from routerweb.http import page, wants_fragment
 
@@ -15,35 +18,50 @@ from routerweb.http import page, wants_fragment
 @require_http_methods(["GET", "POST"])
 @require_role(Role.LABELER)
 def correct(request: HttpRequest, slug: str) -> HttpResponse:
-    """`text`, what it was answered (`set`), and where that was seen (`at`); a POST of `agent`s or `none` is this person's label."""
+    """`text`, what stands as its answer (`set`), and where that was seen (`at`).
+
+    A POST saves what this person says: the set with the agent `toggle` in or out, the set `right` as it is, or `none`. A reviewer
+    decides with it, everybody else labels. `undo` takes the label of that id back.
+    """
     pool = get_pool(request, slug)
     asked = request.POST if request.method == "POST" else request.GET
-    text, seen_at, problem, done = asked.get("text", ""), asked.get("at", "")[:40], "", False
-    chosen = set(parameters.listed(asked.get("set")))
+    shown = frozenset(parameters.listed(asked.get("set")))
+    form = CorrectionForm.of(pool, asked.get("text", ""), shown, asked.get("at", "")[:40])
     if request.method == "POST":
-        chosen = set(parameters.keys(request.POST.getlist("agent")))
         try:
-            if bool(chosen) == ("none" in request.POST):
-                raise labeling.ChoiceError(_("Choose agents or “None of these agents”."))
-            corrections.correct(pool, text, chosen, person(request), seen_at=seen_at)
-            done = True
+            form = _undone(request, form) if "undo" in request.POST else _saved(request, form, shown)
         except labeling.ChoiceError as error:
-            problem = str(error)
-    agents = list(pool.agents.active().order_by("number"))
-    context = {
-        "pool": pool,
-        "text": text,
-        "at": seen_at,
-        "done": done,
-        "problem": problem,
-        "rows": [(agent, agent.number in chosen) for agent in agents],
-        "needed": [agent for agent in agents if agent.number in chosen],
-        "query": corrections.find(pool, text) if text else None,
-        "guidelines": rendered(pool.guidelines) if pool.guidelines else "",
-    }
+            form = replace(form, problem=str(error))
+    context = {"pool": pool, "form": form}
     if wants_fragment(request):
         return render(request, "datasets_app/_correct.html", context)
-    if done:
+    if request.method == "POST" and not form.problem:
         return redirect("my_labels", slug)
-    status = 422 if problem else 200
+    context |= {
+        "query": corrections.find(pool, form.text) if form.text else None,
+        "guidelines": rendered(pool.guidelines) if pool.guidelines else "",
+    }
+    status = 422 if form.problem else 200
     return page(request, "datasets_app/correct.html", context, title=_("Correct an answer"), status=status)
+
+
+def _saved(request: HttpRequest, form: CorrectionForm, shown: frozenset[int]) -> CorrectionForm:
+    """The form once the click is a label. Raises ChoiceError."""
+    toggled = parameters.number(request.POST.get("toggle"))
+    if toggled is not None:
+        chosen = shown ^ {toggled}
+    elif "right" in request.POST:
+        chosen = frozenset(parameters.listed(request.POST["right"]))
+    elif "none" in request.POST:
+        chosen = frozenset()
+    else:
+        raise labeling.ChoiceError(_("Choose agents or “None of these agents”."))
+    decides = Role.REVIEWER in roles_of(request.user, form.pool)
+    label = corrections.correct(form.pool, form.text, chosen, person(request), seen_at=form.seen_at, decides=decides)
+    return replace(form, chosen=chosen, before=shown, label=label)
+
+
+def _undone(request: HttpRequest, form: CorrectionForm) -> CorrectionForm:
+    """The form as it was before the last click. Raises ChoiceError."""
+    corrections.take_back(form.pool, parameters.key(request.POST["undo"]), person(request))
+    return replace(form, chosen=frozenset(parameters.listed(request.POST.get("before"))))

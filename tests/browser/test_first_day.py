@@ -154,7 +154,7 @@ def test_labels_in_a_messy_file_lead_to_a_routed_query(newcomer: Callable[[str],
     expect(ada.page.locator("main")).to_contain_text("60 of 60 labels will be kept")
     ada.click(ada.button("Import"))
     work(lambda: dataset_tasks.read_upload(Import.objects.get().pk))
-    ada.click(ada.link("Train a router"))
+    ada.click(ada.link("Train"))
     assert Query.objects.filter(state="gold").count() == 60
     ada.train_and_route()
     assert ada.stops == []
@@ -181,7 +181,7 @@ def test_an_llm_and_no_labels_lead_to_a_routed_query(newcomer: Callable[[str], N
         expect(ada.page.locator("main")).to_contain_text("Queued")
         ada.look()
         work(lambda: labeling_tasks.prelabel(str(PrelabelJob.objects.get().pk)))
-        ada.click(ada.link("Train a router"))
+        ada.click(ada.link("Train"))
         ada.train_and_route()
     assert Query.objects.filter(state="gold").count() == 0
     assert ada.stops == []

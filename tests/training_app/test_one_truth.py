@@ -35,6 +35,7 @@ class OutsideEngineers(HTMLParser):
     """The text of a page, its titles and labels, without what is folded under "For engineers", scripts and forms' choices."""
 
     SKIPPED = ("script", "style", "svg", "option")
+    FOLDED = ("details", "article")  # what is folded, and a tab
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -45,13 +46,13 @@ class OutsideEngineers(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._skipping += tag in self.SKIPPED
-        if tag == "details":
+        if tag in self.FOLDED:
             self._parts.append([])
         self._parts[-1] += [value or "" for name, value in attrs if name in ("title", "aria-label")]
 
     def handle_endtag(self, tag: str) -> None:
         self._skipping -= tag in self.SKIPPED
-        if tag == "details":
+        if tag in self.FOLDED:
             inside = " ".join(self._parts.pop()).strip()
             self._parts[-1].append("" if inside.startswith("For engineers") else inside)
 

@@ -152,7 +152,7 @@ def artifact_bytes(model: RouterModel) -> bytes:
     if stored is None and model.pruned_at:
         raise RegistryError(
             _(
-                "The artifact of %(model)s was pruned on %(day)s, as one of an old model. Launch its run with the same settings again."
+                "The artifact of %(model)s was pruned on %(day)s, as one of an old model. Train again with the same settings."
             )
             % {"model": model.name, "day": timezone.localdate(model.pruned_at)}
         )

@@ -459,6 +459,7 @@ def error_row(error: Mapping[str, Any], roster: Mapping[int, Agent]) -> dict[str
     return {
         "text": error["text"],
         "selected": ",".join(map(str, sorted(selected))),
+        "label": named(required),
         "sides": [named(required - selected), named(selected - required), named(required & selected)],
         "nearest": [{**near, "agents": named(set(near["required"]))} for near in error.get("nearest", [])],
     }

@@ -29,8 +29,9 @@ from training_app.watching import alarms
 #: The newest distinct texts that one look takes, and how old they may be.
 MOST = 2_000
 WINDOW = timedelta(days=7)
-#: A reference by decisions is made of the first so many.
-FIRST = 500
+#: A reference by decisions is made of the first so many. Where the training queries are not known either, the first half of them stands
+#: for those, so that more are needed.
+FIRST, FIRST_OF_A_RUN = 500, 2 * drift.FEWEST
 KEPT = timedelta(days=90)
 PAGE = 500
 Source = DriftReference.Source
@@ -167,11 +168,47 @@ def reference_of(model: RouterModel) -> DriftReference | None:
     return kept or _by_snapshot(model) or _by_decisions(model)
 
 
+def needed_first(model: RouterModel) -> int:
+    """Of how many of the model's first decisions a reference is made."""
+    return FIRST if model.run_id is None else FIRST_OF_A_RUN
+
+
 def lacks_reference(model: RouterModel) -> bool:
-    """Whether there is nothing yet to compare the model's decisions with: no snapshot it was judged on, too few first decisions."""
-    if model.run_id is not None or DriftReference.objects.filter(model=model).exists():
+    """Whether there is nothing yet to compare the model's decisions with: too few queries that its snapshot held back from training, and
+    too few first decisions."""
+    if DriftReference.objects.filter(model=model).exists() or held_back(model) >= drift.FEWEST:
         return False
-    return Decision.objects.filter(model=model)[:FIRST].count() < FIRST
+    return first_so_far(model) < needed_first(model)
+
+
+def held_back(model: RouterModel) -> int:
+    """How many queries of the model's snapshot it did not train on; 0 for a model that was imported."""
+    sizes = model.run.snapshot.split_sizes if model.run else {}
+    return int(sizes.get(Split.VAL, 0)) + int(sizes.get(Split.TEST, 0))
+
+
+def first_so_far(model: RouterModel) -> int:
+    """How many different queries the model has answered, as far as they count for a reference."""
+    return sum(1 for _row in _decisions(model, newest=False, most=needed_first(model)))
+
+
+def why_no_reference(model: RouterModel) -> str:
+    """Why the model's decisions cannot be compared yet, and when they can be."""
+    words = {
+        "name": model.name,
+        "held": held_back(model),
+        "least": drift.FEWEST,
+        "first": needed_first(model),
+        "have": first_so_far(model),
+    }
+    if model.run_id is None:
+        why = _("%(name)s was imported, without the queries that it was judged on.") % words
+    else:
+        why = _("The pool is young: %(name)s was judged on %(held)d queries, and a comparison takes %(least)d.") % words
+    when = _(
+        "Its first %(first)d different queries become what later ones are compared with; it has answered %(have)d."
+    )
+    return f"{why} {when % words}"
 
 
 def vocabulary_of(reference: DriftReference) -> drift.Vocabulary | None:
@@ -208,8 +245,8 @@ def _training_words(model: RouterModel) -> drift.Vocabulary | None:
 
 
 def _by_decisions(model: RouterModel) -> DriftReference | None:
-    first = list(_decisions(model, newest=False, most=FIRST))
-    if len(first) < FIRST:
+    first = list(_decisions(model, newest=False, most=needed_first(model)))
+    if len(first) < needed_first(model):
         return None
     vocabulary = _training_words(model)
     if vocabulary is None:

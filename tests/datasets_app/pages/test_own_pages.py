@@ -1,15 +1,16 @@
 """One's own labels as a list, and a label put right where an error is seen."""
 
+import re
 from collections.abc import Callable
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.urls import reverse
 
 from agents_app.models import Pool
 from datasets_app.figures import own
-from datasets_app.labels import labels
+from datasets_app.labels import corrections, labels
 from datasets_app.models import Label, Query
 
 ALL = [0, 1, 2, 3]
@@ -60,20 +61,57 @@ def test_agreement_is_with_others_and_names_nobody(
     assert "ben" not in page
 
 
-def test_a_correction_is_a_label_of_who_makes_it(client: Client, pool: Pool, ana: User, query: Query) -> None:
-    address = reverse("correct", args=["support"])
-    form = client.get(address, {"text": query.text, "set": "2", "at": "run"}, headers={"HX-Request": "true"}).text
+def pressed(page: str) -> list[str]:
+    """The agents whose chips are pressed."""
+    return re.findall(r'name="toggle" value="(\d+)" aria-pressed="true"', page)
+
+
+def clicked(client: Client, query: Query, **sent: object) -> str:
+    """What stands in the place of the chips after a click."""
+    body = {"text": query.text, "at": "run", **sent}
+    return client.post(reverse("correct", args=["support"]), body, headers={"HX-Request": "true"}).text
+
+
+def test_a_click_on_a_chip_is_a_label_of_who_clicks(client: Client, pool: Pool, ana: User, query: Query) -> None:
+    asked = {"text": query.text, "set": "2", "at": "run"}
+    form = client.get(reverse("correct", args=["support"]), asked, headers={"HX-Request": "true"}).text
     assert "<html" not in form
-    assert 'value="2" checked' in form
-    done = client.post(
-        address, {"text": query.text, "at": "run", "agent": ["0", "1"]}, headers={"HX-Request": "true"}
-    ).text
-    assert "Your label:" in done
+    assert pressed(form) == ["2"]
+    done = clicked(client, query, set="2", toggle="0")
+    assert "Saved: gold now." in done
+    assert pressed(done) == ["0", "2"]
     label = Label.objects.get(query=query, author=ana)
-    assert label.required == [0, 1]
+    assert (label.required, label.source) == ([0, 2], "human")
     assert label.provenance["seen_at"] == "run"
     query.refresh_from_db()
     assert query.state == "gold"
+    again = clicked(client, query, set="0,2", toggle="2")
+    assert pressed(again) == ["0"]
+    back = clicked(client, query, set="0", before="0,2", undo=Label.objects.latest("pk").pk)
+    assert pressed(back) == ["0", "2"]
+    assert Label.objects.current().get(query=query).required == [0, 2]
+
+
+def test_a_reviewers_click_decides(client: Client, pool: Pool, ana: User, query: Query, person: Callable) -> None:
+    say(query, person("ben"), [1])
+    say(query, ana, [0])
+    ana.groups.add(Group.objects.get_or_create(name="reviewer")[0])
+    done = clicked(client, query, set="0", right="0")
+    assert "Saved: gold now." in done
+    decided = Label.objects.latest("pk")
+    assert (decided.source, decided.required) == ("adjudication", [0])
+    clicked(client, query, set="0", before="0", undo=decided.pk)
+    query.refresh_from_db()
+    assert query.state == "disagreement"
+
+
+def test_nobody_takes_back_what_another_one_clicked(
+    client: Client, pool: Pool, ana: User, query: Query, person: Callable
+) -> None:
+    theirs = corrections.correct(pool, query.text, [1], person("ben"), seen_at="run")
+    assert "This label was taken back already." in clicked(client, query, set="1", undo=theirs.pk)
+    theirs.refresh_from_db()
+    assert theirs.superseded_at is None
 
 
 def test_a_text_that_the_pool_has_not_seen_becomes_a_query(client: Client, pool: Pool, ana: User) -> None:
@@ -83,7 +121,7 @@ def test_a_text_that_the_pool_has_not_seen_becomes_a_query(client: Client, pool:
     assert query.gold.required == []
 
 
-@pytest.mark.parametrize("sent", [{}, {"agent": ["0"], "none": "1"}, {"agent": ["77"]}, {"text": "", "none": "1"}])
+@pytest.mark.parametrize("sent", [{}, {"toggle": "77"}, {"undo": "77"}, {"text": "", "none": "1"}])
 def test_what_is_no_answer_is_not_stored(client: Client, pool: Pool, ana: User, sent: dict) -> None:
     answer = client.post(reverse("correct", args=["support"]), {"text": "quite new", "at": "run", **sent})
     assert answer.status_code == 422

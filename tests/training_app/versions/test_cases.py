@@ -27,6 +27,7 @@ from datasets_app.labels import snapshots
 from datasets_app.models import Query
 from tests.training_app.served import Application, application
 from tests.training_app.words import PERFECT, WEAK, card
+from training_app.answering import serving
 from training_app.models import LaunchRule, MustPassCase, Promotion, PromotionRequest, RouterModel, RunEvent
 from training_app.rollout import trials
 from training_app.training import rules, runs
@@ -35,6 +36,12 @@ from training_app.versions import cases, gate, registry
 Make = Callable[..., RouterModel]
 TEXT = "the invoice of my parcel, again"
 BILLING, SHIPPING, TECHNICAL = 0, 1, 2
+
+
+@pytest.fixture(autouse=True)
+def forgotten_keys() -> None:
+    """What this process knows of keys is of another test's database."""
+    serving.forget()
 
 
 def words_of(agent: int) -> str:

@@ -206,6 +206,17 @@ def test_a_model_without_a_snapshot_is_compared_with_its_first_decisions(model: 
     assert point.measures["novelty"]["drifts"]
 
 
+def test_a_model_of_a_young_pool_is_compared_with_its_first_decisions(model: RouterModel, monkeypatch: Any) -> None:
+    monkeypatch.setattr(drift, "_by_snapshot", lambda _model: None)  # too few queries were held back
+    decide(model, drift.FIRST_OF_A_RUN - 1)
+    assert drift.look(model) is None
+    decide(model, 60)
+    point = drift.look(model)
+    assert point is not None
+    assert not point.drifts
+    assert model.drift_reference.source == "decisions"
+
+
 def test_what_is_accepted_is_the_new_normal(model: RouterModel, ops: Any) -> None:
     decide(model, 150, confidence=0.3)
     drift.look_all()

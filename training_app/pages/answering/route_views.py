@@ -18,8 +18,9 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from agents_app import public_demo
 from agents_app.access import Role, get_pool, require_role, roles_of
-from agents_app.models import Pool
+from agents_app.models import Agent, Pool
 from datasets_app.pages import chat
+from datasets_app.pages.correction_form import CorrectionForm
 from routerweb import parameters
 from routerweb.downloads import download
 from routerweb.http import page
@@ -99,6 +100,9 @@ def playground(request: HttpRequest, slug: str) -> HttpResponse:
         else:
             if "go_on" not in asked:
                 context |= _answered(given)
+                if context["may_label"] and not messages:
+                    chosen = [agent.id for agent in context["cold_taken"]]
+                    context["correction"] = CorrectionForm.of(pool, query, [*given.route.agents, *chosen], "playground")
                 context |= {"nearest": nearest.to(pool, query), "curl": curl(slug, said)}
                 if beside is not None:
                     context["other"] = playground_models.beside(beside, said, given.route)
@@ -191,7 +195,6 @@ def decision_detail(request: HttpRequest, slug: str, decision_id: UUID) -> HttpR
     context: dict[str, Any] = {
         "pool": found.pool,
         "decision": found,
-        "may_label": Role.LABELER in roles_of(request.user, slug),
         "chosen": [agents[number] for number in found.agents if number in agents],
         "reason": REASONS.get(found.stop_reason, found.stop_reason),
         "outcome": outcome,
@@ -206,6 +209,10 @@ def decision_detail(request: HttpRequest, slug: str, decision_id: UUID) -> HttpR
         "nearest": nearest.to(found.pool, found.text),
         "chat": chat.earlier(found.said, list(agents.values())),
     }
+    if Role.LABELER in roles_of(request.user, slug) and found.text and not context["chat"]:
+        seen_at = "decision" if outcome is None else "outcome"
+        active = [agent for agent in agents.values() if agent.state == Agent.State.ACTIVE]
+        context["correction"] = CorrectionForm.of(found.pool, found.text, found.agents, seen_at, active)
     loaded = serving.current(slug)
     try:
         router = serving.router_of(found.model)

@@ -102,11 +102,11 @@ def _setting_up(pool: Pool) -> Line:
         (counted.queries == 0, _("It has no queries yet"), _("Import queries"), "import"),
         (
             counted.labeled + counted.llm < 12,
-            _("Too few queries are labeled to train a router"),
+            _("Too few queries are labeled to train"),
             _("Have an LLM label"),
             "prelabel",
         ),
-        (True, _("Its labels are enough to train a router"), _("Train"), "run_new"),
+        (True, _("Its labels are enough to train"), _("Train"), "run_new"),
     )
     sentence, action, name = next(rest for due, *rest in steps if due)
     return Line("set up", pool, sentence, action, reverse(name, args=[pool.slug]))

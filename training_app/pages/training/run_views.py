@@ -20,7 +20,7 @@ from routerweb.http import page
 from training_app.engine.config import ConfigError
 from training_app.models import SET_ROUTER, Checkpoint, RouterModel, Run
 from training_app.pages import sorting
-from training_app.pages.training import curves
+from training_app.pages.training import curves, stages
 from training_app.pages.training.launch_form import LaunchForm, initial_of, title_of
 from training_app.pages.versions import scorecard_tables
 from training_app.pages.versions.model_views import gate_context
@@ -170,6 +170,7 @@ def run_detail(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
         "run": run,
         "picture": curves.read(run),
         "changed": changed_settings(run),
+        "course": stages.course(run) if run.status == Run.Status.RUNNING else None,
         "again": run.status in (Run.Status.FAILED, Run.Status.CANCELLED),
     }
     if context["again"]:
@@ -181,15 +182,16 @@ def run_detail(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
         return response
     model = RouterModel.objects.filter(run=run).select_related("pool", "run__snapshot").first()
     if model:
+        may_label = Role.LABELER in roles_of(request.user, slug)
         context |= {
             "model": model,
             "active": registry.active(run.pool),
             "verdict": verdict.of(model),
-            "may_label": Role.LABELER in roles_of(request.user, slug),
+            "may_label": may_label,
             **scorecards.context(model),
             **more_labels.context(model),
             **gate_context(model),
-            **scorecard_tables.context(model, request.GET),
+            **scorecard_tables.context(model, request.GET, may_label=may_label),
         }
     crumbs = [(run.pool.name, reverse("home")), (_("Runs"), reverse("runs", args=[slug]))]
     return page(

@@ -76,6 +76,7 @@ def model_list(request: HttpRequest, slug: str) -> HttpResponse:
 def model_detail(request: HttpRequest, slug: str, version: int) -> HttpResponse:
     """One model: its state, its scorecard, the agents that it knows, and how it came to be."""
     model = _model(request, slug, version)
+    may_label = Role.LABELER in roles_of(request.user, slug)
     context = {
         "pool": model.pool,
         "model": model,
@@ -85,11 +86,11 @@ def model_detail(request: HttpRequest, slug: str, version: int) -> HttpResponse:
         ),
         "roster": scorecards.agents(model).values(),
         "verdict": verdict.of(model),
-        "may_label": Role.LABELER in roles_of(request.user, slug),
+        "may_label": may_label,
         **scorecards.context(model),
         **more_labels.context(model),
         **gate_context(model),
-        **scorecard_tables.context(model, request.GET),
+        **scorecard_tables.context(model, request.GET, may_label=may_label),
     }
     crumbs = [(model.pool.name, reverse("home")), (_("Models"), reverse("models", args=[slug]))]
     return page(request, "training_app/model.html", context, title=model.name, crumbs=crumbs)

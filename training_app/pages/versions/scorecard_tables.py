@@ -3,24 +3,24 @@
 from collections.abc import Mapping
 from typing import Any
 
-from django.core.paginator import Paginator
 from django.utils.translation import gettext as _
 
 from training_app.engine.data.examples import Agent
 from training_app.models import Comparison, RouterModel
+from training_app.pages.versions import mistakes
 from training_app.versions import kinds, registry, scorecards
 
-#: Errors on one page, and agents that the confusion table shows at most, those with the most errors first.
-ERRORS, CONFUSED = 25, 12
+#: Agents that the confusion table shows at most, those with the most errors first.
+CONFUSED = 12
 HEATS = 4
 #: How the chosen operating point is drawn: a ring, so that a baseline beneath it stays in sight.
 RING = {"pointRadius": 8, "pointStyle": "circle", "pointBackgroundColor": "transparent"}
 ACTIVE = "active"
 
 
-def context(model: RouterModel, asked: Mapping[str, str]) -> dict[str, Any]:
+def context(model: RouterModel, asked: Mapping[str, str], *, may_label: bool = False) -> dict[str, Any]:
     """What the scorecard's template draws beside `scorecards.context`, as the address asks: `?against=` a baseline or "active",
-    `?errors=` a page. Empty for a model without a scorecard."""
+    `?errors=` a page of mistakes, `?pair=` those of one pair. Empty for a model without a scorecard."""
     card, kind = model.card.content, kinds.of(model.kind)
     if not card.get("metrics"):
         return {}
@@ -29,8 +29,6 @@ def context(model: RouterModel, asked: Mapping[str, str]) -> dict[str, Any]:
     others = rivals(card, compared, kind)
     against = chosen(others, card, asked.get("against", ""))
     lead = beside(card, compared, against)
-    listed = list(enumerate(card.get("errors", [])))
-    page = Paginator(listed, ERRORS).get_page(asked.get("errors"))
     return {
         "leaderboard": leaderboard(model, compared),
         "rivals": others,
@@ -43,9 +41,16 @@ def context(model: RouterModel, asked: Mapping[str, str]) -> dict[str, Any]:
         "by_agent": by_agent(card, roster, lead),
         "confusion": confusion(card, roster),
         "operating": operating(card, kind),
-        "errors_page": page,
-        "errors": [{"place": place, **scorecards.error_row(error, roster)} for place, error in page],
+        "mistakes": mistakes.of(model, asked, may_label=may_label),
+        "tab": tab_of(asked),
     }
+
+
+def tab_of(asked: Mapping[str, str]) -> str:
+    """The tab that an address opens on: the one that it turns a part of, else the verdict."""
+    if "errors" in asked or "pair" in asked:
+        return "mistakes"
+    return "engineers" if "against" in asked else "verdict"
 
 
 # ---------------------------------------------------------------------------------------------------- beside another router

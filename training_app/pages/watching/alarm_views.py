@@ -141,9 +141,7 @@ def drift_look(request: HttpRequest, slug: str) -> HttpResponse:
     if model is not None:
         point = drift.look(model)
         if point is None and drift.lacks_reference(model):
-            messages.info(
-                request, _("%(model)s has no reference yet: there is nothing to compare with.") % {"model": model.name}
-            )
+            messages.info(request, drift.why_no_reference(model))
         elif point is None:
             messages.info(request, _("There are not enough different queries to compare yet."))
         else:

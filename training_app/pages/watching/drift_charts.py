@@ -21,7 +21,7 @@ def read(model: RouterModel) -> dict[str, Any]:
     found: dict[str, Any] = {"reference": reference, "latest": points[-1] if points else None, "fewest": FEWEST}
     if not points:
         recent = Decision.objects.filter(model=model, at__gte=timezone.now() - drift.WINDOW)
-        found |= {"no_reference": drift.lacks_reference(model), "first": drift.FIRST}
+        found["no_reference"] = drift.why_no_reference(model) if drift.lacks_reference(model) else ""
         found["texts"] = recent.aggregate(count=Count("text", distinct=True))["count"]
         return found
     found["sentence"] = drift.in_words(model, points[-1])

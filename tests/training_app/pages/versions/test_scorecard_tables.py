@@ -6,9 +6,10 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from datasets_app.models import Label
 from tests.training_app.words import PERFECT, WEAK, card, interval
 from training_app.models import RouterModel
-from training_app.pages.versions import scorecard_tables
+from training_app.pages.versions import mistakes, scorecard_tables
 from training_app.versions import comparisons, kinds, registry
 
 Make = Callable[..., RouterModel]
@@ -154,7 +155,43 @@ def test_every_error_is_on_some_page_and_can_be_sent_to_labeling(path: str, brow
     seen = []
     for number in (1, 2, 3):
         answer = browser.get(path, {"errors": number, "against": "svm"})
-        seen += [error["place"] for error in answer.context["errors"]]
-    assert seen == list(range(60))
-    assert 'name="error" value="59"' in answer.content.decode()
+        seen += [mistake.place for mistake in answer.context["mistakes"].rows]
+    assert sorted(seen) == list(range(60))
+    assert f'name="error" value="{seen[-1]}"' in answer.content.decode()
     assert "errors=2&amp;against=svm" in answer.content.decode()
+
+
+def test_mistakes_are_grouped_by_the_pair_that_is_confused(path: str, browser: Client) -> None:
+    found = browser.get(path).context["mistakes"]
+    counts = [pair.count for pair in found.pairs]
+    assert counts == sorted(counts, reverse=True)
+    first = found.pairs[0]
+    assert [mistake.pair for mistake in found.rows[: first.count]] == [first] * min(first.count, len(found.rows))
+    alone = browser.get(path, {"pair": first.key})
+    assert {mistake.pair for mistake in alone.context["mistakes"].rows} == {first}
+    assert alone.context["tab"] == "mistakes"
+
+
+@pytest.mark.parametrize(
+    ("required", "selected", "pair"),
+    [
+        ([1], [0], (1, 0)),
+        ([0, 1], [0], (1, None)),
+        ([0], [0, 2], (None, 2)),
+        ([1, 2], [0], (1, 0)),
+        ([], [2], (None, 2)),
+    ],
+)
+def test_a_pair_is_what_was_missed_and_what_came_instead(required: list, selected: list, pair: tuple) -> None:
+    assert mistakes.pair_of({"required": required, "selected": selected}) == pair
+
+
+def test_a_label_is_corrected_where_the_mistake_is_seen(path: str, browser: Client) -> None:
+    mistake = next(one for one in browser.get(path).context["mistakes"].rows if one.form)
+    browser.post(
+        reverse("correct", args=["support"]),
+        {"text": mistake.form.text, "at": "run", "right": mistake.form.listed_right},
+    )
+    label = Label.objects.latest("pk")
+    assert label.required == sorted(mistake.form.right)
+    assert label.provenance["seen_at"] == "run"

@@ -174,10 +174,16 @@ def test_drift_says_what_is_missing(pool: Any, browser: Client, run: Run, make_m
     assert "no active model" in browser.get(path).text
     registry.promote(make_model(), actor=None)
     assert "Nothing to compare with yet" in browser.get(path).text
-    assert "support-1 has no reference yet" in browser.post(reverse("drift_look", args=["support"]), follow=True).text
+    looked = browser.post(reverse("drift_look", args=["support"]), follow=True).text
+    assert "support-1 was imported, without the queries that it was judged on." in looked
     registry.promote(registry.register(run, pool, artifact(), {}), actor=None)
+    young = browser.get(path).text
+    held = run.snapshot.split_sizes["val"] + run.snapshot.split_sizes["test"]
+    assert f"support-2 was judged on {held} queries, and a comparison takes 50" in young
+    assert "Its first 100 different queries become what later ones are compared with; it has answered 0." in young
+    sizes = {**run.snapshot.split_sizes, "test": 50}
+    type(run.snapshot).objects.filter(pk=run.snapshot_id).update(split_sizes=sizes)
     assert "Not enough queries yet" in browser.get(path).text
-    assert "not enough different queries" in browser.post(reverse("drift_look", args=["support"]), follow=True).text
     assert "too few" in browser.post(reverse("drift_accept", args=["support"]), follow=True).text
 
 

@@ -1,0 +1,83 @@
+"""The course of a run: its stages, one share, one time left."""
+
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from training_app.models import Run
+from training_app.pages.training import stages
+
+#: What a run reports, in order: (phase, step, total).
+REPORTS = [
+    ("features", 0, 1), ("scorer", 1, 10), ("scorer", 9, 10), ("policy", 100, 2000), ("policy", 1900, 2000), ("policy", 1, 1),
+    ("baselines", 1, 4), ("folds", 2, 5), ("measure", 0, 1), ("measure", 1, 1),
+]  # fmt: skip
+
+
+def at(run: Run, phase: str, step: int, total: int, seconds: float = 10.0) -> stages.Course:
+    """The course of the run when it reports that, so many seconds after it began."""
+    now = timezone.now()
+    run.status, run.phase, run.step, run.total = Run.Status.RUNNING, phase, step, total
+    run.started_at = now - timedelta(seconds=seconds)
+    found = stages.course(run, now)
+    assert found
+    return found
+
+
+def test_six_stages_follow_one_another(run: Run) -> None:
+    words = [next(stage.name for stage in at(run, *report).stages if stage.state == "now") for report in REPORTS]
+    assert list(dict.fromkeys(map(str, words))) == [str(name) for name in stages.NAMES.values()]
+    course = at(run, "baselines", 0, 4)
+    assert [stage.state for stage in course.stages] == ["done"] * 4 + ["now", "next"]
+
+
+def test_the_one_bar_never_goes_back_and_ends_full(run: Run) -> None:
+    shares = [at(run, *report).share for report in REPORTS]
+    assert all(before <= after for before, after in pairwise(shares))
+    assert shares[-1] == pytest.approx(1.0)
+
+
+def test_the_time_left_follows_the_runs_own_pace(run: Run) -> None:
+    quick, slow = (at(run, "baselines", 0, 4, seconds).left for seconds in (20, 2000))
+    assert quick is not None
+    assert slow is not None
+    assert slow > 5 * quick
+
+
+def test_the_pools_last_run_tells_how_much_each_stage_takes(run: Run, done_before: None) -> None:
+    shares = stages.shares_of(run)
+    assert shares["check"] > 0.85
+    assert sum(shares.values()) == pytest.approx(1.0)
+
+
+@pytest.fixture
+def done_before(run: Run, told_router: None) -> None:
+    """A run of the pool with the same settings, nearly all of which went into its folds."""
+    from tests.training_app.told import artifact
+    from training_app.training import runs
+
+    before = runs.launch(run.pool, snapshot=run.snapshot, queue=False)
+    attempt = runs.claim(before.pk)
+    assert attempt
+    runs.finish(before.pk, attempt, artifact(), {"timing": {"scorer": 1.0, "policy": 1.0, "folds": 30.0}})
+
+
+def test_the_page_says_where_it_is_and_how_long_it_takes(run: Run, browser: Client) -> None:
+    Run.objects.filter(pk=run.pk).update(
+        status=Run.Status.RUNNING, attempt="00000000-0000-0000-0000-000000000001", phase="policy", step=5,
+        total=10, started_at=timezone.now() - timedelta(seconds=30),
+    )  # fmt: skip
+    shown = browser.get(reverse("run", args=["support", run.pk])).content.decode()
+    assert shown.count("<progress") == 2  # the whole, and for engineers the phase
+    assert 'aria-current="step">Learn what goes together' in shown
+    assert " left</span>" in shown
+    assert reverse("run_cancel", args=["support", run.pk]) in shown
+
+
+def test_another_kinds_phases_are_shown_as_they_are(run: Run) -> None:
+    run.phase = "episodes"
+    assert stages.course(run) is None
