@@ -8,7 +8,7 @@ from typing import Any
 
 import krippendorff
 import numpy as np
-from django.db.models import Count
+from django.db.models import Count, Q
 from django.utils.translation import gettext as _
 from numpy.typing import NDArray
 
@@ -211,6 +211,28 @@ def report(pool: Pool, made: str = "") -> Report:
         llm_blind=_pair(None, None, beside_llm("blind")),
         llm_shown=_pair(None, None, beside_llm("shown")),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class OneKey:
+    """Of the `shown` labels that stand and were made beside a suggestion, how many accepted it with the one key that also submits."""
+
+    accepted: int
+    shown: int
+
+    @property
+    def share(self) -> float | None:
+        """None of fewer than LEAST_SHOWN labels."""
+        return self.accepted / self.shown if self.shown >= LEAST_SHOWN else None
+
+
+def one_key(pool: Pool) -> OneKey:
+    """How often one key accepts; beside how often blind labels agree, it tells whether suggestions are read. One database query."""
+    beside = Label.objects.current().filter(
+        query__dataset__pool=pool, query__deleted_at=None, source=Label.Source.HUMAN, provenance__has_key="shown"
+    )
+    found = beside.aggregate(shown=Count("pk"), accepted=Count("pk", filter=Q(provenance__one_key=True)))
+    return OneKey(found["accepted"], found["shown"])
 
 
 def shown(found: Report) -> Report:

@@ -55,13 +55,14 @@ class Stale(Exception):
 @dataclass(frozen=True, slots=True)
 class Choice:
     """What a person has chosen: agents by id, or “none of these”; neither is an answer yet. `asked`: the agents on screen,
-    `note`: what reviewers are to know."""
+    `note`: what reviewers are to know, `one_key`: one key accepted the suggestion and sent it."""
 
     required: frozenset[int]
     none: bool
     unsure: bool
     asked: frozenset[int]
     note: str = ""
+    one_key: bool = False
 
     def check(self) -> None:
         """Raise ChoiceError unless this is an answer."""
@@ -289,6 +290,8 @@ def _provenance(lease: Assignment, choice: Choice, seconds: int) -> dict[str, An
             "added": sorted(choice.required - offered),
             "removed": sorted(offered - choice.required),
         }
+        if choice.one_key and offered == choice.required:
+            provenance["one_key"] = True
     return provenance
 
 

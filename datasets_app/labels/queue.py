@@ -11,7 +11,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from agents_app.models import Agent, Pool
@@ -21,13 +21,16 @@ from datasets_app.models import Assignment, Query, QueueItem, QueueSettings
 from datasets_app.models.labeling import LOTS
 
 __all__ = [
-    "DONE", "HELD", "OPEN", "SKIPPED", "Holding", "assignment_of", "close", "done_today", "fill", "fill_these", "finish", "heartbeat",
-    "held", "holdings", "is_blind", "is_evaluation", "lots", "needed", "not_filled", "offer_skipped", "open_item", "release",
-    "release_idle", "reopen", "resize", "settings_of", "skip", "skipped", "still_open", "stored_settings", "take",
+    "DONE", "HELD", "OPEN", "SKIPPED", "Holding", "Shares", "assignment_of", "close", "done_today", "effect_of", "fill",
+    "fill_these", "finish", "heartbeat", "held", "holdings", "is_blind", "is_evaluation", "lots", "may_hold", "needed",
+    "not_filled", "offer_skipped", "open_item", "release", "release_idle", "reopen", "resize", "settings_of", "skip", "skipped",
+    "still_open", "stored_settings", "take",
 ]  # fmt: skip
 BATCH = 1_000
 #: Items that somebody who takes work puts into the queue on the way, where an import has just come in.
 ON_THE_WAY = 200
+#: Items to come that one person's browser keeps at most, and at least, for when the connection goes.
+MOST_HELD, LEAST_HELD = 40, 3
 OPEN = Q(taken__lt=F("needed"))
 HELD, DONE, SKIPPED = Assignment.State.HELD, Assignment.State.DONE, Assignment.State.SKIPPED
 
@@ -60,6 +63,35 @@ def resize(settings: QueueSettings, query_ids: Collection[int] | None = None) ->
         part.exclude(needed=F("extra") + people).update(needed=F("extra") + people)
     unasked = Q(wanted=False) | Q(decided=True) | Q(query__deleted_at__isnull=False)
     every.exclude(needed=0).filter(unasked).update(needed=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What a queue's settings mean for what is open: of `queries`, how many are asked of several people, kept blind, and flagged for
+    evaluation."""
+
+    queries: int
+    overlap: int
+    blind: int
+    evaluation: int
+
+
+def effect_of(settings: QueueSettings) -> Shares:
+    """What these settings, saved or not, would do to the queries that are to be asked about. One database query."""
+
+    def below(lot: str, share: float) -> Count:
+        return Count("pk", filter=Q(**{f"{lot}__lt": round(share * LOTS)}))
+
+    asked = QueueItem.objects.filter(
+        pool=settings.pool, agent=None, wanted=True, decided=False, query__deleted_at__isnull=True
+    )
+    found = asked.aggregate(
+        queries=Count("pk"),
+        overlap=below("overlap_lot", settings.overlap_share),
+        blind=below("blind_lot", settings.blind_share),
+        evaluation=below("evaluation_lot", settings.evaluation_share),
+    )
+    return Shares(**found)
 
 
 def close(query_ids: Collection[int]) -> None:
@@ -330,6 +362,17 @@ def done_today(pool: Pool, person: User) -> int:
     midnight = timezone.localtime().replace(hour=0, minute=0, second=0, microsecond=0)
     done = Assignment.objects.filter(person=person, state=DONE, ended_at__gte=midnight)
     return done.filter(item__pool=pool).count()
+
+
+def may_hold(pool: Pool, person: User, agent: Agent | None = None) -> int:
+    """How many items to come this person's browser may keep for when the connection goes: MOST_HELD for whoever labels alone, else a
+    share of what is open that leaves as much to everybody else who is at it."""
+    others = sum(1 for one in holdings(pool, agent) if one.person.pk != person.pk)
+    if not others:
+        return MOST_HELD
+    open_items = QueueItem.objects.filter(OPEN, pool=pool, agent=agent, query__deleted_at__isnull=True)
+    left = open_items[: MOST_HELD * 2 * (others + 1)].count()
+    return min(MOST_HELD, max(LEAST_HELD, left // (2 * (others + 1))))
 
 
 def holdings(pool: Pool, agent: Agent | None = None) -> Sequence[Holding]:

@@ -28,10 +28,14 @@ SKIP_REASONS = (
 )
 
 
+#: The keys of agents in their order: digits, then letters that no command has (label_keys.js).
+SIGNS = "123456789QWERTYIOPJKXCVBMF"
+
+
 @dataclass(frozen=True, slots=True)
 class AgentRow:
-    """One agent as the labeling page draws it. `key` is its digit, "" beyond the ninth; `scores` are (p, source, whether it names
-    the agent) of each source, in one order for all agents."""
+    """One agent as the labeling page draws it. `key` is its digit or letter, "" where all are given out; `scores` are (p, source,
+    whether it names the agent) of each source, in one order for all agents."""
 
     agent: Agent
     key: str
@@ -68,7 +72,7 @@ def item(lease: Assignment, choice: labeling.Choice | None = None, problem: str 
     rows = [
         AgentRow(
             agent=agent,
-            key=str(position + 1) if position < 9 else "",
+            key=SIGNS[position] if position < len(SIGNS) else "",
             chosen=agent.number in choice.required,
             suggested=agent.number in suggested,
             scores=[

@@ -292,6 +292,7 @@ def _choice(request: HttpRequest, pool: Pool) -> labeling.Choice:
         unsure=request.POST.get("unsure") == "1",
         asked=asked,
         note=request.POST.get("note", "").strip(),
+        one_key=request.POST.get("one_key") == "1",
     )
 
 
@@ -316,7 +317,12 @@ def _label_page(
 def _drawn(request: HttpRequest, pool: Pool, lease: Assignment) -> dict[str, Any]:
     context = {"pool": pool, "reasons": SKIP_REASONS, **item(lease)}
     html = render_to_string("datasets_app/_label_item.html", context, request)
-    return {"query": lease.item.query_id, "html": html, **counts(pool, lease.person, lease.item.agent)}
+    return {
+        "query": lease.item.query_id,
+        "html": html,
+        "hold": queue.may_hold(pool, lease.person, lease.item.agent),
+        **counts(pool, lease.person, lease.item.agent),
+    }
 
 
 def _refused(

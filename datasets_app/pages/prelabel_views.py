@@ -1,5 +1,7 @@
 """The settings' sections Labeling queue and Pre-labeling, and the page of a pre-labeling job."""
 
+from typing import Any
+
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -37,6 +39,10 @@ def queue_settings(request: HttpRequest, slug: str) -> HttpResponse:
     """Order, overlap, blind and evaluation shares; a change holds for everything that is still open."""
     pool = get_pool(request, slug)
     current = queue.settings_of(pool)
+    if request.method == "GET" and wants_fragment(request):
+        return render(
+            request, "datasets_app/_queue_effect.html", _effect(QueueSettingsForm(request.GET, instance=current))
+        )
     form = QueueSettingsForm(request.POST or None, instance=current)
     if request.method == "POST" and form.is_valid():
         saved = form.save()
@@ -46,7 +52,7 @@ def queue_settings(request: HttpRequest, slug: str) -> HttpResponse:
         audit.record("queue.settings", actor=person(request), pool=pool, detail={"changed": form.changed_data})
         messages.success(request, _("Saved. It applies to all open queries."))
         return redirect("settings_queue", slug)
-    context = {
+    context = _effect(form) | {
         "form": form,
         "left": progress.left(pool).total,
         "holdings": queue.holdings(pool),
@@ -55,6 +61,14 @@ def queue_settings(request: HttpRequest, slug: str) -> HttpResponse:
     return draw(
         request, "datasets_app/queue_settings.html", "settings_queue", context, title=_("Labeling queue"), pool=pool
     )
+
+
+def _effect(form: QueueSettingsForm) -> dict[str, Any]:
+    """What the form's settings would do, as they stand in it; what is stored, where they are no settings."""
+    settings = form.instance
+    if form.is_bound and not form.is_valid():
+        return {"effect": None}
+    return {"effect": queue.effect_of(settings), "settings": settings}
 
 
 @require_POST

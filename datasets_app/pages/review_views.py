@@ -198,7 +198,14 @@ def agreement_page(request: HttpRequest, slug: str) -> HttpResponse:
         (a, [(b, found.pairs.get((a.pk, b.pk)) or found.pairs.get((b.pk, a.pk))) for b in found.people])
         for a in found.people
     ]
-    context = {"pool": pool, "report": found, "matrix": matrix, "only": only, "coverage": agreement.coverage(pool)}
+    context = {
+        "pool": pool,
+        "report": found,
+        "matrix": matrix,
+        "only": only,
+        "coverage": agreement.coverage(pool),
+        "one_key": agreement.one_key(pool),
+    }
     return page(request, "datasets_app/agreement.html", context, title=_("Agreement"), crumbs=_above(pool))
 
 

@@ -1,7 +1,7 @@
 // The labeling page: keys, drafts, the next item, undo. The page works as plain forms without this; with it, no request is waited for.
-import { chosen, choose, drawChosen, fields, filter, inWords, parsed, same } from "./label_form.js";
+import { chosen, choose, drawChosen, fields, filter, inWords, parsed, same, suggestion, waitsForOneKey } from "./label_form.js";
 import { listen } from "./label_keys.js";
-import { drawWaiting, fitScreen } from "./label_screen.js";
+import { drawGoal, drawWaiting, fitScreen, listed } from "./label_screen.js";
 import { Outbox } from "./outbox.js";
 
 const root = document.getElementById("lb");
@@ -18,7 +18,7 @@ let past = []; // items that were sent or skipped, as they stood: undo brings th
 let ahead = []; // the items to come, fetched already or put back by undo, nearest first
 let fetching = null;
 let step = 0;
-const AHEAD = 3; // items to come that are kept here, for when the connection goes
+let hold = 3; // items to come that are kept here, for when the connection goes; the server says how many it spares
 let drawnAt = Date.now();
 let active = Date.now();
 let draftTimer = 0;
@@ -39,6 +39,8 @@ function change(edit) {
   problem("");
   if (same(before, after)) return;
   changes.push(before);
+  form.dataset.touched = "";
+  drawChosen(form, words);
   if (form.dataset.only !== undefined && (after.agents.length || after.none)) return submit(); // one question, one key
   keepDraft();
 }
@@ -78,9 +80,7 @@ function toggleNone() {
 
 function accept() {
   if (form.dataset.suggested === "-") return problem(words.noSuggestion);
-  const agents = form.dataset.suggested ? form.dataset.suggested.split(",") : [];
-  const { unsure, note } = chosen(form);
-  change(() => choose(form, { agents, none: agents.length === 0, unsure, note }));
+  change(() => choose(form, { ...chosen(form), ...suggestion(form) }));
 }
 
 // ----------------------------------------------------------------------------------------------------- sending it
@@ -90,11 +90,13 @@ const address = (what) => `${at}${form.dataset.query}/${what}/`;
 
 function submit() {
   if (!form) return;
+  const oneKey = waitsForOneKey(form);
+  if (oneKey) choose(form, { ...chosen(form), ...suggestion(form) });
   const { agents, none } = chosen(form);
   if (!agents.length && !none) return problem(words.choose);
   const seconds = Math.round((Date.now() - drawnAt) / 1000);
   const key = writer + "-" + (step += 1);
-  leave({ kind: "submit", query: form.dataset.query, url: address("submit"), body: fields(form, { key, seconds }) });
+  leave({ kind: "submit", query: form.dataset.query, url: address("submit"), body: fields(form, { key, seconds, ...(oneKey ? { one_key: 1 } : {}) }) });
 }
 
 function skip(reason) {
@@ -109,7 +111,7 @@ function leave(entry) {
   const query = form.dataset.query;
   outbox.drop((old) => old.kind === "draft" && old.query === query);
   past.push({ form, changes, kind: entry.kind });
-  past = past.slice(-20);
+  past = past.slice(-50);
   form.remove();
   outbox.add(entry);
   localStorage.removeItem(`${root.dataset.store}.draft.${query}`);
@@ -168,6 +170,8 @@ function place(next, its = []) {
     keepDraft();
   }
   drawChosen(form, words);
+  drawKeys();
+  drawList();
   document.activeElement?.blur();
   prefetch();
 }
@@ -197,14 +201,16 @@ async function fetchItem(url, sent = {}) {
 }
 
 function prefetch() {
-  if (ahead.length >= AHEAD || fetching) return fetching;
+  if (ahead.length >= hold || fetching) return fetching;
   const asked = ahead.length;
   fetching = fetchItem(`${at}next/`, { beside: beside() })
     .then((item) => {
       count(item);
+      hold = item.hold ?? hold;
       const known = (form ? [form, ...ahead] : ahead).some((one) => one.dataset.query === String(item.query));
       if (item.query && !known) ahead.push(parsed(item.html));
       draw();
+      drawList();
       return item;
     })
     .finally(() => {
@@ -318,6 +324,7 @@ function conflict(entry, reply) {
 }
 
 function count(reply) {
+  if (reply.today !== undefined) drawGoal(root.dataset.store, words, reply.today);
   if (reply.today !== undefined) byId("lb-today").textContent = reply.today.toLocaleString(document.documentElement.lang);
   if (reply.left !== undefined) byId("lb-left").textContent = reply.left.toLocaleString(document.documentElement.lang);
   if (reply.others !== undefined) {
@@ -381,6 +388,31 @@ function giveReason(button) {
   skip(reason);
 }
 
+// Beside the task: what was done, the item on screen, what comes; a press goes there. And how far today's goal is.
+function list() {
+  const open = byId("lb-list").hidden;
+  byId("lb-list").hidden = !open;
+  localStorage.setItem(root.dataset.store + ".list", open ? "1" : "0");
+  for (const button of document.querySelectorAll('[data-lb="list"][aria-expanded]')) button.setAttribute("aria-expanded", String(open));
+  drawList();
+}
+
+function drawList() {
+  drawGoal(root.dataset.store, words);
+  const box = byId("lb-list-items");
+  if (byId("lb-list").hidden) return;
+  const rows = [...past.slice(-10).map((one) => [one.form, "done"]), ...(form ? [[form, "now"]] : []), ...ahead.slice(0, 10).map((one) => [one, "next"])];
+  box.replaceChildren(...rows.map(([one, state]) => listed(one, state, inWords, words)));
+}
+
+function go(query) {
+  const index = ahead.findIndex((one) => one.dataset.query === query);
+  if (index < 0) return open(query).catch(() => location.assign(`${at}${query}/`));
+  const [next] = ahead.splice(index, 1);
+  putBack();
+  place(next);
+}
+
 // A note is part of what is chosen: it is kept while it is typed.
 function note() {
   if (!form) return;
@@ -397,7 +429,7 @@ async function history() {
 }
 
 const commands = {
-  submit, undo, accept, guidelines, history, describe, note,
+  submit, undo, accept, guidelines, history, describe, note, list,
   filter: (text) => filter(form, text),
   none: () => form && toggleNone(),
   unsure: () => form && change(() => (form.elements.unsure.checked = !form.elements.unsure.checked)),
@@ -407,12 +439,14 @@ const commands = {
   noSuch: (code) => problem(`${words.noAgent} ${code}`),
   item: () => form,
 };
-listen(root.dataset.store, commands);
+const drawKeys = listen(root.dataset.store, commands);
 
 document.addEventListener("click", (event) => {
   active = Date.now();
   const reason = event.target.closest("#lb-skip [data-reason]");
   if (reason) return giveReason(reason);
+  const there = event.target.closest("[data-go]");
+  if (there) return go(there.dataset.go);
   const chip = event.target.closest("[data-unchoose]");
   if (chip) return toggle(chip.dataset.unchoose);
   const button = event.target.closest("[data-lb]");
@@ -452,6 +486,12 @@ setInterval(async () => {
 }, 60000);
 
 fitScreen(root, stage);
+if (localStorage.getItem(root.dataset.store + ".list") === "1") list();
+drawGoal(root.dataset.store, words);
+byId("lb-goal").addEventListener("change", () => {
+  localStorage.setItem(root.dataset.store + ".goal", byId("lb-goal").value);
+  drawGoal(root.dataset.store, words);
+});
 const outbox = new Outbox(root.dataset.store, csrf, answered, show);
 const wide = matchMedia("(min-width: 64rem)").matches; // on a phone they lie over the query: open when asked for
 if (wide && localStorage.getItem(root.dataset.store + ".reading") === "1") guidelines();

@@ -18,6 +18,19 @@ export function choose(form, choice) {
 
 export const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
+// What is suggested, as a choice; null where nothing is, as on a blind item.
+export function suggestion(form) {
+  if (form.dataset.suggested === "-") return null;
+  const agents = form.dataset.suggested ? form.dataset.suggested.split(",") : [];
+  return { agents, none: agents.length === 0 };
+}
+
+// Whether the key that submits would accept the suggestion too: nobody has touched the choice, and it is no question about one agent.
+export function waitsForOneKey(form) {
+  const { agents, none } = chosen(form);
+  return !agents.length && !none && form.dataset.touched === undefined && form.dataset.only === undefined && suggestion(form) !== null;
+}
+
 // The choice as the fields that the server reads, with `more` behind them.
 export function fields(form, more = {}) {
   const found = [["asked", form.elements.asked.value], ["base", form.elements.base.value]];
@@ -40,6 +53,8 @@ export function inWords(version, form, words) {
 
 // The agents that are chosen, as chips beside None: a press takes one back.
 export function drawChosen(form, words) {
+  const sends = form.querySelector(".lb-send");
+  if (sends) sends.textContent = waitsForOneKey(form) ? words.acceptAndSubmit : words.submit;
   const list = form.querySelector("#lb-chosen");
   if (!list) return;
   const chips = [...form.querySelectorAll('[name="agent"]:checked')].map((box) => {

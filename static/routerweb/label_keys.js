@@ -1,8 +1,15 @@
-// Keys go by their place on the keyboard (`event.code`), so that a Cyrillic or French layout works; a switch turns them off.
+// Keys go by their place on the keyboard (`event.code`), so that a Cyrillic or French layout works; a switch turns them off. The keys of
+// commands can be changed; what somebody chose stays in this browser.
 
 import { shown } from "./label_form.js";
 
-const LETTERS = { KeyA: "accept", KeyD: "describe", KeyU: "unsure", KeyZ: "undo", KeyS: "skip", KeyG: "guidelines", KeyH: "history", KeyN: "note" };
+const DEFAULTS = {
+  submit: "Enter", accept: "KeyA", unsure: "KeyU", skip: "KeyS", undo: "KeyZ", note: "KeyN", describe: "KeyD", guidelines: "KeyG", history: "KeyH", list: "KeyL",
+};
+// What a command may be given: letters, space, enter, and signs that stand on every keyboard.
+const MAY_BE = /^(?:Key[A-Z]|Space|Enter|Backspace|Tab|Minus|Equal|Semicolon|Quote|Comma|BracketLeft|BracketRight|Backquote|Backslash|F[1-9])$/;
+const SHOWN = { Enter: "⏎", Space: "␣", Backspace: "⌫", Tab: "⇥", Minus: "-", Equal: "=", Semicolon: ";", Quote: "'", Comma: ",", BracketLeft: "[", BracketRight: "]", Backquote: "`", Backslash: "\\" };
+const inWords = (code) => SHOWN[code] ?? code.replace(/^Key/, "");
 
 const digit = (code) => /^(?:Digit|Numpad)(\d)$/.exec(code)?.[1];
 const character = (code) => /^Key([A-Z])$/.exec(code)?.[1] ?? digit(code);
@@ -12,6 +19,49 @@ export function listen(store, commands) {
   const off = store + ".keys-off";
   toggle.checked = localStorage.getItem(off) !== "1";
   toggle.addEventListener("change", () => (toggle.checked ? localStorage.removeItem(off) : localStorage.setItem(off, "1")));
+
+  const own = store.replace(/^(rw\.label\.\d+).*/, "$1") + ".keys"; // of the person, in every pool
+  let keys = { ...DEFAULTS, ...JSON.parse(localStorage.getItem(own) ?? "{}") };
+  let asking = null; // the button whose command is being given another key
+
+  const commandOf = (pressed) => Object.keys(keys).find((name) => keys[name] === pressed);
+
+  // The keys stand on the buttons and in the list as they are now.
+  function drawKeys() {
+    for (const sign of document.querySelectorAll("[data-lb] > kbd, .lb-rebind > kbd")) {
+      const name = sign.parentElement.dataset.lb ?? sign.parentElement.dataset.command;
+      if (keys[name]) sign.textContent = inWords(keys[name]);
+    }
+    const unsure = document.querySelector(".lb-unsure > kbd");
+    if (unsure) unsure.textContent = inWords(keys.unsure);
+  }
+
+  function give(name, pressed) {
+    const said = document.getElementById("lb-rebind-said");
+    const agent = rowOf(character(pressed))?.querySelector(".lb-name").textContent;
+    if (!MAY_BE.test(pressed)) said.textContent = said.dataset.refused;
+    else if (agent) said.textContent = `${inWords(pressed)}: ${agent}`;
+    else {
+      const other = commandOf(pressed);
+      if (other && other !== name) keys[other] = keys[name]; // the two change places
+      keys[name] = pressed;
+      localStorage.setItem(own, JSON.stringify(keys));
+      said.textContent = "";
+    }
+    drawKeys();
+  }
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest(".lb-rebind");
+    if (button) {
+      asking = button;
+      button.querySelector("kbd").textContent = "…";
+    } else if (event.target.closest("#lb-rebind-reset")) {
+      keys = { ...DEFAULTS };
+      localStorage.removeItem(own);
+      drawKeys();
+    }
+  });
 
   let code = null; // the two letters of an agent, while they are being typed
 
@@ -27,8 +77,8 @@ export function listen(store, commands) {
     if (event.target.matches("input:not([type=checkbox]), textarea, select") || !toggle.checked) return;
     // A button or link that has the focus keeps its own keys. One in a dialog that has just closed has the focus until the next frame
     // is drawn, and nobody means it any more.
-    const own = event.target.matches("a, button, summary") && !event.target.closest("dialog");
-    if (own && ["Enter", "NumpadEnter", "Space"].includes(event.code)) return;
+    const focused = event.target.matches("a, button, summary") && !event.target.closest("dialog");
+    if (focused && ["Enter", "NumpadEnter", "Space"].includes(event.code)) return;
     const command = meaning(event);
     if (!command) return;
     event.preventDefault();
@@ -39,18 +89,22 @@ export function listen(store, commands) {
     if (code !== null) return spelled(event);
     const number = event.shiftKey ? undefined : digit(event.code);
     if (number === "0") return commands.none;
-    if (number) return () => byDigit(number);
-    if (event.code === "Enter" || event.code === "NumpadEnter") return commands.submit;
+    if (number) return () => bySign(number);
+    if (event.code === "NumpadEnter") return commands.submit;
     if (event.key === "?") return commands.help;
     if (event.code === "Slash" || event.key === "/") return event.shiftKey && event.key !== "/" ? commands.help : focusFilter;
     if (event.code === "Period" || event.code === "NumpadDecimal") return () => spell("");
-    return event.shiftKey ? undefined : commands[LETTERS[event.code]];
+    if (event.shiftKey) return undefined;
+    const letter = /^Key([A-Z])$/.exec(event.code)?.[1];
+    const name = commandOf(event.code);
+    return name ? commands[name] : letter && rowOf(letter) ? () => bySign(letter) : undefined;
   }
 
-  function byDigit(number) {
-    const row = [...(commands.item()?.querySelectorAll(".lb-row[data-agent]") ?? [])].find(
-      (one) => one.querySelector("kbd").textContent === number,
-    );
+  const rowOf = (sign) =>
+    [...(commands.item()?.querySelectorAll(".lb-row[data-agent]") ?? [])].find((one) => one.querySelector("kbd").textContent === sign);
+
+  function bySign(sign) {
+    const row = rowOf(sign);
     if (row) commands.toggle(row.dataset.agent);
   }
 
@@ -98,6 +152,12 @@ export function listen(store, commands) {
   }
 
   function inDialog(event, dialog) {
+    if (asking) {
+      event.preventDefault();
+      const name = asking.dataset.command;
+      asking = null;
+      return event.code === "Escape" ? drawKeys() : give(name, event.code);
+    }
     if (dialog.id !== "lb-skip") return;
     const typing = event.target.id === "lb-remark";
     const number = typing ? undefined : digit(event.code);
@@ -107,4 +167,7 @@ export function listen(store, commands) {
     else return;
     event.preventDefault();
   }
+
+  drawKeys();
+  return drawKeys;
 }

@@ -16,3 +16,33 @@ export function drawWaiting(note, away, answers, ahead, words) {
   const more = ahead === 1 ? words.moreOne : ahead ? words.more.replace("%n", ahead) : words.noMore;
   note.textContent = `${told} ${more}`;
 }
+
+// Today's goal: a bar and a number that this person sets; `today` is how many are done, where it has just changed.
+export function drawGoal(store, words, today) {
+  const bar = document.getElementById("lb-goal-bar");
+  const input = document.getElementById("lb-goal");
+  if (document.activeElement !== input) input.value = localStorage.getItem(store + ".goal") ?? input.defaultValue;
+  const goal = Math.max(1, Number(input.value) || 1);
+  if (today !== undefined) bar.dataset.today = String(today);
+  const done = Number(bar.dataset.today);
+  bar.max = goal;
+  bar.value = Math.min(done, goal);
+  document.getElementById("lb-goal-said").textContent = words.goal.replace("%done", done).replace("%goal", goal) + (done >= goal ? " ✓" : "");
+}
+
+// One line of the list beside the task: the text's beginning, what was chosen, and where it stands.
+export function listed(form, state, inWords, words) {
+  const item = document.createElement("li");
+  const button = Object.assign(document.createElement("button"), { type: "button", className: `lb-listed lb-listed-${state}` });
+  button.dataset.go = form.dataset.query;
+  if (state === "now") button.setAttribute("aria-current", "true");
+  const text = Object.assign(document.createElement("span"), { textContent: form.querySelector(".rw-query-text").textContent.trim().slice(0, 90) });
+  button.append(text);
+  const boxes = [...form.querySelectorAll('[name="agent"]:checked')].map((box) => Number(box.value));
+  if (boxes.length || form.elements.none.checked) {
+    const set = inWords({ required: boxes, none: form.elements.none.checked }, form, words);
+    button.append(Object.assign(document.createElement("small"), { textContent: set }));
+  }
+  item.append(button);
+  return item;
+}

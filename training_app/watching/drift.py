@@ -29,8 +29,8 @@ from training_app.watching import alarms
 #: The newest distinct texts that one look takes, and how old they may be.
 MOST = 2_000
 WINDOW = timedelta(days=7)
-#: A reference by decisions is made of the first so many. Where the training queries are not known either, the first half of them stands
-#: for those, so that more are needed.
+#: A reference by decisions is made of the first so many. Where the training queries are not known either, the first half of them
+#: stands for those, so that more are needed.
 FIRST, FIRST_OF_A_RUN = 500, 2 * drift.FEWEST
 KEPT = timedelta(days=90)
 PAGE = 500
@@ -174,8 +174,8 @@ def needed_first(model: RouterModel) -> int:
 
 
 def lacks_reference(model: RouterModel) -> bool:
-    """Whether there is nothing yet to compare the model's decisions with: too few queries that its snapshot held back from training, and
-    too few first decisions."""
+    """Whether there is nothing yet to compare the model's decisions with: too few queries that its snapshot held back from training,
+    and too few first decisions."""
     if DriftReference.objects.filter(model=model).exists() or held_back(model) >= drift.FEWEST:
         return False
     return first_so_far(model) < needed_first(model)
