@@ -35,6 +35,17 @@ def texts(leases: list[Assignment]) -> list[str]:
     return [lease.item.query.text for lease in leases]
 
 
+def test_a_browser_may_hold_what_leaves_as_much_to_others(pool, plain, add_query, person):
+    for number in range(36):
+        add_query(f"question {number}")
+    ana, ben = person("ana"), person("ben")
+    queue.take(pool, ana)
+    assert queue.may_hold(pool, ana) == queue.MOST_HELD
+    assert queue.may_hold(pool, ben) == 35 // 4
+    queue.take(pool, ben, count=30)
+    assert queue.may_hold(pool, ana) == queue.LEAST_HELD
+
+
 def test_two_people_never_hold_the_same_item(pool, plain, queries, person):
     ana, ben = person("ana"), person("ben")
     first, second = queue.take(pool, ana, count=3), queue.take(pool, ben, count=6)

@@ -365,3 +365,17 @@ def test_below_thirty_common_labels_there_is_neither_an_alpha_nor_a_bar(client, 
     monkeypatch.setattr(agreement, "LEAST_SHOWN", 3)
     assert agreement.shown(agreement.report(pool)) == agreement.report(pool)
     assert 'class="rw-bar"' in client.get(url("agreement", pool)).content.decode()
+
+
+def test_one_key_accepting_is_shown_beside_blind_agreement(client, pool, add_query, rita):
+    for number in range(agreement.LEAST_SHOWN):
+        accepted = {"one_key": True} if number < 12 else {}
+        labels.record(
+            add_query(f"query {number}"), source="human", author=rita, required=[0], asked=range(4),
+            provenance={"via": "queue", "shown": [{}], **accepted},
+        )  # fmt: skip
+    found = agreement.one_key(pool)
+    assert (found.accepted, found.shown, found.share) == (12, 30, 0.4)
+    assert "40% of 30 labels made beside a suggestion accepted it with one key" in client.get(
+        reverse("agreement", args=[pool.slug])
+    ).content.decode().replace(" %", "%").replace("\u00a0%", "%")

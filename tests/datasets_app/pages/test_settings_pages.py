@@ -11,6 +11,7 @@ from django_q.models import OrmQ
 
 from datasets_app.labels import labels, queue
 from datasets_app.models import PrelabelJob, QueueItem, QueueSettings
+from datasets_app.models.labeling import LOTS
 from datasets_app.prelabeling import jobs as prelabel
 from datasets_app.prelabeling import prompts
 
@@ -55,6 +56,24 @@ def test_the_queue_follows_its_settings_at_once(client, pool, queries):
     ranks = list(QueueItem.objects.order_by("query").values_list("rank", flat=True))
     assert ranks == sorted(ranks)
     assert ranks[0] >= 1
+
+
+def test_what_a_setting_does_shows_before_it_is_saved(client, pool, queries):
+    queue.fill(pool)
+    before = queue.stored_settings(pool)
+    line = LOTS // 4
+    for lot, item in zip(
+        (0, line - 1, line, LOTS - 1, LOTS - 1, LOTS - 1), QueueItem.objects.order_by("pk"), strict=True
+    ):
+        QueueItem.objects.filter(pk=item.pk).update(overlap_lot=lot, blind_lot=lot)
+    asked = QUEUE | {"overlap": "2", "overlap_share": "25", "blind_share": "100"}
+    shown = client.get(url("settings_queue", pool), asked, headers={"HX-Request": "true"}).content.decode()
+    assert "2 of 6 queries get 2 people." in shown
+    assert "6 of 6 are labeled blind" in shown
+    assert "<html" not in shown
+    assert QueueSettings.objects.get(pool=pool).overlap_share == before.overlap_share
+    wrong = client.get(url("settings_queue", pool), asked | {"overlap": "0"}, headers={"HX-Request": "true"})
+    assert "cannot be used" in wrong.content.decode()
 
 
 @pytest.mark.parametrize(

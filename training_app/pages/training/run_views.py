@@ -170,6 +170,7 @@ def run_detail(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
         "run": run,
         "picture": curves.read(run),
         "changed": changed_settings(run),
+        "preset": preset_of(run),
         "course": stages.course(run) if run.status == Run.Status.RUNNING else None,
         "again": run.status in (Run.Status.FAILED, Run.Status.CANCELLED),
     }
@@ -226,9 +227,23 @@ def run_relaunch(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
 
 
 def changed_settings(run: Run) -> dict[str, Any]:
-    """The run's settings that differ from the defaults; those that this version does not know stand as they are."""
-    defaults = kinds.of(run.kind).config({}).to_mapping()
-    return {name: value for name, value in run.config.items() if name not in defaults or defaults[name] != value}
+    """The run's settings that somebody changed: those that differ from the defaults, less what its preset sets. What this version does
+    not know stands as it is."""
+    kind = kinds.of(run.kind)
+    preset, defaults = preset_of(run), kind.config({}).to_mapping()
+    expected = defaults | (dict(preset.settings) if preset else {})
+    changed = {name: value for name, value in run.config.items() if name not in expected or expected[name] != value}
+    return {name: value for name, value in changed.items() if name != "seed"}
+
+
+def preset_of(run: Run) -> kinds.Preset | None:
+    """The preset whose settings the run has, the one with most of them; None where its kind has no presets."""
+    fitting = [
+        preset
+        for preset in kinds.of(run.kind).presets
+        if all(run.config.get(name) == value for name, value in preset.settings.items())
+    ]
+    return max(fitting, key=lambda preset: len(preset.settings), default=None)
 
 
 def _run(request: HttpRequest, slug: str, run_id: int) -> Run:

@@ -8,8 +8,10 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from training_app.engine.config import Config
 from training_app.models import Run
-from training_app.pages.training import stages
+from training_app.pages.training import run_views, stages
+from training_app.training import presets
 
 #: What a run reports, in order: (phase, step, total).
 REPORTS = [
@@ -81,3 +83,14 @@ def test_the_page_says_where_it_is_and_how_long_it_takes(run: Run, browser: Clie
 def test_another_kinds_phases_are_shown_as_they_are(run: Run) -> None:
     run.phase = "episodes"
     assert stages.course(run) is None
+
+
+def test_settings_that_nobody_changed_are_not_listed(run: Run) -> None:
+    """A preset's settings are the preset's, and the seed stands with the run's figures."""
+    quick = presets.BY_NAME["quick"]
+    run.config = Config.from_mapping({**quick.settings, "seed": 7}).to_mapping()
+    assert run_views.preset_of(run) == quick
+    assert run_views.changed_settings(run) == {}
+    run.config = Config.from_mapping({"max_features": 900}).to_mapping()
+    assert run_views.preset_of(run) == presets.BY_NAME["normal"]
+    assert run_views.changed_settings(run) == {"max_features": 900}
