@@ -9,6 +9,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -27,6 +28,8 @@ from routerweb.http import page, wants_fragment
 from routerweb.paging import LongPaginator
 
 ROWS = 50
+#: How lists call who suggests.
+SOURCES = {"llm": _lazy("LLM"), "model": _lazy("model")}
 may_browse = require_role(Role.REVIEWER, Role.OPS)
 
 
@@ -48,7 +51,8 @@ def queries(request: HttpRequest, slug: str) -> HttpResponse:
         "page_of": shown,
         "total": pages.count,
         "more": pages.more,
-        "rows": table_rows(list(shown.object_list), agents),
+        "rows": (rows := table_rows(list(shown.object_list), agents)),
+        "suggested": any(row["suggested"] for row in rows),
         "columns": query_columns.LISTED,
         "agents": [agent for agent in agents if agent.state == Agent.State.ACTIVE],
         "states": Query.State.choices,
@@ -87,6 +91,7 @@ def table_rows(keys: list[int], agents: list[Agent]) -> list[dict[str, Any]]:
         .annotate(Count("pk"))
     )
     apart = dict(QueueItem.objects.filter(query__in=keys, agent__isnull=True).values_list("query_id", "disagreement"))
+    offered = suggestions.offers(keys)
     rows = []
     for key in keys:
         query = by_key[key]
@@ -97,6 +102,11 @@ def table_rows(keys: list[int], agents: list[Agent]) -> list[dict[str, Any]]:
                 "badges": [shown for _column, shown in query_columns.badges(query, listed=True)],
                 "gold": gold,
                 "agents": [by_number[n] for n in gold.required if n in by_number] if gold else [],
+                "suggested": [
+                    (SOURCES[offer.source], [by_number[n] for n in sorted(offer.required) if n in by_number])
+                    for offer in offered.get(key, ())
+                    if not offer.fallback
+                ],
                 "people": people.get(key, 0),
                 "agreement": 1 - apart.get(key, 0.0) if people.get(key, 0) > 1 else None,
             }

@@ -142,6 +142,15 @@ def test_the_list_shows_sets_states_and_chips(client, pool, known):
     assert 'href="?q=agent%3ABI"' in html, "a chip takes its own term away"
 
 
+def test_the_list_shows_what_the_llm_suggests(client, pool, known):
+    labels.record(known[4], source="llm", required=[1], asked=range(4), provenance={"fallback": "keyword"})
+    rows = {row["query"].pk: row["suggested"] for row in client.get(url("queries", pool)).context["rows"]}
+    assert [(str(source), [agent.number for agent in agents]) for source, agents in rows[known[3].pk]] == [("LLM", [3])]
+    assert rows[known[4].pk] == []  # what stood in for an answer suggests nothing
+    assert ">Suggested</th>" in client.get(url("queries", pool)).content.decode()
+    assert ">Suggested</th>" not in client.get(url("queries", pool), {"q": "state:gold"}).content.decode()
+
+
 def test_an_htmx_request_gets_the_list_alone(client, pool, known):
     html = client.get(url("queries", pool), headers={"HX-Request": "true"}).content.decode()
     assert "<html" not in html
