@@ -131,7 +131,7 @@ def test_the_filter_brings_matches_together_and_forgives_slips(sign_in, person) 
 
 
 def test_without_a_connection_the_next_queries_are_here_and_it_says_what_waits(sign_in, person) -> None:
-    make_pool(12, [f"query {n}" for n in range(8)])
+    make_pool(12, [f"query {n}" for n in range(4)])
     context = sign_in(person("ana"))
     page = context.new_page()
     page.goto(LABEL)
@@ -142,7 +142,7 @@ def test_without_a_connection_the_next_queries_are_here_and_it_says_what_waits(s
         press(page, f"Digit{n + 1}", "Enter")
         expect(page.locator("#lb-item .rw-query-text")).to_have_text(f"query {n + 1}")
     note = page.locator("#lb-waiting")
-    expect(note).to_contain_text("3 answers wait in this browser")
+    expect(note).to_contain_text("3 answers are stored in this browser")
     expect(note).to_contain_text("No further query is loaded.")
     assert page.evaluate(IN_VIEW, "#lb-waiting")
     context.set_offline(False)
