@@ -20,7 +20,8 @@
     const tab = tabs.find((one) => panelOf(one) === panel);
     if (!tab) return;
     show(tab);
-    if (target !== panel) target.scrollIntoView();
+    if (target === panel) scrollTo(0, 0);
+    else target.scrollIntoView();
   }
 
   for (const tab of tabs) {
