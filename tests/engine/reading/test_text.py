@@ -10,7 +10,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from tests.engine.synthetic import examples
 from training_app.engine.reading.linear import LinearScorer, choose_linear, fit_tfidf
 from training_app.engine.reading.scorers import load_scorer, prior_log_odds
-from training_app.engine.reading.text import Grams, LinearMargins, TfIdf
+from training_app.engine.reading.text import Grams, LinearMargins, TfIdf, single_words
 
 TEXTS = [e.text for e in examples(80)]
 ODD = [
@@ -33,7 +33,9 @@ ODD = [
 )
 def test_features_equal_scikit_learns(words: tuple, characters: tuple, keep: int, least: int) -> None:
     train = TEXTS + ODD
-    by_word = TfidfVectorizer(ngram_range=words, sublinear_tf=True, min_df=least)
+    by_word = TfidfVectorizer(
+        tokenizer=single_words, token_pattern=None, ngram_range=words, sublinear_tf=True, min_df=least
+    )
     by_character = TfidfVectorizer(analyzer="char_wb", ngram_range=characters, sublinear_tf=True, min_df=least)
     expected = sp.hstack([by_word.fit_transform(train), by_character.fit_transform(train)]).tocsr()
     tfidf, fitted = fit_tfidf(

@@ -21,19 +21,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import BoolArray, FloatArray
+from training_app.engine.reading.languages import SPACELESS
 
 IntArray = NDArray[np.int32]
 
 _WORD = re.compile(r"(?u)\b\w\w+\b")  # scikit-learn's default token pattern
+#: The same where a script puts no space between words: each of its letters counts as a word, so that pairs of words are pairs of
+#: letters.
+_WORD_OR_LETTER = re.compile(rf"[{SPACELESS}]|[^\W{SPACELESS}]{{2,}}")
 _KEPT_TOKENS = 20_000  # tokens whose indices are remembered, about 5 MB
 _COUNTS = 4096
 _NO_HASH = np.uint64(2**64 - 1)  # as a signed number -1, which `hash` never gives
 _NONE = np.zeros(0, np.int32)
 
 
+def single_words(lower: str) -> list[str]:
+    """The words of a text in small letters, of two letters at least; in scripts without spaces each letter is one."""
+    return (_WORD if lower.isascii() else _WORD_OR_LETTER).findall(lower)
+
+
 def words_of(text: str, low: int, high: int) -> list[str]:
-    """Word n-grams of `low` to `high` words, in the way of scikit-learn's `analyzer="word"`."""
-    words = _WORD.findall(text.lower())
+    """Word n-grams of `low` to `high` words, in the way of scikit-learn's `analyzer="word"` but for scripts without spaces."""
+    words = single_words(text.lower())
     if high == 1:
         return words
     grams = list(words) if low == 1 else []
@@ -143,7 +152,7 @@ class TfIdf:
         for token, start, end in zip(tokens, [0, *ends], ends, strict=False):
             piece = indices[start:end]
             if self.word_range[0] == 1:
-                words = [i for i in map(self._words.get, _WORD.findall(token)) if i is not None]
+                words = [i for i in map(self._words.get, single_words(token)) if i is not None]
                 piece += array("i", words).tobytes()
             pieces[token] = piece
             if len(self._kept) < _KEPT_TOKENS and len(token) <= 40:
@@ -161,7 +170,7 @@ class TfIdf:
             pieces = b"".join([new[token] if token in new else kept[token] for token in tokens])
         low, high = self.word_range
         if self.border and high >= 2:
-            find, words = self._words.get, _WORD.findall(lower)
+            find, words = self._words.get, single_words(lower)
             found = []
             if low <= 2:
                 found = [i for one, two in pairwise(words) if (i := find(f"{one} {two}")) is not None]
