@@ -1,8 +1,8 @@
-"""How well descriptions alone route to an agent that no model knows: each agent of a pool is held out in turn.
+"""How well descriptions alone route to an agent that no model knows.
 
     .venv/bin/python -m benchmarks.cold DIR... [--split val] [--meaning]
 
-Each DIR holds agents.jsonl and SPLIT.jsonl. An agent counts as found in a query where its likeness reaches the threshold. Prints
+Each DIR holds agents.jsonl and SPLIT.jsonl. An agent counts as found in a query where its probability reaches the threshold. Prints
 precision and recall over all pairs of a query and a held-out agent, how often the likeliest agent is needed where any is (what a
 pool without labels would get right), and the time that one text takes. With --meaning the sentence encoder is asked too.
 """
@@ -17,7 +17,7 @@ import numpy as np
 from training_app.engine.data.folders import read_folder
 from training_app.engine.reading.cold import ColdScorer
 
-THRESHOLDS = (0.05, 0.08, 0.10, 0.13, 0.16, 0.20)
+THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7)
 
 
 def measure(folder: Path, split: str, meaning: bool) -> None:
@@ -29,7 +29,7 @@ def measure(folder: Path, split: str, meaning: bool) -> None:
     # Scores do not depend on which of the other agents is known, so all are scored at once.
     scorer = ColdScorer(found.agents, [agent.id for agent in found.agents], meaning=meaning)
     began = time.process_time()
-    scores = np.array([list(scorer.scores(example.text).values()) for example in examples])  # [queries, agents]
+    scores = np.array([list(scorer.scores(example.text).cold.values()) for example in examples])  # [queries, agents]
     each = (time.process_time() - began) / len(examples)
     needed = np.array([[agent in example.required for agent in scorer.ids] for example in examples])
     print(f"{folder.name}, {split}: {len(examples)} queries, {len(scorer.ids)} agents, needed in {needed.mean():.1%} of the pairs;"

@@ -18,7 +18,7 @@ from orchestration_app.episodes.policies import Orchestra
 from orchestration_app.models import Episode, Executor, Step
 from routerweb import state
 from training_app.engine.data.examples import Agent
-from training_app.engine.reading.cold import ColdScorer
+from training_app.engine.reading.descriptions import Descriptions
 
 POLICY = "mcp tools"
 #: Tools shown at least and at most, and the share of the likeness of the best MOST that those shown hold.
@@ -54,13 +54,13 @@ class Toolbox:
     """The tools of a pool, and who finds them."""
 
     tools: tuple[Tool, ...]
-    scorer: ColdScorer
+    scorer: Descriptions
     orchestra: Orchestra
     read_at: float
 
     def found(self, query: str, most: int = 0) -> list[tuple[Tool, float]]:
         """The tools that a query needs, likeliest first: `most` of them, or as many as it takes to be sure."""
-        scores = self.scorer.scores(query)
+        scores = self.scorer.likeness(query)
         order = sorted(range(len(self.tools)), key=lambda at: (-scores.get(at, 0.0), at))
         ranked = [(self.tools[at], scores.get(at, 0.0)) for at in order[: most or MOST]]
         if most:
@@ -97,7 +97,7 @@ def _made(orchestra: Orchestra) -> Toolbox:
     documents = [
         Agent(at, _words(tool.own), tool.description, tuple(did.get((tool.agent, tool.own), ()))) for at, tool in enumerate(tools)
     ]  # fmt: skip
-    return Toolbox(tools, ColdScorer(documents, range(len(tools))), orchestra, time.monotonic())
+    return Toolbox(tools, Descriptions(documents, meaning=False), orchestra, time.monotonic())
 
 
 def _words(name: str) -> str:

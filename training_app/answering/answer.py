@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 from django.conf import settings
 
 from routerweb import disconnect
-from training_app.answering import decisions, loaded, shadowing
+from training_app.answering import decisions, described, loaded, shadowing
 from training_app.answering.loaded import LoadedModel, LoadedPool
 from training_app.engine.data.conversations import BadConversation, Bounds, checked, left_out, opening
-from training_app.engine.routing import exploring
+from training_app.engine.reading.cold import ColdScores
+from training_app.engine.routing import exploring, joint
 from training_app.engine.routing.allowed import Rules
+from training_app.engine.routing.joint import Joining
 from training_app.engine.routing.options import RequestOptions
 from training_app.engine.routing.router import Explanation, Route, Router
 from training_app.models import Decision
@@ -47,8 +49,8 @@ class NoModel(NotReady):
 
     def __init__(self, pool: LoadedPool) -> None:
         super().__init__(
-            pool.problem or f"The pool {pool.slug} has no active model yet.",
-            f"Train and promote one: python manage.py train --pool {pool.slug} --promote, or open Runs in the browser.",
+            pool.problem or f"The pool {pool.slug} has no active model and no agents yet.",
+            f"Add agents, whose descriptions answer at first, or train a model: python manage.py train --pool {pool.slug} --promote.",
         )
 
 
@@ -72,7 +74,7 @@ class Answer(NamedTuple):
 
     `number` will be the decision's id. `pool` is the side that answered: the pool as its active model or as its canary answers it.
     `walked` is the model's own route and `route` the one that is given; `explored` is the agent that changed sides between them by
-    lot, `cold` the likeness of each agent that is routed by its description, `cold_taken` those of them that joined the set.
+    lot, `cold` how likely each agent that is routed by its description is needed, `cold_taken` those of them that joined the set.
     `unit` stands for who asked while a canary runs: the sticky key, or what opens the conversation, hashed.
     `microseconds` is what all of it took, `walk_microseconds` the model alone.
     """
@@ -88,7 +90,7 @@ class Answer(NamedTuple):
     explanation: Explanation | None = None
     explored: int | None = None
     propensity: float | None = None
-    cold: Mapping[int, float] | None = None
+    cold: ColdScores | None = None
     cold_taken: tuple[int, ...] = ()
     unit: str = ""
     options: RequestOptions | None = None
@@ -135,8 +137,18 @@ def conversation(messages: Any, path: str = "messages") -> str:
     return text
 
 
+def ready(pool: LoadedPool) -> LoadedPool:
+    """The pool with what answers it: its model or, where it has none yet, its agents' descriptions. Raises NoModel."""
+    if pool.model is not None:
+        return pool
+    described_pool = described.described(pool)
+    if described_pool is None:
+        raise NoModel(pool)
+    return described_pool
+
+
 def model_of(pool: LoadedPool) -> LoadedModel:
-    """The pool's model. Raises NoModel."""
+    """The pool's model, once it is `ready`. Raises NoModel."""
     if pool.model is None:
         raise NoModel(pool)
     return pool.model
@@ -157,7 +169,7 @@ def answer(
     Without `explore` nothing is decided by lot: for those who look at an answer and do not act on it. `options` are the request's own.
     Raises NoModel.
     """
-    model_of(pool)
+    pool = ready(pool)
     key = sticky or opening(text)
     side = pool if pool.live is None else pool.live.side(pool, key)
     own = side is pool
@@ -187,7 +199,7 @@ def answers(
 ) -> list[Answer]:
     """The answers to many texts, in their order; the router sees those of one side together, and each alone where
     `options` change the walk. Raises NoModel, and Abandoned once the client has left."""
-    model_of(pool)
+    pool = ready(pool)
     if not texts:
         return []
     if options is not None and not options.batched:
@@ -293,8 +305,8 @@ def _finish(
         explored, propensity = drawn.agent, drawn.propensity
     cold = None if on.cold is None else on.cold.scores(text)
     if cold is not None and options is not None:
-        cold = {agent: score for agent, score in cold.items() if options.allows(agent)}
-    route, cold_taken = completed(walked, explored, cold, on.threshold, most, permits)
+        cold = replace(cold, cold={agent: score for agent, score in cold.cold.items() if options.allows(agent)})
+    route, cold_taken = completed(walked, explored, cold, Joining(on.threshold, (least, most), permits))
     whole = microseconds + (time.perf_counter_ns() - began) // 1000
     return Answer(
         number, pool, text, walked, route, at, whole, microseconds, explanation, explored, propensity, cold, cold_taken, unit,
@@ -303,28 +315,17 @@ def _finish(
 
 
 def completed(
-    walked: Route,
-    explored: int | None,
-    cold: Mapping[int, float] | None,
-    threshold: float,
-    most: int,
-    permits: exploring.Permits | None = None,
+    walked: Route, explored: int | None, cold: ColdScores | None, joining: Joining
 ) -> tuple[Route, tuple[int, ...]]:
-    """The model's route with the agent that changed sides by lot, then with the cold agents that the text is like: the route that is
-    given, and which cold agents joined it. `most` is the model's largest set, 0 where it has none; `permits` says which sets are
-    allowed."""
+    """The model's route with the agent that changed sides by lot, then with the cold agents that the text needs and without those of
+    the model's that it does not need beside them: the route that is given, and which cold agents joined it."""
     route = walked
     if explored is not None:
         route = loaded.with_agents(route, exploring.turned(route.agents, explored))
-    cold_taken = loaded.cold_agents(cold, threshold, len(route.agents), most) if cold else []
-    if permits is not None:
-        joined: list[int] = []
-        for agent in cold_taken:
-            joined += [agent] if permits((*route.agents, *joined, agent)) else []
-        cold_taken = joined
-    if cold_taken:
-        route = loaded.with_agents(route, (*route.agents, *cold_taken))
-    return route, tuple(cold_taken)
+    if cold is None:
+        return route, ()
+    agents, cold_taken = joint.together(route.agents, walked.scores, cold, joining, explored)
+    return (loaded.with_agents(route, agents) if cold_taken else route), cold_taken
 
 
 # --- What becomes of an answer ------------------------------------------------------------------------------------
@@ -343,7 +344,7 @@ def keep(given: Answer, api_key: int | None, extra: Mapping[str, Any] | None = N
         decisions.Pending(
             given.number,
             pool.pk,
-            model.pk,
+            model.pk or None,
             api_key,
             given.text,
             given.route,
@@ -376,8 +377,10 @@ def _detail(given: Answer) -> dict[str, Any] | None:
         if given.explored is not None:
             detail["explored"] = given.explored
     if on.cold is not None:
+        scores = given.cold or ColdScores({})
         detail["cold"] = {
-            "scores": given.cold, "threshold": on.threshold, "profile": on.cold.profile, "taken": bool(given.cold_taken),
+            "scores": scores.cold, "trained": scores.trained, "threshold": on.threshold, "profile": on.cold.profile,
+            "taken": bool(given.cold_taken), "walked": list(given.walked.agents),
         }  # fmt: skip
     return detail or None
 
@@ -407,7 +410,7 @@ def as_json(given: Answer, *, kept: bool = True) -> dict[str, Any]:
         if given.explored is not None:
             shown["explored"] = True
         if given.cold is not None:
-            shown |= {"cold": bool(given.cold_taken), "cold_scores": given.cold}
+            shown |= {"cold": bool(given.cold_taken), "cold_scores": given.cold.cold}
     return shown
 
 
@@ -419,22 +422,22 @@ def rounded(route: Route) -> dict[int, float]:
 # --- Again --------------------------------------------------------------------------------------------------------
 
 
-def again(kept: Decision, router: Router, cold: Mapping[int, float] | None) -> tuple[Explanation, Route]:
+def again(kept: Decision, router: Router, cold: ColdScores | None) -> tuple[Explanation, Route]:
     """A decision's answer on the router that made it: the model's own walk, and the route that came of it.
 
     The agents that were available then are those it gave scores. What the lot decided is not drawn again: the agent that changed sides
-    is the one that the decision names. `cold` are the likenesses, None where no agent was routed by its description.
+    is the one that the decision names. `cold` is what descriptions say, None where no agent was routed by its description.
     """
     detail, available = kept.detail or {}, frozenset(int(agent) for agent in kept.scores)
     options, rules = RequestOptions.of_decision(detail), Rules.from_config(detail.get("rules") or {})
     if options is None:
-        explanation, most = router.explain(kept.said, available, rules=rules), router.limits[1]
+        explanation, limits = router.explain(kept.said, available, rules=rules), router.limits
     else:
         _route, walked = options.walk(router, kept.said, available, explain=True, rules=rules)
         rules = options.allowed(rules)
         assert walked is not None
-        explanation, most = walked, options.limits(router)[1]
+        explanation, limits = walked, options.limits(router)
     threshold = detail.get("cold", {}).get("threshold", 1.0)
-    permits = rules.permits if rules else None
-    route, _taken = completed(explanation.route, detail.get("explored"), cold, threshold, most, permits)
+    joining = Joining(threshold, limits, rules.permits if rules else None)
+    route, _taken = completed(explanation.route, detail.get("explored"), cold, joining)
     return explanation, route

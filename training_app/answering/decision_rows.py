@@ -58,7 +58,8 @@ def add(rows: Sequence[Row]) -> None:
 
 def still_valid(row: Row) -> Row | None:
     """The row as it can be written now: without its API key where that is gone, None where its pool or its model is."""
-    if not Pool.objects.filter(pk=row[POOL]).exists() or not RouterModel.objects.filter(pk=row[MODEL]).exists():
+    model_gone = row[MODEL] is not None and not RouterModel.objects.filter(pk=row[MODEL]).exists()
+    if model_gone or not Pool.objects.filter(pk=row[POOL]).exists():
         return None
     if row[KEY] is None or ApiKey.objects.filter(pk=row[KEY]).exists():
         return row

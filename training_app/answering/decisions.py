@@ -45,7 +45,7 @@ class Pending(NamedTuple):
 
     id: int
     pool: int
-    model: int
+    model: int | None  # None where descriptions answered
     api_key: int | None
     text: str
     route: Route

@@ -149,9 +149,3 @@ def with_agents(route: Route, agents: Sequence[int]) -> Route:
     if reason in ("stop", "none"):
         reason = "stop" if agents else "none"
     return replace(route, agents=tuple(agents), stop_reason=reason)
-
-
-def cold_agents(scores: Mapping[int, float], threshold: float, size: int, most: int) -> list[int]:
-    """Which cold agents join a set of that size, most alike first, within the model's largest set (0: no limit)."""
-    alike = sorted((agent for agent, score in scores.items() if score >= threshold), key=lambda agent: -scores[agent])
-    return alike[: max(most - size, 0)] if most else alike

@@ -17,6 +17,7 @@ from django.conf import settings
 
 from training_app.answering import meters, serving
 from training_app.answering.meters import Meter
+from training_app.models import Decision
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -73,7 +74,10 @@ def count(decisions: "Sequence[Pending]") -> None:
     for one in decisions:
         pool = pools.get(one.pool)
         slug = pool.slug if pool else str(one.pool)
-        model = pool.model.name if pool and pool.model and pool.model.pk == one.model else f"model {one.model}"
+        if one.model is None:
+            model = Decision.DESCRIPTIONS
+        else:
+            model = pool.model.name if pool and pool.model and pool.model.pk == one.model else f"model {one.model}"
         counts.decisions.labels(slug, model, one.route.stop_reason).inc()
         counts.seconds.labels(slug).observe(one.microseconds / 1e6)
         for agent in one.route.agents:

@@ -1,14 +1,15 @@
 """A decision again: on the model version that made it, with the agents that were available then, and with what was done to its set."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from training_app.answering import answer, decisions
-from training_app.engine.reading.cold import ColdScorer
+from training_app.answering import answer, decisions, described, serving
+from training_app.engine.reading.cold import ColdScorer, ColdScores
 from training_app.engine.routing.options import RequestOptions
 from training_app.engine.routing.router import Explanation, Route, Router
 from training_app.models import Decision
+from training_app.versions import registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +29,40 @@ class Replay:
 def replay(kept: Decision, router: Router, scorer: ColdScorer | None = None) -> Replay:
     """Route the decision's text again. `scorer` is the pool's present one, where it has one."""
     detail = kept.detail or {}
-    then = cold_scores(detail) if "cold" in detail else None
+    then = cold_then(detail) if "cold" in detail else None
     now, computed, options = then, None, RequestOptions.of_decision(detail)
     if then is not None:
         computed = scorer is not None and scorer.profile == detail["cold"]["profile"]
         if scorer is not None and computed:
-            now = {
-                agent: score for agent, score in scorer.scores(kept.text).items() if options is None or agent in then
-            }
+            scores = scorer.scores(kept.said)
+            now = replace(
+                scores, cold={agent: p for agent, p in scores.cold.items() if options is None or agent in then.cold}
+            )
     explanation, route = answer.again(kept, router, now)
     return Replay(explanation, route, now == then and decisions.identical(kept, route), computed)
 
 
+def router_of(kept: Decision) -> Router:
+    """What made a decision: its version or, where descriptions did, the router of the present ones. Raises registry.RegistryError or
+    ArtifactError where there is none any more."""
+    if kept.model is not None:
+        return serving.router_of(kept.model)
+    loaded = serving.current(kept.pool.slug)
+    router = described.router_of(loaded.roster) if loaded is not None else None
+    if router is None:
+        raise registry.RegistryError(
+            f"The pool {kept.pool.slug} has no agents any more whose descriptions could answer."
+        )
+    return router
+
+
 def cold_scores(detail: Mapping[str, Any]) -> dict[int, float]:
-    """The likenesses that a decision kept, by agent."""
-    return {int(agent): score for agent, score in detail.get("cold", {}).get("scores", {}).items()}
+    """How likely cold agents were needed by what a decision kept, by agent."""
+    return cold_then(detail).cold
+
+
+def cold_then(detail: Mapping[str, Any]) -> ColdScores:
+    """What descriptions said when a decision was made."""
+    kept = detail.get("cold", {})
+    by_kind = ({int(agent): p for agent, p in kept.get(kind, {}).items()} for kind in ("scores", "trained"))
+    return ColdScores(*by_kind)

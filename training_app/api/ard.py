@@ -2,25 +2,22 @@
 https://github.com/ards-project/ard-spec: `spec/ard.md` §4.2, §7.1 and §7.2, `ard.openapi.yaml` and `ai-catalog.schema.json` beside it.
 
 Each agent that may be routed to is one entry. How well it fits a text is what the pool's router says, the calibrated probability that
-the text needs it; where no model knows the agent it is the likeness to its description.
+the text needs it; where no model knows the agent, what its description says of that.
 """
 
 import base64
 import binascii
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from training_app.answering import answer
+from training_app.answering import answer, described
 from training_app.answering.loaded import LoadedPool, RosterAgent
 from training_app.api.errors import Refused
 from training_app.api.keys import Access
-from training_app.engine.data.examples import Agent
-from training_app.engine.reading.cold import ColdScorer
 
 #: The draft's addresses at the root of the site, and those of the API that answer them.
 ADDRESSES = {"/search": "/api/ard/search/", "/.well-known/ai-catalog.json": "/api/ard/catalog/"}
@@ -83,17 +80,13 @@ def found_in(
 
 def scores(pool: LoadedPool, text: str) -> dict[int, float]:
     """By agent, how well it fits the text, 0 to 1. Nothing is kept of it: a search is no decision."""
-    likely = dict(_by_words(pool.roster).scores(text))
+    likely = described.probabilities(pool, text)
     if pool.model is not None:
         given = answer.answer(pool, text, explore=False)
-        likely |= {agent: float(score) for agent, score in given.route.scores.items()} | dict(given.cold or {})
+        likely |= {agent: float(score) for agent, score in given.route.scores.items()} | (
+            given.cold.cold if given.cold is not None else {}
+        )
     return likely
-
-
-@lru_cache(maxsize=64)
-def _by_words(roster: tuple[RosterAgent, ...]) -> ColdScorer:
-    agents = [Agent(one.id, one.name, one.description, keywords=one.keywords) for one in roster]
-    return ColdScorer(agents, [one.id for one in roster])
 
 
 def entry(pool: LoadedPool, agent: RosterAgent) -> dict[str, Any]:

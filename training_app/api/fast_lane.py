@@ -17,6 +17,7 @@ from routerweb import admission
 from routerweb.observing import tracing
 from training_app.answering import serving, throttle
 from training_app.answering.answer import NoModel
+from training_app.answering.described import NO_VERSION
 from training_app.api import bodies, route_requests
 from training_app.api.errors import Refused
 from training_app.api.keys import Access
@@ -90,6 +91,8 @@ def _answer(path: bytes, headers: Headers, body: bytes, scheme: str) -> bytes | 
             return None
         access, sent = Access(caller, state), bodies.parsed(body)
         asked = route_requests.one(sent, access) if path == ROUTE else route_requests.many(sent, access)
+        if asked.pool.model is not None and asked.pool.model.pk == NO_VERSION:
+            return None  # its first text loads the sentence encoder, for which nothing else may wait
         throttle.take(caller.pk, asked.texts, caller.quota)
         if path == ROUTE:
             return bodies.written(route_requests.answer_one(asked, access))

@@ -40,8 +40,7 @@ class RouteCall(NamedTuple):
 def one(body: Mapping[str, Any], access: Access) -> RouteCall:
     """What a body of /api/route/ asks for. Raises Refused and NoModel."""
     text = query_of(body)
-    pool = access.pool(body.get("pool"))
-    answer.model_of(pool)
+    pool = answer.ready(access.pool(body.get("pool")))
     if body.keys() <= ONE_QUERY:
         return RouteCall([text], pool, {})
     return _with_options([text], pool, body, ONE_QUERY, ROUTE_OPTIONS)
@@ -67,8 +66,7 @@ def many(body: Mapping[str, Any], access: Access) -> RouteCall:
             400, "too_long", f"The queries have {characters:,} characters together; at most "
             f"{settings.MAX_BATCH_CHARACTERS:,} are taken in one call.", field="queries", hint="Send them in several calls.",
         )  # fmt: skip
-    pool = access.pool(body.get("pool"))
-    answer.model_of(pool)
+    pool = answer.ready(access.pool(body.get("pool")))
     if body.keys() <= MANY_QUERIES:
         return RouteCall(texts, pool, {})
     return _with_options(texts, pool, body, MANY_QUERIES, BATCH_OPTIONS)

@@ -65,7 +65,7 @@ CODES: dict[str, tuple[int, str]] = {
     "no_executor": (503, "No agent of the pool support can be called. Without an active executor: Billing, Shipping."),
     "pool_not_ready": (503, "The pool support is not ready. Billing: No connection."),
     "no_runner": (503, "No process runs episodes."),
-    "no_model": (503, "The pool support has no active model yet."),
+    "no_model": (503, "The pool support has no active model and no agents yet."),
     "database_away": (503, "The database cannot be reached, and this process has not loaded a model yet."),
     "not_ready": (503, "Nothing is loaded yet: the database cannot be reached."),  # or requests wait for a thread
     "overloaded": (503, "Too many calls are waiting here."),

@@ -40,6 +40,7 @@ from training_app.engine.reading.scorers import READ_MEANING, FittedScorer, cros
 from training_app.engine.reading.stacking import joined
 from training_app.engine.reading.text import TfIdfVectors
 from training_app.engine.reading.tidying.tidied import TidiedMargins
+from training_app.engine.reading.unfamiliar import Unfamiliar
 from training_app.engine.routing import calibration, checkpoints, guarantee
 from training_app.engine.routing.allowed import Rules
 from training_app.engine.routing.calibration import Calibration
@@ -284,7 +285,8 @@ def _calibrated(config: Config, data: Prepared, learnt: Learnt) -> Calibrated:
     if wanted is not None and config.strangers:
         level = calibration.stranger_level(wanted_report["none_share"], config.strangers)
         found = dataclasses.replace(found, stranger_below=level)
-    parts = _artifact(config, data.agents, scores, policy, found, wanted)
+    unfamiliar = _unfamiliar(config, data)
+    parts = _artifact(config, data.agents, scores, policy, found, wanted, unfamiliar)
     if learnt.env.allowed is not None:
         parts.config["rules"] = learnt.env.allowed.rules.config()
     return Calibrated(parts, Router.from_artifact(parts), margin, selected, anyone, wanted_report)
@@ -331,6 +333,14 @@ def _promising(
     level = dataclasses.replace(router.calibration, abstain_below=found.level)
     parts = dataclasses.replace(parts, config={**parts.config, "calibration": level.config()})
     return dataclasses.replace(calibrated, parts=parts, router=Router.from_artifact(parts), guarantee=found)
+
+
+def _unfamiliar(config: Config, data: Prepared) -> Unfamiliar | None:
+    """What tells and reads texts in languages that no training query is in; only the recipe of scores has it."""
+    if config.recipe != "scores" or not config.tidy:
+        return None
+    meaning = config.sentences and sentences.installed()
+    return Unfamiliar.fit(data.train.rows, data.agents, meaning=meaning, seed=config.seed)
 
 
 def _encoder_for_nearness(config: Config, scores: Scores) -> str:
@@ -484,6 +494,7 @@ def _artifact(
     policy: Policy,
     found: Calibration,
     wanted: Needed | None,
+    unfamiliar: Unfamiliar | None,
 ) -> Artifact:
     entry, vocabulary, tensors = scorer_parts("scorer", scores.fit.fitted)
     tensors |= {"platt.scale": scores.fit.platt.scale, "platt.shift": scores.fit.platt.shift}
@@ -495,8 +506,11 @@ def _artifact(
         tensors |= arrays
     if wanted is not None:
         tensors |= {f"needed.{name}": tensor for name, tensor in wanted.tensors().items()}
+    if unfamiliar is not None:
+        tensors |= {f"unfamiliar.{name}": tensor for name, tensor in unfamiliar.tensors().items()}
     settings = {
         "features": features,
+        "unfamiliar": None if unfamiliar is None else unfamiliar.config(),
         "needed": None if wanted is None else wanted.config(),
         "agents": [agent.facts for agent in agents],
         "scorer": entry,

@@ -27,10 +27,13 @@ class Decision(models.Model):
 
     #: A set of less confidence is likelier wrong than right.
     UNSURE = 0.5
+    #: What answers are named by that no model made: the agents' descriptions did.
+    DESCRIPTIONS = "descriptions"
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="decisions")
-    model = models.ForeignKey(RouterModel, on_delete=models.PROTECT, related_name="decisions")
+    #: None where no model answered but the agents' descriptions.
+    model = models.ForeignKey(RouterModel, on_delete=models.PROTECT, null=True, blank=True, related_name="decisions")
     api_key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     text = models.TextField(_("query"))
     messages = models.JSONField(
@@ -64,6 +67,11 @@ class Decision(models.Model):
 
     def __str__(self) -> str:
         return str(self.id)
+
+    @property
+    def answered_by(self) -> str:
+        """The name of the version that answered."""
+        return self.DESCRIPTIONS if self.model is None else self.model.name
 
     @property
     def said(self) -> str:

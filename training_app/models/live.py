@@ -36,14 +36,15 @@ class LiveSettings(models.Model):
     cold = models.BooleanField(
         _("route to agents that the model has not learnt"),
         default=False,
-        help_text=_("By the likeness of a query to their description, until a model that knows them is promoted."),
+        help_text=_("By what their descriptions say, until a model that knows them is promoted."),
     )
     cold_threshold = models.FloatField(
-        _("least likeness"),
+        _("least probability"),
         default=0.10,
         validators=[MinValueValidator(0.01), MaxValueValidator(1.0)],
         help_text=_(
-            "A query is routed to an agent if its likeness to the description is at least this. 0: nothing in common, 1: the same."
+            "An agent that a query needs with less probability, by its description, is not routed to. "
+            "Among the others the best set decides."
         ),
     )
     failures = models.BooleanField(

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from django.utils.translation import gettext as _
 
-from training_app.answering import serving
-from training_app.answering.loaded import cold_agents
+from training_app.answering import replays, serving
 from training_app.engine.judging import off_policy
+from training_app.engine.reading.cold import ColdScores
+from training_app.engine.routing import joint
 from training_app.engine.routing.exploring import chances, turned
+from training_app.engine.routing.joint import Joining
 from training_app.engine.routing.router import Router
 from training_app.models import Decision, Outcome, RouterModel
 
@@ -55,14 +57,14 @@ class _Row:
     """One decision with its outcome; sets hold every agent that was answered, cold ones too.
 
     `reach` holds each set that could have been answered with how likely it was; `own` is that without an agent that changed sides.
-    `cold` are the likenesses of agents that were routed by their descriptions, from `threshold` on they join.
+    `cold` is what descriptions said where agents were routed by them; those of `threshold` and more could join.
     """
 
     text: str
     answered: frozenset[int]
     own: frozenset[int]
     reach: Mapping[frozenset[int], float]
-    cold: Mapping[int, float]
+    cold: ColdScores
     threshold: float
     available: frozenset[int]
     success: bool
@@ -73,11 +75,11 @@ def evaluate(candidate: RouterModel) -> OffPolicy:
     reported = Outcome.objects.filter(pool_id=candidate.pool_id)
     made = Decision.objects.filter(pool_id=candidate.pool_id, pk__in=reported.values("decision_id"))
     outcomes = made.count()
-    kept = list(made.filter(propensity__isnull=False).order_by("-at")[:MOST])
+    kept = list(made.filter(propensity__isnull=False, model__isnull=False).order_by("-at")[:MOST])
     success = dict(reported.filter(decision_id__in=made.values("pk")).values_list("decision_id", "success"))
     models = RouterModel.objects.filter(pk__in={decision.model_id for decision in kept}).select_related("pool")
     limits = {model.pk: serving.router_of(model).limits for model in models}
-    rows = [_row(one, success[one.pk], limits[one.model_id]) for one in kept if one.pk in success]
+    rows = [_row(one, success[one.pk], limits[one.model_id or 0]) for one in kept if one.pk in success]
     explored = sum(row.answered != row.own for row in rows)
     if not rows:
         why = _("Not estimable: no application has reported an outcome of a decision that is kept.")
@@ -143,25 +145,27 @@ def _row(decision: Decision, success: bool, limits: tuple[int, int]) -> _Row:
     detail = decision.detail or {}
     scores = {int(agent): score for agent, score in decision.scores.items()}
     described = detail.get("cold", {})
-    cold = {int(agent): score for agent, score in described.get("scores", {}).items()}
+    cold = replays.cold_then(detail)
     threshold = described.get("threshold", 1.0)
     answered, flipped = frozenset(decision.agents), detail.get("explored")
     model_set = tuple(agent for agent in decision.agents if agent in scores)
     walked = model_set if flipped is None else turned(model_set, flipped)
+    if "walked" in described:  # cold agents may have taken the place of some
+        walked = tuple(described["walked"])
 
-    def whole(agents: tuple[int, ...]) -> frozenset[int]:
+    def whole(agents: tuple[int, ...], keep: int | None = None) -> frozenset[int]:
         # Where the largest set binds, an agent that changes sides makes or takes room for the cold ones.
-        return frozenset(agents).union(cold_agents(cold, threshold, len(agents), limits[1]))
+        return frozenset(joint.together(agents, scores, cold, Joining(threshold, limits), keep)[0])
 
     share = detail.get("share", 0.0)
     may = chances(walked, scores, *limits) if share else {}
     own = whole(walked)
     reach: dict[frozenset[int], float] = {own: 1 - share if may else 1.0}
     for agent, chance in may.items():
-        other = whole(turned(walked, agent))
+        other = whole(turned(walked, agent), agent)
         reach[other] = reach.get(other, 0.0) + share * chance
     reach.setdefault(answered, decision.propensity or 1.0)
-    return _Row(decision.said, answered, own, reach, cold, threshold, frozenset(scores).union(cold), success)
+    return _Row(decision.said, answered, own, reach, cold, threshold, frozenset(scores).union(cold.cold), success)
 
 
 def _candidates(router: Router, rows: list[_Row]) -> tuple[list[frozenset[int]], Any]:
@@ -176,9 +180,13 @@ def _candidates(router: Router, rows: list[_Row]) -> tuple[list[frozenset[int]],
         texts = [rows[i].text for i in places]
         for i, route in zip(places, router.route_batch(texts, available), strict=True):
             # What was routed cold would be so beside the candidate too, unless it has learnt the agent.
-            cold = {agent: score for agent, score in rows[i].cold.items() if agent not in learnt}
-            joined = cold_agents(cold, rows[i].threshold, len(route.agents), router.limits[1])
-            sets[i] = frozenset(route.agents).union(joined)
+            then = rows[i].cold
+            cold = ColdScores(
+                {agent: p for agent, p in then.cold.items() if agent not in learnt}, then.trained | then.cold
+            )
+            joining = Joining(rows[i].threshold, router.limits)
+            agents, _joined = joint.together(route.agents, route.scores, cold, joining)
+            sets[i] = frozenset(agents)
         ours[places] = router.confidences(texts, [sets[i] for i in places], available)
         answered[places] = router.confidences(texts, [rows[i].answered for i in places], available)
     return sets, (ours, answered)

@@ -36,8 +36,9 @@ def test_explains(model, capsys):
     assert "Billing: 'charged' +1.25, 'update' -0.50" in out
 
 
-def test_without_a_model(pool):
-    with pytest.raises(CommandError, match=r"support has no active model yet.*train --pool support --promote"):
+def test_without_a_model_and_agents(pool):
+    pool.agents.all().delete()
+    with pytest.raises(CommandError, match=r"support has no active model and no agents yet"):
         call_command("route", "billing")
 
 

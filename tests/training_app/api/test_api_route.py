@@ -130,7 +130,8 @@ def test_pool_must_be_a_text(app, model):
     assert error(app.route(pool=7), 400, "invalid")["field"] == "pool"
 
 
-def test_no_model_says_how_to_get_one(app):
+def test_no_model_and_no_agents_says_how_to_get_one(app, pool):
+    pool.agents.all().delete()
     found = error(app.route(), 503, "no_model")
     assert "train --pool support --promote" in found["hint"]
 

@@ -106,11 +106,11 @@ def test_lucky_draws_release_nothing(app, model, eager, live, monkeypatch) -> No
 def test_what_could_have_been_answered_sums_to_one_and_knows_who_takes_whose_room() -> None:
     decision = Decision(
         text="billing", agents=[0, 7], scores={"0": 0.9, "1": 0.4}, propensity=0.9,
-        detail={"share": 0.1, "cold": {"scores": {"7": 0.8, "8": 0.7}, "threshold": 0.5}},
+        detail={"share": 0.1, "cold": {"scores": {"7": 0.8, "8": 0.7}, "trained": {"0": 0.9}, "threshold": 0.5, "walked": [0]}},
     )  # fmt: skip
     row = off_policy_figures._row(decision, True, (0, 2))
     assert row.own == {0, 7}
-    assert set(row.reach) == {frozenset({0, 7}), frozenset({0, 1}), frozenset({7, 8})}
+    assert set(row.reach) == {frozenset({0, 7}), frozenset({0, 1}), frozenset({7})}
     assert sum(row.reach.values()) == pytest.approx(1)
     nobody_may = Decision(text="x", agents=[0], scores={"0": 0.9}, propensity=1.0, detail={"share": 0.1})
     assert off_policy_figures._row(nobody_may, True, (1, 1)).reach == {frozenset({0}): 1.0}

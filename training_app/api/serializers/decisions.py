@@ -21,7 +21,10 @@ class DecisionsAsked(PageAsked):
 
     agent = Whole(0, 2**31 - 1, required=False, allow_null=True, default=None, help_text="Whose set holds this id.")
     model = serializers.CharField(
-        required=False, default="", allow_blank=True, help_text="That this version answered, by its name."
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="That this version answered, by its name; `descriptions` for answers without a model.",
     )
     stop_reason = serializers.CharField(
         required=False, default="", allow_blank=True, help_text=f"One of {', '.join(REASONS)}."
@@ -64,7 +67,7 @@ class DecisionSerializer(serializers.Serializer[Decision]):
 
     decision_id = serializers.UUIDField(source="pk")
     pool = serializers.CharField(source="pool.slug")
-    model = serializers.CharField(source="model.name")
+    model = serializers.CharField(source="answered_by")
     at = Moment()
     text = serializers.CharField(help_text="Empty where it was erased.")
     messages = serializers.ListField(child=MessageSerializer(), allow_null=True, help_text=BEFORE)
@@ -137,7 +140,7 @@ class ReplaySerializer(serializers.Serializer[Any]):
 
     decision_id = serializers.UUIDField(source="decision.pk")
     pool = serializers.CharField(source="decision.pool.slug")
-    model = serializers.CharField(source="decision.model.name")
+    model = serializers.CharField(source="decision.answered_by")
     at = serializers.SerializerMethodField()
     text = serializers.CharField(source="decision.text")
     messages = serializers.ListField(

@@ -165,7 +165,9 @@ class AnswerSerializer(serializers.Serializer[Any]):
     stop_reason = serializers.ChoiceField(
         ["stop", "none", "max_agents", "abstained"], help_text="Why the choices ended."
     )
-    model = serializers.CharField(help_text="The version that answered.")
+    model = serializers.CharField(
+        help_text="The version that answered; `descriptions` where the pool has no model yet and its agents' descriptions decided."
+    )
     decision_id = serializers.UUIDField(help_text="Names this answer under Decisions and when its outcome is reported.")
     not_covered = serializers.ListField(
         child=serializers.IntegerField(),
@@ -188,7 +190,7 @@ class AnswerSerializer(serializers.Serializer[Any]):
     cold_scores = serializers.DictField(
         child=serializers.FloatField(min_value=0, max_value=1),
         required=False,
-        help_text="Beside cold, the likeness of the query to the description of the agent of that id; no probability.",
+        help_text="Beside cold, the probability that the agent of that id is needed, by its description.",
     )
 
     def get_fields(self) -> dict[str, Any]:
@@ -199,7 +201,7 @@ class AnswerSerializer(serializers.Serializer[Any]):
 class BatchSerializer(serializers.Serializer[Any]):
     """The answers to many queries."""
 
-    model = serializers.CharField(help_text="The pool's active model.")
+    model = serializers.CharField(help_text="The pool's active model; `descriptions` where it has none yet.")
     results = AnswerSerializer(many=True, help_text="In the queries' order.")
     warnings = serializers.ListField(child=serializers.CharField(), required=False, help_text=WARNINGS)
     not_covered = serializers.ListField(child=serializers.IntegerField())

@@ -41,7 +41,9 @@ class DecisionsView(ListView):
         asked = self.chosen
         if asked["agent"] is not None:
             rows = rows.choosing(asked["agent"])
-        if asked["model"]:
+        if asked["model"] == Decision.DESCRIPTIONS:
+            rows = rows.filter(model=None)
+        elif asked["model"]:
             try:
                 rows = rows.filter(model=registry.chosen(pool, asked["model"]))
             except registry.RegistryError as error:
@@ -99,7 +101,7 @@ class ReplayView(OfDecision):
         loaded = serving.current(kept.pool.slug)
         cold = loaded.live.cold if loaded is not None and loaded.live is not None else None
         try:
-            replay = replays.replay(kept, serving.router_of(kept.model), cold)
+            replay = replays.replay(kept, replays.router_of(kept), cold)
         except (registry.RegistryError, ArtifactError) as error:
             raise Refused(409, "cannot_replay", str(error)) from None
         told = {

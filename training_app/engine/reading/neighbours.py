@@ -1,6 +1,6 @@
 """The texts of a collection that are most like another one: cosine of hashed word and character n-grams. numpy only.
 
-Features are those of `cold.grams`, hashed to SIZE places, weighted by (1 + ln count) · (1 + ln((1 + N) / (1 + df))) over the N texts.
+Features are those of `said.grams`, hashed to SIZE places, weighted by (1 + ln count) · (1 + ln((1 + N) / (1 + df))) over the N texts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from training_app.engine.reading.cold import grams
+from training_app.engine.reading.said import grams
 
 SIZE = 1 << 18
 

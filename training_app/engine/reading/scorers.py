@@ -86,6 +86,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "teacher": ("training_app.engine.reading.teaching.teacher", "TeacherMargins"),
     "precedents": ("training_app.engine.reading.precedents", "PrecedentMargins"),
     "turns": ("training_app.engine.reading.turns", "TurnsMargins"),
+    "descriptions": ("training_app.engine.reading.descriptions", "Descriptions"),
     "tidied": ("training_app.engine.reading.tidying.tidied", "TidiedMargins"),
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from pathlib import Path
 from typing import Any, Literal
@@ -16,8 +16,10 @@ from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.artifact import Artifact, ArtifactError
 from training_app.engine.data.examples import Agent
 from training_app.engine.data.one_thread import use_one_blas_thread
+from training_app.engine.reading.descriptions import Descriptions
 from training_app.engine.reading.needed import Needed, score
 from training_app.engine.reading.scorers import READ_MEANING, FittedScorer, Platt, load_scorer
+from training_app.engine.reading.unfamiliar import Unfamiliar
 from training_app.engine.routing.allowed import Allowed, BadRules, Reason, Rules, allowed_for, left_out, walk
 from training_app.engine.routing.bayes import BayesPolicy
 from training_app.engine.routing.calibration import Calibration
@@ -28,6 +30,9 @@ from training_app.engine.routing.threshold import ThresholdPolicy
 REMEMBERED, REMEMBERED_NUMBERS = 2_000, 1_000_000
 
 StopReason = Literal["stop", "none", "max_agents", "abstained"]
+
+#: A description-only answer of less confidence says that it does not know: its set is likelier wrong than right by far.
+UNSURE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,7 @@ class Router:
         *,
         features: FittedScorer | None = None,
         needed: Needed | None = None,
+        unfamiliar: Unfamiliar | None = None,
         min_agents: int = 0,
         max_agents: int = 0,
         version_info: dict[str, Any] | None = None,
@@ -82,14 +88,23 @@ class Router:
         rules: Rules | None = None,
     ) -> None:
         """`features`, where given, is what the policy sees instead of the scorer's log-odds (raw TF-IDF). `needed`, where
-        given, adds to the confidence how likely a text needs any agent. `training` are the settings of the run. `rules` say which
-        sets are allowed, where a route is given no others."""
+        given, adds to the confidence how likely a text needs any agent; `unfamiliar`, where given, tells and reads texts in a language
+        that no training query is in. `training` are the settings of the run. `rules` say which sets are allowed, where a route is
+        given no others."""
         self.agents = tuple(agents)
         self.version_info, self.training = dict(version_info or {}), dict(training or {})
         self.calibration, self.policy, self.scorer = calibration, policy, scorer
         self._platt, self._features, self._needed = platt, features, needed
         self._min, self._max = min_agents, max_agents
         self.rules = rules or Rules()
+        self._unfamiliar = unfamiliar
+        self._strangers = (
+            None
+            if unfamiliar is None
+            else self.of_descriptions(
+                unfamiliar.descriptions, min_agents, max_agents, unsure=max(UNSURE, calibration.abstain_below)
+            )
+        )
         self._ids = [agent.id for agent in self.agents]
         self._place = {agent.id: i for i, agent in enumerate(self.agents)}
         self._every = np.ones(len(self.agents), np.bool_)
@@ -134,6 +149,9 @@ class Router:
                 calibration,
                 features=features,
                 needed=Needed.from_parts(config["needed"], _under("needed", parts)) if config.get("needed") else None,
+                unfamiliar=Unfamiliar.from_parts(config["unfamiliar"], _under("unfamiliar", parts))
+                if config.get("unfamiliar")
+                else None,
                 min_agents=int(config.get("min_agents", 0)),
                 max_agents=int(config.get("max_agents", 0)),
                 version_info=dict(config.get("version_info", {})),
@@ -148,6 +166,17 @@ class Router:
             raise ArtifactError(f"the artifact's parts do not fit together: {error}") from error
         return router
 
+    @classmethod
+    def of_descriptions(
+        cls, scorer: Descriptions, min_agents: int = 0, max_agents: int = 0, unsure: float = UNSURE
+    ) -> Router:
+        """The router of agents that nobody labeled queries for, by what they say of themselves. It abstains from answers of less
+        confidence than `unsure`."""
+        same = Platt(np.ones(len(scorer.agents), np.float32), np.zeros(len(scorer.agents), np.float32))
+        calibration = Calibration(1.0, 0.0, scorer.confidence, unsure)
+        policy = BayesPolicy(1.0, 0.0)
+        return cls(scorer.agents, scorer, same, policy, calibration, min_agents=min_agents, max_agents=max_agents)
+
     @property
     def reads_meaning(self) -> bool:
         """Whether a route asks the sentence encoder, so that a process which holds this router has it loaded."""
@@ -160,6 +189,20 @@ class Router:
         return self._min, self._max
 
     # ------------------------------------------------------------------------------------------------------ routing
+
+    def _reader(self, text: str) -> Router | None:
+        """Who reads a text that this model cannot read; None for all others."""
+        strange = self._unfamiliar is not None and self._unfamiliar.strange(text)
+        return self._strangers if strange else None
+
+    def _ruled(self, rules: Rules | None) -> Rules:
+        return self.rules if rules is None else rules
+
+    def _guessed(self, text: str, route: Route) -> Route:
+        """The route of a strange text: a best guess where the sentence encoder does not read its language either."""
+        if self._unfamiliar is None or self._unfamiliar.readable(text):
+            return route
+        return replace(route, stop_reason="abstained", abstained=True)
 
     def _available(self, available: Collection[int] | None) -> BoolArray:
         if available is None:
@@ -210,6 +253,8 @@ class Router:
         agent's value must exceed that of stopping by (the operating point). `rules` say which sets are allowed, instead of the model's
         own. Raises BadConversation for a list that is none."""
         text = text if isinstance(text, str) else conversations.read(text)
+        if (reader := self._reader(text)) is not None:
+            return self._guessed(text, reader.route(text, available, limits=limits, rules=self._ruled(rules)))
         mask = self._available(available)
         least, most = limits or (self._min, self._max)
         at = self.calibration.margin if margin is None else margin
@@ -242,6 +287,10 @@ class Router:
         """The agents whose probability reaches `threshold`, likeliest first, in place of the policy's choice; everything else as
         `route`."""
         text = text if isinstance(text, str) else conversations.read(text)
+        if (reader := self._reader(text)) is not None:
+            return self._guessed(
+                text, reader.above(text, threshold, available, limits=limits, rules=self._ruled(rules))
+            )
         mask = self._available(available)
         least, most = limits or (self._min, self._max)
         x, near = self._read(text)
@@ -270,7 +319,11 @@ class Router:
     def selections(self, texts: Sequence[str]) -> BoolArray:
         """The sets of many texts over all agents, bool[N, A], for measurements."""
         x = self.log_odds(texts)
-        return self._greedy(texts, x, np.ones(x.shape, np.bool_), allowed=self._allowed(None))[0]
+        selected = self._greedy(texts, x, np.ones(x.shape, np.bool_), allowed=self._allowed(None))[0]
+        for row, text in enumerate(texts):
+            if (reader := self._reader(text)) is not None:
+                selected[row] = [agent in reader.route(text, rules=self.rules).agents for agent in self._ids]
+        return selected
 
     def confidences(
         self, texts: Sequence[str], sets: Sequence[Collection[int]], available: Collection[int] | None = None
@@ -368,6 +421,9 @@ class Router:
         """The route of `text` with the values of every step and the parts of the text that weighed most; those of an earlier turn of a
         conversation with whose it was."""
         text = text if isinstance(text, str) else conversations.read(text)
+        if (reader := self._reader(text)) is not None:
+            read = reader.explain(text, available, limits=limits, rules=self._ruled(rules))
+            return replace(read, route=self._guessed(text, read.route))
         route = self.route(text, available, limits=limits, margin=margin, rules=rules)
         mask = self._available(available)
         allowed = self._allowed(rules)

@@ -33,8 +33,7 @@ class Command(BaseCommand):
         except answer.Unroutable as problem:
             raise CommandError(f"the text {problem}.") from None
         except answer.NoModel as problem:
-            hint = "" if loaded.problem else f" Train one: manage.py train --pool {loaded.slug} --promote."
-            raise CommandError(f"{problem}{hint}") from None
+            raise CommandError(str(problem)) from None
         assert given.explanation is not None, "it was asked for"
         drawn = explanations.picture(given.explanation, explanations.columns_of(given.model.router.agents, given.pool))
         self._answer(given, drawn)
@@ -53,9 +52,9 @@ class Command(BaseCommand):
         width = max((len(agent.name) for agent, _score, _taken in drawn.scores), default=0)
         for agent, score, chosen in drawn.scores:
             self.stdout.write(f"  {'*' if chosen else ' '} {agent.code:2}  {agent.name:{width}}  {score:.3f}")
-        cold = given.cold or {}
+        cold = given.cold.cold if given.cold is not None else {}
         if cold:
-            self.stdout.write("\nBy its description, as the model has not learnt it yet (likeness, not a probability)")
+            self.stdout.write("\nBy its description, as the model has not learnt it yet")
         for number, likeness in cold.items():
             self.stdout.write(
                 f"  {'*' if number in given.cold_taken else ' '}     {pool.names[number]:{width}}  {likeness:.3f}"

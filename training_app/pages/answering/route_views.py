@@ -25,7 +25,7 @@ from routerweb import parameters
 from routerweb.downloads import download
 from routerweb.http import page
 from routerweb.paging import LongPaginator
-from training_app.answering import answer, explanations, nearest, replays, serving
+from training_app.answering import answer, described, explanations, nearest, replays, serving
 from training_app.engine.data.conversations import BadConversation, as_json, before
 from training_app.engine.routing.router import ArtifactError
 from training_app.models import Decision, Outcome
@@ -84,6 +84,9 @@ def playground(request: HttpRequest, slug: str) -> HttpResponse:
         except (registry.RegistryError, ArtifactError) as problem:
             context["error"], loaded = str(problem), None
         context["loaded"] = loaded or context["loaded"]
+    if loaded is not None and loaded.model is None and (by_descriptions := described.described(loaded)) is not None:
+        loaded = by_descriptions
+        context["by_descriptions"] = True
     if "query" in asked and loaded and loaded.model:
         query = asked["query"].replace("\r\n", "\n")
         messages = playground_chat.so_far(asked)
@@ -114,6 +117,7 @@ def playground(request: HttpRequest, slug: str) -> HttpResponse:
 def _answered(given: answer.Answer) -> dict[str, Any]:
     """An answer as the playground shows it."""
     by_number = {agent.id: agent for agent in given.pool.roster}
+    cold = given.cold.cold if given.cold is not None else {}
     explained = given.explanation
     assert explained is not None, "the playground asks for an explanation"
     return {
@@ -122,10 +126,8 @@ def _answered(given: answer.Answer) -> dict[str, Any]:
         "is_canary": given.pool.live is not None and given.pool.live.is_canary,
         "reason": REASONS[given.route.stop_reason],
         "picture": explanations.picture(explained, explanations.columns_of(given.model.router.agents, given.pool)),
-        "not_covered": [by_number[number] for number in given.pool.not_covered if number not in (given.cold or ())],
-        "cold": [
-            (by_number[number], score, number in given.cold_taken) for number, score in (given.cold or {}).items()
-        ],
+        "not_covered": [by_number[number] for number in given.pool.not_covered if number not in cold],
+        "cold": [(by_number[number], score, number in given.cold_taken) for number, score in cold.items()],
         "cold_taken": [by_number[number] for number in given.cold_taken],
         "answer": json.dumps(answer.as_json(given, kept=False), ensure_ascii=False, indent=2),
     }
@@ -215,7 +217,7 @@ def decision_detail(request: HttpRequest, slug: str, decision_id: UUID) -> HttpR
         context["correction"] = CorrectionForm.of(found.pool, found.text, found.agents, seen_at, active)
     loaded = serving.current(slug)
     try:
-        router = serving.router_of(found.model)
+        router = replays.router_of(found)
     except (registry.RegistryError, ArtifactError) as error:
         context["error"] = str(error)
     else:
@@ -253,7 +255,7 @@ def _lines(found: Any) -> Iterator[str]:
         line = {
             "decision_id": str(row.pk),
             "at": row.at.isoformat(),
-            "model": row.model.name,
+            "model": row.answered_by,
             "text": row.text,
             **({"messages": as_json(row.said)} if row.messages else {}),
             "agents": row.agents,

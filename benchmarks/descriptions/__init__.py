@@ -1,0 +1,1 @@
+"""Learning and measuring the scorer that reads descriptions alone: see `__main__.py`."""

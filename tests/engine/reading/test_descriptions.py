@@ -1,0 +1,74 @@
+"""Routing by descriptions alone: any language, joined needs, conversations, and texts that nobody is for."""
+
+import json
+
+import numpy as np
+import pytest
+
+from training_app.engine.data.conversations import Message, Turn
+from training_app.engine.data.examples import Agent
+from training_app.engine.reading.descriptions import FEATURES, Descriptions, clauses_of
+from training_app.engine.routing.router import Router
+
+POOL = (
+    Agent(4, "Cards", "Debit and credit cards: ordering, blocking, limits, PIN", keywords=("credit card",)),
+    Agent(7, "Loans", "Mortgages and consumer loans: rates, applications, early repayment"),
+    Agent(9, "Fraud", "Suspicious payments, phishing, identity theft"),
+)
+
+
+@pytest.mark.parametrize("meaning", [True, False])
+def test_the_agent_that_a_text_describes_is_the_likeliest(meaning: bool) -> None:
+    scorer = Descriptions(POOL, meaning=meaning)
+    found = scorer.logits(["block my credit card", "rates of mortgages", ""])
+    assert found.shape == (3, 3)
+    assert found[:2].argmax(axis=1).tolist() == [0, 1]
+    assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("text", ["Bitte sperren Sie meine Kreditkarte", "заблокируйте мою карту", "我的银行卡丢了"])
+def test_it_reads_languages_that_no_description_is_in(text: str) -> None:
+    route = Router.of_descriptions(Descriptions(POOL, meaning=True)).route(text)
+    assert route.agents == (4,)
+    assert not route.abstained
+
+
+@pytest.mark.parametrize("text", ["good morning", "Wer hat die Mona Lisa gemalt?", "tell me a story about a fox"])
+def test_a_text_that_nobody_is_for_gets_nobody(text: str) -> None:
+    assert Router.of_descriptions(Descriptions(POOL, meaning=True)).route(text).agents == ()
+
+
+def test_an_earlier_turn_carries_over() -> None:
+    scorer = Descriptions(POOL, meaning=True)
+    said = [Message("user", "I would like a mortgage for a house"), Message("assistant", "How much do you need?")]
+    alone, later = scorer.logits(["about 200,000 please", Turn("about 200,000 please", said)])
+    assert later[1] > alone[1]
+    assert later.argmax() == 1
+
+
+def test_clauses_are_parted_at_signs_and_conjunctions_of_several_languages() -> None:
+    assert clauses_of("block my card and tell me the rates of loans") == ["block my card", "tell me the rates of loans"]
+    assert clauses_of("sperren Sie die Karte und erklären Sie mir den Kredit") == [
+        "sperren Sie die Karte", "erklären Sie mir den Kredit",
+    ]  # fmt: skip
+    assert clauses_of("我的银行卡丢了,贷款利率是多少") == ["我的银行卡丢了", "贷款利率是多少"]
+    assert clauses_of("hi, and bye") == []
+
+
+def test_it_comes_back_from_its_tensors_as_it_was() -> None:
+    scorer = Descriptions(POOL, meaning=True, examples={9: ["I did not make this payment"]}, nobody=["what a day"])
+    config = json.loads(json.dumps(scorer.config()))
+    again = Descriptions.from_tensors(config, scorer.tensors())
+    texts = ["there is a debit that I do not know", "block my card"]
+    assert again.logits(texts) == pytest.approx(scorer.logits(texts), abs=2e-2)  # vectors are stored in 16 bits
+    with pytest.raises(ValueError, match="lack"):
+        Descriptions.from_tensors({}, {})
+
+
+def test_one_agent_and_a_pool_without_words_have_log_odds_too() -> None:
+    assert Descriptions(POOL[:1], meaning=False).logits(["block my card"]).shape == (1, 1)
+    assert np.isfinite(Descriptions((Agent(0, "…"),), meaning=True).logits(["hello there"])).all()
+
+
+def test_what_was_learnt_has_a_weight_for_every_feature() -> None:
+    assert len(Descriptions(POOL, meaning=True).weights) == len(FEATURES)

@@ -1,0 +1,51 @@
+"""Pools that no model answers yet: the agents' descriptions do, by one scorer for all pools (`engine/reading/descriptions.py`).
+
+The router is an ordinary one, whose scorer nobody fitted, so that options, explanations, batches and decisions work as with a model.
+Making it costs nothing; the first text that it routes loads the sentence encoder, 150 MB and a second.
+"""
+
+from dataclasses import replace
+from functools import lru_cache
+
+from training_app.answering.loaded import LoadedModel, LoadedPool, RosterAgent
+from training_app.engine.data.examples import Agent
+from training_app.engine.reading import sentences
+from training_app.engine.reading.descriptions import Descriptions
+from training_app.engine.routing.router import Router
+from training_app.models import Decision
+
+#: The key of no version: what answers by descriptions is kept nowhere.
+NO_VERSION = 0
+
+
+def described(pool: LoadedPool) -> LoadedPool | None:
+    """The pool as its descriptions answer it; None where a model was promoted that cannot be used, which nothing should hide, or where
+    no agent is there to be chosen."""
+    if pool.problem:
+        return None
+    router = router_of(pool.roster)
+    if router is None:
+        return None
+    available = frozenset(agent.id for agent in pool.roster if agent.state == "active" and agent.available)
+    every = len(available) == len(router.agents)
+    model = LoadedModel(NO_VERSION, Decision.DESCRIPTIONS, router)
+    return replace(pool, model=model, available=None if every else available, not_covered=())
+
+
+def probabilities(pool: LoadedPool, text: str) -> dict[int, float]:
+    """By the id of each active agent of a pool, how likely the text needs it as far as descriptions can say."""
+    router = router_of(pool.roster)
+    return {} if router is None else router.route(text).scores
+
+
+@lru_cache(maxsize=64)
+def router_of(roster: tuple[RosterAgent, ...]) -> Router | None:
+    """The router of the active agents among these; None where there are none."""
+    agents = [
+        Agent(one.id, one.name, one.description, one.keywords, one.code, one.cost, one.key)
+        for one in roster
+        if one.state == "active"
+    ]
+    if not agents:
+        return None
+    return Router.of_descriptions(Descriptions(agents, meaning=sentences.installed()))

@@ -1,0 +1,206 @@
+"""How likely a query needs each agent, by what the agents say of themselves. numpy only; no label of the pool is read.
+
+    alike_a  = words_a + nearest_a + NAME · name_a                         of agent a and the text x
+    log-odds = w · FEATURES
+
+words is the cosine of n-grams (`said.py`), nearest the largest cosine of the text's embedding and those of the agent's phrases and
+examples, name that of its name. `best` is the largest alike of all agents, `lead` how far an agent is above all others, `behind` how
+far below `best`, and `nobody` the cosine to the nearest of some phrases that need no agent anywhere. Clauses are read each for itself
+as well, for queries that join several needs. In a conversation, `before` is alike of the last turn together with the user turns before
+it. The few weights were learnt over many pools, with agents held out (`benchmarks/descriptions`), so that one set of them serves pools
+that nobody has labeled.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training_app.engine.data.arrays import FloatArray
+from training_app.engine.data.conversations import USER, before
+from training_app.engine.data.examples import Agent
+from training_app.engine.reading import sentences
+from training_app.engine.reading.said import WORD, WordLikeness, phrases
+
+NAME = 0.2  # of the name's own likeness in meaning; chosen on splits of five sets that are not test
+#: `likeness` gives a sum of UNLIKE as ALIKE, less in proportion, more by as much as it is more: so much says as little as a cosine of
+#: ALIKE between words does. Chosen on the demo pool and on first turns.
+UNLIKE, ALIKE = 0.35, 0.10
+LIMIT = 8.0  # log-odds beyond this say nothing more
+EARLIER = 3  # user turns before the last that carry over, each with a word of its own
+MOST_CLAUSES, LEAST_CLAUSE = 4, 10  # clauses that are read each for itself, and characters of one
+#: What joins clauses: signs, and the words for "and", "also", "then" in the languages that join queries are written in.
+_BREAK = re.compile(
+    r"[.;:!?\n,。!?;,]+|\b(?:and also|and then|and|also|then|und dann|und|außerdem|et puis|et|puis|y luego|y|también|luego"
+    r"|а также|и ещё|и|затем|ve ayrıca|ve|e depois|e também|e poi)\b|另外|并且|然后|そして|それと",
+    re.IGNORECASE,
+)
+LONGEST_EARLIER = 2_000  # characters of a conversation that are read beside its last turn
+#: What needs no agent anywhere: a text that is more like one of these than like an agent needs nobody.
+NOBODY = (
+    "hello", "good morning", "thank you very much", "goodbye", "how are you", "who are you", "tell me a joke",
+    "what is the weather", "who won the football world cup", "what is the capital of France", "how do I cook pasta",
+    "write a poem", "translate this sentence", "help me with my homework", "I am looking for a job",
+    "we offer search engine optimisation for your website", "wrong number", "what should I take against a headache",
+    "what is the meaning of life", "how old is the universe", "my car does not start", "yes", "no", "okay", "sorry", "asdf",
+)  # fmt: skip
+FEATURES = (
+    "alike", "words", "nearest", "lead", "behind", "behind squared", "above the mean", "best", "best squared", "nobody", "in a clause",
+    "lead in a clause", "before", "lead before", "is a turn", "strange", "size", "one",
+)  # fmt: skip
+
+
+class Descriptions:
+    """What the agents of a pool say of themselves, as a scorer that nothing was fitted for. Immutable but for what it remembers;
+    safe to
+    share between threads. Phrases are embedded when the first text comes."""
+
+    kind: ClassVar[str] = "descriptions"
+
+    def __init__(
+        self,
+        agents: Sequence[Agent],
+        *,
+        meaning: bool,
+        examples: Mapping[int, Sequence[str]] | None = None,
+        nobody: Sequence[str] = (),
+    ) -> None:
+        """`agents` (A) are the pool's; `examples` are queries that an agent is for, by id, and `nobody` some that nobody is for.
+        `meaning`
+        asks the sentence encoder too, which is loaded with the first text; without it examples are not read."""
+        self.agents, self.meaning = tuple(agents), meaning
+        self.examples = {agent: tuple(texts) for agent, texts in (examples or {}).items() if texts}
+        self.nobody = tuple(nobody)
+        self._learned("words" if not meaning else "examples" if self.examples else "meaning")
+
+    def _learned(self, kind: str) -> None:
+        """Take what was learnt of a kind: the weights of the features, and those of the confidence in a set."""
+        self.weights: NDArray[np.float64] = _of_file()["weights"][kind]
+        self.confidence: NDArray[np.float64] = _of_file()["confidence"][kind]
+
+    def logits(self, texts: Sequence[str]) -> FloatArray:
+        """The log-odds that each text needs each agent, float32[N, A]."""
+        found = [np.clip(self.features(text) @ self.weights, -LIMIT, LIMIT) for text in texts]
+        return np.array(found, np.float32).reshape(len(texts), len(self.agents))
+
+    def likeness(self, text: str) -> dict[int, float]:
+        """How alike a text and each agent are, 0 to 1, by id, rounded to four decimals: what ranks agents, and no probability."""
+        alike = self._alike(str(text))[2]
+        if self.meaning and WORD.search(text):
+            total = alike / np.float32(1 + NAME / 2)
+            alike = np.clip(np.where(total < UNLIKE, ALIKE / UNLIKE * total, ALIKE + total - UNLIKE), 0, 1)
+        return {agent.id: round(float(value), 4) for agent, value in zip(self.agents, alike, strict=True)}
+
+    def features(self, text: str) -> FloatArray:
+        """float32[A, FEATURES]."""
+        agents = len(self.agents)
+        words, nearest, alike, nobody = self._alike(str(text))
+        clauses = [alike, *(self._alike(clause)[2] for clause in clauses_of(str(text)))]
+        leads = [_lead(each) for each in clauses]
+        earlier = self._earlier(text)
+        best = float(alike.max(initial=0.0))
+        behind = best - alike
+        of_all = [best, best * best, nobody, float(earlier.any()), float(not words.any()), np.log(max(agents, 1)), 1.0]
+        best_, squared, stranger, turn, strange, size, one = (np.full(agents, value) for value in of_all)
+        columns = [alike, words, nearest, np.maximum(leads[0], 0), behind, behind * behind, alike - alike.mean(), best_, squared,
+        stranger,
+                   np.max(clauses, axis=0), np.max(leads, axis=0), earlier, _lead(earlier), turn, strange, size, one]  # fmt: skip
+        return np.stack(columns, axis=1).astype(np.float32)
+
+    @cached_property
+    def _words(self) -> WordLikeness:
+        return WordLikeness(self.agents, [agent.id for agent in self.agents])
+
+    @cached_property
+    def _said(self) -> tuple[FloatArray, NDArray[np.intp]]:
+        """The embeddings of all phrases and examples, float32[P, SIZE], and where each agent's begin, its name first; last what needs
+        nobody."""
+        said = [[*phrases(agent), *self.examples.get(agent.id, ())] or [""] for agent in self.agents]
+        said.append([*NOBODY, *self.nobody])
+        first = np.cumsum([0, *(len(own) for own in said)])[:-1]
+        return sentences.embed([phrase for own in said for phrase in own]), first
+
+    def _alike(self, text: str) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+        """(words, nearest, alike, float32[A] each; the cosine to what needs nobody)."""
+        words = self._words.of(text)
+        if not self.meaning or not WORD.search(text):
+            return words, np.zeros_like(words), words, 0.0
+        vector = sentences.embed([text])[0]
+        vectors, first = self._said
+        cosines = vectors @ vector
+        *nearest, nobody = np.maximum.reduceat(cosines, first)
+        alike = words + np.array(nearest) + NAME * cosines[first[:-1]]
+        return words, np.array(nearest, np.float32), alike.astype(np.float32), float(nobody)
+
+    def _earlier(self, text: str) -> FloatArray:
+        """How alike what was said before is to each agent, the latest user turns together with the last; 0 for a plain text."""
+        said = [message.content for message in before(text) if message.role == USER][-EARLIER:]
+        if not said:
+            return np.zeros(len(self.agents), np.float32)
+        return self._alike(" ".join([*said, str(text)])[-LONGEST_EARLIER:])[2]
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """The embeddings, so that loading a model embeds nothing."""
+        if not self.meaning:
+            return {}
+        vectors, first = self._said
+        return {"said": vectors.astype(np.float16), "first": first.astype(np.int64)}
+
+    def config(self) -> dict[str, Any]:
+        """All else; of the encoder its name."""
+        agents = [{**agent.facts, "keywords": list(agent.keywords)} for agent in self.agents]
+        encoder = {"sentence_encoder": sentences.NAME} if self.meaning else {}
+        return {"agents": agents, "with_examples": bool(self.examples), **encoder}
+
+    @classmethod
+    def from_tensors(cls, config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> Descriptions:
+        """Raises ValueError where the parts do not fit."""
+        try:
+            agents = [Agent(**{**one, "keywords": tuple(one["keywords"])}) for one in config["agents"]]
+            made = cls(agents, meaning="sentence_encoder" in config)
+            if made.meaning:
+                sentences.check(str(config["sentence_encoder"]))
+                vectors, first = tensors["said"].astype(np.float32), tensors["first"].astype(np.intp)
+                if vectors.ndim != 2 or vectors.shape[1] != sentences.SIZE or len(first) != len(agents) + 1:
+                    raise ValueError("the descriptions' vectors do not fit their agents")
+                made.__dict__["_said"] = vectors, first  # in the place of what would be embedded
+                made._learned("examples" if config["with_examples"] else "meaning")
+            return made
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"the descriptions lack {error}") from None
+
+    def explain(self, text: str, top: int = 8) -> list[list[tuple[str, float]]]:
+        """Of a likeness nothing can be told by parts of the text."""
+        return [[] for _ in self.agents]
+
+
+def clauses_of(text: str) -> list[str]:
+    """The parts of a text that may each ask for something of their own; [] where it is one."""
+    parts = [part.strip() for part in _BREAK.split(text[:LONGEST_EARLIER])]
+    kept = [part for part in parts if len(part) >= LEAST_CLAUSE or (len(part) >= 4 and not part.isascii())]
+    return kept[:MOST_CLAUSES] if len(kept) > 1 else []
+
+
+def _lead(values: FloatArray) -> FloatArray:
+    """How far each agent's value is above the largest of the others, negative for all but the first; 0 of an agent alone."""
+    if len(values) < 2:
+        return np.zeros_like(values)
+    second, first = np.partition(values, -2)[-2:]
+    return np.where(values == first, first - second, values - first).astype(np.float32)
+
+
+@lru_cache(maxsize=1)
+def _of_file() -> dict[str, dict[str, NDArray[np.float64]]]:
+    """What `benchmarks/descriptions` learnt, for scorers with the sentence encoder ("meaning"), with it and with examples, and
+    without it
+    ("words"): the weights of FEATURES, and what the confidence of a set is made of (`calibration.set_features`)."""
+    stored = json.loads((Path(__file__).parent / "descriptions.json").read_text("utf-8"))
+    weights = {kind: np.array([values[f] for f in FEATURES]) for kind, values in stored["weights"].items()}
+    return {"weights": weights, "confidence": {kind: np.array(v) for kind, v in stored["confidence"].items()}}
