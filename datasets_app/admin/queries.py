@@ -119,7 +119,6 @@ class QueryAdmin(HistoryAdmin):
         "state",
         "split",
         "origin",
-        "external_id",
         *(column.lookup for column, _entry in query_columns.entries()),
         "extra",
         "created_at",
