@@ -188,11 +188,11 @@ def stop_signals() -> Iterator[None]:
         _stop_asked.set()
         raise Stopped
 
-    _stop_asked.clear()
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
+        _stop_asked.clear()
         for number, action in before.items():
             signal.signal(number, action)
 

@@ -114,6 +114,7 @@ def training(monkeypatch: pytest.MonkeyPatch, told_router: None) -> SimpleNamesp
         checkpoint: bytes | None = None,
         llm: Any = None,
         unlabeled: Any = None,
+        rules: Any = None,
     ) -> Iterator[Any]:
         told.checkpoints.append(checkpoint)
         told.unlabeled.append(unlabeled)

@@ -21,6 +21,7 @@ class ToldRouter:
 
     def __init__(self, agents: tuple[Agent, ...]) -> None:
         self.agents = agents
+        self.training: dict[str, Any] = {}
 
     @classmethod
     def load(cls, artifact: bytes) -> "ToldRouter":

@@ -119,7 +119,7 @@ HEALTH = {
     "decisions": {"waiting": 3, "dropped": 0},
     "process": {"name": "web-1:4711", "memory_bytes": 206_438_400, "threads": 14, "running_seconds": 86_512.4},
 }
-CHECK = {
+FILE_CHECK = {
     "rows": 60, "labels": 60, "kept": 60, "unlabeled": 0, "suggestions": 0, "unreadable": 0, "whole": True, "not_understood": [],
 }  # fmt: skip
 IMPORT = {

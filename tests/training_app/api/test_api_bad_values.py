@@ -36,12 +36,16 @@ AT_TIMES = [
 ]
 TEXTS = ["²", "1" * 13, "9" * 5_009, "-1", "0.5", "\0", b"\xed\xa0\x80", b"\xff", "after:9999-12-31", "x" * 3_000]
 
+#: It stores what it takes in threads of its own, which wait for the transaction of a test; test_gateway.py sends it bad bodies.
+STORED_BESIDE = {"responses"}
+
 
 def operations(part: str) -> list[Any]:
     return [
         pytest.param(method, path, operation, id=f"{method} {path}")
         for path, methods in DOCUMENT["paths"].items()
         for method, operation in methods.items()
+        if operation["operationId"] not in STORED_BESIDE
         if part in operation and (part == "requestBody" or any(one["in"] == "query" for one in operation[part]))
     ]
 

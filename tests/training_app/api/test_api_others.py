@@ -32,7 +32,7 @@ def test_a_batch_is_one_call_of_the_router(app, model, monkeypatch):
     calls = []
     monkeypatch.setattr(
         "tests.training_app.served.ScriptedRouter.route_batch",
-        lambda self, texts, available: calls.append(texts) or [self.route(text, available) for text in texts],
+        lambda self, texts, available, rules: calls.append(texts) or [self.route(text, available) for text in texts],
     )
     app.batch("a", "b")
     assert calls == [["a", "b"]]

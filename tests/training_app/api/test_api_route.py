@@ -294,7 +294,7 @@ def test_a_missing_slash_is_no_redirect(app, model):
 
 
 def test_a_fault_of_the_router_is_no_page(app, model, monkeypatch, caplog):
-    monkeypatch.setattr("tests.training_app.served.ScriptedRouter.route", lambda *_: 1 / 0)
+    monkeypatch.setattr("tests.training_app.served.ScriptedRouter.route", lambda *_, **_named: 1 / 0)
     found = error(app.route("secret words"), 500, "internal_error")
     assert "secret words" not in json.dumps(found)
     assert "ZeroDivisionError" in caplog.text

@@ -135,10 +135,10 @@ def test_where_it_fails_the_active_model_answers_and_it_is_counted(
 def broken(method):
     """The method, failing on the router that knows two agents."""
 
-    def call(self, *arguments):
+    def call(self, *arguments, **options):
         if len(self.agents) == 2:
             raise RuntimeError("no such tensor")
-        return method(self, *arguments)
+        return method(self, *arguments, **options)
 
     return call
 

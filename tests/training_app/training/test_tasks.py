@@ -80,7 +80,7 @@ def test_a_run_may_learn_from_what_nobody_has_labeled(snapshot: Snapshot, traini
     text = labeled.earliest("pk").text
     for settings in ({}, {"unlabeled": False}):
         tasks.execute(runs.launch(snapshot.pool, snapshot=snapshot, config=settings, queue=False).pk)
-    assert training.unlabeled == [[text], None]
+    assert training.unlabeled == [[text], ()]
 
 
 def test_without_a_model_in_the_settings_no_llm_is_asked(run: Run, training: SimpleNamespace, settings) -> None:

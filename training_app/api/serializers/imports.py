@@ -102,7 +102,7 @@ class StrangeSerializer(serializers.Serializer[Any]):
     )
 
 
-class CheckSerializer(serializers.Serializer[Any]):
+class FileCheckSerializer(serializers.Serializer[Any]):
     """What an import would keep."""
 
     rows = serializers.IntegerField()
@@ -135,7 +135,7 @@ class ImportSerializer(serializers.ModelSerializer[Import]):
 class SentFileSerializer(serializers.Serializer[Any]):
     """What becomes of a file."""
 
-    check = CheckSerializer()
+    check = FileCheckSerializer()
     upload = ImportSerializer(
         allow_null=True, help_text="The import, which a worker goes on with; null where it was only checked."
     )

@@ -32,8 +32,8 @@ class ImportsView(OpsView):
     @operation(
         "importFile", "Import a file", of=OF, keyed=True, body=shapes.ImportRequest,
         example={"pool": "support", "file_name": "tickets.csv", "content": "Message;Team\nWhere is my parcel?;Shipping\n"},
-        answers={200: (shapes.SentFileSerializer, "What an import would keep", {"check": examples.CHECK, "upload": None}),
-                 201: (shapes.SentFileSerializer, "It waits for a worker", {"check": examples.CHECK, "upload": examples.IMPORT})},
+        answers={200: (shapes.SentFileSerializer, "What an import would keep", {"check": examples.FILE_CHECK, "upload": None}),
+                 201: (shapes.SentFileSerializer, "It waits for a worker", {"check": examples.FILE_CHECK, "upload": examples.IMPORT})},
         errors=("not_understood",),
     )  # fmt: skip
     def post(self, request: Request) -> Response:

@@ -60,10 +60,17 @@ _SIGNS = {
     "åäö",
     "it": "òàìù",
 }  # fmt: skip
-_WORDS: dict[str, tuple[str, ...]] = {}
-for _language, _listed in _COMMON.items():
-    for _word in _listed.split():
-        _WORDS[_word] = (*_WORDS.get(_word, ()), _language)
+
+
+def _languages_by_word() -> dict[str, tuple[str, ...]]:
+    words: dict[str, tuple[str, ...]] = {}
+    for language, listed in _COMMON.items():
+        for word in listed.split():
+            words[word] = (*words.get(word, ()), language)
+    return words
+
+
+_WORDS = _languages_by_word()
 #: Languages that the sentence encoder reads (Yang et al. 2019).
 ENCODED = frozenset({"ar", "zh", "en", "fr", "de", "it", "ja", "ko", "nl", "pl", "pt", "es", "th", "tr", "ru"})
 LONGEST = 2_000  # characters that are looked at

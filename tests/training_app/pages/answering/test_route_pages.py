@@ -63,10 +63,10 @@ def test_an_unknown_pool(ops):
 # --- Playground ---------------------------------------------------------------------------------------------------
 
 
-def test_playground_without_a_model_shows_the_way(ops):
+def test_playground_without_a_model_says_that_descriptions_answer(ops):
     page = ops.get(PLAYGROUND).content.decode()
-    assert "no active model yet" in page
-    assert 'href="/p/support/runs/"' in page
+    assert "This pool has no model yet." in page
+    assert 'name="query"' in page
 
 
 def test_playground_routes_and_explains(ops, model):
