@@ -116,7 +116,7 @@ def test_the_tutorial_works(tmp_path: Path, chromium: str) -> None:
         for words in commands(text) if language == "sh" else ():
             ended = subprocess.run(
                 [sys.executable, "-W", "ignore", ROOT / "manage.py", *words],
-                env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300,
+                env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=900,
             )  # fmt: skip
             assert ended.returncode == 0, f"{words}: {ended.stderr}"
             done.append((words[0], ended.stdout))

@@ -57,6 +57,9 @@ ELSEWHERE = {
     "python manage.py route": "test_snippets walks the tutorial",
     "python manage.py personal_data": "asks before it erases people; tests/training_app/personal/test_personal_data.py runs it",
     "python manage.py import_agents": "its hosts are examples; tests/agents_app/sources run the command against servers",
+    'curl -H "Authorization: Bearer $ROUTERWEB_KEY" http://127.0.0.1:8000/api/models/support-1/cases/': (
+        "needs a key of the scope ops; tests/training_app/versions/test_cases.py asks this address"
+    ),
     "openapi-python-client generate": "is run by tests/generated_clients, in the environments of `make clients`",
     "from routerweb_client.adapters.langgraph": FRAMEWORK,
     "from routerweb_client.adapters.openai_agents": FRAMEWORK,

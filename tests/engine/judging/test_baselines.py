@@ -126,7 +126,7 @@ def test_benchmark_measures_each_router_in_a_process_of_its_own(folder) -> None:
     lines = list(leaderboard(found))
     assert lines[3].startswith("ddqn")
     (rule,) = found["routers"]["ddqn"]["rules"]
-    assert lines[-1] == f"ddqn: decided by {rule} in 1 of 1 seeds"
+    assert lines[3].rstrip().endswith(rule)
     assert found["routers"]["constant"]["rules"] == []
     json.dumps(found)
 

@@ -123,7 +123,7 @@ class ImportView(OfImport):
     """How far it is."""
 
     @operation(
-        "import", "An import, how far it is", of=OF, parts=("import_id",),
+        "readImport", "An import, how far it is", of=OF, parts=("import_id",),
         answers={200: (shapes.ImportSerializer, "The import", examples.IMPORT)}, any_pool=False, errors=("not_found",),
     )  # fmt: skip
     def get(self, request: Request, import_id: int) -> Response:
