@@ -13,6 +13,7 @@ from agents_app.models import ApiKey, Pool
 from datasets_app.models import Snapshot, SplitGroup
 from tests.llm_server import Server
 from tests.training_app.llm_only.conftest import said, texts
+from training_app.answering import serving
 from training_app.models import RouterModel
 from training_app.versions import gate, registry, scorecards, verdict
 
@@ -54,6 +55,7 @@ def test_an_llm_alone_leads_to_a_router_that_answers(walked: Pool, capsys: pytes
     assert found.judge == "Judged by an LLM's labels."
     assert scorecards.with_headlines([model])[0].judged_by == "llm"  # type: ignore[attr-defined]
     secret = keys.create_key("ops", [walked], [ApiKey.Scope.OPS])[1]
+    serving.refresh()  # a process learns of a new key within a second
     answer = Client().get("/api/models/?pool=desk", headers={"Authorization": f"Bearer {secret}"})
     assert answer.json()["models"][0]["judged_by"] == "llm"
 
