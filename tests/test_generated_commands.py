@@ -29,8 +29,9 @@ pytestmark = pytest.mark.computes_long
 COUNT = int(os.environ.get("GENERATED_COMMANDS", many(150, 20)))
 
 OURS = ("agents_app", "datasets_app", "training_app", "orchestration_app")
-#: `up` starts servers, `demo` trains for a minute, and `run_episodes` begins its process anew and runs until it is told to end.
-ELSEWHERE = {"up", "demo", "run_episodes"}
+#: `up` starts servers, `demo` trains for a minute, and `run_cluster` and `run_episodes` begin their process anew and run until they are
+#: told to end.
+ELSEWHERE = {"up", "demo", "run_cluster", "run_episodes"}
 #: Said each time, so that the work that they would begin here waits for a worker that there is none of.
 ALWAYS = {"train": ["--queue"]}
 #: A word as an argument of a process can be: no NUL, and half a surrogate where bytes were no UTF-8.

@@ -7,6 +7,7 @@ from rest_framework import serializers
 from training_app.api.fields import Ids, Moment, Text
 from training_app.api.route_requests import check_text
 from training_app.api.serializers.base import OfPool
+from training_app.engine.data.file_rows import MAX_TEXT
 from training_app.models import MustPassCase
 from training_app.versions.cases import Checked
 
@@ -37,7 +38,7 @@ class CasesSerializer(serializers.Serializer[Any]):
 class MakeCase(OfPool):
     """A new case; one of the same text is replaced."""
 
-    query = serializers.CharField(help_text="The text that is routed.")
+    query = Text(MAX_TEXT, help_text="The text that is routed.")
     agents = Ids(1000, "be a list of agents' ids", help_text="The agents that it must go to; [] is none of them.")
     reason = Text(400, missing=": say why it must be so", help_text="Why; it is shown to whoever breaks the case.")
 
