@@ -29,8 +29,7 @@ pytestmark = pytest.mark.computes_long
 COUNT = int(os.environ.get("GENERATED_COMMANDS", many(150, 20)))
 
 OURS = ("agents_app", "datasets_app", "training_app", "orchestration_app")
-#: `up` starts servers, `demo` trains for a minute, and `run_cluster` and `run_episodes` begin their process anew and run until they are
-#: told to end.
+#: `up` starts servers, `demo` trains for a minute. `run_cluster` and `run_episodes` begin their process anew and run on.
 ELSEWHERE = {"up", "demo", "run_cluster", "run_episodes"}
 #: Said each time, so that the work that they would begin here waits for a worker that there is none of.
 ALWAYS = {"train": ["--queue"]}
