@@ -7,6 +7,7 @@ import pytest
 
 from training_app.engine.data.examples import Agent
 from training_app.engine.data.rows import Rows
+from training_app.engine.reading import sentences
 from training_app.engine.reading.unfamiliar import Unfamiliar
 
 AGENTS = (
@@ -69,3 +70,13 @@ def test_it_comes_back_from_its_parts_as_it_was() -> None:
     assert again.descriptions.logits(["я потерял карту"]) == pytest.approx(near, abs=2e-2)
     with pytest.raises(KeyError):
         Unfamiliar.from_parts({}, {})
+
+
+def test_where_the_encoder_is_not_installed_a_strange_text_is_not_readable(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = fitted()
+    config, tensors = before.config(), before.tensors()
+    assert before.readable("我的银行卡丢了")
+    monkeypatch.setattr(sentences, "installed", lambda: False)
+    again = Unfamiliar.from_parts(config, tensors)
+    assert again.strange("我的银行卡丢了")
+    assert not again.readable("我的银行卡丢了")

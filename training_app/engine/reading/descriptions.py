@@ -161,10 +161,10 @@ class Descriptions:
 
     @classmethod
     def from_tensors(cls, config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> Descriptions:
-        """Raises ValueError where the parts do not fit."""
+        """Raises ValueError where the parts do not fit. Where the sentence encoder is not installed the words alone speak."""
         try:
             agents = [Agent(**{**one, "keywords": tuple(one["keywords"])}) for one in config["agents"]]
-            made = cls(agents, meaning="sentence_encoder" in config)
+            made = cls(agents, meaning="sentence_encoder" in config and sentences.installed())
             if made.meaning:
                 sentences.check(str(config["sentence_encoder"]))
                 vectors, first = tensors["said"].astype(np.float32), tensors["first"].astype(np.intp)
