@@ -25,6 +25,8 @@ class WordRouter:
     def route_batch(self, texts: list[str], available: Any = None, rules: Any = None) -> list[Route]:
         taken = [{agent for word, agent in self.words.items() if word in text} for text in texts]
         open_ = set(range(len(self.agents))) if available is None else set(available)
+        for first, second in rules.excludes if rules else ():
+            taken = [chosen - {second} if first in chosen else chosen for chosen in taken]
         return [Route(tuple(sorted(t & open_)), dict.fromkeys(t, 0.9), 0.9, 1, "stop", False) for t in taken]
 
 

@@ -14,7 +14,7 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from agents_app import audit, privacy
+from agents_app import allowed_sets, audit, privacy
 from agents_app.audit import Who
 from agents_app.models import Agent, Pool
 from datasets_app.labels import voices
@@ -23,6 +23,7 @@ from routerweb.erasing import ErasedQuery
 from training_app.engine.data.conversations import earlier_as_json
 from training_app.engine.data.examples import normalise
 from training_app.engine.data.file_rows import BadRow, text_of
+from training_app.engine.routing.allowed import Rules
 from training_app.models import MustPassCase, RouterModel
 from training_app.versions import kinds, registry
 
@@ -157,7 +158,7 @@ def check(model: RouterModel, cases: Sequence[MustPassCase] | None = None) -> li
     agents = {agent.number: agent for agent in model.pool.agents.all()}
     in_use = frozenset(number for number, agent in agents.items() if agent.state == Agent.State.ACTIVE)
     merged = voices.merges([model.pool_id])[model.pool_id]
-    answers = _answers(model, cases, in_use)
+    answers = _answers(model, cases, in_use, allowed_sets.rules_of(model.pool, list(agents.values())))
     return [_checked(case, answers[case.text_hash], agents, merged) for case in cases]
 
 
@@ -223,13 +224,13 @@ def _checked(
     )
 
 
-def _answers(model: RouterModel, cases: Sequence[MustPassCase], in_use: frozenset[int]) -> Answers:
-    """The model's answer to each case, from memory where it was asked before with the same agents in use."""
-    key = f"cases:{model.artifact_digest}:{hash(in_use)}"
+def _answers(model: RouterModel, cases: Sequence[MustPassCase], in_use: frozenset[int], rules: Rules) -> Answers:
+    """The model's answer to each case, as requests get it, from memory where it was asked before with the same agents and rules."""
+    key = f"cases:{model.artifact_digest}:{hash((in_use, rules))}"
     kept: Answers = caches["process"].get(key) or {}
     missing = [case for case in cases if case.text_hash not in kept]
     if missing:
-        routes = registry.load_model(model).route_batch([case.said for case in missing], in_use)
+        routes = registry.load_model(model).route_batch([case.said for case in missing], in_use, rules=rules)
         fresh = {
             case.text_hash: (tuple(route.agents), bool(route.abstained))
             for case, route in zip(missing, routes, strict=True)

@@ -18,7 +18,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 
-from agents_app import pools
+from agents_app import allowed_sets, pools
 from agents_app.accounts import personal
 from agents_app.models import AuditEntry, Pool
 from agents_app.texts import personal_data
@@ -28,6 +28,7 @@ from datasets_app.models import Query
 from tests.training_app.served import Application, application
 from tests.training_app.words import PERFECT, WEAK, card
 from training_app.answering import serving
+from training_app.engine.routing.allowed import Rules
 from training_app.models import LaunchRule, MustPassCase, Promotion, PromotionRequest, RouterModel, RunEvent
 from training_app.rollout import trials
 from training_app.training import rules, runs
@@ -149,6 +150,15 @@ def test_who_does_not_know_breaks_the_case(fresh_process: None, model: RouterMod
     (found,) = cases.check(model)
     assert not found.holds
     assert found.sentence().endswith("this model does not know.")
+
+
+def test_a_case_is_answered_within_the_sets_that_the_pool_allows(active: RouterModel, ops: User) -> None:
+    case = add(active.pool, f"{words_of(BILLING)} {words_of(SHIPPING)}", [BILLING, SHIPPING])
+    assert [one.holds for one in cases.check(active, [case])] == [True]
+    allowed_sets.set_rules(active.pool, Rules(excludes=((BILLING, SHIPPING),)), actor=ops)
+    (checked,) = cases.check(active, [case])
+    assert not checked.holds
+    assert len(checked.answered) == 1
 
 
 def test_an_artifact_is_read_once(active: RouterModel, monkeypatch: pytest.MonkeyPatch) -> None:
