@@ -87,7 +87,7 @@ PAGES = (
     Page("agents_add_several", _("Add several agents"), _("new agent import card openapi mcp"), "group_add", OPS),
     Page("run_new", _("Train a model"), _("launch run training new router"), "play_circle", OPS),
     Page("run_sweeps", _("Sweeps"), _("hyperparameter search tune"), "tune", OPS),
-    Page("run_rules", _("Launch rules"), _("automatic schedule retrain"), "autorenew", OPS),
+    Page("run_rules", _("Training rules"), _("automatic schedule retrain"), "autorenew", OPS),
     Page("cases", _("Must-pass cases"), _("test regression always route"), "checklist", PEOPLE),
     Page("decisions_live", _("Shadows and canary"), _("rollout trial share traffic a/b"), "science", OPS),
     Page("decisions_outcomes", _("Outcomes"), _("feedback success report"), "thumb_up", OPS),

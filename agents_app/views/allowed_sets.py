@@ -57,7 +57,7 @@ class LimitsForm(forms.Form):
     )  # fmt: skip
     budget = forms.FloatField(
         label=gettext_lazy("Budget of a request"), required=False, min_value=0, max_value=1e9,
-        help_text=gettext_lazy("What the agents of a set may cost together. A request can ask for less with `budget`."),
+        help_text=gettext_lazy("What the agents of a set may cost together. A request can ask for less with its option budget."),
     )  # fmt: skip
 
 

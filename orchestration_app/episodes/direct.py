@@ -59,7 +59,7 @@ def _apart(work: Callable[[], T]) -> Callable[[], T]:
         close_old_connections()
         try:
             return work()
-        except Exception:
+        except Exception:  # logged here, as nobody may wait for what is stored soon; then raised again
             log.exception("what the gateway had to store could not be stored")
             raise
 

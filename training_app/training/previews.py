@@ -94,7 +94,7 @@ def _of_facts(pool: Pool, facts: Facts, *, warn: bool = False) -> Preview:
     splits = tuple((str(label), facts.sizes.get(split, 0)) for split, label in Split.choices)
     queries, note = sum(facts.sizes.values()), ""
     if queries and facts.sizes.get("") == queries:
-        note = _("Launching divides the labeled queries into training, validation and test, for good.")
+        note = _("Training divides the labeled queries into training, validation and test, for good.")
     warnings = [*_splits(pool, facts), *_agents(pool, facts), *_labels(pool, facts)]
     if warn:
         warnings.append(Warning(_("Without baselines the gate cannot compare, so it will refuse the model.")))

@@ -153,7 +153,7 @@ def relaunch(run: Run, author: Who) -> Run:
         )
         if not changed:
             raise RunError(_("%(run)s is not failed or cancelled, so it cannot be launched again.") % {"run": run})
-        RunEvent.objects.create(run=run, message=_("Launched again"))
+        RunEvent.objects.create(run=run, message=_("Queued again"))
         audit.record("run.relaunched", actor=author, target=str(run), pool=run.pool)
         deliver(run.pk)
     run.refresh_from_db()
@@ -303,7 +303,7 @@ def _what_to_do(losses: int) -> str:
         "It was killed, or its machine is down.", "That was the worker number %(count)d of this run.", losses
     )
     advice = _(
-        "Look at the machine's log for a lack of memory. Launch the run again and it goes on from its last checkpoint; launch it "
+        "Look at the machine's log for a lack of memory. Train again and it goes on from its last checkpoint; train it "
         "with changes (fewer max_features, baselines off) where it needs more memory than there is."
     )
     return f"{times % {'count': losses}} {advice}"

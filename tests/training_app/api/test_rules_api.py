@@ -1,4 +1,4 @@
-"""Launch rules by HTTP: made, changed, paused, deleted; what is refused and who may."""
+"""Training rules by HTTP: made, changed, paused, deleted; what is refused and who may."""
 
 import json
 

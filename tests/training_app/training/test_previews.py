@@ -105,7 +105,7 @@ def test_queries_without_a_split_are_told_instead(labeled: Pool) -> None:
 def test_before_the_first_run_that_none_has_a_split_is_no_warning(labeled: Pool) -> None:
     SplitGroup.objects.update(split="")
     found = previews.preview(labeled)
-    assert "Launching divides" in found.note
+    assert "Training divides" in found.note
     assert "no split yet" not in texts(found)
     SplitGroup.objects.filter(pk=SplitGroup.objects.first().pk).update(split="test")
     assert previews.preview(labeled).note == ""

@@ -1,4 +1,4 @@
-"""Launch rules: when they fire, that they fire once, and what they say of themselves."""
+"""Training rules: when they fire, that they fire once, and what they say of themselves."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

@@ -279,7 +279,7 @@ def test_the_page_is_brought_anew_until_all_have_ended(ranked: Sweep, browser: C
 
 
 def test_the_list_and_its_empty_state(labeled: Pool, browser: Client, ops: User) -> None:
-    assert "Launch the first sweep" in browser.get(address("run_sweeps")).content.decode()
+    assert "Start the first sweep" in browser.get(address("run_sweeps")).content.decode()
     sweeps.launch(labeled, base={}, space={"gamma": [0.5, 1.0]}, author=ops)
     assert "gamma: 0.5, 1.0" in browser.get(address("run_sweeps")).content.decode()
 

@@ -18,7 +18,7 @@ from training_app.models import LaunchRule
 from training_app.training import rules
 from training_app.versions import kinds
 
-OF = "Launch rules"
+OF = "Training rules"
 #: What a body may say of a rule beside `config` and `active`, in the model's own words.
 FIELDS = ("name", "trigger", "hour", "labels", "rest_hours", "only_new", "include_llm", "promote")
 MADE = {"pool": "support", "name": "nightly", "trigger": "nightly", "hour": 3, "config": {"total_steps": 5000}}
@@ -28,7 +28,7 @@ class RulesView(ListView):
     """A pool's rules."""
 
     @operation(
-        "rules", "The pool's launch rules by name", of=OF, asked=shapes.PageAsked,
+        "rules", "The pool's training rules by name", of=OF, asked=shapes.PageAsked,
         answers={200: (shapes.RulesSerializer, "The rules, each with what it waits for",
                    {"pool": "support", "rules": [examples.RULE]})},
     )  # fmt: skip
@@ -67,7 +67,7 @@ class RuleView(OfRule):
     """Reading and changing a rule."""
 
     @operation(
-        "rule", "One launch rule", of=OF, parts=("rule_id",), any_pool=False,
+        "rule", "One training rule", of=OF, parts=("rule_id",), any_pool=False,
         answers={200: (shapes.RuleSerializer, "The rule", examples.RULE)}, errors=("not_found",),
     )  # fmt: skip
     def get(self, request: Request, rule_id: int) -> Response:

@@ -60,7 +60,7 @@ class RunsView(ListView):
         return self.listed(shapes.RunsSerializer({"pool": pool.slug, "runs": self.part(rows)}).data)
 
     @operation(
-        "launchRun", "Launch a run", of=OF, keyed=True, body=shapes.LaunchRun,
+        "launchRun", "Train a model", of=OF, keyed=True, body=shapes.LaunchRun,
         example={"pool": "support", "config": {"total_steps": 5000}, "promote": True},
         answers={201: (shapes.RunSerializer, "The queued run", examples.RUN)}, errors=("cannot_launch",),
     )  # fmt: skip

@@ -31,7 +31,7 @@ def rule_list(request: HttpRequest, slug: str) -> HttpResponse:
     rows = [(rule, rules.outlook(rule), last.get(rule.pk)) for rule in found]
     crumbs = [(pool.name, reverse("home")), (_("Runs"), reverse("runs", args=[slug]))]
     return page(
-        request, "training_app/rules.html", {"pool": pool, "rows": rows}, title=_("Launch rules"), crumbs=crumbs
+        request, "training_app/rules.html", {"pool": pool, "rows": rows}, title=_("Training rules"), crumbs=crumbs
     )
 
 
@@ -59,11 +59,11 @@ def rule_edit(request: HttpRequest, slug: str, rule_id: int | None = None) -> Ht
     )
     context: dict[str, Any] = {"pool": pool, "form": form, "rule": rule, **_preview(pool, shown)}
     context["kinds"] = [] if rule_id else [(name, kind.label) for name, kind in kinds.every().items()]
-    title = _("Rule %(name)s") % {"name": rule.name} if rule_id else _("New launch rule")
+    title = _("Rule %(name)s") % {"name": rule.name} if rule_id else _("New training rule")
     crumbs = [
         (pool.name, reverse("home")),
         (_("Runs"), reverse("runs", args=[slug])),
-        (_("Launch rules"), reverse("run_rules", args=[slug])),
+        (_("Training rules"), reverse("run_rules", args=[slug])),
     ]
     status = 422 if form.errors else 200
     return page(request, "training_app/rule.html", context, title=title, crumbs=crumbs, status=status)

@@ -65,7 +65,7 @@ def sweep_new(request: HttpRequest, slug: str) -> HttpResponse:
     context = {"pool": pool, "form": form}
     status = 422 if form.errors else 200
     return page(
-        request, "training_app/sweep_new.html", context, title=_("Launch a sweep"), crumbs=_crumbs(pool), status=status
+        request, "training_app/sweep_new.html", context, title=_("Start a sweep"), crumbs=_crumbs(pool), status=status
     )
 
 

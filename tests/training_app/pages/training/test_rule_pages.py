@@ -1,4 +1,4 @@
-"""Pages of launch rules: who may open them, what they keep and refuse, and what the list says."""
+"""Pages of training rules: who may open them, what they keep and refuse, and what the list says."""
 
 from collections.abc import Callable
 
