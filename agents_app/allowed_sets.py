@@ -19,8 +19,8 @@ LONGEST_NAME = 60  # of a group
 
 def rules_of(pool: Pool, agents: Sequence[Agent]) -> Rules:
     """The pool's rules, with what its agents cost now; they are false where every set is allowed and nothing was said of costs."""
-    found = Rules.from_config(pool.allowed_sets or {})
-    return found.priced({agent.number: agent.cost for agent in agents})
+    rules = Rules.from_config(pool.allowed_sets or {})
+    return rules.priced({agent.number: agent.cost for agent in agents})
 
 
 def set_rules(pool: Pool, rules: Rules, *, actor: Who) -> None:

@@ -106,13 +106,13 @@ def _keys_alone(pool: Pool) -> list[ApiKey]:
     return list(ApiKey.objects.filter(pools=pool, revoked_at=None).exclude(models.Exists(others)))
 
 
-def _drop(model: type[models.Model], found: list[Any]) -> None:
+def _drop(model: type[models.Model], rows: list[Any]) -> None:
     """Delete rows and nothing else; what pointed at them softly points at nothing."""
     for relation in model._meta.get_fields(include_hidden=True):
         if isinstance(relation, models.ManyToOneRel) and relation.on_delete is models.SET_NULL:
             field = relation.remote_field
-            relation.related_model._base_manager.filter(**{f"{field.name}__in": found}).update(**{field.name: None})
-    model._base_manager.filter(pk__in=found)._raw_delete(using=DEFAULT_DB_ALIAS)
+            relation.related_model._base_manager.filter(**{f"{field.name}__in": rows}).update(**{field.name: None})
+    model._base_manager.filter(pk__in=rows)._raw_delete(using=DEFAULT_DB_ALIAS)
 
 
 def _owner(field: Any) -> bool:

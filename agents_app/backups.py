@@ -335,13 +335,13 @@ def _put_in_place(said: Iterator[tuple[str, list[Any]]], manifest: dict[str, Any
     return total
 
 
-def _insert(cursor: Any, table: Table, found: Iterator[list[Any]], rows: int, tick: Tick | None) -> int:
+def _insert(cursor: Any, table: Table, values: Iterator[list[Any]], rows: int, tick: Tick | None) -> int:
     quote = connection.ops.quote_name
     columns = ", ".join(quote(str(field.column)) for field in table.columns)
     marks = ", ".join(["%s"] * len(table.columns))
     statement = f"INSERT INTO {quote(table.name)} ({columns}) VALUES ({marks})"  # noqa: S608  (our own names)
     done = 0
-    for batch in _batches(found):
+    for batch in _batches(values):
         cursor.executemany(statement, [_values(table.columns, row) for row in batch])
         done += len(batch)
         if tick:

@@ -46,23 +46,23 @@ def mod97(iban: str) -> bool:
     return int("".join(str(int(character, 36)) for character in iban[4:] + iban[:4])) % 97 == 1
 
 
-def _iban(found: str) -> str:
+def _iban(text: str) -> str:
     """As much of it, from its beginning, as is an IBAN; "" where nothing is."""
-    length, used = IBAN_LENGTHS.get(found[:2].upper(), 0), 0
-    for end, character in enumerate(found, 1):
+    length, used = IBAN_LENGTHS.get(text[:2].upper(), 0), 0
+    for end, character in enumerate(text, 1):
         used += character not in " -"
         if used == length:
-            return found[:end] if mod97(re.sub("[ -]", "", found[:end]).upper()) else ""
+            return text[:end] if mod97(re.sub("[ -]", "", text[:end]).upper()) else ""
     return ""
 
 
-def _card(found: str) -> str:
-    return found if luhn(re.sub("[ -]", "", found)) else ""
+def _card(text: str) -> str:
+    return text if luhn(re.sub("[ -]", "", text)) else ""
 
 
-def _phone(found: str) -> str:
-    digits = re.sub(r"\D", "", found)
-    return found if 8 <= len(digits) <= 15 else ""
+def _phone(text: str) -> str:
+    digits = re.sub(r"\D", "", text)
+    return text if 8 <= len(digits) <= 15 else ""
 
 
 #: Kind → its pattern, and what of a match is one; whatever is left stands. Every repetition in them has an end, so the time at each

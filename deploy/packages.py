@@ -27,31 +27,31 @@ SAME = {
 
 def pip_settings(listed: str) -> dict[str, str]:
     """What `pip config list` says, by name; the environment outranks files, and a command's section the global one."""
-    found: dict[str, tuple[int, str]] = {}
+    settings: dict[str, tuple[int, str]] = {}
     for line in listed.splitlines():
         key, equals, value = line.partition("=")
         section, _dot, name = key.strip().rpartition(".")
         rank = {"global": 0, "install": 1, ":env:": 2}.get(section)
-        if equals and rank is not None and rank >= found.get(name, (0, ""))[0]:
-            found[name] = (rank, " ".join(str(ast.literal_eval(value)).split()))
-    return {name: value for name, (_rank, value) in found.items()}
+        if equals and rank is not None and rank >= settings.get(name, (0, ""))[0]:
+            settings[name] = (rank, " ".join(str(ast.literal_eval(value)).split()))
+    return {name: value for name, (_rank, value) in settings.items()}
 
 
 def for_uv(pip: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
     """The environment in which uv finds what pip would find. What it says of uv already stays."""
-    told = {variable: pip[name] for name, variable in SAME.items() if pip.get(name)}
-    if "UV_FIND_LINKS" in told:
-        told["UV_FIND_LINKS"] = told["UV_FIND_LINKS"].replace(" ", ",")
+    variables = {variable: pip[name] for name, variable in SAME.items() if pip.get(name)}
+    if "UV_FIND_LINKS" in variables:
+        variables["UV_FIND_LINKS"] = variables["UV_FIND_LINKS"].replace(" ", ",")
     if pip.get("cert"):
-        told["SSL_CERT_FILE"] = pip["cert"]
+        variables["SSL_CERT_FILE"] = pip["cert"]
     # As pip does: of all indexes the highest version, so that 2.13.0+cpu is taken before 2.13.0.
-    return {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_HTTP_TIMEOUT": "180", **told, **environment}
+    return {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_HTTP_TIMEOUT": "180", **variables, **environment}
 
 
 def find_uv(python: Path) -> list[str] | None:
     """The words that call uv, installed into the environment where the index has it; None without it."""
-    if found := shutil.which("uv"):
-        return [found]
+    if path := shutil.which("uv"):
+        return [path]
     words = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:", "uv"]
     if subprocess.run(words, check=False, capture_output=True).returncode:  # noqa: S603
         return None

@@ -63,8 +63,8 @@ def on_post_build(config: Any, **_more: Any) -> None:
 def _linked(text: str, folder: str) -> str:
     """The text of a file in that folder of the repository, its links leading to pages; what has none is told without a link."""
 
-    def link(found: re.Match[str]) -> str:
-        target, anchor = posixpath.normpath(posixpath.join(folder, found[1])), found[2] or ""
+    def link(match: re.Match[str]) -> str:
+        target, anchor = posixpath.normpath(posixpath.join(folder, match[1])), match[2] or ""
         if target in PAGES:
             return f"]({PAGES[target]}{anchor})"
         if target in EXAMPLES:

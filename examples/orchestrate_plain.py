@@ -30,6 +30,6 @@ def solve(orchestrator: Orchestrator, task: str, ask: Callable[[str, Request], O
 
 
 if __name__ == "__main__":
-    found = solve(Orchestrator.load(sys.argv[1]), sys.argv[2])
-    print(found.answer)
-    print(f"{found.steps} steps, cost {found.cost:.2f}, ended by {found.stop_reason}")
+    solved = solve(Orchestrator.load(sys.argv[1]), sys.argv[2])
+    print(solved.answer)
+    print(f"{solved.steps} steps, cost {solved.cost:.2f}, ended by {solved.stop_reason}")

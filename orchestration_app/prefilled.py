@@ -51,8 +51,8 @@ def with_tools(values: dict[str, Any], secret: str) -> dict[str, Any]:
     if values["kind"] != Kind.MCP or values.get("tools") or not values.get("address"):
         return values
     try:
-        _server, _instructions, found = tools.listed(values["address"], secret)
+        _server, _instructions, listed = tools.listed(values["address"], secret)
     except SourceError as error:
         words = _("The tools could not be read: %(why)s") % {"why": error}
         raise ExecutorError(words, "address") from None
-    return {**values, "tools": tools.called(found)}
+    return {**values, "tools": tools.called(listed)}

@@ -61,11 +61,11 @@ def answer(application: WSGI, scope: Scope, body: Body, promise: later.Later | N
     return AppResponse(status, sent, file)
 
 
-async def send_answer(found: AppResponse, send: Send, receive: Receive, *, read_whole: bool) -> None:
+async def send_answer(response: AppResponse, send: Send, receive: Receive, *, read_whole: bool) -> None:
     """Send an answer as fast as its client reads it; of a request that was not read whole it ends the connection."""
-    with found.file as file:
-        headers = found.headers if read_whole else [*found.headers, CLOSE]
-        await send({"type": "http.response.start", "status": found.status, "headers": headers})
+    with response.file as file:
+        headers = response.headers if read_whole else [*response.headers, CLOSE]
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
         piece = file.read(PIECE)
         while following := file.read(PIECE):
             await send({"type": "http.response.body", "body": piece, "more_body": True})
@@ -78,11 +78,11 @@ async def send_answer(found: AppResponse, send: Send, receive: Receive, *, read_
             await send({"type": "http.response.body", "body": b""})
 
 
-async def send_later(found: AppResponse, pieces: AsyncIterator[bytes], send: Send, receive: Receive) -> None:
+async def send_later(response: AppResponse, pieces: AsyncIterator[bytes], send: Send, receive: Receive) -> None:
     """Send an answer whose body is still to come: its head goes out with the first piece, so nothing is promised before. Once the
     client has gone, nothing is waited for."""
-    found.file.close()
-    sending = asyncio.ensure_future(_send_pieces(found, pieces, send))
+    response.file.close()
+    sending = asyncio.ensure_future(_send_pieces(response, pieces, send))
     gone = asyncio.ensure_future(_gone(receive))
     try:
         await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -99,17 +99,17 @@ async def _gone(receive: Receive) -> None:
         pass
 
 
-async def _send_pieces(found: AppResponse, pieces: AsyncIterator[bytes], send: Send) -> None:
-    headers = [header for header in found.headers if header[0] != b"content-length"]
+async def _send_pieces(response: AppResponse, pieces: AsyncIterator[bytes], send: Send) -> None:
+    headers = [header for header in response.headers if header[0] != b"content-length"]
     begun = False
     async with contextlib.aclosing(pieces) as coming:  # type: ignore[type-var]
         async for piece in coming:
             if not begun:
-                await send({"type": "http.response.start", "status": found.status, "headers": headers})
+                await send({"type": "http.response.start", "status": response.status, "headers": headers})
                 begun = True
             await send({"type": "http.response.body", "body": piece, "more_body": True})
     if not begun:
-        await send({"type": "http.response.start", "status": found.status, "headers": headers})
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
     await send({"type": "http.response.body", "body": b""})
 
 

@@ -82,9 +82,9 @@ def head(stream: BinaryIO, file_name: str, stored: Mapping[str, Any] | None) -> 
         yield record
 
 
-def plain(found: Iterator[Record | RowError] | Sequence[Record | RowError]) -> Iterator[list[Any]]:
+def plain(records: Iterator[Record | RowError] | Sequence[Record | RowError]) -> Iterator[list[Any]]:
     """Records as JSON has them: [line, cells], or [line, reason, field, excerpt] for what is wrong with one."""
-    for record in found:
+    for record in records:
         if isinstance(record, RowError):
             yield [record.line, record.reason, record.field, record.excerpt]
         else:

@@ -383,25 +383,25 @@ def _listed(text: str) -> tuple[list[tuple[str, str]], tuple[data.Agent, ...]]:
     return _in_value(content)
 
 
-def _in_value(found: Any) -> tuple[list[tuple[str, str]], tuple[data.Agent, ...]]:
+def _in_value(parsed: Any) -> tuple[list[tuple[str, str]], tuple[data.Agent, ...]]:
     """The agents of a list of texts or mappings, or of a mapping by name. Raises Unreadable."""
-    if isinstance(found, dict) and isinstance(found.get("agents"), list | dict):
-        found = found["agents"]
-    if isinstance(found, dict):
-        if all(isinstance(value, dict) for value in found.values()):
-            found = [{"name": str(name), **value} for name, value in found.items()]
-        elif all(value is None or isinstance(value, str) for value in found.values()):
-            found = [{"name": str(name), "description": value or ""} for name, value in found.items()]
+    if isinstance(parsed, dict) and isinstance(parsed.get("agents"), list | dict):
+        parsed = parsed["agents"]
+    if isinstance(parsed, dict):
+        if all(isinstance(value, dict) for value in parsed.values()):
+            parsed = [{"name": str(name), **value} for name, value in parsed.items()]
+        elif all(value is None or isinstance(value, str) for value in parsed.values()):
+            parsed = [{"name": str(name), "description": value or ""} for name, value in parsed.items()]
         else:
             raise Unreadable(
                 gettext_noop("This is one object that describes no agent: it needs a name and a description.")
             )
-    if not isinstance(found, list) or not found:
+    if not isinstance(parsed, list) or not parsed:
         raise Unreadable(gettext_noop("There is no list of agents in it."))
-    if all(isinstance(one, str) for one in found):
-        return parse_lines("\n".join(found)), ()
+    if all(isinstance(one, str) for one in parsed):
+        return parse_lines("\n".join(parsed)), ()
     try:
-        lines = "\n".join(json.dumps(one, ensure_ascii=False) for one in found)
+        lines = "\n".join(json.dumps(one, ensure_ascii=False) for one in parsed)
     except (TypeError, ValueError):
         raise Unreadable(gettext_noop("An agent's values must be texts, numbers and lists.")) from None
     return [], _objects(lines)

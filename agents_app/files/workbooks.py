@@ -58,7 +58,7 @@ def records(stream: BinaryIO) -> Iterator[Record | RowError]:
 
 def _sheets(book: Any) -> Iterator[Record | RowError]:
     """The rows of all sheets that belong together; their lines count on from sheet to sheet."""
-    sheets = [(sheet, found) for sheet in book.worksheets if (found := _beginning(book, sheet))]
+    sheets = [(sheet, start) for sheet in book.worksheets if (start := _beginning(book, sheet))]
     tables = [one for one in sheets if _is_table(one[1])] or sheets[:1]
     last, headers = 0, [tuple(cells) for cells in tables[0][1] if _wide(cells)] if tables else []
     for place, (sheet, beginning) in enumerate(tables):

@@ -115,15 +115,15 @@ def role_of_name(name: str) -> tuple[str, Pool | None]:
     return ("", None) if pool is None or role == Role.ADMIN else (role, pool)
 
 
-def _change(group: ScimGroup, told: Mapping[str, Any], actor: Actor) -> None:
-    name, external = told["displayName"], told.get("externalId") or ""
+def _change(group: ScimGroup, resource: Mapping[str, Any], actor: Actor) -> None:
+    name, external = resource["displayName"], resource.get("externalId") or ""
     if name != group.name:
         _check_free(name, group)
         # A name is read once, when the group comes: a rename in the provider's directory gives nobody a role.
         audit.record("scim_group.renamed", actor=actor, target=name, detail={"before": group.name})
     changed = (name, external) != (group.name, group.external_id)
     group.name, group.external_id = name, external
-    wanted = _people({member["value"] for member in told.get("members") or ()})
+    wanted = _people({member["value"] for member in resource.get("members") or ()})
     held = {person.pk: person for person in people.members_of(group)}
     came = [person for person in wanted if person.pk not in held]
     went = [person for pk, person in held.items() if pk not in {person.pk for person in wanted}]
@@ -151,17 +151,17 @@ def _people(ids: set[UUID]) -> list[ScimPerson]:
     return people
 
 
-def _link(found: Iterable[ScimPerson], actor: Actor) -> None:
+def _link(people: Iterable[ScimPerson], actor: Actor) -> None:
     """Who was made by hand and looked up is looked after from here on."""
-    for person in found:
+    for person in people:
         if person.linked_at is None and not person.user.is_superuser:
             person.linked_at = timezone.now()
             person.save(update_fields=("linked_at",))
             audit.record("person.linked", actor=actor, target=person.user.get_username())
 
 
-def _grant(found: Iterable[ScimPerson], actor: Actor) -> None:
-    for person in found:
+def _grant(persons: Iterable[ScimPerson], actor: Actor) -> None:
+    for person in persons:
         people.grant(person, actor)
 
 

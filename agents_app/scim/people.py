@@ -114,16 +114,16 @@ def change(person: ScimPerson, document: Mapping[str, Any], actor: Actor) -> Sci
     return person
 
 
-def _change(person: ScimPerson, told: dict[str, Any], actor: Actor, *, new: bool = False) -> None:
+def _change(person: ScimPerson, resource: dict[str, Any], actor: Actor, *, new: bool = False) -> None:
     user = person.user
     before = (user.username, user.email, user.first_name, user.last_name, person.external_id, person.attributes)
-    name, email, full = told["userName"], _address(told), told.get("name") or {}
+    name, email, full = resource["userName"], _address(resource), resource.get("name") or {}
     user.username, user.email = name, email
     user.first_name, user.last_name = full.get("givenName") or "", full.get("familyName") or ""
-    person.external_id = told.get("externalId") or ""
-    person.attributes = _attributes(told)
+    person.external_id = resource.get("externalId") or ""
+    person.attributes = _attributes(resource)
     after = (user.username, user.email, user.first_name, user.last_name, person.external_id, person.attributes)
-    active = told.get("active")
+    active = resource.get("active")
     opens_or_closes = active is not None and active != user.is_active
     if after == before and not opens_or_closes and person.linked_at is not None:
         return
@@ -204,26 +204,27 @@ def _keep_superuser(user: User) -> None:
         raise ScimError(403, f"{user.get_username()} is a superuser. Only a superuser changes that account.")
 
 
-def _address(told: Mapping[str, Any]) -> str:
+def _address(resource: Mapping[str, Any]) -> str:
     """The address that counts: the primary one, the first, or the user name where that is one."""
-    emails = told.get("emails") or []
+    emails = resource.get("emails") or []
     chosen = next((email for email in emails if email.get("primary")), emails[0] if emails else None)
     if chosen is not None:
         return str(chosen["value"]).lower()
     try:
-        validate_email(told["userName"])
+        validate_email(resource["userName"])
     except ValidationError:
         return ""
-    return str(told["userName"]).lower()
+    return str(resource["userName"]).lower()
 
 
-def _attributes(told: Mapping[str, Any]) -> dict[str, Any]:
+def _attributes(resource: Mapping[str, Any]) -> dict[str, Any]:
     emails = [
-        {key: value for key, value in email.items() if value not in (None, "")} for email in told.get("emails") or []
+        {key: value for key, value in email.items() if value not in (None, "")}
+        for email in resource.get("emails") or []
     ]
     if sum(bool(email.get("primary")) for email in emails) > 1:
         raise invalid("emails: at most one is primary.")
-    attributes = {"emails": emails, "displayName": told.get("displayName") or ""}
+    attributes = {"emails": emails, "displayName": resource.get("displayName") or ""}
     return {key: value for key, value in attributes.items() if value}
 
 

@@ -111,27 +111,27 @@ class ScimView(APIView):
         }
 
     def listed(
-        self, told: Mapping[str, Any], *found: tuple[QuerySet[Any], Callable[[Any], dict[str, Any]]]
+        self, answer: Mapping[str, Any], *resources: tuple[QuerySet[Any], Callable[[Any], dict[str, Any]]]
     ) -> Response:
         """One page of a list (RFC 7644, 3.4.2.4), of one kind of rows after another."""
         start, count = (
-            max(_number(told.get("startIndex"), 1), 1),
-            max(min(_number(told.get("count"), 100), schemas.MOST), 0),
+            max(_number(answer.get("startIndex"), 1), 1),
+            max(min(_number(answer.get("count"), 100), schemas.MOST), 0),
         )
         skip, total = start - 1, 0
         shown: list[dict[str, Any]] = []
-        for rows, as_json in found:
+        for rows, as_json in resources:
             total_rows = rows.count()
             page = rows[max(skip - total, 0) :][: count - len(shown)] if count > len(shown) else ()
-            shown += [self.shown(as_json(row), told) for row in page]
+            shown += [self.shown(as_json(row), answer) for row in page]
             total += total_rows
-        told = {"totalResults": total, "startIndex": start, "itemsPerPage": len(shown), "Resources": shown}
-        return Response({"schemas": [schemas.LIST], **told})
+        answer = {"totalResults": total, "startIndex": start, "itemsPerPage": len(shown), "Resources": shown}
+        return Response({"schemas": [schemas.LIST], **answer})
 
-    def people(self, told: Mapping[str, Any]) -> tuple[QuerySet[Any], Callable[[Any], dict[str, Any]]]:
+    def people(self, query: Mapping[str, Any]) -> tuple[QuerySet[Any], Callable[[Any], dict[str, Any]]]:
         """The people that are asked for, and how each is shown."""
         rows = ScimPerson.objects.linked()
-        if text := told.get("filter"):
+        if text := query.get("filter"):
             tree = filters.parse(str(text))
             people.look_up(tree)
             if tree[0] == "eq" and tree[1] in ("username", "emails", "emails.value"):
@@ -140,12 +140,12 @@ class ScimView(APIView):
         rows = rows.select_related("user").prefetch_related("groups").order_by("pk")
         return rows, lambda person: people.as_json(person, self.base)
 
-    def groups(self, told: Mapping[str, Any]) -> tuple[QuerySet[Any], Callable[[Any], dict[str, Any]]]:
+    def groups(self, query: Mapping[str, Any]) -> tuple[QuerySet[Any], Callable[[Any], dict[str, Any]]]:
         """The groups that are asked for, and how each is shown."""
         rows = ScimGroup.objects.order_by("pk")
-        if text := told.get("filter"):
+        if text := query.get("filter"):
             rows = rows.filter(filters.query(filters.parse(str(text)), groups.COLUMNS)).distinct()
-        members = "members" not in _names(told.get("excludedAttributes"))
+        members = "members" not in _names(query.get("excludedAttributes"))
         return rows, lambda group: groups.as_json(group, self.base, members=members)
 
 

@@ -75,18 +75,18 @@ def described_by(card: Any) -> Described:
 def _calling(card: Mapping[str, Any]) -> dict[str, Any]:
     """Where and how the agent is called over JSON-RPC, in the newest version that is spoken here; {} where it is not."""
     offers = card.get("supportedInterfaces")
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for one in offers[: described.PARTS] if isinstance(offers, list) else ():
         if isinstance(one, dict) and one.get("protocolBinding") == "JSONRPC":
-            found.setdefault(_version(one.get("protocolVersion")), described.line(one.get("url"), LONGEST_ADDRESS))
+            options.setdefault(_version(one.get("protocolVersion")), described.line(one.get("url"), LONGEST_ADDRESS))
     if card.get("preferredTransport", "JSONRPC") == "JSONRPC" and card.get("url"):
-        found.setdefault(_version(card.get("protocolVersion", "0.3")), described.line(card["url"], LONGEST_ADDRESS))
-    version = next((version for version in VERSIONS if found.get(version)), None)
+        options.setdefault(_version(card.get("protocolVersion", "0.3")), described.line(card["url"], LONGEST_ADDRESS))
+    version = next((version for version in VERSIONS if options.get(version)), None)
     if version is None:
         return {}
     able = card.get("capabilities")
     streaming = isinstance(able, dict) and able.get("streaming") is True
-    return {"address": found[version], "version": version, "streaming": streaming}
+    return {"address": options[version], "version": version, "streaming": streaming}
 
 
 def _version(said: Any) -> str:

@@ -68,16 +68,16 @@ def look_at_each(pool: Pool, address: str, *, secret: str | None = None, actor: 
         guard.check_url(address)
     except guard.Refused as error:
         raise SourceError(str(error)) from None
-    _server, _instructions, found = tools.listed(address, (secret or "").strip())
+    _server, _instructions, listed = tools.listed(address, (secret or "").strip())
     made = []
     with transaction.atomic():
-        for tool in tools.called(found):
+        for tool in tools.called(listed):
             name = f"{address}#{tool['name']}"[:LONGEST]
             source = AgentSource.objects.filter(pool=pool, address=name).first()
             source = source or AgentSource(pool=pool, address=name, kind=AgentSource.Kind.TOOLS)
             if secret is not None:
                 source.secret = sealing.seal(secret.strip())
-            described_tool = next(one for one in found if isinstance(one, dict) and one.get("name") == tool["name"])
+            described_tool = next(one for one in listed if isinstance(one, dict) and one.get("name") == tool["name"])
             _keep(source, tools.read_one(described_tool, address), "")
             made.append(source)
         audit.record("source.added", actor=actor, target=address, pool=pool, detail={"tools": len(made)})

@@ -53,8 +53,8 @@ def listed(address: str, secret: str = "") -> tuple[dict[str, Any], Any, list[An
 def called(tools: list[Any]) -> list[dict[str, Any]]:
     """The tools as a call needs them: name, description and the schema of the arguments."""
     kept = ("name", "description", "inputSchema")
-    found = [{name: one[name] for name in kept if name in one} for one in tools if isinstance(one, dict)]
-    return [one for one in found if isinstance(one.get("name"), str)]
+    described = [{name: one[name] for name in kept if name in one} for one in tools if isinstance(one, dict)]
+    return [one for one in described if isinstance(one.get("name"), str)]
 
 
 def read_one(tool: Any, address: str) -> Described:

@@ -98,14 +98,14 @@ def pool_allowed_sets(request: HttpRequest, slug: str) -> HttpResponse:
     )
 
 
-def _with(rules: Rules, do: str, told: dict[str, Any]) -> Rules:
+def _with(rules: Rules, do: str, values: dict[str, Any]) -> Rules:
     """The rules with what one form says."""
     if do == "limits":
-        return replace(rules, most=told["most"] or 0, budget=told["budget"])
+        return replace(rules, most=values["most"] or 0, budget=values["budget"])
     if do == "group":
-        return replace(rules, groups=(*rules.groups, (told["name"].strip(), tuple(told["members"]))))
-    pair = (told["agent"], told["other"])
-    if told["kind"] == "requires":
+        return replace(rules, groups=(*rules.groups, (values["name"].strip(), tuple(values["members"]))))
+    pair = (values["agent"], values["other"])
+    if values["kind"] == "requires":
         return replace(rules, requires=tuple(dict.fromkeys((*rules.requires, pair))))
     return replace(rules, excludes=tuple(dict.fromkeys((*rules.excludes, pair))))
 

@@ -231,11 +231,11 @@ def one_key(pool: Pool) -> OneKey:
     beside = Label.objects.current().filter(
         query__dataset__pool=pool, query__deleted_at=None, source=Label.Source.HUMAN, provenance__has_key="shown"
     )
-    found = beside.aggregate(shown=Count("pk"), accepted=Count("pk", filter=Q(provenance__one_key=True)))
-    return OneKey(found["accepted"], found["shown"])
+    counts = beside.aggregate(shown=Count("pk"), accepted=Count("pk", filter=Q(provenance__one_key=True)))
+    return OneKey(counts["accepted"], counts["shown"])
 
 
-def shown(found: Report) -> Report:
+def shown(report: Report) -> Report:
     """The report as a page may show it: what fewer than LEAST_SHOWN common labels say is left out, and says so."""
 
     def figure(one: Figure) -> Figure:
@@ -250,17 +250,17 @@ def shown(found: Report) -> Report:
             return replace(one, alpha=figure(one.alpha))
         return replace(one, jaccard=None, exact=None, alpha=figure(one.alpha))
 
-    enough = found.whole.n >= LEAST_SHOWN
+    enough = report.whole.n >= LEAST_SHOWN
     return replace(
-        found,
-        whole=figure(found.whole),
-        jaccard=found.jaccard if enough else None,
-        exact=found.exact if enough else None,
-        pairs={people: pair(one) for people, one in found.pairs.items()},
-        agents=[(agent, figure(ours), figure(llm)) for agent, ours, llm in found.agents],
-        llm=[pair(one) for one in found.llm],
-        llm_blind=pair(found.llm_blind),
-        llm_shown=pair(found.llm_shown),
+        report,
+        whole=figure(report.whole),
+        jaccard=report.jaccard if enough else None,
+        exact=report.exact if enough else None,
+        pairs={people: pair(one) for people, one in report.pairs.items()},
+        agents=[(agent, figure(ours), figure(llm)) for agent, ours, llm in report.agents],
+        llm=[pair(one) for one in report.llm],
+        llm_blind=pair(report.llm_blind),
+        llm_shown=pair(report.llm_shown),
     )
 
 

@@ -111,52 +111,52 @@ def check(
     return result
 
 
-def _fails(found: Check, error: RowError) -> None:
-    found.bad += 1
-    found.reasons[re.sub(r"\d[\d,.]*|“.*?”", "…", error.reason)] += 1
-    if len(found.examples) < EXAMPLES:
-        found.examples.append(NotKept(error.line, error.excerpt, error.field, error.reason))
+def _fails(check: Check, error: RowError) -> None:
+    check.bad += 1
+    check.reasons[re.sub(r"\d[\d,.]*|“.*?”", "…", error.reason)] += 1
+    if len(check.examples) < EXAMPLES:
+        check.examples.append(NotKept(error.line, error.excerpt, error.field, error.reason))
 
 
 def _labels(
-    found: Check, line: int, task: Task, reading: Reading, values: Values, unknown: dict[str, list[Any]]
+    check: Check, line: int, task: Task, reading: Reading, values: Values, unknown: dict[str, list[Any]]
 ) -> None:
     text = short(task.values.get("text") or "")
-    found.suggestions += len(task.predictions)
-    found.left_out += bool(task.left_out)
+    check.suggestions += len(task.predictions)
+    check.left_out += bool(task.left_out)
     spoke = False
     for answer in task.answers:
         if answer.labels in (None, "") or (isinstance(answer.labels, str) and not answer.labels.strip()):
-            found.empty += 1
+            check.empty += 1
             if reading.empty == "none":
-                found.labels += 1
-                found.kept += 1
+                check.labels += 1
+                check.kept += 1
                 spoke = True
             continue
         try:
             understood = tables.understood(answer, reading, values)
         except Unknown as error:
             spoke = True
-            found.labels += 1
-            _unknown(found, line, text, error, unknown)
+            check.labels += 1
+            _unknown(check, line, text, error, unknown)
             continue
         if understood is None:
             continue
         spoke = True
-        found.labels += 1
-        found.kept += 1
+        check.labels += 1
+        check.kept += 1
         if answer.by:
-            found.people[answer.by] += 1
+            check.people[answer.by] += 1
     for prediction in task.predictions:
         try:
             values.of(prediction.labels)
         except Unknown as error:
-            _unknown(found, line, text, error, unknown)
-    found.unlabeled += not spoke
+            _unknown(check, line, text, error, unknown)
+    check.unlabeled += not spoke
 
 
-def _unknown(found: Check, line: int, text: str, error: Unknown, unknown: dict[str, list[Any]]) -> None:
+def _unknown(check: Check, line: int, text: str, error: Unknown, unknown: dict[str, list[Any]]) -> None:
     for part in error.parts:
         unknown.setdefault(part, [0, line, text])[0] += 1
-    if len(found.examples) < EXAMPLES:
-        found.examples.append(NotKept(line, text, ", ".join(error.parts), "names no agent of this pool"))
+    if len(check.examples) < EXAMPLES:
+        check.examples.append(NotKept(line, text, ", ".join(error.parts), "names no agent of this pool"))

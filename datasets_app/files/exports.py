@@ -72,8 +72,8 @@ def _notes(queries: list[int]) -> dict[int, list[str]]:
     return notes
 
 
-def _row(line: int, found: tuple[Any, ...], notes: list[str]) -> Row:
-    identifier, text, messages, conversation, extra, split, required, asked, *entered = found
+def _row(line: int, columns: tuple[Any, ...], notes: list[str]) -> Row:
+    identifier, text, messages, conversation, extra, split, required, asked, *entered = columns
     extra = {**extra, **query_columns.written(entered)}
     return Row(
         line=line,

@@ -101,10 +101,10 @@ def _plain(cell: Any) -> str:
 
 def marked(names: Mapping[str, str], cells: Cells, values: Values) -> dict[str, str]:
     """The columns that go by an agent's name, or by a word for none of them, and hold nothing but marks."""
-    found = [key for key in names if _names_one(names[key], values) and _are_marks(cells[key])]
-    agents = [key for key in found if _plain(names[key].rpartition(".")[2]) not in NONE_WORDS]
+    keys = [key for key in names if _names_one(names[key], values) and _are_marks(cells[key])]
+    agents = [key for key in keys if _plain(names[key].rpartition(".")[2]) not in NONE_WORDS]
     some = any(_plain(cell) in YES for key in agents for cell in cells[key])
-    return dict.fromkeys(found, MARK) if agents and some else {}
+    return dict.fromkeys(keys, MARK) if agents and some else {}
 
 
 def _names_one(name: str, values: Values) -> bool:

@@ -150,13 +150,13 @@ def _suggested(one: Prediction, values: Values) -> Suggested:
 # ---------------------------------------------------------------------------------------------------- records as tasks
 
 
-def tasks(found: Iterable[Record | RowError], reading: Reading) -> Iterator[tuple[int, Task] | RowError]:
+def tasks(records: Iterable[Record | RowError], reading: Reading) -> Iterator[tuple[int, Task] | RowError]:
     """(line, what it says) of each record that is not blank, behind the header."""
     names: list[str] | None = None
     is_table = reading.kind in ("table", "xlsx")
     skip = reading.skip if is_table else 0
     halves: dict[str, tuple[int, Task]] = {}
-    for record in found:
+    for record in records:
         if isinstance(record, RowError):
             yield record
             continue

@@ -85,13 +85,13 @@ def effect_of(settings: QueueSettings) -> Shares:
     asked = QueueItem.objects.filter(
         pool=settings.pool, agent=None, wanted=True, decided=False, query__deleted_at__isnull=True
     )
-    found = asked.aggregate(
+    counts = asked.aggregate(
         queries=Count("pk"),
         overlap=below("overlap_lot", settings.overlap_share),
         blind=below("blind_lot", settings.blind_share),
         evaluation=below("evaluation_lot", settings.evaluation_share),
     )
-    return Shares(**found)
+    return Shares(**counts)
 
 
 def close(query_ids: Collection[int]) -> None:

@@ -53,33 +53,33 @@ def terms(text: str) -> list[Term]:
         words = shlex.split(text.replace("'", "\\'"))
     except ValueError:  # a quote that is not closed yet
         words = text.replace('"', " ").split()
-    found = []
+    result = []
     for word in words:
         key, colon, value = word.lstrip("-").partition(":")
         if colon and value and key.lower() in KEYS:
-            found.append(Term(key.lower(), value, word.startswith("-")))
+            result.append(Term(key.lower(), value, word.startswith("-")))
         elif word.strip("-"):
             minus = word.startswith("-") and len(word) > 1
-            found.append(Term("", word[1:] if minus else word, minus))
-    return found
+            result.append(Term("", word[1:] if minus else word, minus))
+    return result
 
 
 def search(pool: Pool, text: str) -> Search:
     """The pool's queries that fit a search line: every term must hold. Deleted ones only with `is:deleted`."""
-    found = terms(text[:400])
+    parts = terms(text[:400])
     datasets = list(pool.datasets.values_list("pk", flat=True))
     queries = Query.objects.filter(dataset__in=datasets)
-    if not any(term.key == "is" and term.value == "deleted" for term in found):
+    if not any(term.key == "is" and term.value == "deleted" for term in parts):
         queries = queries.filter(deleted_at__isnull=True)
     problems = []
-    for term in found:
+    for term in parts:
         try:
             condition = _condition(pool, term)
         except LookupError as problem:
             problems.append(f"{term}: {problem.args[0]}")
             continue
         queries = queries.exclude(condition) if term.minus else queries.filter(condition)
-    return Search(text, tuple(found), queries.none() if problems else queries, tuple(problems))
+    return Search(text, tuple(parts), queries.none() if problems else queries, tuple(problems))
 
 
 def _condition(pool: Pool, term: Term) -> Q | Exists:
@@ -110,11 +110,11 @@ def agent_of(pool: Pool, value: str) -> Agent:
         lambda agent: agent.name.casefold().startswith(wanted),
     )
     for fits in tests:
-        found = [agent for agent in agents if fits(agent)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise LookupError(_("several agents are called so: %(names)s.") % {"names": ", ".join(map(str, found))})
+        fitting = [agent for agent in agents if fits(agent)]
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            raise LookupError(_("several agents are called so: %(names)s.") % {"names": ", ".join(map(str, fitting))})
     raise LookupError(_("no agent of this pool has that id, code or name."))
 
 

@@ -38,16 +38,16 @@ may_browse = require_role(Role.REVIEWER, Role.OPS)
 def queries(request: HttpRequest, slug: str) -> HttpResponse:
     """The list: a search line, its terms as chips, a page of the table. An HTMX request gets the list alone."""
     pool = get_pool(request, slug)
-    found = browse.search(pool, request.GET.get("q", ""))
+    results = browse.search(pool, request.GET.get("q", ""))
     # Pages of keys: what is drawn is fetched by key afterwards, so that sorting never carries the texts along.
-    pages = LongPaginator(_sorted(found.queries, request.GET.get("sort", "")).values_list("pk", flat=True), ROWS)
+    pages = LongPaginator(_sorted(results.queries, request.GET.get("sort", "")).values_list("pk", flat=True), ROWS)
     shown = pages.get_page(request.GET.get("page"))
     agents = list(pool.agents.all())
     last = BulkChange.objects.filter(pool=pool).select_related("agent", "author").first()
     context = {
         "pool": pool,
-        "search": found,
-        "chips": [(str(term), found.without(term)) for term in found.terms],
+        "search": results,
+        "chips": [(str(term), results.without(term)) for term in results.terms],
         "page_of": shown,
         "total": pages.count,
         "more": pages.more,
@@ -82,8 +82,8 @@ def _sorted(queries: "QuerySet[Query]", sort: str) -> "QuerySet[Query]":
 def table_rows(keys: list[int], agents: list[Agent]) -> list[dict[str, Any]]:
     """What the table says of each query, in five database queries however many rows."""
     by_number = {agent.number: agent for agent in agents}
-    found = Query.objects.filter(pk__in=keys).select_related("group", "gold", "dataset").defer("extra")
-    by_key = {query.pk: query for query in found}
+    queries_by_key = Query.objects.filter(pk__in=keys).select_related("group", "gold", "dataset").defer("extra")
+    by_key = {query.pk: query for query in queries_by_key}
     people = dict(
         Label.objects.current()
         .filter(query__in=keys, source=Label.Source.HUMAN)
@@ -122,8 +122,8 @@ def queries_export(request: HttpRequest, slug: str) -> FileResponse:
     format = request.GET.get("format", "jsonl")
     if format not in ("jsonl", "csv", "txt"):
         raise Http404(_("No such format."))
-    found = browse.search(pool, request.GET.get("q", "")).queries.filter(erased_at__isnull=True)
-    pieces = exports.encode(exports.rows(found), format)
+    rows = browse.search(pool, request.GET.get("q", "")).queries.filter(erased_at__isnull=True)
+    pieces = exports.encode(exports.rows(rows), format)
     return download(pieces, exports.CONTENT_TYPES[format], exports.file_name(pool, format))
 
 
@@ -139,10 +139,10 @@ def _selected(request: HttpRequest, pool: Pool, fields: Any) -> tuple["QuerySet[
     """The queries that an action is about, the search line and the ticked keys: those ticked, or, if that is asked for,
     all that the search returns."""
     text = fields.get("q", "")
-    found = browse.search(pool, text)
+    results = browse.search(pool, text)
     ticked = parameters.keys(fields.getlist("query"))
     if fields.get("all") == "1":
-        return found.queries, text, ""
+        return results.queries, text, ""
     return Query.objects.filter(pk__in=ticked, dataset__pool=pool), text, ",".join(map(str, ticked))
 
 
@@ -235,11 +235,11 @@ def bulk_undo(request: HttpRequest, slug: str, change_id: int) -> HttpResponse:
 def query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     """Everything that is known of one query."""
     pool = get_pool(request, slug)
-    found = get_object_or_404(Query.objects.select_related("dataset", "group", "gold"), pk=query_id, dataset__pool=pool)
+    shown = get_object_or_404(Query.objects.select_related("dataset", "group", "gold"), pk=query_id, dataset__pool=pool)
     agents = {agent.number: agent for agent in pool.agents.all()}
-    gold = getattr(found, "gold", None)
-    decided = {one.pk: one for one in Label.objects.filter(query=found).select_related("author")}
-    offers = suggestions.offers([found.pk]).get(found.pk, [])
+    gold = getattr(shown, "gold", None)
+    decided = {one.pk: one for one in Label.objects.filter(query=shown).select_related("author")}
+    offers = suggestions.offers([shown.pk]).get(shown.pk, [])
     people = [one for one in decided.values() if one.superseded_at is None and one.source == Label.Source.HUMAN]
     spoken = {number for one in people if not one.unsure for number in one.asked}
     rows = [
@@ -257,18 +257,18 @@ def query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     rows.sort(key=lambda row: (not row["disputed"], not row["required"], not row["asked"]))
     context = {
         "pool": pool,
-        "query": found,
-        "badges": query_columns.badges(found),
-        "chat": chat.earlier(found.said, list(agents.values())),
+        "query": shown,
+        "badges": query_columns.badges(shown),
+        "chat": chat.earlier(shown.said, list(agents.values())),
         "gold": gold,
         "rows": rows,
         "offers": offers,
-        "events": history(pool, found, request.user),
-        "leases": Assignment.objects.filter(item__query=found).select_related("person").order_by("taken_at"),
+        "events": history(pool, shown, request.user),
+        "leases": Assignment.objects.filter(item__query=shown).select_related("person").order_by("taken_at"),
         "may_review": Role.REVIEWER in roles_of(request.user, pool),
-        "own": labeling.own_label(found, person(request)),
+        "own": labeling.own_label(shown, person(request)),
     }
-    title = _("Query %(key)s") % {"key": found.pk}
+    title = _("Query %(key)s") % {"key": shown.pk}
     return page(
         request,
         "datasets_app/query.html",
@@ -283,8 +283,8 @@ def query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
 def query_delete(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     """Put one query aside; it can be brought back."""
     pool, actor = get_pool(request, slug), person(request)
-    found = get_object_or_404(Query, pk=query_id, dataset__pool=pool)
-    change = bulk.apply(pool, Query.objects.filter(pk=found.pk), bulk.DELETE, None, author=actor)
+    query = get_object_or_404(Query, pk=query_id, dataset__pool=pool)
+    change = bulk.apply(pool, Query.objects.filter(pk=query.pk), bulk.DELETE, None, author=actor)
     messages.success(request, _("Deleted."), extra_tags="undo:" + reverse("bulk_undo", args=[slug, change.pk]))
     return redirect("queries", slug)
 
@@ -304,11 +304,11 @@ def query_restore(request: HttpRequest, slug: str, query_id: int) -> HttpRespons
 def query_erase(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     """Take a query's text out of everything, for ever; its counts stay. A GET shows where it stands, and asks for the word."""
     pool = get_pool(request, slug)
-    found = get_object_or_404(Query, pk=query_id, dataset__pool=pool)
-    if found.erased_at is not None:
+    query = get_object_or_404(Query, pk=query_id, dataset__pool=pool)
+    if query.erased_at is not None:
         return redirect("query", slug, query_id)
     if request.method == "POST" and request.POST.get("sure") == "1":
-        left = snapshots.erase(found, person(request))
+        left = snapshots.erase(query, person(request))
         messages.success(request, _("The text is erased everywhere. Its label still counts."))
         if left:
             where = ", ".join(f"{trace.place} ({trace.count})" for trace in left)
@@ -317,9 +317,9 @@ def query_erase(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     if request.method == "POST":
         messages.error(request, _("Tick the box to confirm. Erasing cannot be undone."))
     turns = (
-        Query.objects.filter(snapshots.of_the_same(found), erased_at=None).exclude(text_hash=found.text_hash).count()
+        Query.objects.filter(snapshots.of_the_same(query), erased_at=None).exclude(text_hash=query.text_hash).count()
     )
-    context = {"pool": pool, "query": found, "traces": traces.of(found.text), "turns": turns}
+    context = {"pool": pool, "query": query, "traces": traces.of(query.text), "turns": turns}
     crumbs = [(pool.name, reverse("home")), (_("Queries"), reverse("queries", args=[slug]))]
     return page(request, "datasets_app/query_erase.html", context, title=_("Erase a query"), crumbs=crumbs)
 
@@ -329,8 +329,8 @@ def query_erase(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
 def query_send(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
     """Ask labelers about one query."""
     pool = get_pool(request, slug)
-    found = get_object_or_404(Query.objects.of(pool), pk=query_id)
-    change = bulk.apply(pool, Query.objects.filter(pk=found.pk), bulk.SEND, None, author=person(request))
+    query = get_object_or_404(Query.objects.of(pool), pk=query_id)
+    change = bulk.apply(pool, Query.objects.filter(pk=query.pk), bulk.SEND, None, author=person(request))
     if change.total:
         undo = "undo:" + reverse("bulk_undo", args=[slug, change.pk])
         messages.success(request, _("It waits for labelers."), extra_tags=undo)

@@ -30,11 +30,11 @@ def said(
     """The messages to draw. `sets`: by the place of a user's turn, from 0, the agents that it needs."""
     drawn = []
     for place, message in enumerate(messages):
-        found: Sequence[Any] | None = (sets or {}).get(place)
-        note = _("needs") if found is not None else ""
+        answered: Sequence[Any] | None = (sets or {}).get(place)
+        note = _("needs") if answered is not None else ""
         if message.agents:
-            found, note = [agents[n] for n in message.agents if n in agents], _("answered by")
-        drawn.append(Said(message.role, WHO[message.role], message.content, found, note))
+            answered, note = [agents[n] for n in message.agents if n in agents], _("answered by")
+        drawn.append(Said(message.role, WHO[message.role], message.content, answered, note))
     return drawn
 
 

@@ -18,26 +18,26 @@ SHOWN = 5
 def find(request: HttpRequest, pool: Pool, term: str) -> list[SearchResult]:
     """Up to a few of each, newest first."""
     roles = roles_of(request.user, pool)
-    found = []
+    results = []
     guidelines = _("Guidelines")
     if Role.LABELER in roles and term in guidelines.lower():
-        found.append(
+        results.append(
             SearchResult(guidelines, pool.name, reverse("label", args=[pool.slug]) + "#guidelines", "menu_book")
         )
     if len(term) < LETTERS:
-        return found
+        return results
     if Role.LABELER in roles:
         for label in own.labels_of(pool, person(request), term)[:SHOWN]:
             address = reverse("label_item", args=[pool.slug, label.query_id])
-            found.append(SearchResult(_line(label.query), _("My label"), address, "bookmark_check"))
+            results.append(SearchResult(_line(label.query), _("My label"), address, "bookmark_check"))
     if roles & {Role.REVIEWER, Role.OPS}:
         for query in (
             Query.objects.of(pool).filter(text__icontains=term, erased_at__isnull=True).order_by("-pk")[:SHOWN]
         ):
-            found.append(
+            results.append(
                 SearchResult(_line(query), _("Query"), reverse("query", args=[pool.slug, query.pk]), "list_alt")
             )
-    return found
+    return results
 
 
 def _line(query: Query) -> str:

@@ -32,8 +32,8 @@ NONE, LEAVE, NEW = "none", "leave", "new"
 
 def get_upload(slug: str, import_id: int) -> Import:
     """The import of that pool, or 404."""
-    found = Import.objects.select_related("dataset__pool", "author").defer("dataset__pool__guidelines")
-    return get_object_or_404(found, pk=import_id, dataset__pool__slug=slug)
+    uploads = Import.objects.select_related("dataset__pool", "author").defer("dataset__pool__guidelines")
+    return get_object_or_404(uploads, pk=import_id, dataset__pool__slug=slug)
 
 
 def reading_of(pool: Pool, file: UploadedFile) -> Reading | None:
@@ -206,10 +206,10 @@ def _chosen(asked: Mapping[str, str]) -> dict[str, list[int] | None]:
 
 def _asked_about(checked: checking.Check, asked: Mapping[str, str]) -> list[Asked]:
     """The values to be asked about: those that have been decided, then those that are not understood, each with a guess chosen."""
-    found = [Asked(value, 0, "", chosen, None) for value, chosen in _said(asked) if chosen]
+    answers = [Asked(value, 0, "", chosen, None) for value, chosen in _said(asked) if chosen]
     for one in checked.strange:
-        found.append(Asked(one.value, one.count, one.text, str(one.guess.id) if one.guess else "", one.guess))
-    return found
+        answers.append(Asked(one.value, one.count, one.text, str(one.guess.id) if one.guess else "", one.guess))
+    return answers
 
 
 def _undecided(values: list[Asked], asked: Mapping[str, str]) -> str:

@@ -139,10 +139,10 @@ def underlined(text: str, agents: Sequence[Agent]) -> SafeString:
         return escape(text)
     words = "|".join(re.escape(word) for word in sorted(names, key=len, reverse=True))
     pieces, at = [], 0
-    for found in re.finditer(rf"(?<!\w)(?:{words})(?!\w)", text, re.IGNORECASE):
-        name = names.get(found.group().casefold(), "")
-        pieces += [text[at : found.start()], format_html('<u title="{}">{}</u>', name, found.group())]
-        at = found.end()
+    for match in re.finditer(rf"(?<!\w)(?:{words})(?!\w)", text, re.IGNORECASE):
+        name = names.get(match.group().casefold(), "")
+        pieces += [text[at : match.start()], format_html('<u title="{}">{}</u>', name, match.group())]
+        at = match.end()
     return format_html_join("", "{}", ([piece] for piece in [*pieces, text[at:]]))
 
 

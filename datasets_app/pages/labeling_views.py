@@ -80,12 +80,12 @@ def label_item(request: HttpRequest, slug: str, query_id: int, number: int | Non
         labeling.reveal(lease)
         return JsonResponse(_drawn(request, pool, lease)) if _wants_json(request) else redirect(request.path)
     query, agent = _query(pool, query_id), _about(pool, number)
-    found = queue.assignment_of(query, person(request), pool, agent)
-    if found is not None:
-        found.item.pool, found.person = pool, person(request)
-    if found is None or labeling.is_unrevealed(found):
+    assignment = queue.assignment_of(query, person(request), pool, agent)
+    if assignment is not None:
+        assignment.item.pool, assignment.person = pool, person(request)
+    if assignment is None or labeling.is_unrevealed(assignment):
         return opening(request, _("Label"))
-    return _label_page(request, pool, agent, item(found))
+    return _label_page(request, pool, agent, item(assignment))
 
 
 @require_POST

@@ -97,10 +97,10 @@ def prelabel_page(request: HttpRequest, slug: str) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         given = dict(form.cleaned_data)
         text, limit = given.pop("q"), given.pop("limit")
-        found = browse.search(pool, text) if text else None
-        queries = found.queries if found else prelabel.unlabeled(pool)
-        if found and found.problems:
-            form.add_error("q", " ".join(found.problems))
+        results = browse.search(pool, text) if text else None
+        queries = results.queries if results else prelabel.unlabeled(pool)
+        if results and results.problems:
+            form.add_error("q", " ".join(results.problems))
         elif "start" in request.POST:
             if request.POST["start"] == "try":
                 queries, limit = agreement.to_try(pool, queries, TRIED, CHECKED), None

@@ -193,14 +193,14 @@ def agreement_page(request: HttpRequest, slug: str) -> HttpResponse:
     """A matrix of people, a line per agent, the LLM against people, blind against shown."""
     pool = get_pool(request, slug)
     only = request.GET.get("items", "")
-    found = agreement.shown(agreement.report(pool, only))
+    report = agreement.shown(agreement.report(pool, only))
     matrix = [
-        (a, [(b, found.pairs.get((a.pk, b.pk)) or found.pairs.get((b.pk, a.pk))) for b in found.people])
-        for a in found.people
+        (a, [(b, report.pairs.get((a.pk, b.pk)) or report.pairs.get((b.pk, a.pk))) for b in report.people])
+        for a in report.people
     ]
     context = {
         "pool": pool,
-        "report": found,
+        "report": report,
         "matrix": matrix,
         "only": only,
         "coverage": agreement.coverage(pool),

@@ -77,13 +77,13 @@ def import_page(request: HttpRequest, slug: str) -> HttpResponse:
                 made_dataset=chosen["dataset"].casefold() not in {name.casefold() for name in names},
             )
             return redirect("import_columns" if reading else "import_detail", slug, upload.pk)
-    found = Import.objects.filter(dataset__pool=pool).select_related("dataset", "author")
+    imports = Import.objects.filter(dataset__pool=pool).select_related("dataset", "author")
     context = {
         "pool": pool,
         "form": form,
         "names": names,
         "has_agents": pool.agents.exists(),
-        "uploads": Paginator(found, ROWS).get_page(request.GET.get("page")),
+        "uploads": Paginator(imports, ROWS).get_page(request.GET.get("page")),
     }
     status = 422 if form.errors else 200
     return page(request, "datasets_app/import.html", context, title=_("Import"), crumbs=_crumbs(pool), status=status)
@@ -183,15 +183,15 @@ def import_undo(request: HttpRequest, slug: str, import_id: int) -> HttpResponse
         messages.error(request, str(error))
         return redirect("import_detail", slug, import_id)
     said = _("“%(file)s” is undone: %(queries)d queries and %(labels)d labels are gone.")
-    told = said % {"file": upload.file_name, "queries": undone.queries, "labels": undone.labels}
+    message = said % {"file": upload.file_name, "queries": undone.queries, "labels": undone.labels}
     if undone.kept:
         stays = ngettext(
             "%(n)d query stays, as it was worked on since.",
             "%(n)d queries stay, as they were worked on since.",
             undone.kept,
         )
-        told = f"{told} {stays % {'n': undone.kept}}"
-    messages.success(request, told)
+        message = f"{message} {stays % {'n': undone.kept}}"
+    messages.success(request, message)
     return redirect("import", slug)
 
 
@@ -200,11 +200,11 @@ def import_undo(request: HttpRequest, slug: str, import_id: int) -> HttpResponse
 def import_problems(request: HttpRequest, slug: str, import_id: int) -> FileResponse:
     """All problems of an import as CSV."""
     upload = import_columns.get_upload(slug, import_id)
-    found = upload.problems.values_list("line", "field", "reason", "excerpt", "rejected")
+    problems = upload.problems.values_list("line", "field", "reason", "excerpt", "rejected")
 
     def lines() -> Iterator[bytes]:
         yield b"line,field,reason,excerpt,left out\r\n"
-        for line, field, reason, excerpt, rejected in found.iterator():
+        for line, field, reason, excerpt, rejected in problems.iterator():
             buffer = io.StringIO()
             cells = [line, *map(formula_safe, (field, reason, excerpt)), "yes" if rejected else "no"]
             csv.writer(buffer).writerow(cells)
@@ -274,10 +274,10 @@ def snapshot_list(request: HttpRequest, slug: str) -> HttpResponse:
                     request, _("Nothing has changed since %(snapshot)s: it stays the newest.") % {"snapshot": snapshot}
                 )
         return redirect("snapshots", slug)
-    found = Snapshot.objects.filter(pool=pool).select_related("pool", "author").order_by("-number")
+    snapshots_of_pool = Snapshot.objects.filter(pool=pool).select_related("pool", "author").order_by("-number")
     context = {
         "pool": pool,
-        "snapshots": Paginator(found, ROWS).get_page(request.GET.get("page")),
+        "snapshots": Paginator(snapshots_of_pool, ROWS).get_page(request.GET.get("page")),
         "gold": progress.gold(pool),
         "llm": splits.labeled_by_llm_alone(pool).count(),
         "llm_counts": splits.with_llm(pool, None),

@@ -91,8 +91,10 @@ def _served(value: Any) -> list[dict[str, Any]]:
         try:
             calls.append(ServedRequest().run_validation(part))
         except Refused as error:
-            told, where = error.error, f"served[{place}]."
-            raise Refused(400, told["code"], where + told["message"], field=where + told.get("field", "")) from None
+            message, where = error.error, f"served[{place}]."
+            raise Refused(
+                400, message["code"], where + message["message"], field=where + message.get("field", "")
+            ) from None
     if len({part["agent"] for part in calls}) < len(calls):
         raise Refused(400, "invalid", "served names an agent twice.", field="served")
     return calls

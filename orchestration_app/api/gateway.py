@@ -267,14 +267,14 @@ class ResponsesView(ApiView):
         except ValueError:
             key = uuid.UUID(int=0)
         pool = self.access.pool(model.removeprefix(PREFIX))
-        found = (
+        earlier = (
             Episode.objects.select_related("pool")
             .filter(pk=key, pool_id=pool.pk, api_key=self.access.caller.pk)
             .first()
         )
-        if found is None:
+        if earlier is None:
             raise Refused(404, "not_found", "There is no such response.", field="previous_response_id")
-        return found
+        return earlier
 
     def _went_on(self, episode: Episode, messages: list[dict[str, str]], model: str) -> Answering:
         try:

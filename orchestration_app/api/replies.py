@@ -44,12 +44,12 @@ class InputView(ReplyView):
     )  # fmt: skip
     def post(self, request: Request, episode_id: UUID) -> HttpResponse | Response:
         """The agent that asked gets the answer and goes on. The reply comes when the episode ends or asks again."""
-        told, episode = self.body(shapes.InputRequest), self.episode(episode_id)
+        body, episode = self.body(shapes.InputRequest), self.episode(episode_id)
         try:
-            asides.answer(episode, told["text"], told["call"])
+            asides.answer(episode, body["text"], body["call"])
         except AsideError as error:
             raise _refused(error) from None
-        return self.gone_on(episode, wait=told["wait"])
+        return self.gone_on(episode, wait=body["wait"])
 
 
 class ApprovalView(ReplyView):
@@ -65,12 +65,12 @@ class ApprovalView(ReplyView):
     )  # fmt: skip
     def post(self, request: Request, episode_id: UUID) -> HttpResponse | Response:
         """An approved call is made; one that is refused has failed as denied, and the answer names its part as missing."""
-        told, episode = self.body(shapes.ApprovalRequest), self.episode(episode_id)
+        body, episode = self.body(shapes.ApprovalRequest), self.episode(episode_id)
         try:
-            asides.decide(episode, told["approve"], told["call"], why=told["why"], actor=self.access.actor)
+            asides.decide(episode, body["approve"], body["call"], why=body["why"], actor=self.access.actor)
         except AsideError as error:
             raise _refused(error) from None
-        return self.gone_on(episode, wait=told["wait"])
+        return self.gone_on(episode, wait=body["wait"])
 
 
 def _refused(error: AsideError) -> Refused:

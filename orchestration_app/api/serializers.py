@@ -80,9 +80,9 @@ class Asked(OfPool):
         help_text="Ids of the agents that may be called; all where left out.",
     )
 
-    def validate(self, told: dict[str, Any]) -> dict[str, Any]:
+    def validate(self, values: dict[str, Any]) -> dict[str, Any]:
         """One of task and messages. Raises Refused."""
-        task, messages = told.get("task"), told.get("messages")
+        task, messages = values.get("task"), values.get("messages")
         if bool(task) == bool(messages):
             code = "invalid" if task else "missing"
             raise Refused(400, code, "Send task, a text, or messages, a conversation: one of the two.", field="task")
@@ -91,9 +91,9 @@ class Asked(OfPool):
             raise Refused(400, "too_long", words, field="task")
         if messages and messages[-1]["role"] != "user":
             raise Refused(400, "invalid", "messages must end with one of the user.", field="messages")
-        if told.get("budget") is not None and told["budget"] < 0:
+        if values.get("budget") is not None and values["budget"] < 0:
             raise Refused(400, "invalid", "budget must be a number from 0.", field="budget")
-        return told
+        return values
 
 
 class OrchestrateRequest(Asked):
@@ -123,15 +123,15 @@ class OrchestrateRequest(Asked):
     preference = option_field(PREFERENCE, default=None)
     wait = Flag(required=False, default=True, help_text="False: answer 202 at once, with the address to ask.")
 
-    def validate(self, told: dict[str, Any]) -> dict[str, Any]:
+    def validate(self, values: dict[str, Any]) -> dict[str, Any]:
         """An aggregator has paths to make one answer of. Raises Refused."""
-        told = super().validate(told)
-        if told["aggregator"] is not None and told["paths"] < 2:
+        values = super().validate(values)
+        if values["aggregator"] is not None and values["paths"] < 2:
             words = (
                 "aggregator makes one answer of several paths: send paths of 2 or 3 with it, or compose for one path."
             )
             raise Refused(400, "invalid", words, field="aggregator")
-        return told
+        return values
 
 
 class SaidSerializer(serializers.Serializer[Any]):
@@ -340,26 +340,26 @@ class JudgeRequest(Body):
     rating = Number(required=False, allow_null=True, default=None, help_text="How good it was, 0 to 1.")
     comment = Text(2_000, required=False, default="", help_text="In words.")
 
-    def validate(self, told: dict[str, Any]) -> dict[str, Any]:
+    def validate(self, values: dict[str, Any]) -> dict[str, Any]:
         """Something has to be said. Raises Refused."""
-        if told["success"] is None and told["rating"] is None:
+        if values["success"] is None and values["rating"] is None:
             raise Refused(400, "missing", "Send success, rating or both.", field="success")
-        if told["rating"] is not None and not 0 <= told["rating"] <= 1:
+        if values["rating"] is not None and not 0 <= values["rating"] <= 1:
             raise Refused(400, "invalid", "rating must be a number from 0 to 1.", field="rating")
-        return told
+        return values
 
 
-def wanted(told: dict[str, Any]) -> Wanted:
+def wanted(body: dict[str, Any]) -> Wanted:
     """What is asked for, for `episodes.begin`."""
     return Wanted(
-        messages=told["messages"] or [{"role": "user", "content": told["task"]}],
-        max_steps=min(told["max_steps"] or 0, settings.EPISODE_STEPS),
-        budget=told["budget"],
-        paths=told["paths"],
-        together=told["together"],
-        agents=None if told["agents"] is None else frozenset(told["agents"]),
-        aggregator=told["aggregator"],
-        compose=told.get("compose") or "",
-        seed=told["seed"],
-        preference=told["preference"],
+        messages=body["messages"] or [{"role": "user", "content": body["task"]}],
+        max_steps=min(body["max_steps"] or 0, settings.EPISODE_STEPS),
+        budget=body["budget"],
+        paths=body["paths"],
+        together=body["together"],
+        agents=None if body["agents"] is None else frozenset(body["agents"]),
+        aggregator=body["aggregator"],
+        compose=body.get("compose") or "",
+        seed=body["seed"],
+        preference=body["preference"],
     )

@@ -84,8 +84,8 @@ class ToolsView(McpView):
         """What the call's method gives. Raises Fault."""
         if call.method == "tools/list":
             return self._listed(call)
-        found = super().done(call, stateless)
-        return {**found, "instructions": INSTRUCTIONS} if "instructions" in found else found
+        response = super().done(call, stateless)
+        return {**response, "instructions": INSTRUCTIONS} if "instructions" in response else response
 
     def _box(self) -> Toolbox:
         return toolbox.of(policies.orchestra(self.access.pool(self.slug), self.access.state.stamp))
@@ -121,8 +121,8 @@ class ToolsView(McpView):
         if isinstance(most, bool) or not isinstance(most, int) or not 0 <= most <= 50:
             return mcp.told("most must be a whole number from 1 to 50.")
         self._count(query)
-        found = self._box().found(query[:LONGEST], most)
-        return mcp.answered({"tools": [{**tool.as_json(), "score": score} for tool, score in found]})
+        tools = self._box().found(query[:LONGEST], most)
+        return mcp.answered({"tools": [{**tool.as_json(), "score": score} for tool, score in tools]})
 
     def _count(self, text: str) -> None:
         class Texts:

@@ -44,17 +44,17 @@ class TaskView(ApiView):
     throttle_classes = [KeyThrottle]
     asks: Any
 
-    def orchestra(self, told: dict[str, Any]) -> tuple[LoadedPool, Orchestra]:
+    def orchestra(self, body: dict[str, Any]) -> tuple[LoadedPool, Orchestra]:
         """The pool that is meant and who plays in it, once the key may send the task. Raises Refused and NoPolicy."""
-        pool = self.access.pool(told["pool"])
-        found = policies.orchestra(pool, self.access.state.stamp)
-        found.deciding()
-        if strange := set(told["agents"] or ()) - set(policies.roster(pool)):
+        pool = self.access.pool(body["pool"])
+        orchestra = policies.orchestra(pool, self.access.state.stamp)
+        orchestra.deciding()
+        if strange := set(body["agents"] or ()) - set(policies.roster(pool)):
             words = f"agents names {min(strange)}, which is no agent of {pool.slug}."
             raise Refused(400, "invalid", words, field="agents")
-        self.asks = _Texts([told["task"], *(message["content"] for message in told["messages"] or ())])
+        self.asks = _Texts([body["task"], *(message["content"] for message in body["messages"] or ())])
         self.check_throttles(self.request)
-        return pool, found
+        return pool, orchestra
 
 
 class _Texts:
@@ -81,9 +81,9 @@ class OrchestrateView(TaskView):
         """The active orchestrator picks an agent, sees what it said, picks the next, and stops. The answer comes when the episode
         ends; with `Accept: text/event-stream` as events, `chosen` and `step` as they happen and `end` with what is answered otherwise;
         with `wait` false as an address to ask. An `Idempotency-Key` makes a retry the same episode."""
-        told = self.body(shapes.OrchestrateRequest)
-        pool, orchestra = self.orchestra(told)
-        wanted = shapes.wanted(told)
+        body = self.body(shapes.OrchestrateRequest)
+        pool, orchestra = self.orchestra(body)
+        wanted = shapes.wanted(body)
         if wanted.aggregator is not None and wanted.aggregator not in orchestra.callable:
             words = f"aggregator names {wanted.aggregator}, which cannot be called in {pool.slug}."
             raise Refused(400, "invalid", words, field="aggregator")
@@ -93,20 +93,20 @@ class OrchestrateView(TaskView):
         promise: later.Later | None = request.META.get(later.NAME)
         try:
             episode, _new = runner.launch(
-                pool.pk, wanted, orchestra, wait=told["wait"], api_key=self.access.caller.pk,
+                pool.pk, wanted, orchestra, wait=body["wait"], api_key=self.access.caller.pk,
                 idempotency_key=once.key_of(self.request),
             )  # fmt: skip
         except episodes.EpisodeError as error:
             raise once.used(str(error)) from None
-        if not told["wait"]:
+        if not body["wait"]:
             return self._accepted(episode)
         streams = STREAM in request.META.get("HTTP_ACCEPT", "")
         return _streamed(episode, promise) if streams else waited(episode, promise)
 
     def _accepted(self, episode: Episode) -> Response:
         address = reverse("api_episode", args=(episode.pk,))
-        told = {"episode_id": episode.pk, "status": episode.status, "address": address}
-        return Response(shapes.QueuedSerializer(told).data, status=202, headers={"Location": address})
+        answer = {"episode_id": episode.pk, "status": episode.status, "address": address}
+        return Response(shapes.QueuedSerializer(answer).data, status=202, headers={"Location": address})
 
 
 def waited(episode: Episode, promise: later.Later | None) -> HttpResponse:
@@ -133,8 +133,8 @@ def _streamed(episode: Episode, promise: later.Later | None) -> HttpResponse:
     async def pieces() -> AsyncIterator[bytes]:
         yield _event("episode", {"episode_id": str(episode.pk)})
         events = following.events(episode.pk)
-        async with contextlib.aclosing(following.with_signs_of_life(events)) as told:  # type: ignore[type-var]
-            async for event in told:
+        async with contextlib.aclosing(following.with_signs_of_life(events)) as stream:  # type: ignore[type-var]
+            async for event in stream:
                 # A comment, which readers of events pass over: so that no proxy takes the stream for dead.
                 yield b": still working\n\n" if event is None else _event(*event)
 
@@ -163,32 +163,32 @@ class NextView(TaskView):
     )  # fmt: skip
     def post(self, request: Request) -> Response:
         """A pure decision: task and history in, the next agent or the stop out. Nothing is called, and nothing is kept."""
-        told = self.body(shapes.NextRequest)
-        pool, orchestra = self.orchestra(told)
+        body = self.body(shapes.NextRequest)
+        pool, orchestra = self.orchestra(body)
         decider = orchestra.deciding(at_once=True)
         calls = [
             Call(
                 said["agent"], said["output"], said["failed"], said["cost"],
                 answer=None if said["failed"] else said["answer"] or said["output"] or None,
             )
-            for said in told["history"]
+            for said in body["history"]
         ]  # fmt: skip
         roster = policies.roster(pool)
         routable = frozenset(agent.id for agent in roster.values() if agent.state == "active" and agent.available)
         limits = Limits(
-            max_steps=min(told["max_steps"] or 0, settings.EPISODE_STEPS), budget=told["budget"],
-            available=routable if told["agents"] is None else routable & frozenset(told["agents"]),
+            max_steps=min(body["max_steps"] or 0, settings.EPISODE_STEPS), budget=body["budget"],
+            available=routable if body["agents"] is None else routable & frozenset(body["agents"]),
         )  # fmt: skip
-        messages = told["messages"] or told["task"]
+        messages = body["messages"] or body["task"]
         costs = {agent.id: agent.cost for agent in roster.values()}
-        decision = loop.next_step(decider.policy, messages, calls, limits, costs=costs, seed=told["seed"])
+        decision = loop.next_step(decider.policy, messages, calls, limits, costs=costs, seed=body["seed"])
         agent = decision.chosen[0] if decision.chosen else None
-        found = {
+        answer = {
             "agent": agent, "name": "" if agent is None else pool.names.get(agent, str(agent)),
             "stop_reason": decision.reason or "", "probabilities": by_name(decision.candidates, decision.probabilities),
             "propensity": decision.propensity, "step": decision.step, "policy": decider.name,
         }  # fmt: skip
-        return Response(shapes.NextSerializer(found).data)
+        return Response(shapes.NextSerializer(answer).data)
 
 
 class EpisodesView(ListView):
@@ -224,13 +224,13 @@ class OfEpisode(ApiView):
     def shown(self, episode: Episode) -> Response:
         """The episode with its steps."""
         names = dict(episode.pool.agents.values_list("number", "name"))
-        told = following.whole(episode) | {
+        answer = following.whole(episode) | {
             "pool": episode.pool.slug, "task": episode.task, "budget": episode.budget, "success": episode.success,
             "rating": episode.rating, "created_at": episode.created_at, "finished_at": episode.finished_at,
             "trajectory": [as_json(row, names) for row in episode.trajectory.all()],
             "page": reverse("episode", args=(episode.pool.slug, episode.pk), urlconf="routerweb.urls"),
         }  # fmt: skip
-        return Response(shapes.EpisodeDetailSerializer(told).data)
+        return Response(shapes.EpisodeDetailSerializer(answer).data)
 
 
 class EpisodeView(OfEpisode):
@@ -277,9 +277,9 @@ class JudgeView(OfEpisode):
     )  # fmt: skip
     def post(self, request: Request, episode_id: UUID) -> Response:
         """Report how it worked out; orchestrators learn from it. A second report replaces the first."""
-        told, episode = self.body(shapes.JudgeRequest), self.episode(episode_id)
+        body, episode = self.body(shapes.JudgeRequest), self.episode(episode_id)
         try:
-            episodes.judge(episode, success=told["success"], rating=told["rating"], comment=told["comment"])
+            episodes.judge(episode, success=body["success"], rating=body["rating"], comment=body["comment"])
         except episodes.EpisodeError as error:
             raise Refused(409, error.code, str(error)) from None
         return self.shown(episode)

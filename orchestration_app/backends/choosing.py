@@ -89,7 +89,7 @@ def assign(
 
 def _assigned(
     pool: PoolBackends, agent: int, known: list[Known], wanted: Preference, pressed: bool, now: float,
-    told: Mapping[int, float] | None, after: Mapping[int, float] | None = None, plans: Plans | None = None,
+    estimates: Mapping[int, float] | None, after: Mapping[int, float] | None = None, plans: Plans | None = None,
 ) -> Assignment:  # fmt: skip
     free, which, bit = [], 0, 1  # the free ones, and which they are, a bit each
     for one in known:
@@ -105,8 +105,8 @@ def _assigned(
     if not free:
         state.settler.wake()
         return Assignment(agent, None, why=_why_none(known))
-    if plans is None or told or after:  # what holds for one query or one chain is of no use to the next request
-        plan = _planned(pool, agent, free, wanted, pressed, told, after)
+    if plans is None or estimates or after:  # what holds for one query or one chain is of no use to the next request
+        plan = _planned(pool, agent, free, wanted, pressed, estimates, after)
     else:
         kept = plans.get((agent, which))
         if kept is None:
@@ -135,7 +135,7 @@ def _assigned(
 
 
 def _planned(
-    pool: PoolBackends, agent: int, free: list[Known], wanted: Preference, pressed: bool, told: Mapping[int, float] | None,
+    pool: PoolBackends, agent: int, free: list[Known], wanted: Preference, pressed: bool, estimates: Mapping[int, float] | None,
     after: Mapping[int, float] | None,
 ) -> Plan:  # fmt: skip
     """Whom the direct estimate takes of the free backends, and how likely the learner takes each."""
@@ -143,8 +143,8 @@ def _planned(
         left = pool.budget - pool.spent
         free = [one for one in free if one.candidate.cost <= left]
     candidates = [one.candidate for one in free]
-    if told:
-        candidates = [_retold(one, told) for one in candidates]
+    if estimates:
+        candidates = [_retold(one, estimates) for one in candidates]
     if after and not pressed:
         candidates = [_following(one, after) for one in candidates]
     if not candidates:
@@ -190,8 +190,8 @@ def give_back(pool: int, backend: int) -> None:
                 backends.told.used.setdefault(backend, Used()).ended += 1
 
 
-def _retold(one: Candidate, told: Mapping[int, float]) -> Candidate:
-    success = told.get(one.key)
+def _retold(one: Candidate, estimates: Mapping[int, float]) -> Candidate:
+    success = estimates.get(one.key)
     if success is None:
         return one
     return Candidate(one.key, success, one.cost, one.service, one.busy, one.less, one.rank)

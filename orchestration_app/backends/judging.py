@@ -114,8 +114,8 @@ def _one(name: str, way: Way, calls: Sequence[Call], texts: Sequence[str]) -> Ju
     return Judged(name, judged_policy.matched, differing, effective, estimates, cost)
 
 
-def _told(found: Judged, why: str) -> Judged:
-    return Judged(found.name, found.matched, found.differing, found.effective, why=why)
+def _told(judged: Judged, why: str) -> Judged:
+    return Judged(judged.name, judged.matched, judged.differing, judged.effective, why=why)
 
 
 def _by(

@@ -214,22 +214,22 @@ def figures(runs: Sequence[Measured], required: BoolArray) -> dict[str, Any]:
     }
 
 
-def table(found: dict[str, Any]) -> list[str]:
+def table(results: dict[str, Any]) -> list[str]:
     """The figures as lines of text."""
     names = ("f1", "jaccard", "success", "steps", "extra", "cost")
     lines = [f"{'router':14}" + "".join(f"{name:>10}" for name in names)]
-    for name, row in found["routers"].items():
+    for name, row in results["routers"].items():
         lines.append(f"{name:14}" + "".join(f"{row[m]:10.4f}" for m in names))
-    lead = found["routers"]["orchestrator"]["lead"]["f1"]
+    lead = results["routers"]["orchestrator"]["lead"]["f1"]
     lines.append(f"orchestrator over one_shot, F1: {lead['mean']:+.4f} ({lead['low']:+.4f} to {lead['high']:+.4f})")
-    if (llm := found["routers"].get("llm")) is not None:
+    if (llm := results["routers"].get("llm")) is not None:
         lead = llm["orchestrator_lead"]["f1"]
         lines.append(
             f"llm is {llm['model']} on {llm['tasks']} of the test tasks; orchestrator over llm there, F1: {lead['mean']:+.4f} "
             f"({lead['low']:+.4f} to {lead['high']:+.4f})"
         )
-    for at in found["convergence"]:
+    for at in results["convergence"]:
         worth = at["val_reward"]
         between = f" ({worth['low']:+.4f} to {worth['high']:+.4f})" if worth["low"] is not None else ""
         lines.append(f"after {at['step']} updates: reward on validation {worth['mean']:+.4f}{between}")
-    return [*lines, *found["warnings"]]
+    return [*lines, *results["warnings"]]

@@ -77,13 +77,13 @@ def needs_approval(spec: Spec, texts: Sequence[str]) -> bool:
         return False
     if spec.approval == Executor.Approval.ALWAYS:
         return True
-    found = [amount for text in texts for amount in amounts(text)]
-    return not found or max(found) > spec.approval_above
+    named = [amount for text in texts for amount in amounts(text)]
+    return not named or max(named) > spec.approval_above
 
 
 def amounts(text: str) -> list[float]:
     """The numbers in a text, read as people write amounts: 1,250.00, 1.250,00 and 1 250 are the same."""
-    found = []
+    result = []
     for written in _AMOUNT.findall(re.sub(r"(?<=\d) (?=\d{3}(?!\d))", "", text)):
         digits = re.sub(r"['\u2019\u00a0]", "", written).rstrip(",.")
         last = max(digits.rfind(","), digits.rfind("."))
@@ -92,8 +92,8 @@ def amounts(text: str) -> list[float]:
         grouped = last >= 0 and len(digits) - last - 1 == 3 and (marks == 1 or digits.count(digits[last]) == marks)
         whole = digits if last < 0 or grouped else digits[:last]
         part = "" if last < 0 or grouped else digits[last + 1 :]
-        found.append(float(f"{re.sub(r'[,.]', '', whole)}.{part or 0}"))
-    return found
+        result.append(float(f"{re.sub(r'[,.]', '', whole)}.{part or 0}"))
+    return result
 
 
 # --- What a person says -----------------------------------------------------------------------------------------------

@@ -87,15 +87,17 @@ def _worst(spec: Spec, most_in: int) -> float:
 async def ask(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> Reply:
     """One attempt. Raises CallFailed."""
     started = time.monotonic()
-    told = await _asked(spec, asked, prepared, wire)
-    if len(told.content.encode("utf-8", "replace")) > spec.most_bytes:
+    reply = await _asked(spec, asked, prepared, wire)
+    if len(reply.content.encode("utf-8", "replace")) > spec.most_bytes:
         raise CallFailed("too_large", f"the answer is larger than {spec.most_bytes // 1024:,} KiB")
     # What is stored has to be storable in either database.
-    clean, _changed = storable.mended(dict(told.metadata))
-    resume, _changed = storable.mended(dict(told.resume))
-    cost = spec.most_cost if told.cost is None else told.cost
+    clean, _changed = storable.mended(dict(reply.metadata))
+    resume, _changed = storable.mended(dict(reply.resume))
+    cost = spec.most_cost if reply.cost is None else reply.cost
     latency = time.monotonic() - started
-    return Reply(storable.mended_text(told.content), cost, told.tokens, latency, clean, asks=told.asks, resume=resume)
+    return Reply(
+        storable.mended_text(reply.content), cost, reply.tokens, latency, clean, asks=reply.asks, resume=resume
+    )
 
 
 async def _asked(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> Told:
@@ -120,12 +122,12 @@ async def _asked(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> Told
 async def _language_model(spec: Spec, asked: Ask, prepared: Prepared, wire: Wire) -> Told:
     with tracing.completion(spec.address, spec.model, prepared.messages) as traced:
         if spec.kind == Executor.Kind.RESPONSES:
-            told = await responses.ask(spec, asked, prepared.messages, prepared.worst, wire)
+            reply = await responses.ask(spec, asked, prepared.messages, prepared.worst, wire)
         else:
-            told = await _chat(spec, asked, prepared, wire)
-        traced.completed(told.content, told.metadata["tokens_in"], told.metadata["tokens_out"])
-        traced.set(gen_ai__response__model=str(told.metadata["model"]))
-        return told
+            reply = await _chat(spec, asked, prepared, wire)
+        traced.completed(reply.content, reply.metadata["tokens_in"], reply.metadata["tokens_out"])
+        traced.set(gen_ai__response__model=str(reply.metadata["model"]))
+        return reply
 
 
 def messages(spec: Spec, asked: Ask) -> list[dict[str, str]]:
@@ -226,11 +228,11 @@ async def _webhook(spec: Spec, asked: Ask, wire: Wire) -> Told:
     return _told(spec, parsed(answer))
 
 
-def _told(spec: Spec, told: Mapping[str, Any]) -> Told:
+def _told(spec: Spec, reply: Mapping[str, Any]) -> Told:
     """What a webhook or a function said. Raises CallFailed where it is not what was agreed."""
-    asks = told.get("input_required") is True
-    content, cost = told.get("content"), told.get("cost", 0.0 if asks else spec.most_cost)
-    tokens, metadata = told.get("tokens", 0), told.get("metadata") or {}
+    asks = reply.get("input_required") is True
+    content, cost = reply.get("content"), reply.get("cost", 0.0 if asks else spec.most_cost)
+    tokens, metadata = reply.get("tokens", 0), reply.get("metadata") or {}
     if not isinstance(content, str):
         raise CallFailed("malformed", "the answer has no content that is a text")
     if isinstance(cost, bool) or not isinstance(cost, int | float) or not math.isfinite(cost) or cost < 0:

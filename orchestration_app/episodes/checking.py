@@ -54,11 +54,11 @@ async def _all(specs: list[Spec | Failure]) -> list[Outcome]:
         spec = replace(spec, retries=0, seconds=min(spec.seconds, MOST_SECONDS))
         asked = Ask(f"check-{uuid.uuid4().hex}", TASK, ({"role": "user", "content": TASK},))
         async with places:
-            found = await calling.call(spec, asked, Wire(client), calling.Anywhere(), calling.Purse())
+            result = await calling.call(spec, asked, Wire(client), calling.Anywhere(), calling.Purse())
         # Whatever it says, a question too, it can be reached; an answer without words is none.
-        if isinstance(found, Reply) and not found.content.strip():
-            return Failure("malformed", "it answered without a word", latency=found.latency)
-        return found
+        if isinstance(result, Reply) and not result.content.strip():
+            return Failure("malformed", "it answered without a word", latency=result.latency)
+        return result
 
     try:
         return list(await asyncio.gather(*map(one, specs)))

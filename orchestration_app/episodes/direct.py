@@ -296,8 +296,8 @@ async def _chat(direct: Direct, spec: Spec, agent: int) -> AsyncIterator[str]:
         cost = (tokens[0] * spec.price_in + tokens[1] * spec.price_out) / 1e6 if any(tokens) else spec.most_cost
         seconds = time.monotonic() - began
         if failed is None:
-            told = {"model": spec.model, "tokens_in": tokens[0], "tokens_out": tokens[1]}
-            direct.outcomes[agent] = Reply(storable.mended_text("".join(said)), cost, sum(tokens), seconds, told)
+            figures = {"model": spec.model, "tokens_in": tokens[0], "tokens_out": tokens[1]}
+            direct.outcomes[agent] = Reply(storable.mended_text("".join(said)), cost, sum(tokens), seconds, figures)
         else:
             direct.outcomes[agent] = Failure(failed.kind, failed.why, cost if said else 0.0, seconds)
 
@@ -314,11 +314,11 @@ async def _chunks(parts: AsyncIterator[bytes], most: int) -> AsyncIterator[dict[
             data = line.strip().removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
             if data and data != b"[DONE]":
                 try:
-                    found = json.loads(data)
+                    chunk = json.loads(data)
                 except ValueError:
                     continue
-                if isinstance(found, dict):
-                    yield found
+                if isinstance(chunk, dict):
+                    yield chunk
 
 
 def _delta(chunk: Mapping[str, Any]) -> str:

@@ -83,9 +83,9 @@ class Graph:
         return sorted(((a, len(others)) for a, others in near.items() if len(others) > 2), key=lambda hub: -hub[1])
 
 
-def graph(found: "QuerySet[Episode]") -> Graph:
+def graph(episodes: "QuerySet[Episode]") -> Graph:
     """The transitions of the newest MOST of these episodes."""
-    keys = list(found.order_by("-created_at").values_list("pk", flat=True)[:MOST])
+    keys = list(episodes.order_by("-created_at").values_list("pk", flat=True)[:MOST])
     made = Graph(len(keys))
     rows = (
         Step.objects.filter(episode_id__in=keys, aim="answer")
@@ -123,14 +123,14 @@ class Group:
     seconds: float
 
 
-def by_day(found: "QuerySet[Episode]") -> list[Group]:
+def by_day(episodes: "QuerySet[Episode]") -> list[Group]:
     """Day by day, oldest first."""
-    return _grouped(found.annotate(name=TruncDay("created_at")), "name")
+    return _grouped(episodes.annotate(name=TruncDay("created_at")), "name")
 
 
-def uses_by_day(found: "QuerySet[Episode]") -> dict[Any, dict[int, int]]:
+def uses_by_day(episodes: "QuerySet[Episode]") -> dict[Any, dict[int, int]]:
     """How often each agent (id) was called on each day, oldest first: days of calls that began in these episodes."""
-    calls = Step.objects.filter(episode__in=found.order_by().values("pk"), call__isnull=False, agent__isnull=False)
+    calls = Step.objects.filter(episode__in=episodes.order_by().values("pk"), call__isnull=False, agent__isnull=False)
     rows = calls.order_by().annotate(day=TruncDay("episode__created_at")).values_list("day", "agent")
     made: dict[Any, dict[int, int]] = {}
     for day, agent, count in rows.annotate(count=Count("pk")).order_by("day", "agent"):
@@ -138,13 +138,13 @@ def uses_by_day(found: "QuerySet[Episode]") -> dict[Any, dict[int, int]]:
     return made
 
 
-def by_policy(found: "QuerySet[Episode]") -> list[Group]:
+def by_policy(episodes: "QuerySet[Episode]") -> list[Group]:
     """Version by version."""
-    return _grouped(found, "policy")
+    return _grouped(episodes, "policy")
 
 
-def _grouped(found: "QuerySet[Episode]", by: str) -> list[Group]:
-    ended = found.exclude(status__in=UNDER_WAY).order_by()
+def _grouped(episodes: "QuerySet[Episode]", by: str) -> list[Group]:
+    ended = episodes.exclude(status__in=UNDER_WAY).order_by()
     rows = (
         ended.values(by)
         .annotate(
@@ -163,6 +163,6 @@ def _grouped(found: "QuerySet[Episode]", by: str) -> list[Group]:
     ]  # fmt: skip
 
 
-def spent(found: "QuerySet[Episode]") -> float:
+def spent(episodes: "QuerySet[Episode]") -> float:
     """What these episodes cost together, in the pool's currency."""
-    return float(found.aggregate(sum=Sum("cost"))["sum"] or 0.0)
+    return float(episodes.aggregate(sum=Sum("cost"))["sum"] or 0.0)

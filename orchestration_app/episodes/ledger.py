@@ -194,10 +194,10 @@ def _done(work: Callable[[], T]) -> tuple[T | Any, Exception | None]:
             return None, error
 
 
-def _tell(told: Iterable[tuple[_Wait, Any, Exception | None]]) -> None:
+def _tell(settled: Iterable[tuple[_Wait, Any, Exception | None]]) -> None:
     """Wake who waited: one call for each event loop, whatever the number."""
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Wait, Any, Exception | None]]] = {}
-    for one in told:
+    for one in settled:
         by_loop.setdefault(one[0].loop, []).append(one)
     for loop, those in by_loop.items():
         try:
@@ -206,8 +206,8 @@ def _tell(told: Iterable[tuple[_Wait, Any, Exception | None]]) -> None:
             continue
 
 
-def _settle(told: list[tuple[_Wait, Any, Exception | None]]) -> None:
-    for wait, value, error in told:
+def _settle(settled: list[tuple[_Wait, Any, Exception | None]]) -> None:
+    for wait, value, error in settled:
         if wait.future.done():
             continue
         if error is None:

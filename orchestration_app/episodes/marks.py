@@ -106,10 +106,10 @@ class Agreement:
         return self.count < FEWEST
 
 
-def agreement(found: "QuerySet[Episode]") -> list[Agreement]:
+def agreement(episodes: "QuerySet[Episode]") -> list[Agreement]:
     """For each model and rubric that marked any of these episodes that a person judged, the most compared first."""
     judged = Episode.objects.filter(Q(success__isnull=False) | Q(rating__isnull=False), judge=Episode.Judge.PERSON)
-    marks = EpisodeMark.objects.filter(episode__in=found.order_by().values("pk")).filter(
+    marks = EpisodeMark.objects.filter(episode__in=episodes.order_by().values("pk")).filter(
         episode__in=judged.values("pk")
     )
     by_judge: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)

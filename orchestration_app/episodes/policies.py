@@ -196,10 +196,10 @@ def forget() -> None:
 
 
 def _load(pool: LoadedPool) -> Orchestra:
-    found = _deciders(pool)
+    deciders = _deciders(pool)
     wrong = readiness.problems(Pool.objects.get(pk=pool.pk))
     return replace(
-        found, limits=spending.of_pool(pool.pk), not_ready=[(one.agent.number, one.sentence) for one in wrong]
+        deciders, limits=spending.of_pool(pool.pk), not_ready=[(one.agent.number, one.sentence) for one in wrong]
     )
 
 

@@ -89,8 +89,8 @@ class Lane:
 def parts(answer: str) -> list[tuple[str, str]]:
     """An answer by its headings, each with the text below it; "" for what has none."""
     pieces = re.split(r"(?m)^## (.+)$", answer)
-    found = [("", pieces[0].strip())] if pieces[0].strip() else []
-    return found + [(heading.strip(), text.strip()) for heading, text in zip(pieces[1::2], pieces[2::2], strict=True)]
+    result = [("", pieces[0].strip())] if pieces[0].strip() else []
+    return result + [(heading.strip(), text.strip()) for heading, text in zip(pieces[1::2], pieces[2::2], strict=True)]
 
 
 def read(episode: Episode, agents: Mapping[int, Agent]) -> list[Lane]:

@@ -107,7 +107,7 @@ def _words(name: str) -> str:
 def _tools(orchestra: Orchestra) -> list[Tool]:
     callable_ = orchestra.callable
     keys = {agent.id: agent for agent in orchestra.pool.roster}
-    found: list[Tool] = []
+    tools: list[Tool] = []
     taken: set[str] = set()
     for number in sorted(callable_):
         spec = orchestra.specs[number]
@@ -120,10 +120,10 @@ def _tools(orchestra: Orchestra) -> list[Tool]:
             taken.add(shown)
             said = str(tool.get("description") or "") or spec.description or spec.name
             schema = tool.get("inputSchema") if name else TASK
-            found.append(
+            tools.append(
                 Tool(shown[:120], name or spec.name, number, said, schema if isinstance(schema, Mapping) else TASK)
             )
-    return found
+    return tools
 
 
 def _did(pool: int) -> dict[tuple[int, str], list[str]]:
@@ -132,12 +132,12 @@ def _did(pool: int) -> dict[tuple[int, str], list[str]]:
         episode__pool_id=pool, episode__policy=POLICY, status=Step.Status.DONE, agent__isnull=False
     )
     rows = rows.exclude(episode__success=False).order_by("-at")
-    found: dict[tuple[int, str], list[str]] = defaultdict(list)
+    examples: dict[tuple[int, str], list[str]] = defaultdict(list)
     for agent, metadata, task in rows.values_list("agent", "metadata", "episode__task")[:CALLS]:
-        tasks = found[int(agent or 0), str(metadata.get("tool", ""))]
+        tasks = examples[int(agent or 0), str(metadata.get("tool", ""))]
         if task and task not in tasks and len(tasks) < TASKS:
             tasks.append(task)
-    return found
+    return examples
 
 
 def keep(orchestra: Orchestra, tool: Tool, task: str, row: Step, api_key: int | None) -> Episode:

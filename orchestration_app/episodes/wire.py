@@ -103,13 +103,13 @@ def events(answer: HttpReply) -> list[Any]:
         ]
     else:
         pieces = [answer.body]
-    found = []
+    result = []
     for piece in pieces:
         try:
-            found.append(json.loads(piece.decode()))
+            result.append(json.loads(piece.decode()))
         except (UnicodeDecodeError, ValueError, RecursionError):
             continue
-    return found
+    return result
 
 
 def masked(text: str, secret: str) -> str:

@@ -163,7 +163,7 @@ def _backend(pool: Pool, backend_id: int) -> Backend:
 
 def _weight(value: str | None, otherwise: float) -> float:
     try:
-        found = float(value or "")
+        weight = float(value or "")
     except ValueError:
         return otherwise
-    return found if 0 <= found <= 1 else otherwise
+    return weight if 0 <= weight <= 1 else otherwise

@@ -56,11 +56,11 @@ def episode_list(request: HttpRequest, slug: str) -> HttpResponseBase:
     """The pool's episodes, newest first; `?q=`, `?status=`, `?policy=`, `?outcome=` and `?days=` filter, `?sort=` sorts,
     `?format=jsonl` exports what is left."""
     pool = get_pool(request, slug)
-    chosen, found = _chosen(request, pool)
+    chosen, episodes = _chosen(request, pool)
     if request.GET.get("format") == "jsonl":
-        return download(_lines(found), "application/x-ndjson", f"{pool.slug}-episodes.jsonl")
+        return download(_lines(episodes), "application/x-ndjson", f"{pool.slug}-episodes.jsonl")
     sort, by = order(request.GET.get("sort", ""), SORTS, "-when")
-    rows = Paginator(found.order_by(*by), ROWS).get_page(request.GET.get("page"))
+    rows = Paginator(episodes.order_by(*by), ROWS).get_page(request.GET.get("page"))
     address = request.GET.copy()
     address["format"] = "jsonl"
     context = {
@@ -79,11 +79,11 @@ def episode_graph(request: HttpRequest, slug: str) -> HttpResponse:
     """Many episodes at once: which agent follows which, what each is used for, and how it went over time and by version. The same
     filters as the list's."""
     pool = get_pool(request, slug)
-    chosen, found = _chosen(request, pool)
-    graph = figures.graph(found)
+    chosen, rows = _chosen(request, pool)
+    graph = figures.graph(rows)
     agents = {agent.number: agent for agent in pool.agents.all()}
     used = sum(graph.uses.values())
-    by_day = figures.by_day(found)
+    by_day = figures.by_day(rows)
     context = {
         **_shared(request, pool, chosen),
         "graph": graph,
@@ -99,12 +99,12 @@ def episode_graph(request: HttpRequest, slug: str) -> HttpResponse:
             (agents[one], agents[other], count) for one, other, count in graph.cycles if {one, other} <= agents.keys()
         ],
         "hubs": [(agents[number], count) for number, count in graph.hubs if number in agents],
-        "by_policy": figures.by_policy(found),
-        "judges": marks.agreement(found),
-        "judged_by_people": found.filter(judge=Episode.Judge.PERSON).count(),
+        "by_policy": figures.by_policy(rows),
+        "judges": marks.agreement(rows),
+        "judged_by_people": rows.filter(judge=Episode.Judge.PERSON).count(),
         "over_time": len(by_day) > 1,
         **drawing.charts(by_day, pool.currency),
-        "uses_chart": drawing.uses_chart(figures.uses_by_day(found), agents),
+        "uses_chart": drawing.uses_chart(figures.uses_by_day(rows), agents),
     }
     return page(
         request,
@@ -156,10 +156,10 @@ def episode_new(request: HttpRequest, slug: str) -> HttpResponse:
     form = EpisodeForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         loaded = serving.refresh().pools[pool.slug]
-        told = form.cleaned_data
+        values = form.cleaned_data
         wanted = Wanted(
-            [{"role": "user", "content": told["task"]}], max_steps=told["max_steps"] or 0, budget=told["budget"],
-            paths=told["paths"] or 1,
+            [{"role": "user", "content": values["task"]}], max_steps=values["max_steps"] or 0, budget=values["budget"],
+            paths=values["paths"] or 1,
         )  # fmt: skip
         try:
             episode, _new = runner.launch(pool.pk, wanted, policies.orchestra(loaded), author=person(request))
@@ -227,26 +227,26 @@ def episode_reply(request: HttpRequest, slug: str, episode_id: UUID) -> HttpResp
 
 
 def _episode(slug: str, episode_id: UUID) -> Episode:
-    found = Episode.objects.select_related("pool", "model__pool", "api_key", "author", "judged_by")
-    return get_object_or_404(found, pool__slug=slug, pk=episode_id)
+    rows = Episode.objects.select_related("pool", "model__pool", "api_key", "author", "judged_by")
+    return get_object_or_404(rows, pool__slug=slug, pk=episode_id)
 
 
 def _chosen(request: HttpRequest, pool: Pool) -> tuple[dict[str, str], "QuerySet[Episode]"]:
     """The filters of the address, and the episodes that they leave."""
     chosen = {name: request.GET.get(name, "").strip() for name in ("q", "status", "policy", "outcome", "days")}
-    found = episodes.of_pool(pool)
+    rows = episodes.of_pool(pool)
     if chosen["q"]:
-        found = found.filter(task__icontains=chosen["q"])
+        rows = rows.filter(task__icontains=chosen["q"])
     if chosen["status"] in Episode.Status.values:
-        found = found.filter(status=chosen["status"])
+        rows = rows.filter(status=chosen["status"])
     if chosen["policy"]:
-        found = found.filter(policy=chosen["policy"])
+        rows = rows.filter(policy=chosen["policy"])
     if chosen["outcome"] in OUTCOMES:
-        found = found.filter(success={"right": True, "wrong": False, "none": None}[chosen["outcome"]])
+        rows = rows.filter(success={"right": True, "wrong": False, "none": None}[chosen["outcome"]])
     days = parameters.number(chosen["days"])
     if days in DAYS:
-        found = found.filter(created_at__gte=timezone.now() - timedelta(days=days))
-    return chosen, found
+        rows = rows.filter(created_at__gte=timezone.now() - timedelta(days=days))
+    return chosen, rows
 
 
 def _shared(request: HttpRequest, pool: Pool, chosen: dict[str, str]) -> dict[str, Any]:
@@ -272,6 +272,6 @@ def _crumbs(pool: Pool, below: bool = False) -> list[tuple[str, str]]:
     return [*trail, (_("Episodes"), reverse("episodes", args=(pool.slug,)))] if below else trail
 
 
-def _lines(found: "QuerySet[Episode]") -> Iterator[str]:
-    for episode in found.prefetch_related("trajectory").iterator(chunk_size=100):
+def _lines(rows: "QuerySet[Episode]") -> Iterator[str]:
+    for episode in rows.prefetch_related("trajectory").iterator(chunk_size=100):
         yield json.dumps(timeline.as_json(episode), ensure_ascii=False) + "\n"

@@ -219,12 +219,14 @@ class ExecutorForm(forms.ModelForm):
 
     def values(self) -> dict[str, Any]:
         """What `executors.save` takes."""
-        found = {name: value for name, value in self.cleaned_data.items() if name not in ("secret", "forget")}
-        found["approval"] = found["approval"] or Executor.Approval.NEVER
-        found["approval_above"] = found["approval_above"] or 0.0
-        own = {name: found.pop(name) for name in OPTIONS.get(self.kind, {})}
-        found["options"] = {name: value for name, value in own.items() if value}
-        return found | {name: found[name] or empty for name, empty in (("tools", []), ("script", {})) if name in found}
+        values = {name: value for name, value in self.cleaned_data.items() if name not in ("secret", "forget")}
+        values["approval"] = values["approval"] or Executor.Approval.NEVER
+        values["approval_above"] = values["approval_above"] or 0.0
+        own = {name: values.pop(name) for name in OPTIONS.get(self.kind, {})}
+        values["options"] = {name: value for name, value in own.items() if value}
+        return values | {
+            name: values[name] or empty for name, empty in (("tools", []), ("script", {})) if name in values
+        }
 
     def new_secret(self) -> str | None:
         """What is to become of the secret: None keeps it, "" forgets it."""

@@ -53,7 +53,7 @@ class Triangle:
 
 def triangles(rows: Sequence[AgentBackend], tried: dict[str, float], currency: str) -> list[Triangle]:
     """A triangle for each agent that has a choice, from what is expected of its backends now, everybody free."""
-    found = []
+    shapes = []
     whole = sum(tried.values()) or 1.0
     near = min(
         SIMPLEX, key=lambda w: sum((part / 10 - tried[name] / whole) ** 2 for part, name in zip(w, tried, strict=True))
@@ -81,8 +81,8 @@ def triangles(rows: Sequence[AgentBackend], tried: dict[str, float], currency: s
             )
             for at, row in enumerate(some)
         ]
-        found.append(Triangle(agent, dots, legend))
-    return found
+        shapes.append(Triangle(agent, dots, legend))
+    return shapes
 
 
 class Mark(NamedTuple):
@@ -108,7 +108,7 @@ class Traded:
 
 def traded(rows: Sequence[AgentBackend]) -> list[Traded]:
     """One picture for each agent that has a choice."""
-    found = []
+    points = []
     for agent, some in _by_agent(rows):
         most = max(row.expected.cost for row in some) * 1.08 or 1.0
         low = max(min(row.expected.success for row in some) - 0.05, 0.0)
@@ -132,8 +132,8 @@ def traded(rows: Sequence[AgentBackend]) -> list[Traded]:
         levels = [
             (at(0, low + (high - low) * step / 4)[1], f"{low + (high - low) * step / 4:.0%}") for step in range(5)
         ]
-        found.append(Traded(agent, marks, line, ticks, levels))
-    return found
+        points.append(Traded(agent, marks, line, ticks, levels))
+    return points
 
 
 def _by_agent(rows: Sequence[AgentBackend]) -> list[tuple[Agent, list[AgentBackend]]]:
@@ -160,7 +160,7 @@ class Heat:
 def q_heat(table: Table, rows: Sequence[AgentBackend]) -> list[Heat]:
     """A heat map by load state for each agent that has a choice."""
     of = {row.backend.pk: row.backend for row in rows}
-    found = []
+    tables = []
     for agent, _some in _by_agent(rows):
         states = table.states(agent.number)
         largest = (
@@ -178,8 +178,8 @@ def q_heat(table: Table, rows: Sequence[AgentBackend]) -> list[Heat]:
             for hot, cells, taken in states
         ]
         visits = sum(cell[1] for _hot, cells, _taken in lines for cell in cells)
-        found.append(Heat(agent, [of[key] for key, _value, _visits in states[0][1]], lines, visits))
-    return found
+        tables.append(Heat(agent, [of[key] for key, _value, _visits in states[0][1]], lines, visits))
+    return tables
 
 
 Member = TypeVar("Member", Agent, Backend)

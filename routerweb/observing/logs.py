@@ -91,11 +91,11 @@ def _told(error: BaseException, named: bool = False) -> str:
 
 
 @lru_cache(maxsize=512)
-def _kind(found: type[BaseException]) -> str:
+def _kind(kind: type[BaseException]) -> str:
     """How much of what errors of a class say may be written."""
-    if found.__module__.startswith(OURS):
+    if kind.__module__.startswith(OURS):
         return "all"
-    names = [f"{one.__module__}.{one.__qualname__}" for one in found.__mro__]
+    names = [f"{one.__module__}.{one.__qualname__}" for one in kind.__mro__]
     if "django.db.utils.DataError" in names or "psycopg.DataError" in names:
         return "nothing"
     if any(name in FIRST_LINE or name.replace("psycopg.errors.", "psycopg.") in FIRST_LINE for name in names):

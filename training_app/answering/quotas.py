@@ -64,10 +64,10 @@ class Month:
 
     __slots__ = ("asked", "begins", "ends", "held", "quota", "told", "used", "woken")
 
-    def __init__(self, quota: Quota, at: float, told: Sequence[int] = (0, 0)) -> None:
+    def __init__(self, quota: Quota, at: float, counted: Sequence[int] = (0, 0)) -> None:
         begins, ends = KeyMonth.span(at)
         self.begins, self.ends, self.quota = begins.date(), ends.timestamp(), quota
-        self.told, self.used = list(told), [0, 0]
+        self.told, self.used = list(counted), [0, 0]
         self.held: list[int] | None = None
         self.asked, self.woken = at, False
 

@@ -162,16 +162,16 @@ def _score(task: Task) -> ShadowScore | None:
     )
 
 
-def _write(found: list[ShadowScore]) -> None:
-    if not found:
+def _write(scores: list[ShadowScore]) -> None:
+    if not scores:
         return
     try:
-        ShadowScore.objects.bulk_create(found, ignore_conflicts=True, batch_size=200)
+        ShadowScore.objects.bulk_create(scores, ignore_conflicts=True, batch_size=200)
     except IntegrityError:  # a model was deleted meanwhile: its scores with it
         kept = set(RouterModel.objects.values_list("pk", flat=True))
-        found = [row for row in found if {row.model_id, row.against_id} <= kept]
-        ShadowScore.objects.bulk_create(found, ignore_conflicts=True, batch_size=200)
-    for row in found:
+        scores = [row for row in scores if {row.model_id, row.against_id} <= kept]
+        ShadowScore.objects.bulk_create(scores, ignore_conflicts=True, batch_size=200)
+    for row in scores:
         note(row.model_id, LiveTally.Kind.SHADOW, done=1)
 
 

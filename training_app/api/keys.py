@@ -86,9 +86,9 @@ def access(meta: Mapping[str, Any], state: Served) -> Access:
     return Access(caller, state)
 
 
-def check_scope(found: Access, scope: str) -> None:
+def check_scope(access: Access, scope: str) -> None:
     """Raises Refused where the key lacks the scope; "" is any key's."""
-    if scope and scope not in found.caller.scopes:
+    if scope and scope not in access.caller.scopes:
         raise Refused(403, "scope_missing", f"This API key does not have the scope {scope}.")
 
 

@@ -198,9 +198,9 @@ def operation(
     )
 
     def decorate(view: View) -> View:
-        found: View = described(view)
-        found.query_names = frozenset(asked().fields if asked is not None else ()) if strict else None  # type: ignore[attr-defined]
-        return found
+        described_view: View = described(view)
+        described_view.query_names = frozenset(asked().fields if asked is not None else ()) if strict else None  # type: ignore[attr-defined]
+        return described_view
 
     return decorate
 

@@ -273,7 +273,7 @@ def _calibrated(config: Config, data: Prepared, learnt: Learnt) -> Calibrated:
         encoder=_encoder_for_nearness(config, scores),
     )
     anyone = None if wanted is None else wanted.logits(val.texts, served, val.asked)[whole]
-    found = calibration.fit(
+    fitted = calibration.fit(
         served[whole],
         selected[whole],
         val.required[whole],
@@ -284,9 +284,9 @@ def _calibrated(config: Config, data: Prepared, learnt: Learnt) -> Calibrated:
     )
     if wanted is not None and config.strangers:
         level = calibration.stranger_level(wanted_report["none_share"], config.strangers)
-        found = dataclasses.replace(found, stranger_below=level)
+        fitted = dataclasses.replace(fitted, stranger_below=level)
     unfamiliar = _unfamiliar(config, data)
-    parts = _artifact(config, data.agents, scores, policy, found, wanted, unfamiliar)
+    parts = _artifact(config, data.agents, scores, policy, fitted, wanted, unfamiliar)
     if learnt.env.allowed is not None:
         parts.config["rules"] = learnt.env.allowed.rules.config()
     return Calibrated(parts, Router.from_artifact(parts), margin, selected, anyone, wanted_report)
@@ -313,7 +313,7 @@ def _promising(
     rows = rows.take(whole)
     log_odds = router.log_odds(rows.texts) if len(rows) else np.zeros((0, len(data.agents)), np.float32)
     selected = router.selections(rows.texts) if len(rows) else np.zeros(log_odds.shape, np.bool_)
-    found = guarantee.promised(
+    promise = guarantee.promised(
         router.certainty(rows.texts, log_odds, selected) if len(rows) else np.zeros(0, np.float32),
         guarantee.losses(selected, rows.required, config.wrong),
         ~router.strangers(rows.texts, log_odds, selected) if len(rows) else np.zeros(0, np.bool_),
@@ -321,18 +321,18 @@ def _promising(
         config.wrong,
         router.calibration.abstain_below,
     )
-    if not found.kept:
+    if not promise.kept:
         share = f"{100 * config.most_wrong:g} %"
         data.warnings.append(
             f"No promise of at most {share} wrong answers could be made: {len(rows)} queries were set aside for it, and it takes "
-            f"{found.needed} of them, all answered right, or more. The model answers as if most_wrong were 0: label more queries, or "
-            "promise less."
+            f"{promise.needed} of them, all answered right, or more. The model answers as if most_wrong were 0: label more queries, "
+            "or promise less."
         )
-        return dataclasses.replace(calibrated, guarantee=found)
+        return dataclasses.replace(calibrated, guarantee=promise)
     parts = calibrated.parts
-    level = dataclasses.replace(router.calibration, abstain_below=found.level)
+    level = dataclasses.replace(router.calibration, abstain_below=promise.level)
     parts = dataclasses.replace(parts, config={**parts.config, "calibration": level.config()})
-    return dataclasses.replace(calibrated, parts=parts, router=Router.from_artifact(parts), guarantee=found)
+    return dataclasses.replace(calibrated, parts=parts, router=Router.from_artifact(parts), guarantee=promise)
 
 
 def _unfamiliar(config: Config, data: Prepared) -> Unfamiliar | None:
@@ -386,11 +386,11 @@ def _baseline_phase(data: Prepared, seed: int) -> Generator[Progress, None, dict
     """The sets that each baseline selects for the measured rows."""
 
     def work(progress: ScorerProgress) -> dict[str, BoolArray]:
-        found = {}
+        cards = {}
         for i, (name, fit) in enumerate(BASELINES.items()):
             progress(i, len(BASELINES), name)
-            found[name] = fit(data.agents, data.train.rows, data.val.rows, seed).select(data.measured.rows.texts)
-        return found
+            cards[name] = fit(data.agents, data.train.rows, data.val.rows, seed).select(data.measured.rows.texts)
+        return cards
 
     return (yield from streamed(work, "baselines"))
 
@@ -425,7 +425,7 @@ def _asked(
     whole = np.flatnonzero(measured.whole)
 
     def work(progress: ScorerProgress) -> Asked:
-        found = llm_baseline.ask(
+        answers = llm_baseline.ask(
             llm,
             agents,
             [rows.texts[i] for i in whole.tolist()],
@@ -435,7 +435,7 @@ def _asked(
             seed=config.seed,
             progress=progress,
         )
-        return dataclasses.replace(found, rows=whole[found.rows])
+        return dataclasses.replace(answers, rows=whole[answers.rows])
 
     return (yield from streamed(work, "baselines"))
 
@@ -492,7 +492,7 @@ def _artifact(
     agents: Sequence[Agent],
     scores: Scores,
     policy: Policy,
-    found: Calibration,
+    calibrated: Calibration,
     wanted: Needed | None,
     unfamiliar: Unfamiliar | None,
 ) -> Artifact:
@@ -515,7 +515,7 @@ def _artifact(
         "agents": [agent.facts for agent in agents],
         "scorer": entry,
         "policy": policy.config(),
-        "calibration": found.config(),
+        "calibration": calibrated.config(),
         "min_agents": min(config.min_agents, len(agents)),
         "max_agents": config.max_agents,
         "training": config.to_mapping(),

@@ -68,9 +68,9 @@ def _sample(model: RouterModel) -> list[Decision]:
     before = set(CheckedAnswer.objects.filter(model=model).values_list("decision_id", flat=True))
     open_ = [pk for pk in newest if pk not in before]
     chosen = random.SystemRandom().sample(open_, min(ROUND, len(open_)))
-    found = list(Decision.objects.filter(pk__in=chosen).only("pk", "agents", "at"))
-    random.SystemRandom().shuffle(found)
-    return found
+    decisions = list(Decision.objects.filter(pk__in=chosen).only("pk", "agents", "at"))
+    random.SystemRandom().shuffle(decisions)
+    return decisions
 
 
 def _give_up(pool: Pool) -> None:

@@ -101,27 +101,27 @@ def evaluate(candidate: RouterModel) -> OffPolicy:
 
 
 def _estimated(
-    found: OffPolicy, rows: list[_Row], sets: list[frozenset[int]], confidences: Any, inside: list[int]
+    figures: OffPolicy, rows: list[_Row], sets: list[frozenset[int]], confidences: Any, inside: list[int]
 ) -> OffPolicy:
-    shown: dict[str, Any] = {"model": found.candidate.name, "known": found.known, "near": found.near}
-    shown |= {"far": found.far, "expected": found.expected, "least": FEWEST_DIFFERING, "inside": len(inside)}
-    if not found.near and not found.far:
+    shown: dict[str, Any] = {"model": figures.candidate.name, "known": figures.known, "near": figures.near}
+    shown |= {"far": figures.far, "expected": figures.expected, "least": FEWEST_DIFFERING, "inside": len(inside)}
+    if not figures.near and not figures.far:
         why = _("%(model)s answers all %(known)d of them as they were answered: there is no difference.") % shown
-        return replace(found, why=why)
+        return replace(figures, why=why)
     chances_of_candidate = np.array([rows[i].reach[sets[i]] for i in inside])
-    if found.expected < FEWEST_DIFFERING or not found.answered:
+    if figures.expected < FEWEST_DIFFERING or not figures.answered:
         why = _(
             "Not estimable: in %(near)d of %(known)d decisions %(model)s would have answered a set that is one agent away, and "
             "exploration is to be expected to answer that very set in %(expected).1f of these; at least %(least)d are needed. "
             "%(far)d more are further away, which exploration never answers."
         )
-        return replace(found, why=why % shown)
+        return replace(figures, why=why % shown)
     effective = len(inside) ** 2 / float((1 / chances_of_candidate).sum())
     if effective < FEWEST_EFFECTIVE:
         why = _(
             "Not estimable: the effective sample size to be expected is %(size).0f, and at least %(least).0f is needed."
         )
-        return replace(found, why=why % {"size": effective, "least": FEWEST_EFFECTIVE})
+        return replace(figures, why=why % {"size": effective, "least": FEWEST_EFFECTIVE})
     ours, answered = confidences
     estimates = off_policy.estimate(
         np.array([rows[i].success for i in inside]),
@@ -133,12 +133,12 @@ def _estimated(
         answered[inside],
     )
     why = ""
-    if found.far:
+    if figures.far:
         why = _(
             "It holds for %(inside)d of %(known)d decisions: in the other %(far)d %(model)s would have answered a set that is more "
             "than one agent away, and nothing is known of those."
         ) % shown  # fmt: skip
-    return replace(found, estimates=estimates, why=why)
+    return replace(figures, estimates=estimates, why=why)
 
 
 def _row(decision: Decision, success: bool, limits: tuple[int, int]) -> _Row:

@@ -70,7 +70,7 @@ class Figures:
 
     def differences(self) -> list[str]:
         """What differs, in parts of a sentence, the largest first: (share in traffic against share in labels)."""
-        found = []
+        result = []
         kinds = (
             (self.answers_several, self.several, _("several agents")),
             (self.answers_nobody, self.nobody, _("no agent")),
@@ -80,15 +80,15 @@ class Figures:
             if abs(live - share) >= NAMED:
                 more = _("more") if live > share else _("fewer")
                 text = _("%(more)s queries for %(what)s (%(live)d %% against %(labels)d %%)")
-                found.append(
+                result.append(
                     text % {"more": more, "what": what, "live": round(100 * live), "labels": round(100 * share)}
                 )
         ratio = self.lengths[1] / max(self.lengths[0], 1.0)
         if not 0.8 < ratio < 1.25:
             word = _("longer") if ratio > 1 else _("shorter")
             places = {"word": word, "live": round(self.lengths[1]), "labels": round(self.lengths[0])}
-            found.append(_("%(word)s texts (%(live)d characters in the middle against %(labels)d)") % places)
-        return found
+            result.append(_("%(word)s texts (%(live)d characters in the middle against %(labels)d)") % places)
+        return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +111,19 @@ class Promise:
 
 def promise(model: RouterModel) -> Promise | None:
     """What is promised of a model; None where too few answers were checked to promise anything."""
-    found = verdict.of(model)
-    if found is None or found.right is None:
+    judgement = verdict.of(model)
+    if judgement is None or judgement.right is None:
         return None
     look = TrafficLook.objects.filter(model=model).first()
     if look is None:
-        return Promise(model, found.queries, found.right, found.right, "", False)
+        return Promise(model, judgement.queries, judgement.right, judgement.right, "", False)
     figures = Figures(**look.figures)
-    expected = figures.shift.expected(intervals.Interval(found.right.mean, found.right.low, found.right.high))
+    expected = figures.shift.expected(
+        intervals.Interval(judgement.right.mean, judgement.right.low, judgement.right.high)
+    )
     range_ = Interval(expected.mean, expected.low, expected.high, expected.low)
     warned = figures.shift.differs or figures.shift.lacking
-    return Promise(model, found.queries, found.right, range_, _sentence(figures, range_), warned)
+    return Promise(model, judgement.queries, judgement.right, range_, _sentence(figures, range_), warned)
 
 
 def _sentence(figures: Figures, expected: Interval) -> str:
@@ -161,18 +163,18 @@ def look(model: RouterModel) -> TrafficLook | None:
     texts, live = _traffic(model), True
     if len(texts) < shift.LEAST:
         texts, live = list(dict.fromkeys(snapshots.unlabeled(model.pool, timezone.now(), MOST))), False
-    found = shift.compare([e.text for e in labeled], [len(e.required) for e in labeled], texts, seed=model.pk)
-    if found is None:
+    comparison = shift.compare([e.text for e in labeled], [len(e.required) for e in labeled], texts, seed=model.pk)
+    if comparison is None:
         return None
     sizes = [len(route.agents) for route in serving.router_of(model).route_batch(texts)]
     figures = {
         "live": live,
-        "labels": found.labels,
-        "texts": found.texts,
-        "auroc": found.auroc.plain(),
-        "lengths": list(found.lengths),
-        "several": found.several,
-        "nobody": found.nobody,
+        "labels": comparison.labels,
+        "texts": comparison.texts,
+        "auroc": comparison.auroc.plain(),
+        "lengths": list(comparison.lengths),
+        "several": comparison.several,
+        "nobody": comparison.nobody,
         "answers_several": sum(size > 1 for size in sizes) / len(sizes),
         "answers_nobody": sum(size == 0 for size in sizes) / len(sizes),
     }
@@ -238,7 +240,7 @@ def broken(model: RouterModel) -> Broken | None:
     kept = promise(model)
     if kept is None:
         return None
-    told = {_("Checked answers"): checked(model), _("Reported outcomes"): reported(model)}
+    figures = {_("Checked answers"): checked(model), _("Reported outcomes"): reported(model)}
     shown = None
     if (seen := reported(model)).count and _falls_short(kept, seen):
         shown = (_("applications report"), seen)
@@ -260,7 +262,7 @@ def broken(model: RouterModel) -> Broken | None:
     evidence = [[_("Promised"), _("%(n)d of 100 (%(low)d to %(high)d)") % verdict.of_100(kept.labeled)]]
     if kept.sentence:
         evidence.append([_("Why it may be"), kept.sentence])
-    return Broken(sentence, evidence + [[what, one.words()] for what, one in told.items() if one.count])
+    return Broken(sentence, evidence + [[what, one.words()] for what, one in figures.items() if one.count])
 
 
 def _falls_short(kept: Promise, seen: Delivered) -> bool:
@@ -313,8 +315,8 @@ def weeks(pool: Pool) -> list[Week]:
         Outcome.objects.filter(pool=pool, at__gte=starts[0]).annotate(week=TruncWeek("at")).order_by().values("week")
     )
     counted = outcomes.annotate(count=Count("pk"), good=Count("pk", filter=Q(success=True)))
-    told = {row["week"].date(): (row["count"], row["good"]) for row in counted}
-    found = []
+    counts = {row["week"].date(): (row["count"], row["good"]) for row in counted}
+    result = []
     for start in starts:
         end = start + timedelta(weeks=1)
         model = next((one.model for one in reversed(promotions) if one.at < end), None)
@@ -322,8 +324,8 @@ def weeks(pool: Pool) -> list[Week]:
             kept = promise(model)
             promises[model.pk] = round(100 * kept.labeled.mean) if kept else None
         here = [set(answered) == set(needed or ()) for at, answered, needed in answers if start <= at < end]
-        count, good = told.get(start.date(), (0, 0))
-        found.append(
+        count, good = counts.get(start.date(), (0, 0))
+        result.append(
             Week(
                 start.date(),
                 promises[model.pk] if model is not None else None,
@@ -332,25 +334,33 @@ def weeks(pool: Pool) -> list[Week]:
             )
         )
     first = next(
-        (place for place, week in enumerate(found) if week.promised or week.checked or week.reported), len(found)
+        (place for place, week in enumerate(result) if week.promised or week.checked or week.reported), len(result)
     )
-    return found[first:]
+    return result[first:]
 
 
-def chart(found: list[Week]) -> dict[str, Any] | None:
+def chart(weeks_shown: list[Week]) -> dict[str, Any] | None:
     """The weeks for the tag `chart`, in right answers of 100; None before anything was checked or reported."""
-    if not any(week.checked or week.reported for week in found):
+    if not any(week.checked or week.reported for week in weeks_shown):
         return None
 
     def shares_of(rows: list[Delivered | None]) -> list[int | None]:
         return [round(100 * one.share.mean) if one else None for one in rows]
 
     return {
-        "labels": [week.monday.isoformat() for week in found],
+        "labels": [week.monday.isoformat() for week in weeks_shown],
         "datasets": [
-            {"label": _("promised"), "data": [week.promised for week in found], "pointRadius": 3},
-            {"label": _("checked by people"), "data": shares_of([week.checked for week in found]), "pointRadius": 4},
-            {"label": _("success reported"), "data": shares_of([week.reported for week in found]), "pointRadius": 3},
+            {"label": _("promised"), "data": [week.promised for week in weeks_shown], "pointRadius": 3},
+            {
+                "label": _("checked by people"),
+                "data": shares_of([week.checked for week in weeks_shown]),
+                "pointRadius": 4,
+            },
+            {
+                "label": _("success reported"),
+                "data": shares_of([week.reported for week in weeks_shown]),
+                "pointRadius": 3,
+            },
         ],
         "x": _("week from"),
         "y": _("of 100"),

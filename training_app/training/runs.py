@@ -284,15 +284,15 @@ def interrupted(run: Run, still: QuerySet[Run]) -> bool:
     fields: dict[str, Any]
     if again:
         fields = {"status": Run.Status.QUEUED, "attempt": None, "deliveries": 0}
-        told = _("The run goes back into the queue, %(number)d of %(most)d times, and on from its last checkpoint.")
-        told = said + " " + told % {"number": run.losses + 1, "most": settings.RUN_RETRIES}
+        message = _("The run goes back into the queue, %(number)d of %(most)d times, and on from its last checkpoint.")
+        message = said + " " + message % {"number": run.losses + 1, "most": settings.RUN_RETRIES}
     else:
         fields = {"status": Run.Status.FAILED, "finished_at": Now(), "error": said + " " + _what_to_do(run.losses + 1)}
-        told = said
+        message = said
     with transaction.atomic():
         if not still.update(losses=run.losses + 1, **fields):
             return False
-        RunEvent.objects.create(run=run, message=told[:500])
+        RunEvent.objects.create(run=run, message=message[:500])
         if again:
             deliver(run.pk)
     return True

@@ -26,10 +26,10 @@ def router_config(values: Mapping[str, Any]) -> Config:
     return config
 
 
-def _allowed(field: str, told: str) -> str:
+def _allowed(field: str, name: str) -> str:
     """The path of a folder in TEACHERS_DIR, told as its name there or as a whole path."""
     home = os.path.abspath(settings.TEACHERS_DIR)
-    path = os.path.normpath(os.path.join(home, told))
+    path = os.path.normpath(os.path.join(home, name))
     if not path.startswith(home.rstrip(os.sep) + os.sep):
         raise ConfigError(
             field,
@@ -37,6 +37,6 @@ def _allowed(field: str, told: str) -> str:
                 "%(told)s is not in %(home)s, where this server keeps encoders: give the name of a folder in there. Whoever runs the "
                 "server may add one, or set TEACHERS_DIR."
             )
-            % {"told": told, "home": home},
+            % {"told": name, "home": home},
         )
     return path

@@ -60,7 +60,7 @@ def _earlier(model: RouterModel) -> list[tuple[int, Card]]:
         .order_by("-model__version")
         .values_list("model__version", *(f"content__{part}" for part in parts))[:BEFORE]
     )
-    return [(version, Card.of(dict(zip(parts, found, strict=True)))) for version, *found in rows]
+    return [(version, Card.of(dict(zip(parts, parts_found, strict=True)))) for version, *parts_found in rows]
 
 
 def _labels(card: Card) -> int:
@@ -81,13 +81,13 @@ def context(model: RouterModel) -> dict[str, Any]:
 
 def curve(model: RouterModel) -> dict[str, Any] | None:
     """The learning curve of a pool's own labels for the tag `chart`."""
-    found = model.card.content.get("next_labels")
-    if not found:
+    next_labels = model.card.content.get("next_labels")
+    if not next_labels:
         return None
     label = str(scorecards.LABELS[PRIMARY])
     return {
-        "labels": [str(point["labels"]) for point in found["points"]],
-        "datasets": [{"label": label, "data": [point["jaccard"] for point in found["points"]]}],
+        "labels": [str(point["labels"]) for point in next_labels["points"]],
+        "datasets": [{"label": label, "data": [point["jaccard"] for point in next_labels["points"]]}],
         "x": _("labels to learn from"),
         "y": label,
     }

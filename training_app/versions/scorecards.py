@@ -329,17 +329,17 @@ def looking_back(card: Mapping[str, Any]) -> str:
 
 def guarantee(card: Card) -> str:
     """The promise of few wrong answers, and who answers the rest, in a sentence; "" where none was asked for."""
-    found = card.content.get("guarantee")
-    if not found:
+    promised = card.content.get("guarantee")
+    if not promised:
         return ""
-    share = f"{100 * found['most_wrong']:g}"
-    if found["level"] is None:
+    share = f"{100 * promised['most_wrong']:g}"
+    if promised["level"] is None:
         return _(
             "Too few labels to promise at most %(share)s %% wrong: %(rows)d were set aside for it, and it takes %(needed)d that are "
             "all answered right, or more."
-        ) % {"share": share, "rows": found["rows"], "needed": found["needed"]}
-    people = 100 - round(100 * found["answered"])
-    what = _("wrong") if found["loss"] == "exact" else _("off, by Jaccard,")
+        ) % {"share": share, "rows": promised["rows"], "needed": promised["needed"]}
+    people = 100 - round(100 * promised["answered"])
+    what = _("wrong") if promised["loss"] == "exact" else _("off, by Jaccard,")
     return _(
         "At most %(share)s %% of the answers given are %(what)s: %(people)d of 100 queries go to a person for it."
     ) % {
@@ -421,8 +421,8 @@ def leaderboard(model: RouterModel) -> list[dict[str, Any]]:
 
 def lead_shown(standard: Standard, beside: Mapping[str, Any]) -> dict[str, float] | None:
     """The model's lead over what stood beside it, {"difference": {measure: interval}}; None where it was not measured."""
-    found = beside["difference"].get(standard.measure)
-    lead = lead_of(standard, Interval.of(found) if found else None)
+    difference = beside["difference"].get(standard.measure)
+    lead = lead_of(standard, Interval.of(difference) if difference else None)
     return lead.words() if lead else None
 
 

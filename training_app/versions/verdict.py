@@ -243,8 +243,8 @@ def of_100(share: Interval) -> dict[str, int]:
 
 def of(model: RouterModel) -> Verdict | None:
     """The verdict on a model; None where its kind answers no sets of agents, or it came without a scorecard."""
-    found = _alone(model.card)
-    return None if found is None else replace(found, beside=_beside(model))
+    judged = _alone(model.card)
+    return None if judged is None else replace(judged, beside=_beside(model))
 
 
 def _alone(card: Card) -> Verdict | None:

@@ -54,9 +54,9 @@ def resolve_passed(now: datetime | None = None) -> int:
     return _end(Alarm.objects.filter(seen_at__lt=before).exclude(kind__in=SEEN_BY_LOOKS))
 
 
-def _end(found: "QuerySet[Alarm]") -> int:
+def _end(alarms: "QuerySet[Alarm]") -> int:
     ended = 0
-    for alarm in list(found.filter(resolved_at__isnull=True)):
+    for alarm in list(alarms.filter(resolved_at__isnull=True)):
         with transaction.atomic():
             now = timezone.now()
             if Alarm.objects.filter(pk=alarm.pk, resolved_at__isnull=True).update(resolved_at=now):

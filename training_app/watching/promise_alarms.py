@@ -18,9 +18,9 @@ def look_all() -> int:
 
 def tell(model: RouterModel) -> bool:
     """Open an alarm where the model does not keep its promise, end it where it does; whether it is broken."""
-    found = promises.broken(model)
-    if found is None:
+    shortfall = promises.broken(model)
+    if shortfall is None:
         alarms.resolve(Alarm.Kind.PROMISE, model.pool)
         return False
-    alarms.hold(Alarm.Kind.PROMISE, found.sentence, found.evidence, model.pool)
+    alarms.hold(Alarm.Kind.PROMISE, shortfall.sentence, shortfall.evidence, model.pool)
     return True

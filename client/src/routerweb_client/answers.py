@@ -41,20 +41,20 @@ class Answer:
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> "Answer":
+    def of(cls, body: Mapping[str, Any]) -> "Answer":
         """An answer of the server."""
         return cls(
-            tuple(told["agents"]),
-            tuple(told["agent_names"]),
-            told["abstained"],
-            told["confidence"],
-            {int(agent): score for agent, score in told["scores"].items()},
-            told["stop_reason"],
-            told["model"],
-            told["decision_id"],
-            warnings=tuple(told.get("warnings", ())),
-            agent_keys=tuple(told.get("agent_keys", ())),
-            raw=told,
+            tuple(body["agents"]),
+            tuple(body["agent_names"]),
+            body["abstained"],
+            body["confidence"],
+            {int(agent): score for agent, score in body["scores"].items()},
+            body["stop_reason"],
+            body["model"],
+            body["decision_id"],
+            warnings=tuple(body.get("warnings", ())),
+            agent_keys=tuple(body.get("agent_keys", ())),
+            raw=body,
         )
 
 
@@ -71,6 +71,6 @@ class Agent:
     key: str = ""
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> "Agent":
+    def of(cls, body: Mapping[str, Any]) -> "Agent":
         """An agent as the server lists it."""
-        return cls(**{name: told[name] for name in cls.__slots__ if name in told})
+        return cls(**{name: body[name] for name in cls.__slots__ if name in body})

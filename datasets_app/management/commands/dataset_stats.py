@@ -12,9 +12,13 @@ from datasets_app.management.console import pool_of
 COLUMNS = {"train": "train", "val": "val", "test": "test", "": "no split"}
 
 
-def as_values(found: statistics.PoolStatistics) -> dict[str, Any]:
+def as_values(statistics_of_pool: statistics.PoolStatistics) -> dict[str, Any]:
     """The figures as JSON can hold them; `dataclasses.asdict` would count the items of a Counter instead of copying it."""
-    values = {part.name: getattr(found, part.name) for part in fields(found) if part.name != "agents"}
+    values = {
+        part.name: getattr(statistics_of_pool, part.name)
+        for part in fields(statistics_of_pool)
+        if part.name != "agents"
+    }
     agents = [
         {
             "id": row.agent.id,
@@ -23,7 +27,7 @@ def as_values(found: statistics.PoolStatistics) -> dict[str, Any]:
             "asked": row.asked,
             "required": row.required,
         }
-        for row in found.agents
+        for row in statistics_of_pool.agents
     ]
     return values | {"agents": agents}
 

@@ -223,9 +223,11 @@ def frozen(calls: Sequence[Called]) -> dict[int, dict[int, float]]:
     return means
 
 
-def told(texts: Sequence[str], agents: Sequence[str], found: DirectEstimate, more: Heads | None) -> NDArray[np.float64]:
+def told(
+    texts: Sequence[str], agents: Sequence[str], direct: DirectEstimate, more: Heads | None
+) -> NDArray[np.float64]:
     """p(success) of each text on each backend, float64[N, B], with what the estimator adds."""
-    success = found.estimate(texts, agents)[0]
+    success = direct.estimate(texts, agents)[0]
     if more is None or not more.scale:
         return success
     return np.clip(success + more.added(texts, agents), 0.01, 0.99)
@@ -238,7 +240,7 @@ def categories_of(calls: Sequence[Called], said: Mapping[str, Told]) -> tuple[st
 
 
 def labels_of(
-    calls: Sequence[Called], keys: Sequence[str], found: DirectEstimate, names: Sequence[str], said: Mapping[str, Told]
+    calls: Sequence[Called], keys: Sequence[str], direct: DirectEstimate, names: Sequence[str], said: Mapping[str, Told]
 ) -> Labels:
     """What is known of the rows that `_outcomes` makes of the calls: as applications say, or else the LLM. How hard a query is, where
     neither does: how much oftener it failed than its backends do, beside how often calls fail."""
@@ -248,7 +250,7 @@ def labels_of(
     complexity, tool = np.full((2, len(rows)), np.nan)
     category = np.full(len(rows), -1, np.int64)
     for row, ((text, agent), some) in enumerate(rows.items()):
-        usual = found.categories[str(agent)].mean if str(agent) in found.categories else np.full(len(keys), 1 - mean)
+        usual = direct.categories[str(agent)].mean if str(agent) in direct.categories else np.full(len(keys), 1 - mean)
         beyond = [float(call.success) - usual[place[f"{call.agent}/{call.backend}"]] for call in some]
         hard = [call.complexity for call in some if call.complexity is not None]
         if hard:
@@ -270,7 +272,7 @@ def _category(call: Called, said: Mapping[str, Told]) -> str:
 
 
 def scorecard(
-    found: DirectEstimate, calls: Sequence[Called], keys: Sequence[str], means: Mapping[int, Mapping[int, float]] | None = None,
+    estimate: DirectEstimate, calls: Sequence[Called], keys: Sequence[str], means: Mapping[int, Mapping[int, float]] | None = None,
     more: Heads | None = None, neighbours: int = direct.NEIGHBOURS[0],
 ) -> dict[str, Any]:  # fmt: skip
     """1 − Brier score of p(success) of what served, beside each backend's mean and the agent's ("constant"), the linear model alone
@@ -281,14 +283,14 @@ def scorecard(
     texts, names = [call.text for call in some], [str(call.agent) for call in some]
     truth, rows = np.array([float(call.success) for call in some]), np.arange(len(some))
     if means is None:
-        ours = told(texts, names, found, more)[rows, served]
+        ours = told(texts, names, estimate, more)[rows, served]
     else:
         ours = np.array([means[call.agent][call.backend] for call in some])
-    mean = np.array([found.categories[name].mean[at] for name, at in zip(names, served, strict=True)])
-    linear = replace(found, terms=("kernel",)).estimate(texts, names)[0][rows, served] if found.terms else mean
-    near = found.nearest(texts, names, neighbours)[rows, served]
+    mean = np.array([estimate.categories[name].mean[at] for name, at in zip(names, served, strict=True)])
+    linear = replace(estimate, terms=("kernel",)).estimate(texts, names)[0][rows, served] if estimate.terms else mean
+    near = estimate.nearest(texts, names, neighbours)[rows, served]
     own = {name: [at for key, at in place.items() if str(_agent(key)) == name] for name in set(names)}
-    constant = np.array([found.categories[name].mean[own[name]].mean() for name in names])
+    constant = np.array([estimate.categories[name].mean[own[name]].mean() for name in names])
     said = {"ours": ours, "constant": constant, "by_backend": mean, "linear": linear, "neighbours": near}
     fit = {who: 1 - (p - truth) ** 2 for who, p in said.items()}
 

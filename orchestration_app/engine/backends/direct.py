@@ -262,12 +262,12 @@ def fit(
     return fitted
 
 
-def tuned_neighbours(found: DirectEstimate, rows: Outcomes) -> int:
+def tuned_neighbours(direct: DirectEstimate, rows: Outcomes) -> int:
     """As many nearest neighbours as have the least squared error on rows that were not trained on; the fewest of equals."""
     asked = ~np.isnan(rows.success)
 
     def error(k: int) -> float:
-        return float(((found.nearest(rows.texts, rows.categories, k) - rows.success)[asked] ** 2).mean())
+        return float(((direct.nearest(rows.texts, rows.categories, k) - rows.success)[asked] ** 2).mean())
 
     return min(NEIGHBOURS, key=error)
 
@@ -331,15 +331,15 @@ def _dollars(rows: Outcomes) -> Floats:
     return prices
 
 
-def _slope(found: DirectEstimate, rows: Outcomes) -> float:
+def _slope(direct: DirectEstimate, rows: Outcomes) -> float:
     """How much of what a query adds holds on rows that were not trained on: least squares, drawn to 1."""
-    estimate, _dollars = found.estimate(rows.texts, rows.categories)
+    estimate, _dollars = direct.estimate(rows.texts, rows.categories)
     mean = np.stack([
-        found.categories[name].mean if name in found.categories else estimate[row] for row, name in enumerate(rows.categories)
+        direct.categories[name].mean if name in direct.categories else estimate[row] for row, name in enumerate(rows.categories)
     ])  # fmt: skip
     asked = ~np.isnan(rows.success)
     added, truth = (estimate - mean)[asked], (rows.success - mean)[asked]
-    weight = SETTLED * len(found.backends) * float((added**2).mean())
+    weight = SETTLED * len(direct.backends) * float((added**2).mean())
     return float(np.clip((added @ truth + weight) / max(added @ added + weight, 1e-12), 0.0, 1.0))
 
 

@@ -110,11 +110,11 @@ def fit(train: Labels, validation: Labels, categories: int, seed: int = 0) -> Es
     return estimator
 
 
-def _calibrated(found: Estimator, rows: Labels) -> tuple[float, float]:
+def _calibrated(estimator: Estimator, rows: Labels) -> tuple[float, float]:
     """The temperatures of least cross-entropy on validation."""
     if not len(rows.texts):
         return 1.0, 1.0
-    out = found._out(features(rows.texts)).astype(np.float64)
+    out = estimator._out(features(rows.texts)).astype(np.float64)
     grid = np.geomspace(0.25, 4.0, 33).tolist()
     categorised, with_tool = np.flatnonzero(rows.category >= 0), ~np.isnan(rows.tool)
 

@@ -69,7 +69,7 @@ class Heads:
 
 
 def fit(
-    direct: DirectEstimate, train: Outcomes, labels: Labels, validation: Outcomes, told: Labels, categories: Sequence[str],
+    direct: DirectEstimate, train: Outcomes, labels: Labels, validation: Outcomes, labeled: Labels, categories: Sequence[str],
     seed: int = 0,
 ) -> Heads:  # fmt: skip
     """Heads on a direct estimate. `labels` and `told` are those of the rows of `train` and `validation`."""
@@ -79,8 +79,8 @@ def fit(
     for own in range(FOLDS):
         rest = np.flatnonzero(fold != own)
         out = np.flatnonzero(fold == own)
-        z[out] = _z(estimator.fit(labels.take(rest), told, count, seed), [train.texts[row] for row in out.tolist()])
-    fitted = Heads(estimator.fit(labels, told, count, seed), tuple(categories), z.mean(axis=0))
+        z[out] = _z(estimator.fit(labels.take(rest), labeled, count, seed), [train.texts[row] for row in out.tolist()])
+    fitted = Heads(estimator.fit(labels, labeled, count, seed), tuple(categories), z.mean(axis=0))
     agents = np.array(train.categories)
     for agent, part in direct.categories.items():
         rows = z[agents == agent] - fitted.mean
@@ -102,11 +102,11 @@ def _z(learnt: Estimator, texts: Sequence[str]) -> Floats:
     return np.concatenate([complexity[:, None], category, tool[:, None]], axis=1)
 
 
-def figures(found: Heads, rows: Labels) -> dict[str, Any]:
+def figures(heads: Heads, rows: Labels) -> dict[str, Any]:
     """How well the three are told on labeled rows, for a scorecard: complexity's mean absolute error, the category's accuracy beside
     its mean confidence, the tool's accuracy and Brier score; each with how many rows say."""
-    complexity, category, tool = found.estimator.estimate(rows.texts)
-    card: dict[str, Any] = {"scale": found.scale}
+    complexity, category, tool = heads.estimator.estimate(rows.texts)
+    card: dict[str, Any] = {"scale": heads.scale}
     if (said := ~np.isnan(rows.complexity)).any():
         card["complexity"] = {
             "rows": int(said.sum()),
@@ -116,7 +116,7 @@ def figures(found: Heads, rows: Labels) -> dict[str, Any]:
         right = category.argmax(axis=1) == rows.category
         card["category"] = {
             "rows": int(said.sum()), "accuracy": float(right[said].mean()), "confidence": float(category.max(axis=1)[said].mean()),
-            "names": list(found.categories),
+            "names": list(heads.categories),
         }  # fmt: skip
     if (said := ~np.isnan(rows.tool)).any():
         truth = rows.tool[said] > 0.5

@@ -26,9 +26,9 @@ OF_WAYS = (
 )
 
 
-def pictures(study: str, found: Any) -> dict[str, str]:
+def pictures(study: str, results: Any) -> dict[str, str]:
     """The pictures of what a study found, by file name without ending."""
-    rows: Rows = found if isinstance(found, list) else [found]
+    rows: Rows = results if isinstance(results, list) else [results]
     drawn = {f"{study}-{name}": picture for name, picture in OF_STUDY[study](rows).items()}
     return {name.removesuffix("-"): picture for name, picture in drawn.items()}
 

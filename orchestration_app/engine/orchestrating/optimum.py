@@ -103,7 +103,7 @@ def best_fixed_path(pool: SimulatedPool, reward: Reward, longest: int = 4) -> tu
             for length in range(longest + 1)
             for path in product(range(len(pool.agents)), repeat=length)
         ),
-        key=lambda found: found[1].reward,
+        key=lambda candidate: candidate[1].reward,
     )
 
 

@@ -90,11 +90,11 @@ def values(environment: Environment, walks: Sequence[Walk]) -> dict[str, np.ndar
     }
 
 
-def figures(found: Mapping[str, np.ndarray]) -> dict[str, dict[str, float]]:
+def figures(arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, float]]:
     """Means with their 95% intervals."""
     return {
         m: (intervals.bounded(v) if m in ("success", "score") else intervals.spread(v)).plain()
-        for m, v in found.items()
+        for m, v in arrays.items()
     }
 
 

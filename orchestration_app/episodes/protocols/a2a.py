@@ -135,17 +135,17 @@ class _Talk:
             self._spec.address, body, headers, secret=self._spec.secret, seconds=left, most_bytes=self._spec.most_bytes
         )
         check_status(answer, self._spec.secret)
-        found = []
+        received = []
         for event in events(answer):
             if not isinstance(event, dict):
                 continue
             if isinstance(event.get("error"), dict):
                 raise _fault(event["error"])
             if isinstance(event.get("result"), dict):
-                found.append(event["result"])
-        if not found:
+                received.append(event["result"])
+        if not received:
             raise CallFailed("malformed", "the answer is no JSON-RPC answer with a result")
-        return found
+        return received
 
 
 def _fault(error: Mapping[str, Any]) -> CallFailed:

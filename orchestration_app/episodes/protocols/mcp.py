@@ -57,14 +57,14 @@ class Http:
         """The result of a method, in whichever way the server speaks. Raises CallFailed."""
         if self._spec.address not in _shaken:
             answer = await self._sent(method, self._stateless(params), self._head(method, params))
-            found = self._message(answer)
-            if isinstance(found.get("result"), dict):
-                result: dict[str, Any] = found["result"]
+            message = self._message(answer)
+            if isinstance(message.get("result"), dict):
+                result: dict[str, Any] = message["result"]
                 return result
             # A server of before does not know the version, or wants its session's id: it has worked on nothing.
-            if not _wants_handshake(answer, found):
+            if not _wants_handshake(answer, message):
                 check_status(answer, self._spec.secret)
-                raise _fault(found.get("error"))
+                raise _fault(message.get("error"))
             while len(_shaken) >= MOST_KNOWN:
                 del _shaken[next(iter(_shaken))]
             _shaken[self._spec.address] = None
@@ -116,24 +116,24 @@ class Http:
         for event in events(answer):
             answers = isinstance(event, dict) and ("result" in event or "error" in event)
             if answers and event.get("id") in (self._number, None):
-                found: dict[str, Any] = event
-                return found
+                message: dict[str, Any] = event
+                return message
         return {}
 
     def _result(self, answer: HttpReply) -> dict[str, Any]:
         check_status(answer, self._spec.secret)
-        found = self._message(answer)
-        if not isinstance(found.get("result"), dict):
-            raise _fault(found.get("error"))
-        result: dict[str, Any] = found["result"]
+        message = self._message(answer)
+        if not isinstance(message.get("result"), dict):
+            raise _fault(message.get("error"))
+        result: dict[str, Any] = message["result"]
         return result
 
 
-def _wants_handshake(answer: HttpReply, found: Mapping[str, Any]) -> bool:
+def _wants_handshake(answer: HttpReply, message: Mapping[str, Any]) -> bool:
     """Whether a server refused a request for the way it came, before any work."""
     if answer.status in (400, 404, 405, 406, 415, 422):
         return True
-    error = found.get("error")
+    error = message.get("error")
     code = error.get("code") if isinstance(error, Mapping) else None
     return 200 <= answer.status < 300 and code in (-32600, UNSUPPORTED_VERSION, -32000)
 

@@ -70,12 +70,12 @@ def named(spec: Spec) -> list[dict[str, Any]]:
     """The tools that the executor may call. Raises CallFailed where there is none."""
     name = str(spec.options.get("tool", ""))
     tools = [dict(tool) for tool in spec.tools if isinstance(tool, Mapping) and tool.get("name")]
-    found = [tool for tool in tools if not name or tool["name"] == name]
-    if not found and name:
+    fitting = [tool for tool in tools if not name or tool["name"] == name]
+    if not fitting and name:
         return [{"name": name}]
-    if not found:
+    if not fitting:
         raise CallFailed("instruction", "the executor has no tools: read them from the server first")
-    return found
+    return fitting
 
 
 def _schema(tool: Json) -> Json:
@@ -111,14 +111,14 @@ def _drawn(spec: Spec, asked: Ask) -> dict[str, Any]:
         "history": [said.as_json() for said in asked.history], "step": asked.step,
     }  # fmt: skip
     try:
-        found = json.loads(templates.draw(str(spec.options["arguments"]), values))
+        arguments = json.loads(templates.draw(str(spec.options["arguments"]), values))
     except templates.TemplateProblem as problem:
         raise CallFailed("instruction", str(problem)) from None
     except (ValueError, RecursionError):
         raise CallFailed("instruction", "the template of the arguments does not make JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(arguments, dict):
         raise CallFailed("instruction", "the template of the arguments makes no JSON object")
-    return found
+    return arguments
 
 
 def _closest(tools: Sequence[dict[str, Any]], task: str) -> dict[str, Any]:

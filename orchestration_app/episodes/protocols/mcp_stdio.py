@@ -109,15 +109,15 @@ class _Speaking:
             if not line:
                 raise CallFailed("cut_off", "the program ended before it answered")
             try:
-                found = json.loads(line)
+                message = json.loads(line)
             except (ValueError, RecursionError):
                 continue
-            if not isinstance(found, dict) or found.get("id") != self._number or "method" in found:
+            if not isinstance(message, dict) or message.get("id") != self._number or "method" in message:
                 continue
             self.last = line.decode("utf-8", "replace")
-            if isinstance(found.get("result"), dict):
-                result: dict[str, Any] = found["result"]
+            if isinstance(message.get("result"), dict):
+                result: dict[str, Any] = message["result"]
                 return result
-            error = found.get("error")
+            error = message.get("error")
             error = error if isinstance(error, dict) else {}
             raise CallFailed("refused", f"JSON-RPC error {error.get('code')}: {error.get('message', '')}"[:300])

@@ -37,12 +37,12 @@ def request(spec: Spec, messages: Sequence[Mapping[str, str]]) -> dict[str, Any]
     return body
 
 
-def _told(spec: Spec, told: Mapping[str, Any], worst: float) -> Told:
-    output = told.get("output")
+def _told(spec: Spec, reply: Mapping[str, Any], worst: float) -> Told:
+    output = reply.get("output")
     if not isinstance(output, list):
         raise CallFailed("malformed", "the answer has no output that is a list")
-    if told.get("status") == "failed":
-        error = told.get("error") if isinstance(told.get("error"), dict) else {}
+    if reply.get("status") == "failed":
+        error = reply.get("error") if isinstance(reply.get("error"), dict) else {}
         raise CallFailed("failed", f"the response failed: {error.get('message', '')}"[:300])  # type: ignore[union-attr]
     items = [item for item in output if isinstance(item, dict)]
     content = "".join(
@@ -55,17 +55,17 @@ def _told(spec: Spec, told: Mapping[str, Any], worst: float) -> Told:
     calls = [item for item in items if str(item.get("type", "")).endswith("_call")]
     if not content and not calls:
         raise CallFailed("malformed", "the answer has no message with text")
-    usage = told.get("usage") if isinstance(told.get("usage"), dict) else {}
+    usage = reply.get("usage") if isinstance(reply.get("usage"), dict) else {}
     tokens_in, tokens_out = count(usage, "input_tokens"), count(usage, "output_tokens")
     cost = (tokens_in * spec.price_in + tokens_out * spec.price_out) / 1e6
     if not usage or not (spec.price_in or spec.price_out):
         cost = worst
     metadata: dict[str, Any] = {
-        "model": told.get("model") or spec.model, "tokens_in": tokens_in, "tokens_out": tokens_out,
+        "model": reply.get("model") or spec.model, "tokens_in": tokens_in, "tokens_out": tokens_out,
     }  # fmt: skip
     if calls:
         metadata["tool_calls"] = calls
-    if told.get("status") == "incomplete":
+    if reply.get("status") == "incomplete":
         metadata["finish_reason"] = "incomplete"
     return Told(content, cost, tokens_in + tokens_out, metadata)
 

@@ -171,6 +171,6 @@ class ReplaySerializer(serializers.Serializer[Any]):
     nearest = NearSerializer(many=True, help_text="The labeled queries most like it.")
 
     @extend_schema_field({"type": "string", "format": "date-time"})
-    def get_at(self, found: Any) -> str:
+    def get_at(self, replay: Any) -> str:
         """When it was answered."""
-        return str(found["decision"].at.isoformat())
+        return str(replay["decision"].at.isoformat())

@@ -78,15 +78,15 @@ class ImportRequest(OfPool):
         return attrs
 
 
-def meanings_of(told: dict[str, str | None], agents: Any, pool: Pool) -> dict[str, list[int] | None]:
+def meanings_of(sent: dict[str, str | None], agents: Any, pool: Pool) -> dict[str, list[int] | None]:
     """Label → the agents that it means, [] for none of them, None for no label. Raises Refused for an agent that there is none of."""
     values, meant = Values(agents, {}), {}
-    for label, names in told.items():
+    for label, names in sent.items():
         try:
-            found = values.of(names)
+            meaning = values.of(names)
         except Unknown as error:
             raise Refused(400, "invalid", f"map: the pool {pool.slug} has no agent “{error}”.", field="map") from None
-        meant[label] = None if found is None else sorted(found)
+        meant[label] = None if meaning is None else sorted(meaning)
     return meant
 
 

@@ -40,10 +40,10 @@ class AllowedSetsView(OpsView):
     @once
     def post(self, request: Request) -> Response:
         """Replace all rules of the pool: every route obeys them at once, and the next model is trained under them."""
-        told = self.body(shapes.SetAllowedSets)
-        pool = self.pool(told["pool"])
+        body = self.body(shapes.SetAllowedSets)
+        pool = self.pool(body["pool"])
         try:
-            allowed_sets.set_rules(pool, Rules.from_config(told), actor=self.access.actor)
+            allowed_sets.set_rules(pool, Rules.from_config(body), actor=self.access.actor)
         except PoolError as error:
             raise Refused(422, "invalid", str(error)) from None
         return _told(pool)
@@ -54,6 +54,6 @@ def _told(pool: Pool) -> Response:
 
 
 def _plain(rules: Rules) -> dict[str, Any]:
-    found = rules.config()
-    del found["costs"]
-    return found
+    config = rules.config()
+    del config["costs"]
+    return config

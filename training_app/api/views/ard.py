@@ -64,13 +64,13 @@ class SearchView(_ArdView):
         )
         self.asks = _Searched([text] * len(pools))
         self.check_throttles(request)
-        found = ard.found_in(pools, text, wanted, request.build_absolute_uri("/"))
-        told: dict[str, Any] = {"results": found[first : first + size]}
+        results = ard.found_in(pools, text, wanted, request.build_absolute_uri("/"))
+        answer: dict[str, Any] = {"results": results[first : first + size]}
         if word == "referrals":
-            told["referrals"] = []
-        if first + size < len(found):
-            told["pageToken"] = ard.token(first + size)
-        return Response(told)
+            answer["referrals"] = []
+        if first + size < len(results):
+            answer["pageToken"] = ard.token(first + size)
+        return Response(answer)
 
 
 class CatalogView(_ArdView):

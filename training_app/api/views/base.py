@@ -57,9 +57,9 @@ class ApiView(APIView):
         return self._checked(serializer, self.request.query_params.dict(), {})
 
     def _checked(self, serializer: type[AnySerializer], data: Any, context: dict[str, Any]) -> dict[str, Any]:
-        found = serializer(data=data, context={"view": self, **context})
-        found.is_valid(raise_exception=True)
-        return found.validated_data
+        checked = serializer(data=data, context={"view": self, **context})
+        checked.is_valid(raise_exception=True)
+        return checked.validated_data
 
     @property
     def default_response_headers(self) -> dict[str, str]:

@@ -43,14 +43,14 @@ class CasesView(ListView):
     @once
     def post(self, request: Request) -> Response:
         """Make a case, or change the one of the same text. A model that breaks it is not promoted."""
-        told = self.body(shapes.MakeCase)
+        body = self.body(shapes.MakeCase)
         try:
             case = cases.add(
-                self.pool(told["pool"]),
-                told["query"],
-                told["agents"],
+                self.pool(body["pool"]),
+                body["query"],
+                body["agents"],
                 owner=self.access.actor,
-                reason=told["reason"],
+                reason=body["reason"],
             )
         except cases.CaseError as error:
             raise Refused(400, "invalid", str(error), field=FIELDS[error.field]) from None
@@ -71,9 +71,9 @@ class DeleteCaseView(OpsView):
         case = known.filter(pk=case_id).first()
         if case is None:
             raise Refused(404, "not_found", f"There is no case {case_id} in the pools that this API key opens.")
-        told: Any = shapes.CaseSerializer(case).data
+        answer: Any = shapes.CaseSerializer(case).data
         cases.remove(case, actor=self.access.actor)
-        return Response(told)
+        return Response(answer)
 
 
 class CheckView(ModelView):
@@ -91,11 +91,11 @@ class CheckView(ModelView):
             checked = cases.check(model)
         except registry.RegistryError as error:
             raise Refused(409, "cannot_check", str(error)) from None
-        told = {
+        answer = {
             "model": model.name,
             "cases": len(checked),
             "broken": len(cases.broken(checked)),
             "summary": cases.summary(checked),
             "results": checked,
         }
-        return Response(shapes.CheckSerializer(told).data)
+        return Response(shapes.CheckSerializer(answer).data)

@@ -61,12 +61,12 @@ class ChatView(ApiView):
             return answered
         self.asks = route_requests.one({"messages": conversation(body), "pool": self.pool_named(body)}, self.access)
         self.check_throttles(request)
-        found = completion(route_requests.answer_one(self.asks, self.access), str(body["model"]))
+        completed = completion(route_requests.answer_one(self.asks, self.access), str(body["model"]))
         if stream:
-            answer = HttpResponse(streamed(found), content_type="text/event-stream")
+            answer = HttpResponse(streamed(completed), content_type="text/event-stream")
         else:
-            answer = HttpResponse(written(found), content_type="application/json")
-        decided = json.loads(found["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"])
+            answer = HttpResponse(written(completed), content_type="application/json")
+        decided = json.loads(completed["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"])
         answer["X-Router-Decision"] = decided["decision_id"]
         answer["X-Router-Model"] = decided["model"]
         answer["X-Router-Agents"] = ",".join(map(str, decided["agents"]))
@@ -109,7 +109,7 @@ def conversation(body: Mapping[str, Any]) -> list[dict[str, str]]:
     messages = body.get("messages")
     if not isinstance(messages, list):
         raise Refused(400, "missing" if messages is None else "invalid", "messages must be a list.", field="messages")
-    found = []
+    turns = []
     for number, message in enumerate(messages):
         field = f"messages[{number}]"
         if not isinstance(message, dict) or message.get("role") not in ROLES:
@@ -123,8 +123,8 @@ def conversation(body: Mapping[str, Any]) -> list[dict[str, str]]:
                 400, "invalid", f"{field}.content must be a text, not {kind(content)}.", field=f"{field}.content"
             )
         if content or message["role"] == "user":  # a message that only calls tools says nothing
-            found.append({"role": ROLES[message["role"]], "content": content or ""})
-    return found
+            turns.append({"role": ROLES[message["role"]], "content": content or ""})
+    return turns
 
 
 def completion(answer: Mapping[str, Any], model: str) -> dict[str, Any]:
@@ -149,11 +149,11 @@ def completion(answer: Mapping[str, Any], model: str) -> dict[str, Any]:
     }
 
 
-def streamed(found: dict[str, Any]) -> bytes:
+def streamed(answer: dict[str, Any]) -> bytes:
     """The same as the events of a stream: all of it at once, and the end."""
-    (choice,) = found["choices"]
+    (choice,) = answer["choices"]
     calls = [{"index": 0, **call} for call in choice["message"]["tool_calls"]]
-    head = {name: found[name] for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+    head = {name: answer[name] for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
     deltas: tuple[tuple[dict[str, Any], str | None], ...] = (
         ({"role": "assistant", "content": None, "tool_calls": calls}, None),
         ({}, "tool_calls"),

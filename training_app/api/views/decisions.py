@@ -33,9 +33,9 @@ class DecisionsView(ListView):
         self.chosen = self.asked(shapes.DecisionsAsked)
         pool = self.pool(self.chosen["pool"])
         rows = Decision.objects.filter(pool=pool).select_related("pool", "model__pool")
-        found = self.part(self._those(rows, pool))
-        told = {"pool": pool.slug, "decisions": found}
-        return self.listed(shapes.DecisionsSerializer(told, context=_outcomes(found)).data)
+        decisions = self.part(self._those(rows, pool))
+        answer = {"pool": pool.slug, "decisions": decisions}
+        return self.listed(shapes.DecisionsSerializer(answer, context=_outcomes(decisions)).data)
 
     def _those(self, rows: Any, pool: Pool) -> Any:
         asked = self.chosen
@@ -80,8 +80,8 @@ class DecisionView(OfDecision):
     )  # fmt: skip
     def get(self, request: Request, decision_id: UUID) -> Response:
         """The decision as it was kept, with the outcome that was reported of it."""
-        found = self.decision(decision_id)
-        return Response(shapes.DecisionSerializer(found, context=_outcomes([found])).data)
+        decision = self.decision(decision_id)
+        return Response(shapes.DecisionSerializer(decision, context=_outcomes([decision])).data)
 
 
 class ReplayView(OfDecision):
@@ -104,16 +104,16 @@ class ReplayView(OfDecision):
             replay = replays.replay(kept, replays.router_of(kept), cold)
         except (registry.RegistryError, ArtifactError) as error:
             raise Refused(409, "cannot_replay", str(error)) from None
-        told = {
+        answer = {
             "decision": kept,
             "replay": replay,
             "explanation": explanations.as_json(replay.explanation, loaded.names if loaded is not None else {}),
             "nearest": nearest.to(kept.pool, kept.text),
         }
-        return Response(shapes.ReplaySerializer(told).data)
+        return Response(shapes.ReplaySerializer(answer).data)
 
 
 def _outcomes(decisions: list[Decision]) -> dict[str, Any]:
     """What was reported of them, for their serializer."""
-    found = Outcome.objects.filter(decision_id__in=[one.pk for one in decisions])
-    return {"outcomes": {one.decision_id: one for one in found}}
+    outcomes = Outcome.objects.filter(decision_id__in=[one.pk for one in decisions])
+    return {"outcomes": {one.decision_id: one for one in outcomes}}

@@ -39,21 +39,21 @@ class ImportsView(OpsView):
     def post(self, request: Request) -> Response:
         """Read a file in as the page Import does: queries, labels and suggestions of any form that it knows, columns found by what
         they hold. Where labels are not understood nothing is stored: say what they mean, or leave them out."""
-        told = self.body(shapes.ImportRequest)
-        pool = self.pool(told["pool"])
+        body = self.body(shapes.ImportRequest)
+        pool = self.pool(body["pool"])
         said = {
             meanings.key_of(label): agents
-            for label, agents in shapes.meanings_of(told["map"], pools.roster(pool, retired=True), pool).items()
+            for label, agents in shapes.meanings_of(body["map"], pools.roster(pool, retired=True), pool).items()
         }
         try:
-            reading, checked = _examined(pool, told, said)
+            reading, checked = _examined(pool, body, said)
         except Unreadable as error:
             raise Refused(400, "invalid", f"content: {error}", field="content") from None
-        if told["check_only"]:
+        if body["check_only"]:
             return Response(shapes.SentFileSerializer({"check": checked, "upload": None}).data)
-        if checked.lost and not told["leave_out"]:
+        if checked.lost and not body["leave_out"]:
             raise _not_understood(checked)
-        return self._begun(request, _Sent(pool, told, reading, said, checked))
+        return self._begun(request, _Sent(pool, body, reading, said, checked))
 
     @once
     def _begun(self, request: Request, sent: "_Sent") -> Response:
@@ -82,12 +82,12 @@ class _Sent:
     checked: checking.Check
 
 
-def _examined(pool: Pool, told: dict[str, Any], said: dict[str, list[int] | None]) -> tuple[Reading, checking.Check]:
+def _examined(pool: Pool, body: dict[str, Any], said: dict[str, list[int] | None]) -> tuple[Reading, checking.Check]:
     """How the file is read, and what an import of it would keep. Raises Unreadable and Refused."""
     agents = pools.roster(pool, retired=True)
-    content: bytes = told["bytes"]
-    looked = looking.look(BytesIO(content), told["file_name"], agents)
-    reading = replace(looked.reading, values={**meanings.remembered(pool), **said}, empty=told["empty"])
+    content: bytes = body["bytes"]
+    looked = looking.look(BytesIO(content), body["file_name"], agents)
+    reading = replace(looked.reading, values={**meanings.remembered(pool), **said}, empty=body["empty"])
     if not reading.shape and not {"text", "messages"} & set(reading.columns):
         raise Refused(
             400, "invalid", "content: none of its columns looks like the query's text.", field="content",
@@ -110,10 +110,10 @@ class OfImport(OpsView):
 
     def upload(self, import_id: int) -> Import:
         """The import of that id. Raises Refused."""
-        found = Import.objects.select_related("dataset__pool").filter(
+        stored = Import.objects.select_related("dataset__pool").filter(
             pk=import_id, dataset__pool__slug__in=self.access.caller.pools
         )
-        upload = found.first()
+        upload = stored.first()
         if upload is None:
             raise Refused(404, "not_found", f"There is no import {import_id} in the pools that this API key opens.")
         return upload

@@ -248,8 +248,8 @@ class Undo(LabelingView):
         agent = _about(pool, asked["agent"])
         query = _query(pool, asked["query"]) if asked["query"] is not None else None
         undone = labeling.undo(pool, person, query, agent)
-        told = {"undone": undone.what if undone else None, "query": undone.query.pk if undone else None}
-        return Response(shapes.UndoneSerializer({**told, **labeling_page.counts(pool, person, agent)}).data)
+        answer = {"undone": undone.what if undone else None, "query": undone.query.pk if undone else None}
+        return Response(shapes.UndoneSerializer({**answer, **labeling_page.counts(pool, person, agent)}).data)
 
 
 # --- What is meant --------------------------------------------------------------------------------------------------

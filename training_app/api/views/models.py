@@ -82,10 +82,10 @@ class PromoteView(ModelView):
 
         Where promotions need a second person, it is asked for and waits: `approve` is that person's.
         """
-        told = self.body(shapes.PromoteRequest)
+        body = self.body(shapes.PromoteRequest)
         model = self.model(name)
         try:
-            promotion = gate.promote(model, actor=self.by(), reason=told["reason"], override=told["override"])
+            promotion = gate.promote(model, actor=self.by(), reason=body["reason"], override=body["override"])
         except gate.GateRefused as refused:
             raise _refused(refused, "promote it") from None
         except registry.RegistryError as error:
@@ -111,9 +111,9 @@ class ApproveView(ModelView):
     @once
     def post(self, request: Request, name: str) -> Response:
         """Let the model answer, as the person who made the key: a key of whoever asked is refused."""
-        told = self.body(shapes.NoteRequest)
+        body = self.body(shapes.NoteRequest)
         try:
-            made = trials.approve(self.waiting(name), actor=self.by(), note=told["note"])
+            made = trials.approve(self.waiting(name), actor=self.by(), note=body["note"])
         except gate.GateRefused as refused:
             raise _refused(refused, "ask for it again") from None
         except registry.RegistryError as error:
@@ -141,10 +141,10 @@ class DeclineView(ModelView):
         return self._settle(name)
 
     def _settle(self, name: str) -> Response:
-        told = self.body(shapes.NoteRequest)
+        body = self.body(shapes.NoteRequest)
         asked = self.waiting(name)
         try:
-            self.settle(asked, actor=self.by(), note=told["note"])
+            self.settle(asked, actor=self.by(), note=body["note"])
         except registry.RegistryError as error:
             raise Refused(409, "cannot_promote", str(error)) from None
         return Response(shapes.PromotionRequestSerializer(asked).data)
@@ -220,11 +220,11 @@ class RollBackView(OpsView):
     def post(self, request: Request) -> Response:
         """Go back to the model that was active before; again, one further. A model that breaks a must-pass case is refused without
         `override`."""
-        told = self.body(shapes.RollBackRequest)
-        pool = self.pool(told["pool"])
+        body = self.body(shapes.RollBackRequest)
+        pool = self.pool(body["pool"])
         try:
             promotion = gate.rollback(
-                pool, told["kind"], actor=self.access.actor, reason=told["reason"], override=told["override"]
+                pool, body["kind"], actor=self.access.actor, reason=body["reason"], override=body["override"]
             )
         except gate.GateRefused as refused:
             raise _refused(refused, "go back to it") from None
@@ -292,15 +292,15 @@ class StartCanaryView(ModelView):
 
         Where promotions need a second person, a canary does too, and so does a larger share: it is asked for and waits.
         """
-        told = self.body(shapes.CanaryRequest)
+        body = self.body(shapes.CanaryRequest)
         model = self.model(name)
         try:
             canary = trials.start_canary(
                 model,
-                told["share"],
+                body["share"],
                 actor=self.by(),
-                reason=told["reason"],
-                override=told["override"],
+                reason=body["reason"],
+                override=body["override"],
             )
         except gate.GateRefused as refused:
             raise _refused(refused, "let it answer a share") from None
@@ -343,21 +343,21 @@ class LiveView(ModelView):
         model = self.model(name)
         canary = trials.canary_of(model.pool, model.kind)
         shadow = model.state == RouterModel.State.SHADOW
-        told = {
+        answer = {
             "model": model.name,
             "state": model.state,
             "shadow": live_figures.shadow_json(model) if shadow else None,
             "canary": live_figures.canary_json(canary) if canary and canary.model_id == model.pk else None,
         }
-        return Response(shapes.LiveSerializer(told).data)
+        return Response(shapes.LiveSerializer(answer).data)
 
 
 def _refused(refused: gate.GateRefused, instead: str) -> Refused:
-    found = [{"check": one.check, "passed": one.passed, "text": one.text} for one in refused.verdict.findings]
+    findings = [{"check": one.check, "passed": one.passed, "text": one.text} for one in refused.verdict.findings]
     return Refused(
         409,
         "gate_refused",
         str(refused),
         hint=f"Send override with a reason to {instead} all the same.",
-        findings=found,
+        findings=findings,
     )

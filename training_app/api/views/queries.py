@@ -30,20 +30,20 @@ class AcceptView(LabelingView):
     def post(self, request: Request) -> Response:
         """Make what an LLM or a model suggests the labels of queries without gold, as the decision of the key's person, who must be a
         reviewer or ops. The page Queries undoes it as one. More than 2,000 are left to a worker."""
-        told = self.body(shapes.AcceptRequest)
-        pool = self.pool(told["pool"])
+        body = self.body(shapes.AcceptRequest)
+        pool = self.pool(body["pool"])
         person = self.person(pool)
         if not {Role.REVIEWER, Role.OPS} & set(roles_of(person, pool)):
             raise Refused(
                 403, "person_refused", f"This API key labels as {person.get_username()}, who is neither a reviewer nor ops."
             )  # fmt: skip
-        found = browse.search(pool, told["search"])
-        if found.problems:
-            raise Refused(400, "invalid", f"search: {' '.join(found.problems)}", field="search")
-        count = bulk.preview(found.queries, bulk.ACCEPT, None).changes
+        results = browse.search(pool, body["search"])
+        if results.problems:
+            raise Refused(400, "invalid", f"search: {' '.join(results.problems)}", field="search")
+        count = bulk.preview(results.queries, bulk.ACCEPT, None).changes
         accepted = {"pool": pool.slug, "queries": count, "change": None, "done": True}
-        if count and not told["count_only"]:
-            change = bulk.start(pool, found.queries, bulk.ACCEPT, None, author=person, search=told["search"])
+        if count and not body["count_only"]:
+            change = bulk.start(pool, results.queries, bulk.ACCEPT, None, author=person, search=body["search"])
             change = bulk.carry_out(change)
             accepted |= {"queries": change.total, "change": change.pk, "done": change.finished_at is not None}
         return Response(shapes.AcceptedSerializer(accepted).data)
@@ -64,9 +64,9 @@ class QueriesView(ApiView):
     def post(self, request: Request) -> Response:
         """Put queries into a dataset of the pool, where people find them to label. A text that is there already is the same query, so
         a call may be sent again. If one query is bad, none is taken and the error names it."""
-        told = self.body(shapes.SendRequest)
-        pool = self.pool(told["pool"])
-        dataset, places = adding.send(pool, told["rows"], actor=self.access.actor, dataset=told["dataset"])
+        body = self.body(shapes.SendRequest)
+        pool = self.pool(body["pool"])
+        dataset, places = adding.send(pool, body["rows"], actor=self.access.actor, dataset=body["dataset"])
         sent = {
             "pool": pool.slug,
             "dataset": dataset.name,

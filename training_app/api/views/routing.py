@@ -96,20 +96,20 @@ class OutcomeView(ApiView):
     def post(self, request: Request) -> Response:
         """Report how an answer worked out. It may come before the decision is written; a second report replaces the first. `pool`
         may be left out where the key opens one pool, or the decision is written."""
-        told = self.body(OutcomeRequest)
-        pool = self.pool(self._pool_of(told))
-        used = told["agents_used"]
+        body = self.body(OutcomeRequest)
+        pool = self.pool(self._pool_of(body))
+        used = body["agents_used"]
         if strange := set(used or ()) - set(pool.agents.values_list("number", flat=True)):
             words = f"agents_used names {min(strange)}, which is no agent of {pool.slug}."
             raise Refused(400, "invalid", words, field="agents_used")
         report = outcomes.Report(
-            decision=told["decision_id"], success=told["success"], agents_used=None if used is None else sorted(set(used)),
-            rating=told["rating"], comment=told["comment"],
+            decision=body["decision_id"], success=body["success"], agents_used=None if used is None else sorted(set(used)),
+            rating=body["rating"], comment=body["comment"],
         )  # fmt: skip
         try:
             with transaction.atomic():
                 outcome, new = outcomes.record(pool, self.access.caller.pk, report)
-                hooks.outcome_reported(pool, report.decision, told)
+                hooks.outcome_reported(pool, report.decision, body)
         except outcomes.OtherPool:
             raise Refused(
                 404,
@@ -120,10 +120,10 @@ class OutcomeView(ApiView):
         shown = {"decision_id": outcome.decision_id, "pool": pool.slug, "new": new}
         return Response(OutcomeSerializer(shown).data, status=201 if new else 200)
 
-    def _pool_of(self, told: dict[str, Any]) -> str | None:
+    def _pool_of(self, body: dict[str, Any]) -> str | None:
         """The pool that is named, or that of the decision where it is written already."""
         pools = self.access.caller.pools
-        if told["pool"] is not None or len(pools) == 1:
-            return told["pool"]
-        known = Decision.objects.filter(pk=told["decision_id"], pool__slug__in=pools)
+        if body["pool"] is not None or len(pools) == 1:
+            return body["pool"]
+        known = Decision.objects.filter(pk=body["decision_id"], pool__slug__in=pools)
         return known.values_list("pool__slug", flat=True).first()

@@ -46,9 +46,9 @@ class RulesView(ListView):
     @once
     def post(self, request: Request) -> Response:
         """Make a rule: every night, after so many new gold labels, or on drift."""
-        told = self.body(shapes.MakeRule)
-        rule = LaunchRule(pool=self.pool(told["pool"]), model_kind=told["kind"])
-        return Response(shapes.RuleSerializer(save(rule, told, self.access.actor)).data, status=201)
+        body = self.body(shapes.MakeRule)
+        rule = LaunchRule(pool=self.pool(body["pool"]), model_kind=body["kind"])
+        return Response(shapes.RuleSerializer(save(rule, body, self.access.actor)).data, status=201)
 
 
 class OfRule(OpsView):
@@ -84,8 +84,8 @@ class RuleView(OfRule):
     def post(self, request: Request, rule_id: int) -> Response:
         """Change what the body names; the rest stays. `active` false pauses it."""
         rule = self.rule(rule_id)
-        told = self.body(shapes.ChangeRule)
-        return Response(shapes.RuleSerializer(save(rule, told, self.access.actor)).data)
+        body = self.body(shapes.ChangeRule)
+        return Response(shapes.RuleSerializer(save(rule, body, self.access.actor)).data)
 
 
 class DeleteRuleView(OfRule):
@@ -99,19 +99,19 @@ class DeleteRuleView(OfRule):
     def post(self, request: Request, rule_id: int) -> Response:
         """Delete a rule; its runs and models stay. No body is needed."""
         rule = self.rule(rule_id)
-        told = shapes.RuleSerializer(rule).data
+        answer = shapes.RuleSerializer(rule).data
         rules.delete(rule, actor=self.access.actor)
-        return Response(told)
+        return Response(answer)
 
 
-def save(rule: LaunchRule, told: dict[str, Any], by: Actor) -> LaunchRule:
+def save(rule: LaunchRule, values: dict[str, Any], by: Actor) -> LaunchRule:
     """The rule with what was told of it, stored. `active` alone pauses it or lets it go on. Raises Refused."""
-    named = [name for name in FIELDS if name in told]
+    named = [name for name in FIELDS if name in values]
     for name in named:
-        setattr(rule, name, told[name])
-    if "config" in told:
+        setattr(rule, name, values[name])
+    if "config" in values:
         try:
-            rule.config = kinds.of(rule.model_kind).config(told["config"]).changed()
+            rule.config = kinds.of(rule.model_kind).config(values["config"]).changed()
         except ConfigError as error:
             raise bad_config(error) from None
     try:
@@ -121,7 +121,7 @@ def save(rule: LaunchRule, told: dict[str, Any], by: Actor) -> LaunchRule:
         raise Refused(400, "invalid", f"{field}: {reasons[0]}", field=field) from None
     if LaunchRule.objects.filter(pool=rule.pool, name=rule.name).exclude(pk=rule.pk).exists():
         raise Refused(400, "invalid", "name: another rule of this pool has that name.", field="name")
-    if named or "config" in told or rule.pk is None:
+    if named or "config" in values or rule.pk is None:
         rules.save(rule, actor=by)
-    rules.switch(rule, told.get("active", rule.active), actor=by)
+    rules.switch(rule, values.get("active", rule.active), actor=by)
     return rule

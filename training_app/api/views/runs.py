@@ -67,12 +67,12 @@ class RunsView(ListView):
     @once
     def post(self, request: Request) -> Response:
         """Train on the pool's gold labels as they are now, or on a snapshot. The run is queued; ask for it to see how far it is."""
-        told = self.body(shapes.LaunchRun)
-        pool = self.pool(told["pool"])
+        body = self.body(shapes.LaunchRun)
+        pool = self.pool(body["pool"])
         try:
             run = runs.launch(
-                pool, kind=told["kind"], config=told["config"], snapshot=snapshot_of(told["snapshot"], pool), promote=told["promote"],
-                include_llm=told["include_llm"], author=self.access.actor,
+                pool, kind=body["kind"], config=body["config"], snapshot=snapshot_of(body["snapshot"], pool), promote=body["promote"],
+                include_llm=body["include_llm"], author=self.access.actor,
             )  # fmt: skip
         except ConfigError as error:
             raise bad_config(error) from None
@@ -136,12 +136,12 @@ class SweepsView(OpsView):
     @once
     def post(self, request: Request) -> Response:
         """Launch a run for each combination of settings, or for `runs` random points, with `seeds` seeds each."""
-        told = self.body(shapes.LaunchSweep)
-        pool = self.pool(told["pool"])
+        body = self.body(shapes.LaunchSweep)
+        pool = self.pool(body["pool"])
         try:
             sweep = sweeps.launch(
-                pool, base=told["config"], space=told["space"], method=told["method"], count=told["runs"], seeds=told["seeds"],
-                snapshot=snapshot_of(told["snapshot"], pool), author=self.access.actor,
+                pool, base=body["config"], space=body["space"], method=body["method"], count=body["runs"], seeds=body["seeds"],
+                snapshot=snapshot_of(body["snapshot"], pool), author=self.access.actor,
             )  # fmt: skip
         except sweeps.SweepError as error:
             field = error.field if error.field in ("space", "runs") else f"config.{error.field}"

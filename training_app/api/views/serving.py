@@ -56,11 +56,11 @@ class AgentsView(ApiView):
         pool = self.access.pool(self.asked(AgentsAsked)["pool"])
         cold = pool.live.cold.ids if pool.live is not None and pool.live.cold is not None else ()
         listed = {"pool": pool.slug, "model": pool.model.name if pool.model else None, "agents": pool.roster}
-        told = AgentsSerializer(listed, context={"cold": cold}).data
-        tag = f'"{hashlib.sha256(written(told)).hexdigest()[:32]}"'
+        answer = AgentsSerializer(listed, context={"cold": cold}).data
+        tag = f'"{hashlib.sha256(written(answer)).hexdigest()[:32]}"'
         known = parse_etags(request.META.get("HTTP_IF_NONE_MATCH", ""))
         same = "*" in known or tag in {one.removeprefix("W/") for one in known}
-        return Response(None if same else told, status=304 if same else 200, headers={"ETag": tag})
+        return Response(None if same else answer, status=304 if same else 200, headers={"ETag": tag})
 
 
 class QuotaView(ApiView):
@@ -74,10 +74,10 @@ class QuotaView(ApiView):
         """The key's quota for a calendar month (UTC), what was used of it and what is left. Asking costs none of it."""
         caller = self.access.caller
         begins, ends, sent = quotas.used(caller)
-        told: dict[str, Any] = {"key": caller.name, "month": f"{begins:%Y-%m}", "resets_at": ends}
+        answer: dict[str, Any] = {"key": caller.name, "month": f"{begins:%Y-%m}", "resets_at": ends}
         for what, limit, used in zip(quotas.COUNTED, caller.quota or (None, None), sent, strict=True):
-            told[what] = None if limit is None else {"limit": limit, "used": used, "left": max(limit - used, 0)}
-        return Response(QuotaSerializer(told).data)
+            answer[what] = None if limit is None else {"limit": limit, "used": used, "left": max(limit - used, 0)}
+        return Response(QuotaSerializer(answer).data)
 
 
 class AgentView(ApiView):
@@ -106,9 +106,9 @@ class PauseView(AgentView):
     @once
     def post(self, request: Request, number: int) -> Response:
         """Keep an agent out of every answer. What was paused so, no health check brings back."""
-        told = self.body(PauseRequest)
-        agent = self.agent(told["pool"], number)
-        return _state(pools.set_available(agent, False, actor=self.access.actor, why=told["why"]))
+        body = self.body(PauseRequest)
+        agent = self.agent(body["pool"], number)
+        return _state(pools.set_available(agent, False, actor=self.access.actor, why=body["why"]))
 
 
 class ResumeView(AgentView):
@@ -153,9 +153,9 @@ class HealthView(PublicView):
         too, with the models of the pools that it opens."""
         opened = _pools_of_ops(request)
         seen = health.of_this_process(opened or ())
-        told: dict[str, Any] = {"status": seen.status}
+        answer: dict[str, Any] = {"status": seen.status}
         if opened is not None:
-            told |= {
+            answer |= {
                 "database": seen.database,
                 "stamp_age_seconds": seen.stamp_age,
                 "models": seen.models,
@@ -168,17 +168,17 @@ class HealthView(PublicView):
                     "running_seconds": seen.running,
                 },
             }
-        return Response(told, status=503 if seen.status == "unavailable" else 200)
+        return Response(answer, status=503 if seen.status == "unavailable" else 200)
 
 
 def _pools_of_ops(request: Request) -> tuple[str, ...] | None:
     """The pools that the request's key opens, None where it has none with the scope `ops`."""
     try:
-        found = access(request.META, serving.served())
-        check_scope(found, "ops")
+        caller = access(request.META, serving.served())
+        check_scope(caller, "ops")
     except (Refused, DatabaseFault):
         return None
-    return found.caller.pools
+    return caller.caller.pools
 
 
 class SchemaView(PublicView):

@@ -64,7 +64,7 @@ def text_fault(text: str) -> str:
 
 def printable(text: str) -> str:
     """The text with each character that cannot be stored or sent written as its escape, `\\u0000` or `\\ud800`."""
-    return _UNSTORABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNSTORABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def fault(value: object) -> Fault | None:

@@ -132,8 +132,8 @@ def nearest_neighbours(agents: Sequence[Agent], train: Rows, val: Rows, seed: in
             weight[at : at + size] = np.take_along_axis(likeness, order, axis=1)
         return near, weight
 
-    def shares(found: tuple[NDArray[np.int64], FloatArray], k: int) -> FloatArray:
-        near, weight = found[0][:, :k], found[1][:, :k]
+    def shares(nearest: tuple[NDArray[np.int64], FloatArray], k: int) -> FloatArray:
+        near, weight = nearest[0][:, :k], nearest[1][:, :k]
         total = np.maximum(weight.sum(axis=1, keepdims=True), 1e-6)
         out = np.zeros((len(near), len(agents)), np.float32)
         for place in range(near.shape[1]):

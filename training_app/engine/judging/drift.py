@@ -130,8 +130,8 @@ def _hash(text: str) -> int:
     return zlib.crc32(text.encode("utf-8", "replace"))
 
 
-def _sorted(found: set[int]) -> Hashes:
-    return np.array(sorted(found), np.uint32)
+def _sorted(hashes: set[int]) -> Hashes:
+    return np.array(sorted(hashes), np.uint32)
 
 
 class Sketch:

@@ -81,9 +81,9 @@ def lead(ours: FloatArray, theirs: FloatArray) -> dict[str, float]:
 
 def spread(values: FloatArray, inflation: float) -> dict[str, float]:
     """The mean of what cross-validated queries got, or of a difference, where it is no share: {"mean", "low", "high"}."""
-    found = intervals.spread(values)
-    half = (found.high - found.mean) * inflation**0.5
-    return intervals.Interval(found.mean, found.mean - half, found.mean + half).plain()
+    result = intervals.spread(values)
+    half = (result.high - result.mean) * inflation**0.5
+    return intervals.Interval(result.mean, result.mean - half, result.mean + half).plain()
 
 
 def _quietly(work: Generator[Progress, None, T], fold: int, folds: int) -> Generator[Progress, None, T]:
@@ -146,9 +146,9 @@ def _figures(judged: Judged) -> dict[str, dict[str, float]]:
 
 
 def _leads(ours: Judged, theirs: Judged) -> dict[str, dict[str, float]]:
-    found = {}
+    leads = {}
     for name in NAMED:
         if name in ours.values and ours.values[name].size:
             mine, other = ours.values[name], theirs.values[name]
-            found[name] = lead(mine, other) if is_share(name) else spread(mine - other, INFLATION_PAIRED)
-    return found
+            leads[name] = lead(mine, other) if is_share(name) else spread(mine - other, INFLATION_PAIRED)
+    return leads

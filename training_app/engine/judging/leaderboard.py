@@ -10,9 +10,9 @@ from training_app.engine.judging.standard import Standard
 from training_app.engine.measures import COMPARED, GOAL_LABELS, MEASURES, PRIMARY
 
 
-def leaderboard(found: dict[str, Any]) -> Iterator[str]:
+def leaderboard(results: dict[str, Any]) -> Iterator[str]:
     """The figures as lines of text, best first by the goal; whoever misses its limit stands last."""
-    data, standard = found["data"], Standard(**found.get("standard", {}))
+    data, standard = results["data"], Standard(**results.get("standard", {}))
     yield (
         f"{data['agents']} agents; {data['train']:,} train, {data['val']:,} val, {data['test']:,} test queries; "
         f"{data['test_in_train']:,} test texts also stand in train"
@@ -29,7 +29,7 @@ def leaderboard(found: dict[str, Any]) -> Iterator[str]:
     def share(value: float | None) -> str:
         return "-" if value is None else f"{value:.3f}"
 
-    for name, r in sorted(found["routers"].items(), key=lambda item: _rank(item[1], standard)):
+    for name, r in sorted(results["routers"].items(), key=lambda item: _rank(item[1], standard)):
         first = r[standard.measure]
         yield _line(
             (
@@ -48,9 +48,9 @@ def leaderboard(found: dict[str, Any]) -> Iterator[str]:
             ),
             widths,
         )
-    if "llm" in found["routers"]:
+    if "llm" in results["routers"]:
         yield ""
-        yield _about_llm(found["routers"]["llm"]["llm"], data["test"])
+        yield _about_llm(results["routers"]["llm"]["llm"], data["test"])
 
 
 def _rank(row: dict[str, Any], standard: Standard) -> tuple[bool, float]:

@@ -64,13 +64,13 @@ def measured(
 
 def judged(margins: FloatArray, required: BoolArray, asked: BoolArray, half: NDArray[np.int64]) -> dict[str, Floats]:
     """What each row gets at the threshold that is best for the rows of the other half, float64[N] for each of MEASURED."""
-    found, right = np.zeros(len(margins)), np.zeros(len(margins))
+    worth, right = np.zeros(len(margins)), np.zeros(len(margins))
     for side in (0, 1):
         here, there = half == side, half != side
         level = best_threshold(margins[there], required[there], asked[there])
         sets, needed = (margins[here] > level) & asked[here], required[here] & asked[here]
-        found[here], right[here] = jaccard(sets, needed), (sets == needed).all(axis=1)
-    return {"jaccard": found, "exact": right}
+        worth[here], right[here] = jaccard(sets, needed), (sets == needed).all(axis=1)
+    return {"jaccard": worth, "exact": right}
 
 
 def in_all(sizes: Sequence[int], values: Mapping[str, Floats], labels: int, seed: int) -> dict[str, Any]:

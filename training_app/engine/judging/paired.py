@@ -32,10 +32,10 @@ def beside(
     sets = [_routed(router, [row.text for row in test], roster) for router in (ours, theirs)]
     ids = sorted(frozenset().union(*required, *sets[0], *sets[1]))
     truth = _matrix(required, ids)
-    chosen = [_matrix(found, ids) for found in sets]
+    chosen = [_matrix(chosen_sets, ids) for chosen_sets in sets]
     listed = {agent.id: agent for agent in agents}
     goal = priced(ours.training, [listed.get(number) or Agent(number, "") for number in ids])
-    mine, other = (Judged.of(found, truth, goal) for found in chosen)
+    mine, other = (Judged.of(chosen_sets, truth, goal) for chosen_sets in chosen)
     apart, (its, others) = mine.lead(other), (one.intervals() for one in (mine, other))
     figures: dict[str, Any] = {
         name: {"ours": its[name], "theirs": others[name], "difference": apart[name]} for name in apart

@@ -83,13 +83,13 @@ def compare(labeled: Sequence[str], sizes: Sequence[int], traffic: Sequence[str]
         return None
     is_live = np.arange(len(labeled) + len(traffic)) >= len(labeled)
     score = _told_apart(_features(labeled, traffic), is_live, seed)
-    found = metrics.auroc_interval(score.astype(np.float32), is_live)
-    assert found is not None
+    interval = metrics.auroc_interval(score.astype(np.float32), is_live)
+    assert interval is not None
     lengths = tuple(float(np.median([len(text) for text in side])) for side in (labeled, traffic))
     return Shift(
         len(labeled),
         len(traffic),
-        Interval(found["mean"], found["low"], found["high"]),
+        Interval(interval["mean"], interval["low"], interval["high"]),
         (lengths[0], lengths[1]),
         sum(size > 1 for size in sizes),
         sum(size == 0 for size in sizes),
@@ -119,8 +119,8 @@ def _features(labeled: Sequence[str], traffic: Sequence[str]) -> Floats:
     texts = [*labeled, *traffic]
     words = [_WORD.findall(text.casefold()) for text in texts]
     plain = [
-        [log(1 + len(text)), log(1 + len(found)), float(bool(before(text))), log(1 + len(_BREAK.findall(text)))]
-        for text, found in zip(texts, words, strict=True)
+        [log(1 + len(text)), log(1 + len(words_of_text)), float(bool(before(text))), log(1 + len(_BREAK.findall(text)))]
+        for text, words_of_text in zip(texts, words, strict=True)
     ]
     return np.column_stack([np.array(plain), _likeness(words, len(labeled))])
 
@@ -128,12 +128,12 @@ def _features(labeled: Sequence[str], traffic: Sequence[str]) -> Floats:
 def _likeness(words: Sequence[Sequence[str]], labeled: int) -> Floats:
     """How like its nearest labeled texts but itself each text is, float64[N, 4]: the cosine with the first, their mean, and the share
     and the number of its words that no labeled text but itself holds. Words weigh by how few labeled texts hold them."""
-    holders = Counter(word for found in words[:labeled] for word in set(found))
+    holders = Counter(word for words_of_text in words[:labeled] for word in set(words_of_text))
     rare = log(1 + labeled) + 1
     weight = {word: log((1 + labeled) / (1 + count)) + 1 for word, count in holders.items()}
     vectors, strange = [], np.zeros((len(words), 2))
-    for i, found in enumerate(words):
-        counted = Counter(found)
+    for i, words_of_text in enumerate(words):
+        counted = Counter(words_of_text)
         alone = sum(holders.get(word, 0) == (i < labeled) for word in counted)  # held by no labeled text but itself
         strange[i] = alone / max(len(counted), 1), alone
         vector = {word: (1 + log(count)) * weight.get(word, rare) for word, count in counted.items()}

@@ -52,8 +52,8 @@ class Reason(NamedTuple):
 
     def said(self, names: Mapping[int, str], words: Callable[[str], str] = str) -> str:
         """In words, agents by `names`; `words` translates."""
-        told = {"other": names.get(self.other, str(self.other)), "group": self.group, "most": self.most}
-        return words(WORDS[self.code]) % told
+        values = {"other": names.get(self.other, str(self.other)), "group": self.group, "most": self.most}
+        return words(WORDS[self.code]) % values
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Rules:
         """Raises BadRules for what is no such configuration, or contradicts itself."""
         try:
             budget = config.get("budget")
-            found = cls(
+            rules = cls(
                 tuple((int(a), int(b)) for a, b in config.get("requires", ())),
                 tuple((int(a), int(b)) for a, b in config.get("excludes", ())),
                 tuple((str(g["name"]), tuple(int(a) for a in g["agents"])) for g in config.get("groups", ())),
@@ -124,11 +124,11 @@ class Rules:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise BadRules(f"The rules cannot be read: {error}.") from None
-        if found.most < 0 or (found.budget is not None and not 0 <= found.budget < NO_LIMIT):
+        if rules.most < 0 or (rules.budget is not None and not 0 <= rules.budget < NO_LIMIT):
             raise BadRules("The largest set and the budget must not be negative.")
-        if len(found.requires) + len(found.excludes) + len(found.groups) > MOST_RULES:
+        if len(rules.requires) + len(rules.excludes) + len(rules.groups) > MOST_RULES:
             raise BadRules(f"A pool can have at most {MOST_RULES} rules.")
-        return found
+        return rules
 
     def impossible(self, agents: Sequence[Agent]) -> dict[int, Reason]:
         """The agents that these rules never let anybody choose, by id, with the reason."""

@@ -208,16 +208,16 @@ class BayesPolicy:
         """As `SharedPolicy.walk`: (agents in their order, steps with STOP counted, whether the limit ended it) of one query."""
         most = min(len(x), max_agents) if max_agents else len(x)
         if self.pairs is None:
-            found, steps, full = self._prefix(x, available, min_agents, max_agents, margin)
+            prefix, steps, full = self._prefix(x, available, min_agents, max_agents, margin)
             chosen = np.zeros(len(x), np.bool_)
-            chosen[found] = True
+            chosen[prefix] = True
             # What is best of all sets is best of those that are allowed, if it is one.
             if allowed is None or allowed.holds(chosen[None])[0]:
-                return found, steps, full
-        found = self.searched(x, available, allowed, min_agents, max_agents, margin)
+                return prefix, steps, full
+        prefix = self.searched(x, available, allowed, min_agents, max_agents, margin)
         most = most if allowed is None else min(most, allowed.most)
-        size = len(found)
-        return found, size if size == most else size + 1, size == most < len(x)
+        size = len(prefix)
+        return prefix, size if size == most else size + 1, size == most < len(x)
 
     def _prefix(
         self, x: FloatArray, available: BoolArray, min_agents: int, max_agents: int, margin: float
@@ -234,8 +234,8 @@ class BayesPolicy:
             order, size = places[0].tolist(), sum(gain > margin for gain in every[0].tolist())
         size = min(max(size, min_agents), most)  # as in `sets`, which takes a batch
         size = min(size, int(np.count_nonzero(available)))
-        found = order[:size]
-        return found, size if size == most else size + 1, bool(max_agents) and size == max_agents
+        chosen = order[:size]
+        return chosen, size if size == most else size + 1, bool(max_agents) and size == max_agents
 
     def values(
         self, x: FloatArray, extra: FloatArray, selected: BoolArray, available: BoolArray
@@ -254,10 +254,10 @@ class BayesPolicy:
         return lambda rows, selected, first: (q[rows, :first], stop[rows])
 
     def tensors(self) -> dict[str, NDArray[Any]]:
-        found = {} if self.costs is None else {"costs": self.costs}
+        tensors = {} if self.costs is None else {"costs": self.costs}
         if self.pairs is not None:
-            found |= {"pairs": self.pairs.weights, "pairs_scale": self.pairs.scale, "pairs_shift": self.pairs.shift}
-        return {name: np.ascontiguousarray(array, np.float32) for name, array in found.items()}
+            tensors |= {"pairs": self.pairs.weights, "pairs_scale": self.pairs.scale, "pairs_shift": self.pairs.shift}
+        return {name: np.ascontiguousarray(array, np.float32) for name, array in tensors.items()}
 
     def config(self) -> dict[str, Any]:
         return {"kind": self.kind, "goal": self.goal, "scale": self.scale, "shift": self.shift}

@@ -249,8 +249,8 @@ def held_out_confidences(
     for k in np.unique(fold):
         rest, here = fold != k, fold == k
         inside, outside = (None, None) if needed is None else (needed[rest], needed[here])
-        found = fit(log_odds[rest], selected[rest], required[rest], asked[rest], needed=inside)
-        held_out[here] = found.confidences(log_odds[here], selected[here], asked[here], outside)
+        fitted = fit(log_odds[rest], selected[rest], required[rest], asked[rest], needed=inside)
+        held_out[here] = fitted.confidences(log_odds[here], selected[here], asked[here], outside)
     return held_out
 
 

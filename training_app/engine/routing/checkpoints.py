@@ -93,8 +93,8 @@ def read(data: bytes, belongs: str) -> tuple[Scores, Learning | None]:
         parts = {n.removeprefix("scorer."): t for n, t in tensors.items() if n.startswith("scorer.")}
         fitted = load_scorer(state["scorer"]["kind"], {**state["scorer"]["settings"], **state["vocabulary"]}, parts)
         platt = Platt(tensors["platt.scale"], tensors["platt.shift"])
-        found = tensors["train.log_odds"], tensors["train.margins"]
-        fit = CrossFit(*found, fitted, platt, tensors.get("train.held_out"))
+        arrays = tensors["train.log_odds"], tensors["train.margins"]
+        fit = CrossFit(*arrays, fitted, platt, tensors.get("train.held_out"))
         features = None
         if state["features"]:
             about = state["features"]

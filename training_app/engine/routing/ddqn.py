@@ -78,11 +78,11 @@ class Queries:
         """The log-odds of each agent given the selected ones, `policy.conditional` by the W of each row's fold: float32[N, A]."""
         if self.pairs is None or self.fold is None:
             return self.x
-        found = np.empty_like(self.x)
+        log_odds = np.empty_like(self.x)
         for k in np.unique(self.fold).tolist():
             rows = self.fold == k
-            found[rows] = conditional(self.x[rows], self.pairs[k], selected[rows])
-        return found
+            log_odds[rows] = conditional(self.x[rows], self.pairs[k], selected[rows])
+        return log_odds
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +170,11 @@ class PlainNetwork(nn.Module):
 
 def exported(layers: nn.ModuleList) -> tuple[tuple[FloatArray, FloatArray], ...]:
     """(weights [in, out], bias [out]) of each layer, as policies keep them."""
-    found = []
+    arrays = []
     for layer in layers:
         assert isinstance(layer, nn.Linear)
-        found.append((layer.weight.detach().numpy().T.copy(), layer.bias.detach().numpy().copy()))
-    return tuple(found)
+        arrays.append((layer.weight.detach().numpy().T.copy(), layer.bias.detach().numpy().copy()))
+    return tuple(arrays)
 
 
 class Values:
@@ -206,8 +206,8 @@ class Values:
 
     def __call__(self, queries: Queries, selected: BoolArray) -> tuple[torch.Tensor, torch.Tensor]:
         """(values [B, A], STOP [B]) of B states; selected bool[B, A]."""
-        found: tuple[torch.Tensor, torch.Tensor] = self.network(*self.inputs(queries, selected))
-        return found
+        values: tuple[torch.Tensor, torch.Tensor] = self.network(*self.inputs(queries, selected))
+        return values
 
 
 def double_dqn_targets(
@@ -348,14 +348,14 @@ def learn(
 
         last = step == config.total_steps
         if step % config.val_eval_freq == 0 or last:
-            found, worth = measured(target.policy(), env, val)
-            metrics = {"loss": losses[0] / losses[2], "td_error": losses[1] / losses[2], "epsilon": epsilon, **found}
+            figures, worth = measured(target.policy(), env, val)
+            metrics = {"loss": losses[0] / losses[2], "td_error": losses[1] / losses[2], "epsilon": epsilon, **figures}
             losses = [0.0, 0.0, 0.0]
             judged = np.concatenate([judged, worth[None]])
             log.append({"step": step, **metrics})
             last |= flat(config, log)
             # Early networks have not averaged enough steps to be compared fairly by their targets alone.
-            score = found.get("val_goal", float(step))
+            score = figures.get("val_goal", float(step))
             if not config.save_best or score >= best:
                 best, kept_step = score, step
                 kept = {name: t.clone() for name, t in target.state_dict().items()}
@@ -488,7 +488,7 @@ def measured(policy: Policy, env: RoutingEnv, val: Queries) -> tuple[dict[str, f
     chosen, _, steps = greedy(policy, val.x, val.extra, val.asked, **limits)
     required = val.required & val.asked
     worth = env.goal.utility(chosen, required)
-    found = {
+    figures = {
         "val_jaccard": float(jaccard(chosen, required).mean()),
         "val_exact": float((chosen == required).all(axis=1).mean()),
         "val_steps": float(steps.mean()),
@@ -500,8 +500,8 @@ def measured(policy: Policy, env: RoutingEnv, val: Queries) -> tuple[dict[str, f
         expects = np.where(val.asked, q, -np.inf).max(axis=1)
         expects = expects if env.min_agents else np.maximum(expects, 0)
         gets = worth - env.goal.utility(start, required)
-        found |= {"q_start": float(expects.mean()), "overestimation": float((expects - gets).mean())}
-    return found, worth
+        figures |= {"q_start": float(expects.mean()), "overestimation": float((expects - gets).mean())}
+    return figures, worth
 
 
 def saved_state(

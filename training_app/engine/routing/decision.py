@@ -87,13 +87,13 @@ def decide(
     if config.decision in ("bayes", "threshold") and not features:
         return (yield from _without_network(config, env, training, validation, weights))
     learning = learn_published if features else learn
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     if config.pairs and config.shared_network and not features:
-        found = fit_pairs(training.x, training.required & training.asked, training.asked, config.seed)
-        if found is not None:
-            told["pairs"] = {**found.gain, "kept": found.kept}
-        if found is not None and found.kept:
-            training = dataclasses.replace(training, pairs=found.weights, fold=found.fold)
+        pairs = fit_pairs(training.x, training.required & training.asked, training.asked, config.seed)
+        if pairs is not None:
+            reported["pairs"] = {**pairs.gain, "kept": pairs.kept}
+        if pairs is not None and pairs.kept:
+            training = dataclasses.replace(training, pairs=pairs.weights, fold=pairs.fold)
     log: list[dict[str, float]] = []
     judged: FloatArray | None = None
     policy: Policy | None = None
@@ -109,7 +109,7 @@ def decide(
     if features:
         return Decision(policy, {"ddqn": policy}, log, best, {"rule": "ddqn", "why": "recipe", "goal": config.goal})
 
-    exact = _exact(config, training, told)
+    exact = _exact(config, training, reported)
     # Rows count as the network draws them, or the rules would be learnt for other traffic than it is.
     own = None if training.weight is None else training.weight / training.weight.mean()
     new: dict[str, Policy] = {
@@ -123,7 +123,7 @@ def decide(
     every, counts = together(training, validation), _counts(training, len(validation), weights)
     plain = threshold_lead(env, every, counts, config.seed)
     chosen = choose(values, weights, "threshold" if plain.low > 0 else "bayes")
-    report = {"goal": config.goal, **chosen, "threshold_lead": plain.plain(), **told}
+    report = {"goal": config.goal, **chosen, "threshold_lead": plain.plain(), **reported}
     if config.decision != "auto":
         report |= {"rule": config.decision, "why": "asked"}
     rules: dict[str, Policy] = {
@@ -222,13 +222,13 @@ def crossed(judged: FloatArray, seed: int) -> FloatArray:
     """What each row got from the network that was best on the other half of the rows: judged float32[E, N], of every measurement of
     the network -> float32[N]. So the choice among the measurements does not flatter."""
     half = np.random.Generator(np.random.PCG64(seed)).permutation(judged.shape[1]) % 2
-    found = np.empty(judged.shape[1], np.float32)
+    thresholds = np.empty(judged.shape[1], np.float32)
     for side in (0, 1):
         other = judged[:, half != side] if (half != side).any() else judged
         means = other.mean(axis=1, dtype=np.float64)
         last_best = len(means) - 1 - int(means[::-1].argmax())
-        found[half == side] = judged[last_best, half == side]
-    return found
+        thresholds[half == side] = judged[last_best, half == side]
+    return thresholds
 
 
 def threshold_lead(env: RoutingEnv, queries: Queries, weights: NDArray[np.float64], seed: int) -> Interval:
@@ -243,11 +243,11 @@ def threshold_lead(env: RoutingEnv, queries: Queries, weights: NDArray[np.float6
     for _ in range(HALVINGS):
         half = rng.permutation(len(some)) % 2
         for side in (0, 1):
-            told, judged = drawn.take(np.flatnonzero(half != side)), drawn.take(np.flatnonzero(half == side))
+            learned, judged = drawn.take(np.flatnonzero(half != side)), drawn.take(np.flatnonzero(half == side))
             counts = scale[half != side]
             required = judged.required & judged.asked
-            ours = env.goal.utility(selected(env, fit_threshold(told, env.goal, counts), judged), required)
-            theirs = env.goal.utility(selected(env, fit_bayes(told, env.goal, counts), judged), required)
+            ours = env.goal.utility(selected(env, fit_threshold(learned, env.goal, counts), judged), required)
+            theirs = env.goal.utility(selected(env, fit_bayes(learned, env.goal, counts), judged), required)
             leads[half == side] += (ours - theirs) / HALVINGS
     return spread(scale * leads)
 

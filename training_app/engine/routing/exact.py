@@ -59,9 +59,9 @@ def best_allowed(task: Task, allowed: Allowed) -> list[int]:
     """The places of the best allowed set, likeliest first. Where no allowed set has `least` agents, as many as are allowed."""
     size = min(task.most or len(task.p), allowed.most)
     for least in range(min(task.least, size), -1, -1):
-        found = _Search(task, allowed, least, size).best()
-        if found is not None:
-            return sorted(found, key=lambda a: (-task.p[a], a))
+        best = _Search(task, allowed, least, size).best()
+        if best is not None:
+            return sorted(best, key=lambda a: (-task.p[a], a))
     return []
 
 

@@ -68,11 +68,11 @@ def explore(
     if random.random() >= share:
         # Who might have changed sides matters only for whether anybody could.
         return Explored(own, 1 - share if chances(own, scores, least, most, permits) else 1.0)
-    found = chances(own, scores, least, most, permits)
-    if not found:
+    probabilities = chances(own, scores, least, most, permits)
+    if not probabilities:
         return Explored(own, 1.0)
-    flipped = random.choices(list(found), list(found.values()))[0]
-    return Explored(turned(own, flipped), share * found[flipped], flipped)
+    flipped = random.choices(list(probabilities), list(probabilities.values()))[0]
+    return Explored(turned(own, flipped), share * probabilities[flipped], flipped)
 
 
 def turned(agents: Sequence[int], agent: int) -> tuple[int, ...]:

@@ -51,8 +51,8 @@ class Guarantee:
 
     def plain(self) -> dict[str, Any]:
         """As scorecards keep it; `level` is None without a promise."""
-        found = {"most_wrong": self.most_wrong, "loss": self.loss, "answered": self.answered, "wrong": self.wrong}
-        return {**found, "rows": self.rows, "needed": self.needed, "level": self.level if self.kept else None}
+        values = {"most_wrong": self.most_wrong, "loss": self.loss, "answered": self.answered, "wrong": self.wrong}
+        return {**values, "rows": self.rows, "needed": self.needed, "level": self.level if self.kept else None}
 
 
 def losses(selected: BoolArray, required: BoolArray, loss: str) -> NDArray[np.float64]:

@@ -76,11 +76,11 @@ def log_odds(
 ) -> dict[int, float]:
     """The log-odds of all agents together, by id: `trained` by the model, `cold` and `described`, the trained ones, by description."""
     lead = max(map(_logit, cold.values()), default=-SURE)
-    found = {}
+    result = {}
     for agent, p in trained.items():
         own = max(_logit(described.get(agent, 0.0)), 0.0)
-        found[agent] = _logit(p) - OVERRULED * max(0.0, lead - own)
-    return found | {agent: _logit(p) for agent, p in cold.items()}
+        result[agent] = _logit(p) - OVERRULED * max(0.0, lead - own)
+    return result | {agent: _logit(p) for agent, p in cold.items()}
 
 
 def _logit(p: float) -> float:

@@ -70,13 +70,13 @@ def fit_pairs(x: FloatArray, required: BoolArray, asked: BoolArray, seed: int) -
         with_pairs = np.concatenate([alone, known[:, others]], axis=1)  # (N, 1 + A)
         y = required[:, a]
         for k in range(FOLDS + 1):
-            told = (fold != k) & asked[:, a]
-            found = logistic(with_pairs[told], y[told], _prior(agents + 1), RIDGE)
-            weights[k, others, a] = found[2:]
+            learned = (fold != k) & asked[:, a]
+            fitted = logistic(with_pairs[learned], y[learned], _prior(agents + 1), RIDGE)
+            weights[k, others, a] = fitted[2:]
             if k < FOLDS:
                 unseen = (fold == k) & asked[:, a]
-                plain = logistic(alone[told], y[told], _prior(2), RIDGE)
-                gain[unseen] += _loss(alone[unseen] @ plain, y[unseen]) - _loss(with_pairs[unseen] @ found, y[unseen])
+                plain = logistic(alone[learned], y[learned], _prior(2), RIDGE)
+                gain[unseen] += _loss(alone[unseen] @ plain, y[unseen]) - _loss(with_pairs[unseen] @ fitted, y[unseen])
     return Pairs(weights, fold, spread(gain).plain())
 
 
@@ -110,9 +110,9 @@ def fit_pairwise(
     fold = np.random.Generator(np.random.PCG64(seed)).permutation(len(whole)) % FOLDS
     gain = np.zeros(len(whole))
     for k in range(FOLDS):
-        told, unseen = fold != k, fold == k
-        alone = _regressions(own[told], required[told], np.zeros_like(beside))
-        with_pairs = _regressions(own[told], required[told], beside)
+        learned, unseen = fold != k, fold == k
+        alone = _regressions(own[learned], required[learned], np.zeros_like(beside))
+        with_pairs = _regressions(own[learned], required[learned], beside)
         gain[unseen] = _log_p(with_pairs, own[unseen], required[unseen]) - _log_p(alone, own[unseen], required[unseen])
     saved = spread(gain).plain()
     if saved["low"] <= 0 or saved["mean"] < LEAST_GAIN:
@@ -128,8 +128,8 @@ def _regressions(x: NDArray[np.float64], required: BoolArray, beside: BoolArray)
     for a in range(agents):
         others = np.flatnonzero(beside[a])
         features = np.concatenate([x[:, [a]], np.ones((rows, 1)), required[:, others]], axis=1)
-        found = logistic(features, required[:, a], _prior(2 + len(others)), RIDGE)
-        scale[a], shift[a], weights[a, others] = max(found[0], 0.05), found[1], found[2:]
+        fitted = logistic(features, required[:, a], _prior(2 + len(others)), RIDGE)
+        scale[a], shift[a], weights[a, others] = max(fitted[0], 0.05), fitted[1], fitted[2:]
     return Pairwise(scale, shift, ((weights + weights.T) / 2).astype(np.float32))
 
 
@@ -139,10 +139,10 @@ def _log_p(model: Pairwise, x: NDArray[np.float64], required: BoolArray) -> NDAr
     if agents > LISTED:
         own = np.stack([model.z(row) for row in x]) + required @ weights
         return -_loss(own, required).sum(axis=1)
-    found = np.empty(len(x))
+    log_p = np.empty(len(x))
     for row, (own, needs) in enumerate(zip(x, required, strict=True)):
         e = energies(model.z(own), weights)
         at = int(needs @ (1 << np.arange(agents)[::-1]))
         top = e.max()
-        found[row] = e[at] - top - np.log(np.exp(e - top).sum())
-    return found
+        log_p[row] = e[at] - top - np.log(np.exp(e - top).sum())
+    return log_p

@@ -301,9 +301,9 @@ class SharedPolicy:
         return hidden[..., 0], end[:, 0]
 
     def tensors(self) -> dict[str, NDArray[Any]]:
-        found = _named(self.layers, "q") | _named(self.stop, "stop")
+        tensors = _named(self.layers, "q") | _named(self.stop, "stop")
         more = {"pairs": self.pairs, "costs": self.costs}
-        return found | {n: np.ascontiguousarray(t, np.float32) for n, t in more.items() if t is not None}
+        return tensors | {n: np.ascontiguousarray(t, np.float32) for n, t in more.items() if t is not None}
 
     def config(self) -> dict[str, Any]:
         counts = {"layers": len(self.layers), "stop_layers": len(self.stop)}
@@ -343,11 +343,11 @@ Policy = SharedPolicy | PlainPolicy | ThresholdPolicy | BayesPolicy
 
 
 def _named(layers: tuple[tuple[FloatArray, FloatArray], ...], name: str) -> dict[str, NDArray[Any]]:
-    found: dict[str, NDArray[Any]] = {}
+    tensors: dict[str, NDArray[Any]] = {}
     for i, (weights, bias) in enumerate(layers):
-        found[f"{name}.{i}.weights"] = np.ascontiguousarray(weights, np.float32)
-        found[f"{name}.{i}.bias"] = np.ascontiguousarray(bias, np.float32)
-    return found
+        tensors[f"{name}.{i}.weights"] = np.ascontiguousarray(weights, np.float32)
+        tensors[f"{name}.{i}.bias"] = np.ascontiguousarray(bias, np.float32)
+    return tensors
 
 
 def load_policy(config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> Policy:
@@ -355,25 +355,25 @@ def load_policy(config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) 
 
     def layers(name: str, count: Any) -> tuple[tuple[FloatArray, FloatArray], ...]:
         try:
-            found = tuple((tensors[f"{name}.{i}.weights"], tensors[f"{name}.{i}.bias"]) for i in range(int(count)))
+            pairs = tuple((tensors[f"{name}.{i}.weights"], tensors[f"{name}.{i}.bias"]) for i in range(int(count)))
         except KeyError as error:
             raise ValueError(f"the policy lacks the tensor {error}") from None
         width = None
-        for weights, bias in found:
+        for weights, bias in pairs:
             if weights.ndim != 2 or bias.shape != weights.shape[1:] or width not in (None, weights.shape[0]):
                 raise ValueError("the layers of the policy do not fit each other")
             width = weights.shape[1]
-        return found
+        return pairs
 
     kind = config.get("kind")
     if kind == "shared":
         pairs, costs = tensors.get("pairs"), tensors.get("costs")
-        found, stop = layers("q", config["layers"]), layers("stop", config.get("stop_layers", 0))
+        values, stop = layers("q", config["layers"]), layers("stop", config.get("stop_layers", 0))
         if pairs is not None and (pairs.ndim != 2 or pairs.shape[0] != pairs.shape[1]):
             raise ValueError("the policy's evidence of pairs is not square")
         if costs is not None and costs.ndim != 1:
             raise ValueError("the policy's costs are no list of numbers")
-        return SharedPolicy(found, stop, pairs, costs, bool(config.get("beside", False)))
+        return SharedPolicy(values, stop, pairs, costs, bool(config.get("beside", False)))
     if kind == "plain":
         return PlainPolicy(layers("q", config["layers"]), bool(config.get("stop_is_zero", False)))
     if kind == ThresholdPolicy.kind:
@@ -411,9 +411,9 @@ def greedy(
         limits: dict[str, Any] = {"min_agents": min_agents, "max_agents": max_agents, "margin": margin}
         for row in range(count):
             here = slice(row, row + 1)
-            found, steps[row], _ = walked(policy, x[here], extra[here], available[row], allowed, **limits)
-            selected[row, found] = True
-            order[row, : len(found)] = found
+            chosen, steps[row], _ = walked(policy, x[here], extra[here], available[row], allowed, **limits)
+            selected[row, chosen] = True
+            order[row, : len(chosen)] = chosen
         return selected, order, steps
     limit = min(agents, max_agents) if max_agents else agents
     # In slices that fit the processor's cache.

@@ -209,11 +209,11 @@ def _learn(
 
         last = step == config.total_steps
         if step % config.val_eval_freq == 0 or last:
-            found, _ = measured(online.policy(), env, val)
-            metrics = {"loss": losses[0] / max(1.0, losses[1]), "epsilon": epsilon, **found}
+            figures, _ = measured(online.policy(), env, val)
+            metrics = {"loss": losses[0] / max(1.0, losses[1]), "epsilon": epsilon, **figures}
             losses = [0.0, 0.0]
             log.append({"step": step, **metrics})
-            score = found.get("val_goal", float(step))
+            score = figures.get("val_goal", float(step))
             if not config.save_best or score > best:
                 best, kept_step = score, step
                 kept = {name: t.clone() for name, t in online.state_dict().items()}

@@ -353,8 +353,8 @@ class Router:
         """How likely any agent is needed at all, float32[N], larger for likelier: log-odds where the router has learnt
         them (`needed.py`), else what the agents' log-odds say together."""
         x = self.log_odds(texts)
-        found = self._needed.logits(texts, x) if self._needed else score(x)
-        return found.astype(np.float32)
+        logits = self._needed.logits(texts, x) if self._needed else score(x)
+        return logits.astype(np.float32)
 
     def seen(self, texts: Sequence[str]) -> FloatArray:
         """What the policy sees of each text: the log-odds float32[N, A], or features float32[N, D] where it was trained on those."""
@@ -398,8 +398,8 @@ class Router:
         if abstained:
             reason = "abstained"
         ids = self._ids
-        found = zip(ids, p, strict=True)
-        scores = dict(found if mask is self._every else compress(found, mask.tolist()))
+        pairs = zip(ids, p, strict=True)
+        scores = dict(pairs if mask is self._every else compress(pairs, mask.tolist()))
         return Route(tuple([ids[a] for a in order]), scores, confidence, steps, reason, abstained)
 
     # --------------------------------------------------------------------------------------------------- explaining
@@ -454,7 +454,7 @@ class Router:
             if chosen is not None:
                 selected[chosen] = True
         parts = self.scorer.explain(text)
-        features = {self._ids[a]: found for a, found in enumerate(parts[: len(self._ids)]) if mask[a]}
+        features = {self._ids[a]: part for a, part in enumerate(parts[: len(self._ids)]) if mask[a]}
         return Explanation(route, steps, features, self.rule, barred)
 
     def _left_out(self, route: Route, free: Route, mask: BoolArray, allowed: Allowed) -> dict[int, Reason]:

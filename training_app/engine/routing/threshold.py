@@ -33,8 +33,10 @@ def best_threshold(
         return 0.0
     grid = candidates(scores, np.linspace(0, 1, 401))
     grid = np.unique(np.concatenate([grid, [grid[0] - 1]]))
-    found = np.array([np.average(goal.utility((scores > t) & asked, required & asked), weights=counts) for t in grid])
-    good = found >= found.max() - 1e-9
+    utilities = np.array(
+        [np.average(goal.utility((scores > t) & asked, required & asked), weights=counts) for t in grid]
+    )
+    good = utilities >= utilities.max() - 1e-9
     edges = np.flatnonzero(np.diff(np.concatenate([[0], good.astype(np.int8), [0]])))
     begin, end = edges[::2], edges[1::2]
     widest = int(np.argmax(end - begin))
@@ -72,7 +74,7 @@ class ThresholdPolicy:
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, NDArray[Any]]) -> ThresholdPolicy:
         """Raises ValueError where the thresholds are missing or are no list of numbers."""
-        found = tensors.get("thresholds")
-        if found is None or found.ndim != 1:
+        thresholds = tensors.get("thresholds")
+        if thresholds is None or thresholds.ndim != 1:
             raise ValueError("the policy has no list of thresholds")
-        return cls(found)
+        return cls(thresholds)

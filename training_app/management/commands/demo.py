@@ -49,13 +49,13 @@ class Command(BaseCommand):
         words = {"set": list(pool.settings), "promote": True, **more}
         call_command("train", pool=pool.slug, kind=pool.kind, stdout=self.stdout, **words)
 
-    def _train_later(self, found: Sequence[tuple[DemoPool, Pool]]) -> None:
+    def _train_later(self, pools: Sequence[tuple[DemoPool, Pool]]) -> None:
         """A quick router now; the full one and those of the other pools by workers, unless they were asked for already."""
-        pool, row = found[0]
+        pool, row = pools[0]
         if registry.active(row) is None:
             self.stdout.write("Training a quick first router")
             self._train(pool, set=list(QUICK))
-        for pool, row in found:
+        for pool, row in pools:
             runs = Run.objects.filter(pool=row, kind=pool.kind)
             if all(run.config.get("recipe") == "classifier" for run in runs):
                 self._train(pool, queue=True)

@@ -167,12 +167,12 @@ def _limit(standard: Standard, figures: dict[str, dict[str, float]]) -> str:
 def _share(text: str) -> float:
     """A share of queries, above 0 and at most 1."""
     try:
-        found = float(text)
+        share = float(text)
     except ValueError:
-        found = 0.0
-    if not 0 < found <= 1:
+        share = 0.0
+    if not 0 < share <= 1:
         raise ArgumentTypeError(f"{text} is no share: a number above 0 and at most 1, for example 0.9")
-    return found
+    return share
 
 
 def _reached(tally: "Tally", least: float) -> Outcome:

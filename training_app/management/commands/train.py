@@ -118,8 +118,10 @@ class Command(BaseCommand):
             raise CommandError(run.error or f"run {run.pk} is {run.get_status_display().lower()}")
         model = RouterModel.objects.select_related("pool").get(run=run)
         state = "promoted" if model.state == RouterModel.State.ACTIVE else "a candidate"
-        found = verdict.of(model)
-        self.stdout.write(f"{model.name} is {state}. {found.sentence() if found else scorecards.verdict(model)}")
+        judgement = verdict.of(model)
+        self.stdout.write(
+            f"{model.name} is {state}. {judgement.sentence() if judgement else scorecards.verdict(model)}"
+        )
         if run.promote and model.state != RouterModel.State.ACTIVE:
             last = run.events.order_by("pk").last()
             self.stderr.write(last.message if last else "")

@@ -15,10 +15,10 @@ Messages = list[dict[str, Any]]
 def so_far(asked: Any) -> Messages:
     """The messages that a form carries, oldest first; [] for none, or where they are no list."""
     try:
-        found = json.loads(asked.get("messages") or "[]")
+        messages = json.loads(asked.get("messages") or "[]")
     except (ValueError, RecursionError):
         return []
-    return found if isinstance(found, list) else []
+    return messages if isinstance(messages, list) else []
 
 
 def query_in(messages: Messages, query: str) -> str:

@@ -17,8 +17,8 @@ OFFERED = 30
 
 def versions(pool: Pool) -> list[RouterModel]:
     """The pool's set routers whose artifacts are there, newest first."""
-    found = RouterModel.objects.filter(pool=pool, kind=SET_ROUTER, artifact__isnull=False)
-    return list(found.select_related("pool").order_by("-version")[:OFFERED])
+    models = RouterModel.objects.filter(pool=pool, kind=SET_ROUTER, artifact__isnull=False)
+    return list(models.select_related("pool").order_by("-version")[:OFFERED])
 
 
 def chosen(versions: Sequence[RouterModel], asked: str) -> RouterModel | None:

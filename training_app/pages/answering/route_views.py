@@ -140,26 +140,26 @@ def decision_list(request: HttpRequest, slug: str) -> HttpResponseBase:
     `?outcome=` filter, `?format=jsonl` exports what is left."""
     pool = get_pool(request, slug)
     chosen = {name: request.GET.get(name, "").strip() for name in ("q", "agent", "model", "reason", "made", "outcome")}
-    found = Decision.objects.filter(pool=pool)
+    decisions = Decision.objects.filter(pool=pool)
     if ID.fullmatch(chosen["q"]):
-        found = found.filter(pk=UUID(chosen["q"]))
+        decisions = decisions.filter(pk=UUID(chosen["q"]))
     elif chosen["q"]:
-        found = found.filter(text__icontains=chosen["q"])
+        decisions = decisions.filter(text__icontains=chosen["q"])
     agent, version = parameters.number(chosen["agent"]), parameters.number(chosen["model"])
     if agent is not None:
-        found = found.choosing(agent)
+        decisions = decisions.choosing(agent)
     if version is not None:
-        found = found.filter(model__version=version)
+        decisions = decisions.filter(model__version=version)
     if chosen["reason"] in REASON_WORDS:
-        found = found.filter(stop_reason=chosen["reason"])
+        decisions = decisions.filter(stop_reason=chosen["reason"])
     if chosen["made"] in MADE:
-        found = found.filter(**MADE[chosen["made"]][1])
+        decisions = decisions.filter(**MADE[chosen["made"]][1])
     if chosen["outcome"] in OUTCOMES:
         reported = Outcome.objects.filter(pool=pool, success=chosen["outcome"] == "success")
-        found = found.filter(pk__in=reported.values("decision_id"))
+        decisions = decisions.filter(pk__in=reported.values("decision_id"))
     if request.GET.get("format") == "jsonl":
-        return download(_lines(found), "application/x-ndjson", f"{pool.slug}-decisions.jsonl")
-    rows = LongPaginator(found.select_related("model__pool"), ROWS).get_page(request.GET.get("page"))
+        return download(_lines(decisions), "application/x-ndjson", f"{pool.slug}-decisions.jsonl")
+    rows = LongPaginator(decisions.select_related("model__pool"), ROWS).get_page(request.GET.get("page"))
     agents = {agent.number: agent for agent in pool.agents.all()}
     address = request.GET.copy()
     address["format"] = "jsonl"
@@ -187,49 +187,49 @@ def decision_list(request: HttpRequest, slug: str) -> HttpResponseBase:
 @require_role(Role.OPS)
 def decision_detail(request: HttpRequest, slug: str, decision_id: UUID) -> HttpResponse:
     """One decision, and the same picture by replaying it on the model version that made it."""
-    found = get_object_or_404(
+    decision = get_object_or_404(
         Decision.objects.select_related("model__pool", "pool", "api_key"),
         pool__slug=slug,
         pk=decision_id,
     )
-    agents = {agent.number: agent for agent in found.pool.agents.all()}
-    outcome = Outcome.objects.filter(decision_id=found.pk, pool=found.pool).first()
+    agents = {agent.number: agent for agent in decision.pool.agents.all()}
+    outcome = Outcome.objects.filter(decision_id=decision.pk, pool=decision.pool).first()
     context: dict[str, Any] = {
-        "pool": found.pool,
-        "decision": found,
-        "chosen": [agents[number] for number in found.agents if number in agents],
-        "reason": REASONS.get(found.stop_reason, found.stop_reason),
+        "pool": decision.pool,
+        "decision": decision,
+        "chosen": [agents[number] for number in decision.agents if number in agents],
+        "reason": REASONS.get(decision.stop_reason, decision.stop_reason),
         "outcome": outcome,
         "used": [agents[number] for number in (outcome.agents_used or () if outcome else ()) if number in agents],
-        "explored": agents.get((found.detail or {}).get("explored", -1)),
-        "left_out": (found.detail or {}).get("explored") not in found.agents,
+        "explored": agents.get((decision.detail or {}).get("explored", -1)),
+        "left_out": (decision.detail or {}).get("explored") not in decision.agents,
         "cold": [
-            (agents[number], score, number in found.agents)
-            for number, score in replays.cold_scores(found.detail or {}).items()
+            (agents[number], score, number in decision.agents)
+            for number, score in replays.cold_scores(decision.detail or {}).items()
             if number in agents
         ],
-        "nearest": nearest.to(found.pool, found.text),
-        "chat": chat.earlier(found.said, list(agents.values())),
+        "nearest": nearest.to(decision.pool, decision.text),
+        "chat": chat.earlier(decision.said, list(agents.values())),
     }
-    if Role.LABELER in roles_of(request.user, slug) and found.text and not context["chat"]:
+    if Role.LABELER in roles_of(request.user, slug) and decision.text and not context["chat"]:
         seen_at = "decision" if outcome is None else "outcome"
         active = [agent for agent in agents.values() if agent.state == Agent.State.ACTIVE]
-        context["correction"] = CorrectionForm.of(found.pool, found.text, found.agents, seen_at, active)
+        context["correction"] = CorrectionForm.of(decision.pool, decision.text, decision.agents, seen_at, active)
     loaded = serving.current(slug)
     try:
-        router = replays.router_of(found)
+        router = replays.router_of(decision)
     except (registry.RegistryError, ArtifactError) as error:
         context["error"] = str(error)
     else:
-        if not found.text:
+        if not decision.text:
             context["error"] = _("Its text was erased.")
         elif loaded is not None:
             cold = loaded.live.cold if loaded.live is not None else None
-            replayed = replays.replay(found, router, cold)
+            replayed = replays.replay(decision, router, cold)
             columns = explanations.columns_of(router.agents, loaded)
             context["picture"] = explanations.picture(replayed.explanation, columns)
             context["replayed"] = replayed
-    crumbs = [*_crumbs(found.pool), (_("Decisions"), reverse("decisions", args=[slug]))]
+    crumbs = [*_crumbs(decision.pool), (_("Decisions"), reverse("decisions", args=[slug]))]
     return page(request, "training_app/decision.html", context, title=_("Decision"), crumbs=crumbs)
 
 
@@ -250,8 +250,8 @@ def _crumbs(pool: Pool) -> list[tuple[str, str]]:
     return [(pool.name, reverse("home"))]
 
 
-def _lines(found: Any) -> Iterator[str]:
-    for row in found.select_related("model__pool").iterator(chunk_size=500):
+def _lines(decisions: Any) -> Iterator[str]:
+    for row in decisions.select_related("model__pool").iterator(chunk_size=500):
         line = {
             "decision_id": str(row.pk),
             "at": row.at.isoformat(),

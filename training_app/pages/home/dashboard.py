@@ -88,10 +88,10 @@ def traffic(pool: Pool, hours: int = 24) -> Traffic:
     end = now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
     starts = [end - step * i for i in range(hours // PERIODS[hours], 0, -1)]
     begin = starts[0]
-    found = Decision.objects.filter(pool=pool)
+    decisions = Decision.objects.filter(pool=pool)
     counts: Counter[str] = Counter()
     counts.update(
-        found.filter(at__gte=begin - timedelta(hours=hours)).aggregate(
+        decisions.filter(at__gte=begin - timedelta(hours=hours)).aggregate(
             count=Count("pk", filter=Q(at__gte=begin)),
             before=Count("pk", filter=Q(at__lt=begin)),
             abstained=Count("pk", filter=Q(at__gte=begin, abstained=True)),
@@ -131,8 +131,8 @@ def traffic(pool: Pool, hours: int = 24) -> Traffic:
 def _few(pool: Pool, starts: Sequence[datetime]) -> list[Column]:
     """The columns of so few answers that one query reads them all."""
     rows: list[list[Any]] = [[] for _start in starts]
-    found = Decision.objects.filter(pool=pool, at__gte=starts[0]).order_by()
-    for at, *row in found.values_list("at", "microseconds", "agents"):
+    decisions = Decision.objects.filter(pool=pool, at__gte=starts[0]).order_by()
+    for at, *row in decisions.values_list("at", "microseconds", "agents"):
         rows[bisect_right(starts, at) - 1].append(row)
     return [
         Column(start, len(inside), [row[0] for row in inside], [row[1] for row in inside])

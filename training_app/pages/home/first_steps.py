@@ -172,8 +172,8 @@ def _promotion(pool: Pool, active: RouterModel | None) -> Step:
     model = RouterModel.objects.filter(pool=pool, pruned_at__isnull=True).order_by("-version").first()
     if model is None:
         return Step("promote", _("Promote"), False, _("no model yet"), _("Until then requests are answered with 503."))
-    found = verdict.of(model)
-    count = f"{model.name}: {found.share()} {found.judge}".strip() if found else model.name
+    judgement = verdict.of(model)
+    count = f"{model.name}: {judgement.share()} {judgement.judge}".strip() if judgement else model.name
     missing = _("Look at what it gets right, and let it answer.")
     address = reverse("model", args=[pool.slug, model.version])
     return Step("promote", _("Promote"), False, count, missing, _("Look and promote"), address)

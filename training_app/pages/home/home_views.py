@@ -133,20 +133,20 @@ def delivery(pool: Pool, model: RouterModel | None) -> dict[str, Any]:
     """What the model in use promises of live traffic, and week by week what was promised, checked and reported."""
     if model is None:
         return {}
-    found = promises.weeks(pool)
-    return {"promise": promises.promise(model), "weeks": found, "weeks_chart": promises.chart(found)}
+    weeks = promises.weeks(pool)
+    return {"promise": promises.promise(model), "weeks": weeks, "weeks_chart": promises.chart(weeks)}
 
 
 def attention(pool: Pool, *, has_model: bool, last_runs: list[Run]) -> list[tuple[str, str]]:
     """(sentence, address) of each thing that somebody should look at; the address may be ""."""
-    found: list[tuple[str, str]] = []
+    lines: list[tuple[str, str]] = []
     if not has_model:
-        found.append(
+        lines.append(
             (_("No model is active: requests to this pool are answered with 503."), navigation.address("runs", pool))
         )
     failed = [run for run in last_runs if run.status == Run.Status.FAILED and run.created_at > timezone.now() - RECENT]
     if failed:
         text = ngettext("%(count)d of the last runs failed.", "%(count)d of the last runs failed.", len(failed))
-        found.append((text % {"count": len(failed)}, navigation.address("runs", pool) + "?status=failed"))
-    found += previews.as_counted(pool).warnings
-    return found
+        lines.append((text % {"count": len(failed)}, navigation.address("runs", pool) + "?status=failed"))
+    lines += previews.as_counted(pool).warnings
+    return lines

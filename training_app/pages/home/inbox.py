@@ -38,8 +38,8 @@ class Line:
 
 def lines(pools: Sequence[tuple[Pool, Collection[Role]]], person: User) -> list[Line]:
     """What waits in these pools for somebody with these roles there."""
-    found = [line for pool, roles in pools[:MOST_POOLS] for line in _of(pool, roles, person)]
-    return sorted(found, key=lambda line: ORDER.index(line.kind))
+    result = [line for pool, roles in pools[:MOST_POOLS] for line in _of(pool, roles, person)]
+    return sorted(result, key=lambda line: ORDER.index(line.kind))
 
 
 def _of(pool: Pool, roles: Collection[Role], person: User) -> Iterator[Line]:
@@ -112,6 +112,6 @@ def _setting_up(pool: Pool) -> Line:
     return Line("set up", pool, sentence, action, reverse(name, args=[pool.slug]))
 
 
-def busiest(found: Sequence[Line]) -> Pool | None:
+def busiest(waiting: Sequence[Line]) -> Pool | None:
     """The pool of the first thing that waits; None where nothing does."""
-    return found[0].pool if found else None
+    return waiting[0].pool if waiting else None

@@ -79,10 +79,10 @@ def _result(pool: Pool) -> dict[str, Any]:
     model = registry.active(pool)
     if model is None:
         return {}
-    found = promises.checked(model)
+    figures = promises.checked(model)
     return {
         "model": model,
-        "delivered": found if found.count else None,
+        "delivered": figures if figures.count else None,
         "promise": promises.promise(model),
-        "broken": promises.broken(model) if found.count else None,
+        "broken": promises.broken(model) if figures.count else None,
     }

@@ -145,19 +145,19 @@ def off_policy(request: HttpRequest, slug: str) -> HttpResponse:
     context: dict[str, Any] = {"pool": pool, "models": models, "chosen": chosen, "settings": trials.settings_of(pool)}
     if chosen is not None:
         try:
-            found = off_policy_figures.evaluate(chosen)
+            estimates = off_policy_figures.evaluate(chosen)
         except (registry.RegistryError, ArtifactError) as error:
             context["error"] = str(error)
         else:
-            context["found"] = found
-            if found.estimates is not None:
-                context["estimates"] = _estimates(found)
+            context["found"] = estimates
+            if estimates.estimates is not None:
+                context["estimates"] = _estimates(estimates)
     return page(request, "training_app/off_policy.html", context, title=_("Off-policy estimate"), crumbs=_crumbs(pool))
 
 
-def _estimates(found: off_policy_figures.OffPolicy) -> list[tuple[str, str, dict[str, float]]]:
+def _estimates(off_policy: off_policy_figures.OffPolicy) -> list[tuple[str, str, dict[str, float]]]:
     """(name, what it is, figures) of each estimate, the answering model's own last."""
-    known = found.estimates
+    known = off_policy.estimates
     assert known is not None
     return [
         (_("Self-normalised"), _("weights by how likely each answer was; the one to read"), asdict(known.snips)),

@@ -26,8 +26,8 @@ from training_app.rollout import outcomes
 @require_role(Role.OPS)
 def label_decision(request: HttpRequest, slug: str, decision_id: UUID) -> HttpResponse:
     """Ask people about the query of a decision."""
-    found = get_object_or_404(Decision.objects.select_related("pool"), pool=get_pool(request, slug), pk=decision_id)
-    _send(request, found.pool, found.said, "decision")
+    decision = get_object_or_404(Decision.objects.select_related("pool"), pool=get_pool(request, slug), pk=decision_id)
+    _send(request, decision.pool, decision.said, "decision")
     return redirect("decision", slug, decision_id)
 
 

@@ -28,25 +28,25 @@ MOST = 4
 def run_compare(request: HttpRequest, slug: str) -> HttpResponse:
     """Two to four runs, `?run=1&run=2`; differences are from the first."""
     pool = get_pool(request, slug)
-    found = chosen(pool, request.GET.getlist("run"))
-    if not 2 <= len(found) <= MOST:
+    runs = chosen(pool, request.GET.getlist("run"))
+    if not 2 <= len(runs) <= MOST:
         messages.error(request, _("Choose two to four runs to compare."))
         return redirect("runs", slug)
     models = {
         model.run_id: model
-        for model in RouterModel.objects.filter(run__in=found).select_related("pool", "run__snapshot")
+        for model in RouterModel.objects.filter(run__in=runs).select_related("pool", "run__snapshot")
     }
-    columns = [{"run": run, "model": models.get(run.pk), **measured(models.get(run.pk))} for run in found]
+    columns = [{"run": run, "model": models.get(run.pk), **measured(models.get(run.pk))} for run in runs]
     context = {
         "pool": pool,
         "columns": columns,
-        "settings": differing(found),
+        "settings": differing(runs),
         "measures": [
             (name, scorecards.LABELS[name], [column["figures"].get(name) for column in columns]) for name in COMPARED
         ],
-        "one_snapshot": len({run.snapshot_id for run in found}) == 1,
+        "one_snapshot": len({run.snapshot_id for run in runs}) == 1,
         "compared": paired(columns),
-        "charts": curves.overlay(found),
+        "charts": curves.overlay(runs),
     }
     crumbs = [(pool.name, reverse("home")), (_("Runs"), reverse("runs", args=[slug]))]
     return page(request, "training_app/compare.html", context, title=_("Compare runs"), crumbs=crumbs)
@@ -59,11 +59,11 @@ def chosen(pool: Pool, asked: Sequence[str]) -> list[Run]:
     return [known[key] for key in keys if key in known]
 
 
-def differing(found: Sequence[Run]) -> list[tuple[str, list[Any]]]:
+def differing(runs: Sequence[Run]) -> list[tuple[str, list[Any]]]:
     """(setting, its value in each run) of the settings that are not the same in all; one that a run did not know is its default."""
     defaults = Config().to_mapping()
-    names = dict.fromkeys(name for run in found for name in run.config)
-    rows = [(name, [run.config.get(name, defaults.get(name)) for run in found]) for name in sorted(names)]
+    names = dict.fromkeys(name for run in runs for name in run.config)
+    rows = [(name, [run.config.get(name, defaults.get(name)) for run in runs]) for name in sorted(names)]
     return [(name, values) for name, values in rows if any(value != values[0] for value in values)]
 
 

@@ -69,8 +69,8 @@ def overlay(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """The curves of several runs over each other, a chart a metric, as `Picture.charts`; one query."""
     events = RunEvent.objects.filter(run__in=runs).exclude(metrics={}).order_by("-pk")
     newest = events.values_list("run_id", "step", "metrics")[: EVENTS * len(runs)]
-    found = list(newest)[::-1]
-    by_run = {run.pk: _series((step, metrics) for key, step, metrics in found if key == run.pk) for run in runs}
+    shown = list(newest)[::-1]
+    by_run = {run.pk: _series((step, metrics) for key, step, metrics in shown if key == run.pk) for run in runs}
     colours = colours_of(by_run)
     charts: list[dict[str, Any]] = []
     for metric, title in OVERLAID:

@@ -45,16 +45,16 @@ def run_list(request: HttpRequest, slug: str) -> HttpResponse:
     """All runs of the pool, newest first; `?status=` filters, `?sort=` sorts."""
     pool = get_pool(request, slug)
     status = request.GET.get("status", "")
-    found = Run.objects.filter(pool=pool).select_related("snapshot__pool", "pool", "author")
+    runs = Run.objects.filter(pool=pool).select_related("snapshot__pool", "pool", "author")
     sort, order = sorting.order(request.GET.get("sort", ""), SORTS, "-run")
     if "exact" in sort:
         # Only figures of the same test queries compare: each snapshot's runs are sorted among themselves, as in the list of models.
-        found = found.annotate(exact=scorecards.figure_column("exact", "model__measured__"))
+        runs = runs.annotate(exact=scorecards.figure_column("exact", "model__measured__"))
         order = [F("snapshot__number").desc(), *order]
-    found = found.order_by(*order)
+    runs = runs.order_by(*order)
     if status in Run.Status.values:
-        found = found.filter(status=status)
-    rows = Paginator(found, ROWS).get_page(request.GET.get("page"))
+        runs = runs.filter(status=status)
+    rows = Paginator(runs, ROWS).get_page(request.GET.get("page"))
     made = registry.models(pool).filter(run__in=list(rows))
     models = {model.run_id: model for model in verdict.for_list(scorecards.with_headlines(list(made)))}
     context = {
@@ -121,11 +121,11 @@ def run_new(request: HttpRequest, slug: str) -> HttpResponse:
 def _preview(request: HttpRequest, pool: Pool) -> HttpResponse:
     """The preview for the settings in the address, with what is wrong with them. The near-duplicates are looked for apart."""
     chosen = _chosen_snapshot(request, pool)
-    found = previews.preview(pool, chosen, **_matters(request.GET))
+    preview = previews.preview(pool, chosen, **_matters(request.GET))
     # Without the whole form there is nothing to check, only a snapshot to look at.
     wrong = LaunchForm(_kind(request, pool), pool, request.GET).errors if "seed" in request.GET else {}
     context = {
-        "preview": found,
+        "preview": preview,
         "errors": [(title_of(name), errors[0]) for name, errors in wrong.items()],
         "near_at": _near_address(pool, chosen),
     }

@@ -118,8 +118,8 @@ def _last_timing(run: Run) -> Mapping[str, float]:
     rows = before.order_by("-model__run").values_list("model__run__config", "content__timing")
     for config, timing in rows[:5]:
         if timing and presets.of_config(config) == preset:
-            found: Mapping[str, float] = timing
-            return found
+            timing_of_run: Mapping[str, float] = timing
+            return timing_of_run
     return {}
 
 

@@ -29,9 +29,11 @@ UNENDED = Q(runs__status__in=sweeps.UNENDED)
 def sweep_list(request: HttpRequest, slug: str) -> HttpResponse:
     """The pool's sweeps, newest first."""
     pool = get_pool(request, slug)
-    found = Sweep.objects.filter(pool=pool).select_related("pool", "snapshot__pool", "author")
+    sweeps_of_pool = Sweep.objects.filter(pool=pool).select_related("pool", "snapshot__pool", "author")
     done = Count("runs", filter=Q(runs__status=Run.Status.DONE))
-    counted = found.annotate(count=Count("runs"), done=done, going=Count("runs", filter=UNENDED)).order_by("-pk")
+    counted = sweeps_of_pool.annotate(count=Count("runs"), done=done, going=Count("runs", filter=UNENDED)).order_by(
+        "-pk"
+    )
     rows = Paginator(counted, ROWS).get_page(request.GET.get("page"))
     context = {"pool": pool, "rows": [(sweep, sweeps.written(sweep.space)) for sweep in rows], "page_of_rows": rows}
     return page(request, "training_app/sweeps.html", context, title=_("Sweeps"), crumbs=_crumbs(pool)[:2])
@@ -74,20 +76,20 @@ def sweep_new(request: HttpRequest, slug: str) -> HttpResponse:
 def sweep_detail(request: HttpRequest, slug: str, sweep_id: int) -> HttpResponse:
     """A sweep's runs by validation Jaccard; `?sort=` sorts by another column. An HTMX request gets the part that changes."""
     sweep = _sweep(request, slug, sweep_id)
-    found = sweeps.results(sweep)
+    results = sweeps.results(sweep)
     sort = request.GET.get("sort") or "-validation"
-    going = sum(not row.run.ended for row in found)
+    going = sum(not row.run.ended for row in results)
     context: dict[str, Any] = {
         "pool": sweep.pool,
         "sweep": sweep,
         "space": sweeps.written(sweep.space),
         "varied": list(sweep.space),
-        "rows": sweeps.ranked(found, sort.removeprefix("-"), sort.startswith("-")),
-        "best": next((row for row in found if row.best), None),
+        "rows": sweeps.ranked(results, sort.removeprefix("-"), sort.startswith("-")),
+        "best": next((row for row in results if row.best), None),
         "several": "seed" in sweep.space and len(sweep.space) > 1,
         "going": going,
-        "done": sum(row.run.status == Run.Status.DONE for row in found),
-        "pictures": sweep_pictures.by_setting(sweep, found),
+        "done": sum(row.run.status == Run.Status.DONE for row in results),
+        "pictures": sweep_pictures.by_setting(sweep, results),
     }
     if request.headers.get("HX-Request"):
         response = render(request, "training_app/_sweep_results.html", context)

@@ -37,17 +37,17 @@ def model_list(request: HttpRequest, slug: str) -> HttpResponse:
     """All models of the pool, newest first; `?state=` filters, `?sort=` sorts."""
     pool = get_pool(request, slug)
     state = request.GET.get("state", "")
-    found = registry.models(pool).select_related("learnt", "run__snapshot__pool")
+    models = registry.models(pool).select_related("learnt", "run__snapshot__pool")
     sort, order = sorting.order(request.GET.get("sort", ""), SORTS, "-model")
     figure = sort.lstrip("-")
     if figure in HEADLINE:
         # A figure can be compared only with those of the same test queries: each snapshot's models are sorted among themselves.
-        found = found.annotate(**{figure: scorecards.figure_column(figure, "measured__")})
+        models = models.annotate(**{figure: scorecards.figure_column(figure, "measured__")})
         order = [F("run__snapshot__number").desc(nulls_last=True), *order]
-    found = found.order_by(*order)
+    models = models.order_by(*order)
     if state in RouterModel.State.values:
-        found = found.filter(state=state)
-    rows = Paginator(found, ROWS).get_page(request.GET.get("page"))
+        models = models.filter(state=state)
+    rows = Paginator(models, ROWS).get_page(request.GET.get("page"))
     back = registry.rollback_target(pool)
     context = {
         "pool": pool,
@@ -169,14 +169,14 @@ def model_rollback(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _others(pool: Pool) -> list[dict[str, Any]]:
     """The active version of each kind that answers no queries, what is tried beside it, and what a roll-back would go back to."""
-    found = []
+    result = []
     for name, kind in kinds.every().items():
         active = None if kind.answers else registry.active(pool, name)
         if active is not None:
             tried = trials.answering(pool, name) if kind.tried else None
             back = registry.rollback_target(pool, name)
-            found.append({"kind": kind, "active": active, "back": back, "tried": tried})
-    return found
+            result.append({"kind": kind, "active": active, "back": back, "tried": tried})
+    return result
 
 
 @require_POST
@@ -215,8 +215,8 @@ def _others_with_runs(model: RouterModel) -> list[RouterModel]:
     """What the model can be compared with: the newest models of its kind that runs made, the active one first; none for an import."""
     if not model.run_id:
         return []
-    found = registry.models(model.pool).filter(kind=model.kind, run__isnull=False).exclude(pk=model.pk)
-    others = list(found[:MOST_COMPARED])
+    models = registry.models(model.pool).filter(kind=model.kind, run__isnull=False).exclude(pk=model.pk)
+    others = list(models[:MOST_COMPARED])
     return sorted(others, key=lambda other: other.state != RouterModel.State.ACTIVE)
 
 

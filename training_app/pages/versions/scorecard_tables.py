@@ -61,14 +61,14 @@ def with_active(model: RouterModel) -> Comparison | None:
     active = registry.active(model.pool, model.kind)
     if active is None or active.pk == model.pk:
         return None
-    found = Comparison.objects.filter(model=model, against=active).select_related("against__pool")
-    return found.order_by("-pk").first()
+    comparisons = Comparison.objects.filter(model=model, against=active).select_related("against__pool")
+    return comparisons.order_by("-pk").first()
 
 
 def rivals(card: Mapping[str, Any], compared: Comparison | None, kind: kinds.Kind) -> dict[str, str]:
     """Whom the router can be seen beside, by the word of the address: the active model, then every baseline."""
-    found = {ACTIVE: _("the active model, %(name)s") % {"name": compared.against.name}} if compared else {}
-    return found | {name: kind.baseline(name) for name in card.get("baselines", {})}
+    names = {ACTIVE: _("the active model, %(name)s") % {"name": compared.against.name}} if compared else {}
+    return names | {name: kind.baseline(name) for name in card.get("baselines", {})}
 
 
 def chosen(known: Mapping[str, str], card: Mapping[str, Any], asked: str) -> str:
@@ -80,17 +80,17 @@ def beside(card: Mapping[str, Any], compared: Comparison | None, against: str) -
     """The paired differences by size and by agent; empty where they were not measured."""
     if against == ACTIVE and compared:
         return {name: compared.figures.get(name) or {} for name in ("by_size", "by_agent")}
-    found: dict[str, Any] = card.get("baselines", {}).get(against, {})
-    return found
+    baseline: dict[str, Any] = card.get("baselines", {}).get(against, {})
+    return baseline
 
 
 def leaderboard(model: RouterModel, compared: Comparison | None) -> list[dict[str, Any]]:
     """The model, every baseline and the active model, best first by the measure of the model's goal."""
     rows, standard = scorecards.leaderboard(model), scorecards.standard_of(model)
     if compared:
-        figures = {name: found for name, found in compared.figures.items() if "theirs" in found}
-        apart = {"difference": {name: found["difference"] for name, found in figures.items()}}
-        theirs = {name: found["theirs"] for name, found in figures.items()}
+        figures = {name: figure for name, figure in compared.figures.items() if "theirs" in figure}
+        apart = {"difference": {name: figure["difference"] for name, figure in figures.items()}}
+        theirs = {name: figure["theirs"] for name, figure in figures.items()}
         lead = scorecards.lead_shown(standard, apart)
         rows.append({"name": compared.against.name, "active": True, "lead": lead, **theirs})
     return scorecards.in_order(rows, standard)
@@ -113,16 +113,16 @@ def confusion(card: Mapping[str, Any], roster: Mapping[int, Agent]) -> dict[str,
     `columns` are agents; `rows` are (agent, or None for "nothing missed"; cells), a cell {"count", "heat": 0 to HEATS}, the last
     cell of a row being "nothing taken instead"; `left_out` counts agents that are not shown.
     """
-    found = card.get("confusion")
-    if not found or not (found["missed"] or found["in_vain"]):
+    counted = card.get("confusion")
+    if not counted or not (counted["missed"] or counted["in_vain"]):
         return None
     wrong = {
-        number: found["missed"].get(number, 0) + found["in_vain"].get(number, 0)
-        for number in found["missed"] | found["in_vain"]
+        number: counted["missed"].get(number, 0) + counted["in_vain"].get(number, 0)
+        for number in counted["missed"] | counted["in_vain"]
     }
     order = sorted(wrong, key=lambda number: (-wrong[number], int(number)))
     shown = [int(number) for number in order[:CONFUSED]]
-    pairs = {(missed, taken): count for missed, taken, count in found["pairs"]}
+    pairs = {(missed, taken): count for missed, taken, count in counted["pairs"]}
     # The heat is of the pairs alone: an agent that is missed without another in its place is no confusion.
     most = max((count for (missed, taken), count in pairs.items() if missed in shown and taken in shown), default=1)
 
@@ -133,11 +133,11 @@ def confusion(card: Mapping[str, Any], roster: Mapping[int, Agent]) -> dict[str,
         (
             _agent(roster, missed),
             [cell(pairs.get((missed, taken), 0)) for taken in shown]
-            + [cell(found["missed_alone"].get(str(missed), 0), heated=False)],
+            + [cell(counted["missed_alone"].get(str(missed), 0), heated=False)],
         )
         for missed in shown
     ]
-    rows.append((None, [cell(found["in_vain_alone"].get(str(taken), 0), heated=False) for taken in shown]))
+    rows.append((None, [cell(counted["in_vain_alone"].get(str(taken), 0), heated=False) for taken in shown]))
     return {"columns": [_agent(roster, number) for number in shown], "rows": rows, "left_out": len(order) - len(shown)}
 
 
@@ -151,8 +151,8 @@ def _agent(roster: Mapping[int, Agent], number: int) -> Agent:
 def operating(card: Mapping[str, Any], kind: kinds.Kind) -> dict[str, Any] | None:
     """Recall against the average number of agents, for the tag `chart`: the curve, the chosen point, every baseline; None where it was
     not measured or no measured query needs an agent."""
-    found = card.get("operating_points")
-    if not found or found["chosen"]["recall"] is None:
+    table = card.get("operating_points")
+    if not table or table["chosen"]["recall"] is None:
         return None
 
     def at(*points: Mapping[str, Any]) -> list[dict[str, float]]:
@@ -161,8 +161,8 @@ def operating(card: Mapping[str, Any], kind: kinds.Kind) -> dict[str, Any] | Non
     styles = ("rect", "rectRot", "triangle", "cross", "crossRot", "star")
     baselines = [(name, one["point"]) for name, one in card.get("baselines", {}).items() if one.get("point")]
     sets: list[dict[str, Any]] = [
-        {"label": _("this model at other margins"), "data": at(*found["curve"]), "showLine": True, "pointRadius": 1.5},
-        {"label": _("this model as it answers"), "data": at(found["chosen"]), **RING},
+        {"label": _("this model at other margins"), "data": at(*table["curve"]), "showLine": True, "pointRadius": 1.5},
+        {"label": _("this model as it answers"), "data": at(table["chosen"]), **RING},
     ]
     sets += [
         {

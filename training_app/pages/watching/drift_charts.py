@@ -18,33 +18,33 @@ def read(model: RouterModel) -> dict[str, Any]:
     """`latest` (a DriftPoint or None), `reference`, `sentence`, `measures` and, where nothing could be compared, what is missing."""
     points = list(DriftPoint.objects.filter(model=model)[:POINTS])[::-1]
     reference = DriftReference.objects.filter(model=model).first()
-    found: dict[str, Any] = {"reference": reference, "latest": points[-1] if points else None, "fewest": FEWEST}
+    charts: dict[str, Any] = {"reference": reference, "latest": points[-1] if points else None, "fewest": FEWEST}
     if not points:
         recent = Decision.objects.filter(model=model, at__gte=timezone.now() - drift.WINDOW)
-        found["no_reference"] = drift.why_no_reference(model) if drift.lacks_reference(model) else ""
-        found["texts"] = recent.aggregate(count=Count("text", distinct=True))["count"]
-        return found
-    found["sentence"] = drift.in_words(model, points[-1])
-    found["measures"] = [_measure(m, points, reference) for m in MEASURES if m.name in points[-1].measures]
-    return found
+        charts["no_reference"] = drift.why_no_reference(model) if drift.lacks_reference(model) else ""
+        charts["texts"] = recent.aggregate(count=Count("text", distinct=True))["count"]
+        return charts
+    charts["sentence"] = drift.in_words(model, points[-1])
+    charts["measures"] = [_measure(m, points, reference) for m in MEASURES if m.name in points[-1].measures]
+    return charts
 
 
 def _measure(measure: Measure, points: list[DriftPoint], reference: DriftReference | None) -> dict[str, Any]:
     name, last = measure.name, points[-1].measures[measure.name]
-    told = [(point, point.measures[name]) for point in points if name in point.measures]
-    labels = [date_format(timezone.localtime(point.at), "j M H:i") for point, _values in told]
+    measured = [(point, point.measures[name]) for point in points if name in point.measures]
+    labels = [date_format(timezone.localtime(point.at), "j M H:i") for point, _values in measured]
     over_time = {
         "labels": labels,
         "datasets": [
             {
                 "label": _("recent queries"),
-                "data": [round(values["live"], 4) for _point, values in told],
+                "data": [round(values["live"], 4) for _point, values in measured],
                 "pointRadius": 2,
             },
-            {"label": _("when it was judged"), "data": [round(values["reference"], 4) for _point, values in told]},
+            {"label": _("when it was judged"), "data": [round(values["reference"], 4) for _point, values in measured]},
         ],
     }
-    found = {
+    chart = {
         "name": name,
         "title": drift.TITLES[name],
         "meaning": drift.MEANINGS[name],
@@ -54,7 +54,7 @@ def _measure(measure: Measure, points: list[DriftPoint], reference: DriftReferen
     }
     before = reference.counts.get(name) if reference else None
     if before and name != "abstained":
-        found["spread"] = {
+        chart["spread"] = {
             "type": "bar",
             "labels": _bins(measure),
             "datasets": [
@@ -63,7 +63,7 @@ def _measure(measure: Measure, points: list[DriftPoint], reference: DriftReferen
             ],
             "y": _("share of the queries"),
         }
-    return found
+    return chart
 
 
 def _bins(measure: Measure) -> list[str]:
