@@ -129,10 +129,10 @@ def _put_away(pool: Pool, request: HttpRequest, roles: Collection[Role]) -> Http
     if pool.deleted_at is not None:
         return render(request, "410.html", {"pool": pool}, status=410)
     if pool.archived_at is not None and (request.method not in ("GET", "HEAD") or set(roles) == {Role.LABELER}):
-        said = _(
+        message = _(
             "The pool “%(pool)s” is archived: it can be read, and nothing is changed in it. Ops can bring it back."
         )
-        raise PermissionDenied(said % {"pool": pool.name})
+        raise PermissionDenied(message % {"pool": pool.name})
     return None
 
 

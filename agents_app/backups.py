@@ -235,10 +235,10 @@ def restore(path: Path, *, replace: bool = False, tick: Tick | None = None) -> i
     if any(table.name not in present for table in tables()):
         raise BackupError("the database has no tables yet, or old ones. Run `python manage.py migrate` first.")
     try:
-        with path.open("rb") as stream, contextlib.closing(_read(path, stream)) as said:
-            _word, manifest = next(said)
+        with path.open("rb") as stream, contextlib.closing(_read(path, stream)) as records:
+            _word, manifest = next(records)
             _check_manifest(path, manifest)
-            for what, *rest in said:
+            for what, *rest in records:
                 if what == "whole":
                     break
                 if tick:
@@ -247,7 +247,7 @@ def restore(path: Path, *, replace: bool = False, tick: Tick | None = None) -> i
                 raise BackupError(
                     "the database is not empty. Restore into an empty one, or say --replace to give up what it holds."
                 )
-            return _put_in_place(((name, values) for _word, name, values in said), manifest, tick)
+            return _put_in_place(((name, values) for _word, name, values in records), manifest, tick)
     except OSError as error:
         raise BackupError(f"{path} cannot be read: {error.strerror or error}.") from None
 
@@ -308,7 +308,7 @@ def _check_manifest(path: Path, manifest: dict[str, Any]) -> None:
         )
 
 
-def _put_in_place(said: Iterator[tuple[str, list[Any]]], manifest: dict[str, Any], tick: Tick | None) -> int:
+def _put_in_place(records: Iterator[tuple[str, list[Any]]], manifest: dict[str, Any], tick: Tick | None) -> int:
     total, name = 0, ""
     by_name = {table.name: table for table in tables()}
     try:
@@ -318,7 +318,7 @@ def _put_in_place(said: Iterator[tuple[str, list[Any]]], manifest: dict[str, Any
             for old in [model._meta.db_table for model in holds.tables()]:
                 # Foreign keys are checked when the transaction ends, so the order of the tables does not matter.
                 cursor.execute(f"DELETE FROM {connection.ops.quote_name(old)}")  # noqa: S608  (our own table's name)
-            for name, rows in groupby(said, key=lambda pair: pair[0]):
+            for name, rows in groupby(records, key=lambda pair: pair[0]):
                 values = (row for _name, row in rows)
                 total += _insert(cursor, by_name[name], values, manifest["tables"][name]["rows"], tick)
             # Now, not at the commit: PostgreSQL does not take a sequence back, and after a failure it must suit the old rows.

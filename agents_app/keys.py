@@ -84,8 +84,8 @@ def create_key(
     maker = actor_of(created_by).user
     for pool in pools:
         if maker is not None and Role.OPS not in roles_of(maker, pool):
-            said = _("%(person)s is not ops of %(pool)s and cannot create keys for it.")
-            raise KeyRefused(said % {"person": maker.get_username(), "pool": pool.name})
+            message = _("%(person)s is not ops of %(pool)s and cannot create keys for it.")
+            raise KeyRefused(message % {"person": maker.get_username(), "pool": pool.name})
     labels_as = _labels_as(maker, labels_as, pools) if ApiKey.Scope.LABEL in scopes else None
     key = ApiKey(
         name=name,
@@ -143,8 +143,8 @@ def rotate(key: ApiKey, actor: Who, *, grace: str = "24h", expires_at: datetime 
     passed, a key that is revoked, expired or stopped, and one that labels as somebody else than the person who asks.
     """
     if grace not in GRACES:
-        said = _("“%(grace)s” is not a grace period. Choose from %(known)s.")
-        raise KeyRefused(said % {"grace": grace, "known": ", ".join(GRACES)})
+        message = _("“%(grace)s” is not a grace period. Choose from %(known)s.")
+        raise KeyRefused(message % {"grace": grace, "known": ", ".join(GRACES)})
     now = timezone.now()
     if expires_at is not None and expires_at <= now:
         raise KeyRefused(_("The key would have expired already. Choose a later time."))
@@ -154,8 +154,8 @@ def rotate(key: ApiKey, actor: Who, *, grace: str = "24h", expires_at: datetime 
         if not ApiKey.objects.live().filter(pk=key.pk).exists():
             raise KeyRefused(_("Only a key that works can be rotated. Make a new one instead."))
         if asks is not None and held.person_id not in (None, asks.pk):
-            said = _("“%(name)s” labels as %(person)s, so only %(person)s can rotate it.")
-            raise KeyRefused(said % {"name": held.name, "person": held.person})
+            message = _("“%(name)s” labels as %(person)s, so only %(person)s can rotate it.")
+            raise KeyRefused(message % {"name": held.name, "person": held.person})
         until = now + GRACES[grace]
         if held.expires_at is not None:
             until = min(until, held.expires_at)

@@ -94,9 +94,9 @@ def compiled(pattern: str) -> Any:
         made = re2.compile(pattern, options)
     except re2.error as error:
         reason = error.args[0] if error.args else ""
-        said = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
         raise BadPattern(
-            _("“%(pattern)s” is not a valid pattern: %(why)s") % {"pattern": pattern, "why": said}
+            _("“%(pattern)s” is not a valid pattern: %(why)s") % {"pattern": pattern, "why": text}
         ) from None
     if made.search("") is not None:
         raise BadPattern(

@@ -61,8 +61,10 @@ def _listed(stream: BinaryIO, file_name: str, field: str) -> Listed:
     try:
         for one in limited.run(files.agents, stream, file_name, limits=limited.PAGE):
             if "card" in one:
-                said = cards.described_by(one["card"])
-                agents.append(data.Agent(-1 - len(agents), said.name, said.description, said.keywords))
+                description = cards.described_by(one["card"])
+                agents.append(
+                    data.Agent(-1 - len(agents), description.name, description.description, description.keywords)
+                )
             elif "id" in one:
                 agents.append(data.Agent(**{**one, "keywords": tuple(one["keywords"])}))
             else:

@@ -32,8 +32,8 @@ def nodes(pool: SimulatedPool) -> dict[str, Callable[[GraphState], GraphState]]:
 
     def node(agent: int) -> Callable[[GraphState], GraphState]:
         def run(state: GraphState) -> GraphState:
-            said = pool.respond(state["task"], [call.agent for call in state["calls"]], agent)
-            return {"task": state["task"], "calls": [*state["calls"], said]}
+            answer = pool.respond(state["task"], [call.agent for call in state["calls"]], agent)
+            return {"task": state["task"], "calls": [*state["calls"], answer]}
 
         return run
 

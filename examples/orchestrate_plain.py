@@ -17,11 +17,11 @@ POOL = support_pool()  # simulated agents, so that the example runs without a ke
 
 def ask(task: str, request: Request) -> Outcome:
     """One call: what the agent answers, or why it does not. A real one would go out over HTTP here."""
-    said = POOL.respond(task, [call.agent for call in request.calls], request.agent)
-    if said.failed:
-        return Failure("timeout", "the agent did not answer in time", cost=said.cost, latency=said.latency)
+    answer = POOL.respond(task, [call.agent for call in request.calls], request.agent)
+    if answer.failed:
+        return Failure("timeout", "the agent did not answer in time", cost=answer.cost, latency=answer.latency)
     # An agent that only looks (triage, the checker) gives no answer to the task.
-    return Result(said.output, said.cost, said.tokens, said.latency, {"answer": said.answer})
+    return Result(answer.output, answer.cost, answer.tokens, answer.latency, {"answer": answer.answer})
 
 
 def solve(orchestrator: Orchestrator, task: str, ask: Callable[[str, Request], Outcome] = ask) -> Ended:

@@ -56,8 +56,8 @@ class Told:
 
     @classmethod
     def of(cls, entry: AuditEntry) -> "Told":
-        said = ", ".join(f"{name}: {value}" for name, value in entry.detail.items())
-        return cls(entry.at, User(username=entry.actor_name), f"{entry.action}{': ' if said else ''}{said[:300]}")
+        detail = ", ".join(f"{name}: {value}" for name, value in entry.detail.items())
+        return cls(entry.at, User(username=entry.actor_name), f"{entry.action}{': ' if detail else ''}{detail[:300]}")
 
 
 class LeadsOn:

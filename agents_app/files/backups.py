@@ -51,17 +51,17 @@ def _manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
     try:
         if archive.getinfo("manifest.json").file_size > MAX_MANIFEST:
             raise Unreadable(DAMAGED)
-        said = json.loads(archive.read("manifest.json"))
+        manifest = json.loads(archive.read("manifest.json"))
         return {
-            "format": said["format"],
-            "migrations": [[str(app), str(name)] for app, name in said["migrations"]],
+            "format": manifest["format"],
+            "migrations": [[str(app), str(name)] for app, name in manifest["migrations"]],
             "tables": {
                 str(name): {
                     "columns": [str(column) for column in table["columns"]],
                     "rows": int(table["rows"]),
                     "sha256": str(table["sha256"]),
                 }
-                for name, table in said["tables"].items()
+                for name, table in manifest["tables"].items()
             },
         }
     except Unreadable:

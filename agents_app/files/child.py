@@ -68,9 +68,9 @@ class Sending:
         self._since = time.monotonic()
 
     def add(self, value: Any) -> None:
-        said = json.dumps(value)
-        self._items.append(said)
-        self._characters += len(said)
+        line = json.dumps(value)
+        self._items.append(line)
+        self._characters += len(line)
         full = len(self._items) >= PIECE or self._characters >= PIECE_CHARACTERS
         if full or time.monotonic() - self._since >= PIECE_SECONDS:
             self.flush()

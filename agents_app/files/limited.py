@@ -103,18 +103,18 @@ def _turn(limits: Limits) -> Iterator[None]:
 
 def _received(child: "subprocess.Popen[bytes]", answer: IO[bytes], limits: Limits, position: Position) -> Iterator[Any]:
     for line in _lines(answer, limits.silent_seconds):
-        said = json.loads(line)
-        if isinstance(said, list):
-            position.bytes_read, values = said
+        message = json.loads(line)
+        if isinstance(message, list):
+            position.bytes_read, values = message
             yield from values
             continue
-        if said["end"] == "whole":
+        if message["end"] == "whole":
             return
-        if said["end"] == "unreadable":
-            raise Unreadable(_(said["message"]), **said["values"])
-        if said["end"] == "memory":
+        if message["end"] == "unreadable":
+            raise Unreadable(_(message["message"]), **message["values"])
+        if message["end"] == "memory":
             raise _too_large()
-        log.error("a file's child process failed: %s", said["why"])
+        log.error("a file's child process failed: %s", message["why"])
         raise Unreadable(_("The file cannot be read: its content is damaged. Save it again, best as CSV or JSONL."))
     if child.wait(limits.silent_seconds) == -signal.SIGXCPU:
         raise _too_slow()

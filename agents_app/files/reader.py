@@ -21,9 +21,9 @@ class Head:
 def head(stream: BinaryIO, file_name: str = "", reading: Reading | None = None, *, limits: Limits = PAGE) -> Head:
     """What a file is, or how it begins by a `reading` that a person has corrected. Raises Unreadable."""
     stored = {**reading.as_json(), "columns": {}} if reading else None
-    said = run(detecting.head, stream, file_name, stored, limits=limits)
-    detected = Reading.of(next(said))
-    return Head(reading or detected, tuple(map(_record, said)))
+    answer = run(detecting.head, stream, file_name, stored, limits=limits)
+    detected = Reading.of(next(answer))
+    return Head(reading or detected, tuple(map(_record, answer)))
 
 
 def records(
@@ -47,5 +47,5 @@ def stored_texts(
     yield from run(texts.texts, stream, stored, limits=limits)
 
 
-def _record(said: list[Any]) -> Record | RowError:
-    return (said[0], said[1]) if len(said) == 2 else RowError(*said)
+def _record(values: list[Any]) -> Record | RowError:
+    return (values[0], values[1]) if len(values) == 2 else RowError(*values)

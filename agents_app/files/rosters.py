@@ -294,9 +294,9 @@ def _of_openapi(document: dict[str, Any]) -> dict[str, Any]:
         for operation in operations.values() if isinstance(operations, dict) else ():
             if not isinstance(operation, dict):
                 continue
-            said = operation.get("summary") or operation.get("description") or operation.get("operationId")
-            if said and len(parts) <= MAX_PARTS:
-                parts.append(" ".join(str(said).split()))
+            text = operation.get("summary") or operation.get("description") or operation.get("operationId")
+            if text and len(parts) <= MAX_PARTS:
+                parts.append(" ".join(str(text).split()))
             tags += [str(tag) for tag in operation.get("tags") or () if isinstance(tag, str)]
     description = "\n".join(dict.fromkeys(filter(None, parts)))[:MAX_DESCRIPTION]
     return {"name": name[:120], "description": description, "keywords": list(dict.fromkeys(tags))[:50]}

@@ -266,7 +266,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, str]:
     Raises Refused for an address that is not allowed, and OSError for one that does not answer.
     """
     parts = check_url(url)
-    said = b""
+    reply = b""
     try:
         with (
             client(SECONDS) as calling,
@@ -275,10 +275,10 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, str]:
             if listed(parts.hostname or "", port_of(parts)):
                 with contextlib.suppress(httpx.TimeoutException):
                     for piece in answer.iter_bytes(READ):
-                        said += piece
-                        if len(said) >= READ:
+                        reply += piece
+                        if len(reply) >= READ:
                             break
-            return answer.status_code, said[:READ].decode("utf-8", "replace")
+            return answer.status_code, reply[:READ].decode("utf-8", "replace")
     except httpx.TimeoutException:
         raise TimeoutError(_("no answer within %(seconds)g seconds") % {"seconds": SECONDS}) from None
     except httpx.InvalidURL:

@@ -237,8 +237,8 @@ def _check_free(name: str, email: str, user: User | None) -> None:
     if user is not None:
         others = others.exclude(pk=user.pk)
     if others.exists():
-        said = "has an account here. Look it up by userName eq and change what is found."
-        raise ScimError(409, f"{name} {said}", "uniqueness")
+        reason = "has an account here. Look it up by userName eq and change what is found."
+        raise ScimError(409, f"{name} {reason}", "uniqueness")
 
 
 def _like(name: str, email: str) -> QuerySet[User]:

@@ -41,9 +41,9 @@ def at(address: str) -> Described:
 
 def read(card: Any) -> Described:
     """A card as the agent it describes. Raises SourceError for what is no card, or one whose signature does not hold."""
-    said = described_by(card)
+    description = described_by(card)
     signature, signer = checked(card)
-    return replace(said, signature=signature, signer=signer)
+    return replace(description, signature=signature, signer=signer)
 
 
 def described_by(card: Any) -> Described:
@@ -59,8 +59,8 @@ def described_by(card: Any) -> Described:
     examples: list[Any] = []
     for skill in skills:
         title = described.line(skill.get("name"), described.NAME)
-        said = described.line(skill.get("description"), 500)
-        parts.append(f"{title}: {said}" if title and said else title or said)
+        skill_text = described.line(skill.get("description"), 500)
+        parts.append(f"{title}: {skill_text}" if title and skill_text else title or skill_text)
         tags += skill["tags"] if isinstance(skill.get("tags"), list) else []
         examples += skill["examples"] if isinstance(skill.get("examples"), list) else []
     return Described(
@@ -89,8 +89,8 @@ def _calling(card: Mapping[str, Any]) -> dict[str, Any]:
     return {"address": options[version], "version": version, "streaming": streaming}
 
 
-def _version(said: Any) -> str:
-    return ".".join(str(said).split(".")[:2]) if said else VERSIONS[0]
+def _version(version: Any) -> str:
+    return ".".join(str(version).split(".")[:2]) if version else VERSIONS[0]
 
 
 # --- Signatures ---------------------------------------------------------------------------------------------------
@@ -136,8 +136,8 @@ def _signer(one: Any, bare: Mapping[str, Any]) -> str:
         key = next(key for key in keys.keys if key.key_id == kid)
     except (jwt.PyJWTError, StopIteration, AttributeError, TypeError, ValueError):
         raise SourceError(_("The signature's key was not found at its address.")) from None
-    for said in (bare, _without_blanks(bare)):
-        payload = base64.urlsafe_b64encode(canonical(said).encode()).rstrip(b"=").decode()
+    for card in (bare, _without_blanks(bare)):
+        payload = base64.urlsafe_b64encode(canonical(card).encode()).rstrip(b"=").decode()
         try:
             jwt.PyJWS().decode(f"{one['protected']}.{payload}.{one['signature']}", key, algorithms=ALGORITHMS)
         except (jwt.PyJWTError, ValueError, TypeError):
@@ -163,11 +163,11 @@ def canonical(value: Any, depth: int = 0) -> str:
             raise SourceError(_("The card holds a number whose canonical form is not known here."))
         return repr(value)
     try:
-        said = json.dumps(value, ensure_ascii=False)
-        said.encode()
+        text = json.dumps(value, ensure_ascii=False)
+        text.encode()
     except UnicodeEncodeError:
         raise SourceError(_("The card contains half of a surrogate pair.")) from None
-    return said
+    return text
 
 
 def _without_blanks(value: Any) -> Any:

@@ -48,14 +48,14 @@ def look(pool: Pool, address: str, kind: str, *, secret: str | None = None, acto
     if secret is not None:
         source.secret = sealing.seal(secret.strip())
     try:
-        said = _asked(source)
+        described = _asked(source)
     except SourceError as error:
         if stored is not None:
             _keep(source, None, str(error))
         raise
     fresh = source.pk is None
     with transaction.atomic():
-        _keep(source, said, "")
+        _keep(source, described, "")
         if fresh:
             audit.record("source.added", actor=actor, target=address, pool=pool, detail={"kind": kind})
     return source
@@ -95,11 +95,11 @@ def look_in_file(pool: Pool, file: BinaryIO, *, actor: Who) -> list[AgentSource]
     descriptions = [cards.read(card) for card in (content if isinstance(content, list) else [content])[:1_000]]
     made = []
     with transaction.atomic():
-        for said in descriptions:
-            address = f"file:{said.name}"
+        for description in descriptions:
+            address = f"file:{description.name}"
             source = AgentSource.objects.filter(pool=pool, address=address).first()
             source = source or AgentSource(pool=pool, address=address, kind=AgentSource.Kind.CARD)
-            _keep(source, said, "")
+            _keep(source, description, "")
             made.append(source)
         audit.record("source.file", actor=actor, target=pool.slug, pool=pool, detail={"cards": len(made)})
     return made
@@ -112,11 +112,11 @@ def look_all() -> int:
         "pool"
     ):
         try:
-            said = _asked(source)
+            described = _asked(source)
         except (SourceError, sealing.CannotOpen) as error:
             _keep(source, None, str(error))
         else:
-            changed += _keep(source, said, "")
+            changed += _keep(source, described, "")
     return changed
 
 
@@ -126,16 +126,16 @@ def _asked(source: AgentSource) -> Described:
     return cards.at(source.address)
 
 
-def _keep(source: AgentSource, said: Described | None, problem: str) -> bool:
+def _keep(source: AgentSource, described: Described | None, problem: str) -> bool:
     """Write down what a look brought; whether something new is offered."""
     source.checked_at, source.problem = timezone.now(), problem[:300]
-    if said is not None:
-        kept = said.as_json()
+    if described is not None:
+        kept = described.as_json()
         source.signature, source.signer = kept.pop("signature"), kept.pop("signer")
         source.calling = kept.pop("calling")
         source.offered = None if kept == source.taken else kept
     source.save()
-    return said is not None and source.offered is not None
+    return described is not None and source.offered is not None
 
 
 def changes(source: AgentSource) -> list[Change]:

@@ -32,12 +32,12 @@ def listed(address: str, secret: str = "") -> tuple[dict[str, Any], Any, list[An
     """What a server says of itself, its instructions, and its tools. Raises SourceError."""
     asking = _Asking(address, secret)
     try:
-        said = asking.call("server/discover")
-        server = said.get("_meta", {}).get(f"{META}serverInfo") if isinstance(said.get("_meta"), dict) else None
+        hello = asking.call("server/discover")
+        server = hello.get("_meta", {}).get(f"{META}serverInfo") if isinstance(hello.get("_meta"), dict) else None
     except _Refused:
         asking = _Asking(address, secret, stateless=False)
-        said = asking.shake_hands()
-        server = said.get("serverInfo")
+        hello = asking.shake_hands()
+        server = hello.get("serverInfo")
     server = server if isinstance(server, dict) else {}
     tools: list[Any] = []
     cursor = None
@@ -47,7 +47,7 @@ def listed(address: str, secret: str = "") -> tuple[dict[str, Any], Any, list[An
         cursor = listed.get("nextCursor")
         if not isinstance(cursor, str) or len(tools) >= described.PARTS:
             break
-    return server, said.get("instructions"), tools[: described.PARTS]
+    return server, hello.get("instructions"), tools[: described.PARTS]
 
 
 def called(tools: list[Any]) -> list[dict[str, Any]]:
@@ -63,9 +63,9 @@ def read_one(tool: Any, address: str) -> Described:
     if not name:
         raise SourceError(_("The server has no such tool."))
     title = described.line(tool.get("title"), described.NAME) or name.replace("_", " ").replace("-", " ").capitalize()
-    said = described.lines(tool.get("description"), described.DESCRIPTION)
+    text = described.lines(tool.get("description"), described.DESCRIPTION)
     calling = {"address": address, "tool": tool["name"], "tools": called([tool])}
-    return Described(title, said or title, described.distinct([name], 1, described.KEYWORD), calling=calling)
+    return Described(title, text or title, described.distinct([name], 1, described.KEYWORD), calling=calling)
 
 
 def read(server: dict[str, Any], instructions: Any, tools: list[Any], address: str) -> Described:
@@ -76,8 +76,8 @@ def read(server: dict[str, Any], instructions: Any, tools: list[Any], address: s
     name = described.line(server.get("title") or server.get("name"), described.NAME)
     parts = [described.lines(instructions, 1_000)]
     for tool in named:
-        title, said = described.line(tool["name"], described.KEYWORD), described.line(tool.get("description"), 300)
-        parts.append(f"{title}: {said}" if said else title)
+        title, text = described.line(tool["name"], described.KEYWORD), described.line(tool.get("description"), 300)
+        parts.append(f"{title}: {text}" if text else title)
     return Described(
         name or described.line(address.split("//")[-1], described.NAME),
         described.lines("\n".join(filter(None, parts)), described.DESCRIPTION),
@@ -123,12 +123,12 @@ class _Asking:
 
     def shake_hands(self) -> dict[str, Any]:
         """What the server says of itself. Raises SourceError."""
-        said = self.call("initialize", protocolVersion=SHAKEN, capabilities={}, clientInfo=CLIENT)
-        version = said.get("protocolVersion")
+        hello = self.call("initialize", protocolVersion=SHAKEN, capabilities={}, clientInfo=CLIENT)
+        version = hello.get("protocolVersion")
         self._headers["MCP-Protocol-Version"] = version if isinstance(version, str) and version.isascii() else SHAKEN
         notification = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode()
         described.exchanged("POST", self._address, body=notification, headers=self._headers)
-        return said
+        return hello
 
 
 def _message(raw: bytes, media: str, number: int) -> dict[str, Any]:

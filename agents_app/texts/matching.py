@@ -273,8 +273,8 @@ class Terms(Matcher):
             raise PersonalDataError(_("Search for at most %(n)d terms at once.") % {"n": MOST})
         for term in self.terms:
             if not SHORTEST <= len(term) <= LONGEST:
-                said = _("“%(term)s” cannot be searched: it must have %(least)d to %(most)d characters.")
-                raise PersonalDataError(said % {"term": term[:40], "least": SHORTEST, "most": LONGEST})
+                message = _("“%(term)s” cannot be searched: it must have %(least)d to %(most)d characters.")
+                raise PersonalDataError(message % {"term": term[:40], "least": SHORTEST, "most": LONGEST})
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:

@@ -55,6 +55,6 @@ def sessions_end(request: HttpRequest) -> HttpResponse:
             messages.warning(request, _("That session had ended already."))
         return redirect("account")
     count = sessions.end_others(user, request.session.session_key)
-    said = ngettext("%(n)d other session was ended.", "%(n)d other sessions were ended.", count)
-    messages.success(request, said % {"n": count})
+    message = ngettext("%(n)d other session was ended.", "%(n)d other sessions were ended.", count)
+    messages.success(request, message % {"n": count})
     return redirect("account")

@@ -55,12 +55,12 @@ def pool_new(request: HttpRequest) -> HttpResponse:
         else:
             # The next step: its queries, where there are agents to choose from, else home, which says what is missing.
             queries = address("import", pool) if pool.agents.count() > 1 else ""
-            said = (
+            message = (
                 _("The pool “%(name)s” is ready. Now import queries.")
                 if queries
                 else _("The pool “%(name)s” is ready.")
             )
-            messages.success(request, said % {"name": pool.name})
+            messages.success(request, message % {"name": pool.name})
             answer = redirect(queries or "home")
             remember_pool(request, answer, pool.slug)
             return answer
@@ -236,8 +236,8 @@ def agent_merge(request: HttpRequest, slug: str, number: int) -> HttpResponse:
             problem = str(error)
         else:
             undo = reverse("agent_restore", args=(slug, number))
-            said = _("%(agent)s now counts as %(into)s.") % {"agent": agent.name, "into": into.name}
-            messages.success(request, said, extra_tags=f"undo:{undo}")
+            message = _("%(agent)s now counts as %(into)s.") % {"agent": agent.name, "into": into.name}
+            messages.success(request, message, extra_tags=f"undo:{undo}")
             return redirect("agents", slug)
     context = {
         "pool": agent.pool,

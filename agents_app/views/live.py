@@ -44,10 +44,10 @@ def _pause(request: HttpRequest, agent: Agent) -> HttpResponse:
     resume, form = "resume" in request.POST, PauseForm(request.POST)
     why = form.cleaned_data["why"] if form.is_valid() else request.POST.get("why", "")[:200]
     pools.set_available(agent, resume, actor=person(request), why=why)
-    said = (
+    message = (
         _("Queries are routed to %(agent)s again.") if resume else _("%(agent)s is paused: no query is routed to it.")
     )
-    messages.success(request, said % {"agent": agent})
+    messages.success(request, message % {"agent": agent})
     return redirect("agent_live", agent.pool.slug, agent.number)
 
 

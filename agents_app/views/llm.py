@@ -64,17 +64,17 @@ class LlmForm(forms.ModelForm):
 
     def connection(self) -> llm.Connection:
         """What the valid form says."""
-        said = self.cleaned_data
-        address = said["base_url"].rstrip("/")
+        values = self.cleaned_data
+        address = values["base_url"].rstrip("/")
         # A key is for the server that it was entered for: it goes to no other because somebody changed the address.
         kept = self._before.key if address == self._before.base_url else ""
         return llm.Connection(
             address,
-            said["model"],
-            said["key"] or kept,
-            said["own_network"],
-            said["price_in"] or 0.0,
-            said["price_out"] or 0.0,
+            values["model"],
+            values["key"] or kept,
+            values["own_network"],
+            values["price_in"] or 0.0,
+            values["price_out"] or 0.0,
             saved=True,
         )
 
@@ -102,10 +102,10 @@ def llm_page(request: HttpRequest) -> HttpResponse:
         messages.success(request, _t("Forgotten. What the settings of the installation say holds again."))
         return redirect("settings_llm")
     if request.method == "POST" and form.is_valid():
-        said, problem = ("", "") if "anyway" in request.POST else _tried(form.connection())
+        answer, problem = ("", "") if "anyway" in request.POST else _tried(form.connection())
         if not problem:
             llm.save(form.connection(), actor=person(request))
-            messages.success(request, said or _t("Saved untested. Pre-labeling uses this LLM from now on."))
+            messages.success(request, answer or _t("Saved untested. Pre-labeling uses this LLM from now on."))
             return redirect("prelabel", wanted.slug) if wanted else redirect("settings_llm")
     context = {
         "form": form,

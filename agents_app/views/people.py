@@ -127,8 +127,8 @@ def person_role(request: HttpRequest, user_id: int) -> HttpResponse:
         messages.error(request, str(error))
     else:
         role = dict(ROLE_CHOICES).get(form.cleaned_data["role"])
-        said = _("%(person)s is now %(role)s.") if role else _("%(person)s has no role for all pools any more.")
-        messages.success(request, said % {"person": user.get_username(), "role": role})
+        message = _("%(person)s is now %(role)s.") if role else _("%(person)s has no role for all pools any more.")
+        messages.success(request, message % {"person": user.get_username(), "role": role})
     return redirect("people")
 
 
@@ -147,12 +147,12 @@ def person_pool_role(request: HttpRequest, user_id: int) -> HttpResponse:
         messages.error(request, str(error))
     else:
         word = dict(PoolRole.Role.choices).get(role)
-        said = (
+        message = (
             _("%(person)s is now %(role)s in %(pool)s.")
             if role
             else _("%(person)s has no role of its own in %(pool)s.")
         )
-        messages.success(request, said % {"person": user.get_username(), "role": word, "pool": pool.name})
+        messages.success(request, message % {"person": user.get_username(), "role": word, "pool": pool.name})
     return redirect("people")
 
 
@@ -166,10 +166,10 @@ def person_deactivate(request: HttpRequest, user_id: int) -> HttpResponse:
     except PeopleError as error:
         messages.error(request, str(error))
     else:
-        said = _("%(person)s can no longer sign in. Their labels stay.") % {"person": user.get_username()}
+        message = _("%(person)s can no longer sign in. Their labels stay.") % {"person": user.get_username()}
         if stopped := ", ".join(key.name for key in accounts.keys_of(user)):
-            said += " " + _("Their API keys have stopped until they are reactivated: %(keys)s.") % {"keys": stopped}
-        messages.success(request, said, extra_tags="undo:" + reverse("person_activate", args=(user.pk,)))
+            message += " " + _("Their API keys have stopped until they are reactivated: %(keys)s.") % {"keys": stopped}
+        messages.success(request, message, extra_tags="undo:" + reverse("person_activate", args=(user.pk,)))
     return redirect("people")
 
 
@@ -192,8 +192,8 @@ def person_sessions(request: HttpRequest, user_id: int) -> HttpResponse:
     """Sign a person out everywhere."""
     user = _get_user(user_id)
     count = sessions.end_by(user, person(request))
-    said = ngettext("%(n)d session of %(person)s was ended.", "%(n)d sessions of %(person)s were ended.", count)
-    messages.success(request, said % {"n": count, "person": user.get_username()})
+    message = ngettext("%(n)d session of %(person)s was ended.", "%(n)d sessions of %(person)s were ended.", count)
+    messages.success(request, message % {"n": count, "person": user.get_username()})
     return redirect("people")
 
 
@@ -207,12 +207,12 @@ def person_second_factor(request: HttpRequest, user_id: int) -> HttpResponse:
     except PeopleError as error:
         messages.error(request, str(error))
         return redirect("people")
-    said = (
+    message = (
         _("The second factor of %(person)s is reset, and they are signed out everywhere.")
         if had_one
         else _("%(person)s has no second factor.")
     )
-    messages.success(request, said % {"person": user.get_username()})
+    messages.success(request, message % {"person": user.get_username()})
     return redirect("people")
 
 
@@ -228,8 +228,8 @@ def person_data(request: HttpRequest, user_id: int) -> HttpResponse:
         except PeopleError as error:
             messages.error(request, str(error))
             return redirect("person_data", user_id)
-        said = _("Erased. What they labeled and did is that of “%(former)s” now.")
-        messages.success(request, said % {"former": former})
+        message = _("Erased. What they labeled and did is that of “%(former)s” now.")
+        messages.success(request, message % {"former": former})
         return redirect("people")
     context = {"subject": user, "counts": personal.counts(user), "former": accounts.is_former(user)}
     title = _("Data of %(name)s") % {"name": user.get_username()}

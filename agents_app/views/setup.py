@@ -37,13 +37,15 @@ class FirstAccountForm(forms.Form):
             field.widget.attrs["class"] = " ".join(BASE_INPUT_CLASSES)
 
     def clean(self) -> dict[str, Any]:
-        said: dict[str, Any] = super().clean() or {}
-        if said.get("password"):
+        values: dict[str, Any] = super().clean() or {}
+        if values.get("password"):
             try:
-                validate_password(said["password"], User(username=said.get("email", ""), email=said.get("email", "")))
+                validate_password(
+                    values["password"], User(username=values.get("email", ""), email=values.get("email", ""))
+                )
             except forms.ValidationError as error:
                 self.add_error("password", error)
-        return said
+        return values
 
 
 @never_cache

@@ -30,8 +30,8 @@ def agent_sources(request: HttpRequest, slug: str) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         count, problems = _look(request, pool, form.cleaned_data)
         if count:
-            said = ngettext("%(count)d description was read.", "%(count)d descriptions were read.", count)
-            messages.success(request, said % {"count": count})
+            message = ngettext("%(count)d description was read.", "%(count)d descriptions were read.", count)
+            messages.success(request, message % {"count": count})
         if not problems:
             return redirect("agent_sources", slug)
         for problem in problems:

@@ -114,13 +114,13 @@ def read_turns(split: str) -> list[Turn]:
     path = HERE / "conversations" / f"{split}.txt"
     codes = {agent["code"]: agent["id"] for agent in map(json.loads, _lines(HERE / "agents.jsonl"))}
     turns: list[Turn] = []
-    said: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     number = 0
     for line_number, line in enumerate(_lines(path), start=1):
         if line.startswith("#"):
             continue
         if not line.strip():
-            said = []
+            messages = []
             continue
         who, named, text = [*line.split(" ", 2), "", ""][:3]
         try:
@@ -130,13 +130,13 @@ def read_turns(split: str) -> list[Turn]:
         if who not in "?!" or not text:
             raise ValueError(f"{path.name}, line {line_number}: a line begins with ? or !, then codes, then a text")
         if who == "?":
-            number += not said
-            said = [*said, {"role": "user", "content": text}]
+            number += not messages
+            messages = [*messages, {"role": "user", "content": text}]
             talk = f"{split}-talk-{number:02d}"
-            place = sum(message["role"] == "user" for message in said)
-            turns.append(Turn(id=f"{talk}-{place}", conversation_id=talk, messages=said, required_agents=agents))
+            place = sum(message["role"] == "user" for message in messages)
+            turns.append(Turn(id=f"{talk}-{place}", conversation_id=talk, messages=messages, required_agents=agents))
         else:
-            said = [*said, {"role": "assistant", "content": text, "agents": agents}]
+            messages = [*messages, {"role": "assistant", "content": text, "agents": agents}]
     return turns
 
 

@@ -51,7 +51,9 @@ def pace(pool: Pool, person: User) -> Pace:
     by_query: dict[int, list[frozenset[int]]] = defaultdict(list)
     for query, required in others.exclude(author=person).values_list("query", "required"):
         by_query[query].append(frozenset(required))
-    shares = [sum(_jaccard(own[query], said) for said in answers) / len(answers) for query, answers in by_query.items()]
+    shares = [
+        sum(_jaccard(own[query], answer) for answer in answers) / len(answers) for query, answers in by_query.items()
+    ]
     agreement = sum(shares) / len(shares) if shares else None
     return Pace(queue.done_today(pool, person), week, agreement, len(shares))
 

@@ -128,14 +128,14 @@ def is_labeled() -> Exists:
 
 def by_llm() -> "QuerySet[Label]":
     """An LLM's labels of the query outside; what stood in for an answer that could not be read is none."""
-    said = Label.objects.current().filter(query=OuterRef("pk"), source=Label.Source.LLM)
-    return said.filter(provenance__fallback__isnull=True)
+    labels = Label.objects.current().filter(query=OuterRef("pk"), source=Label.Source.LLM)
+    return labels.filter(provenance__fallback__isnull=True)
 
 
 def is_suggested() -> Q:
     """What is true of a query with suggestions only."""
-    said = Label.objects.current().filter(query=OuterRef("pk"), source=Label.Source.LLM)
-    return ~Q(is_labeled()) & Q(Exists(said) | Exists(Suggestion.objects.filter(query=OuterRef("pk"))))
+    labels = Label.objects.current().filter(query=OuterRef("pk"), source=Label.Source.LLM)
+    return ~Q(is_labeled()) & Q(Exists(labels) | Exists(Suggestion.objects.filter(query=OuterRef("pk"))))
 
 
 def labeled(pool: Pool) -> Labeled:

@@ -66,8 +66,10 @@ def rows(queries: QuerySet[Query]) -> Iterator[Row]:
 def _notes(queries: list[int]) -> dict[int, list[str]]:
     """What people noted on their labels of these queries, where they did."""
     notes: dict[int, list[str]] = {}
-    said = Label.objects.current().filter(query__in=queries, source=Label.Source.HUMAN).exclude(note="").order_by("pk")
-    for query, note in said.values_list("query", "note"):
+    labels = (
+        Label.objects.current().filter(query__in=queries, source=Label.Source.HUMAN).exclude(note="").order_by("pk")
+    )
+    for query, note in labels.values_list("query", "note"):
         notes.setdefault(query, []).append(note)
     return notes
 

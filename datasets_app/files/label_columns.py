@@ -128,17 +128,17 @@ def together(own: Any, further: Sequence[tuple[str, str, Any]]) -> Any:
     where all are empty; a list without any where marks say no to each."""
     if not further:
         return own
-    said: list[Any] = own if isinstance(own, list) else [own] if _plain(own) else []
+    parts: list[Any] = own if isinstance(own, list) else [own] if _plain(own) else []
     no = False
     for name, how, cell in further:
         plain = _plain(cell)
         if how == NAMES_AGENTS:
-            said = [*said, *(cell if isinstance(cell, list) else [cell] if plain else [])]
+            parts = [*parts, *(cell if isinstance(cell, list) else [cell] if plain else [])]
         elif plain in YES:
-            said = [*said, name.rpartition(".")[2].strip() or name]
+            parts = [*parts, name.rpartition(".")[2].strip() or name]
         else:
             no = no or plain in NO
-    if said:
-        agents = [one for one in said if _plain(one) not in NONE_WORDS]
-        return agents or said[:1]
+    if parts:
+        agents = [one for one in parts if _plain(one) not in NONE_WORDS]
+        return agents or parts[:1]
     return [] if no else own

@@ -95,11 +95,11 @@ def _label_studio(values: Values) -> Task:
     data = values["data"]
     name, text = _text(data)
     messages = data.get("messages") or data.get("dialogue") or data.get("conversation")
-    said: dict[str, Any] = {"id": values.get("id"), **_rest(data, name)}
+    row: dict[str, Any] = {"id": values.get("id"), **_rest(data, name)}
     if isinstance(messages, list):
-        said["messages"] = messages
+        row["messages"] = messages
     else:
-        said["text"] = text
+        row["text"] = text
     results = values.get("annotations") or values.get("completions") or []
     annotations = [one for one in results if isinstance(one, dict)]
     answers = tuple(
@@ -113,7 +113,7 @@ def _label_studio(values: Values) -> Task:
         if isinstance(one, dict) and _has_choices(one.get("result"))
     )
     cancelled = "" if answers or not annotations else "its annotation was cancelled"
-    return Task(said, answers, predictions, cancelled)
+    return Task(row, answers, predictions, cancelled)
 
 
 def _person(value: Any) -> str:
@@ -158,11 +158,11 @@ def _label_studio_min(values: Values) -> Task:
     data = {key: value for key, value in values.items() if key not in _OF_MIN}
     name, text = _text(data)
     labels = _label_column(data, name)
-    said = {"id": values.get("id"), "text": text, **_rest(data, name, *([labels] if labels else []))}
+    row = {"id": values.get("id"), "text": text, **_rest(data, name, *([labels] if labels else []))}
     by = _person(values.get("annotator"))
     if not by and values.get("annotation_id") in (None, ""):
-        return Task(said)
-    return Task(said, (Annotation(by, data.get(labels) if labels else []),))
+        return Task(row)
+    return Task(row, (Annotation(by, data.get(labels) if labels else []),))
 
 
 def _label_column(data: Values, text: str) -> str:
@@ -196,7 +196,7 @@ def _argilla(values: Values) -> Task:
     question = next(iter(dict.fromkeys(questions)), "")
     own = {key: value for key, value in values.items() if not any(str(key).startswith(f"{one}.") for one in questions)}
     name, text = _text({key: value for key, value in own.items() if key not in ("id", "status", "_server_id")})
-    said = {"id": own.get("id"), "text": text, **_rest(own, name, "id", "status", "_server_id")}
+    row = {"id": own.get("id"), "text": text, **_rest(own, name, "id", "status", "_server_id")}
     people = values.get(f"{question}.responses.users") or []
     states = values.get(f"{question}.responses.status") or []
     labels = values.get(f"{question}.responses") or []
@@ -211,15 +211,15 @@ def _argilla(values: Values) -> Task:
     if suggested is not None:
         source, score = values.get(f"{question}.suggestion.agent"), values.get(f"{question}.suggestion.score")
         predictions = (Prediction(str(source or "Argilla"), _listed(suggested), _scores(suggested, score)),)
-    return Task(said, tuple(answers), predictions, "its response was discarded" if discarded and not answers else "")
+    return Task(row, tuple(answers), predictions, "its response was discarded" if discarded and not answers else "")
 
 
 def _argilla_nested(values: Values) -> Task:
     name, text = _text(values["fields"])
     fields = _rest(values["fields"], name)
-    said: dict[str, Any] = {"id": values.get("id"), "text": text, **fields, **_rest(values.get("metadata") or {})}
+    row: dict[str, Any] = {"id": values.get("id"), "text": text, **fields, **_rest(values.get("metadata") or {})}
     if isinstance(text, list) or isinstance(values["fields"].get("chat"), list):
-        said |= {"messages": values["fields"].get("chat") or text, "text": None}
+        row |= {"messages": values["fields"].get("chat") or text, "text": None}
     answers, discarded = [], False
     for responses in (values.get("responses") or {}).values():
         for one in responses if isinstance(responses, list) else ():
@@ -235,7 +235,7 @@ def _argilla_nested(values: Values) -> Task:
             predictions.append(Prediction(source, _listed(one["value"]), _scores(one["value"], one.get("score"))))
         break
     return Task(
-        said, tuple(answers), tuple(predictions), "its response was discarded" if discarded and not answers else ""
+        row, tuple(answers), tuple(predictions), "its response was discarded" if discarded and not answers else ""
     )
 
 
@@ -257,7 +257,7 @@ def _argilla_1(values: Values) -> Task:
     inputs = values.get("inputs")
     name, text = ("", values["text"]) if values.get("text") else _text(inputs if isinstance(inputs, dict) else {})
     more = inputs if isinstance(inputs, dict) and not values.get("text") else {}
-    said = {"id": values.get("id"), "text": text, **_rest(values.get("metadata") or {}), **_rest(more, name)}
+    row = {"id": values.get("id"), "text": text, **_rest(values.get("metadata") or {}), **_rest(more, name)}
     predictions: tuple[Prediction, ...] = ()
     if values.get("prediction"):
         scored = [
@@ -267,11 +267,11 @@ def _argilla_1(values: Values) -> Task:
         best = [label for label, score in scores.items() if score >= 0.5] or [max(scores, key=lambda one: scores[one])]
         predictions = (Prediction(str(values.get("prediction_agent") or "Argilla"), best, scores),)
     if str(values.get("status", "")).lower() == "discarded":
-        return Task(said, (), predictions, "it was discarded")
+        return Task(row, (), predictions, "it was discarded")
     if values.get("annotation") is None:
-        return Task(said, (), predictions)
+        return Task(row, (), predictions)
     return Task(
-        said, (Annotation(str(values.get("annotation_agent") or ""), _listed(values["annotation"])),), predictions
+        row, (Annotation(str(values.get("annotation_agent") or ""), _listed(values["annotation"])),), predictions
     )
 
 
@@ -292,7 +292,7 @@ def _is_doccano(values: Values) -> bool:
 
 def _doccano(values: Values) -> Task:
     text = values.get("text", values.get("data"))
-    said = {
+    row = {
         "id": values.get("id"),
         "text": text,
         **_rest(values, "id", "text", "data", "label", "Comments", "comments", "__file__"),
@@ -302,7 +302,7 @@ def _doccano(values: Values) -> Task:
     by = str(values.get("__file__") or "")
     person = "" if by.lower() in ("", "all", "admin", "unknown", "train", "val", "test") else by
     # doccano writes [] for a text that nobody has looked at too: whether it says "none" is the reader's choice.
-    return Task(said, (Annotation(person, labels or ""),))
+    return Task(row, (Annotation(person, labels or ""),))
 
 
 def _is_prodigy(values: Values) -> bool:
@@ -316,19 +316,19 @@ def _is_prodigy(values: Values) -> bool:
 def _prodigy(values: Values) -> Task:
     left = ("text", "answer", "options", "accept", "label", "meta", "config")
     more = {key: value for key, value in _rest(values, *left).items() if not key.startswith("_")}
-    said: dict[str, Any] = {"text": values.get("text"), **more, **_rest(values.get("meta") or {}, "score")}
+    row: dict[str, Any] = {"text": values.get("text"), **more, **_rest(values.get("meta") or {}, "score")}
     by = str(values.get("_annotator_id") or values.get("_session_id") or "")
     if values.get("answer") != "accept" and ("accept" in values or "label" not in values):
-        return Task(said, (), (), f"its answer was “{values.get('answer')}”")
+        return Task(row, (), (), f"its answer was “{values.get('answer')}”")
     if "accept" in values:
         named = {one.get("id"): one.get("text") for one in values.get("options") or () if isinstance(one, dict)}
-        return Task(said, (Annotation(by, [named.get(one) or one for one in values["accept"]]),))
+        return Task(row, (Annotation(by, [named.get(one) or one for one in values["accept"]]),))
     if values.get("answer") == "ignore":
-        return Task(said, (), (), "its answer was “ignore”")
+        return Task(row, (), (), "its answer was “ignore”")
     label = str(values["label"])
     score = (values.get("meta") or {}).get("score")
     predictions = (Prediction("Prodigy", [label], {label: float(score)}),) if isinstance(score, int | float) else ()
-    return Task(said, (Annotation(by, [label] if values["answer"] == "accept" else [], (label,)),), predictions)
+    return Task(row, (Annotation(by, [label] if values["answer"] == "accept" else [], (label,)),), predictions)
 
 
 SHAPES: dict[str, tuple[Callable[[Values], bool], Callable[[Values], Task]]] = {

@@ -181,7 +181,7 @@ class Reader:
             [self._new(row) for row in rows],
             f"import {upload.pk}",
         )
-        said = self._said_before({query.pk for query in queries} - new)
+        earlier = self._said_before({query.pk for query in queries} - new)
         statements: list[labels.NewLabel] = []
         unchanged = 0
         counted_new: set[int] = set()
@@ -199,7 +199,7 @@ class Reader:
                 )
                 stays = {"stays": query.split, "split": split}
                 problems.append(self._problem(row, reason % stays, "split", rejected=False))
-            made, wrong = self._statements(row, query.pk, said, is_new)
+            made, wrong = self._statements(row, query.pk, earlier, is_new)
             statements += made
             problems += wrong
             unchanged += not (made or wrong or is_new)
@@ -219,7 +219,7 @@ class Reader:
         return len(new), len(statements) - suggested, unchanged, problems, suggested
 
     def _statements(
-        self, row: Row, query: int, said: "dict[Slot, Before]", is_new: bool
+        self, row: Row, query: int, earlier: "dict[Slot, Before]", is_new: bool
     ) -> tuple[list[labels.NewLabel], list[ImportProblem]]:
         """The labels that a row makes for its query, and what of it was not taken. `said`: what was said before, in each slot; what
         this row says is added."""
@@ -245,14 +245,14 @@ class Reader:
             required = self._sorted(needed)
             asked_of = self._sorted(about if about is not None else self.active | needed)
             slot = (query, source, author.pk if source == Label.Source.HUMAN and author else None)
-            before = said.get(slot)
+            before = earlier.get(slot)
             if before is None and not asked_of:
                 reason = _("the pool has no active agent that the label could speak of")
                 wrong.append(self._problem(row, reason, "required_agents", rejected=not is_new))
             elif before is None or (source == Label.Source.LLM and before[2] != self.upload.pk):
                 if before is not None and before[0] == required and before[4] == provenance.get("model"):
                     continue
-                said[slot] = (required, asked_of, self.upload.pk, row.line, provenance.get("model"))
+                earlier[slot] = (required, asked_of, self.upload.pk, row.line, provenance.get("model"))
                 origin = {**provenance, "import": self.upload.pk, "line": row.line}
                 made.append(
                     labels.NewLabel(query, source, required, asked_of, author=author, scores=scores, provenance=origin)

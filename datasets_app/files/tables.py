@@ -104,7 +104,7 @@ def _checked(row: Row) -> Row:
 def row(line: int, task: Task, reading: Reading, values: Values, roster: Roster) -> FileRow:
     """The row that a record makes. Raises BadRow, with the labels that are not understood as `excerpt`."""
     try:
-        said = [
+        statements = [
             Said(one.by, required, None if one.about is None else _about(one, values))
             for one in task.answers
             if (required := understood(one, reading, values)) is not None
@@ -116,12 +116,12 @@ def row(line: int, task: Task, reading: Reading, values: Values, roster: Roster)
         raise BadRow(f"not understood: {error}", "required_agents", short(task.values.get("text") or "")) from None
     own = {key: value for key, value in task.values.items() if key not in ("asked_agents", MEMBER)}
     plain = _checked(row_of(line, own, roster))
-    alone = next((one for one in said if not one.by and one.asked is None), None)
+    alone = next((one for one in statements if not one.by and one.asked is None), None)
     if alone is not None and about is not None and not alone.required <= about:
         raise BadRow("an agent is required but not among asked_agents", "required_agents", short(plain.text))
     return FileRow(
         plain.line, plain.id, plain.text, alone.required if alone else None, about, plain.split, plain.extra, plain.conversation,
-        tuple(one for one in said if one is not alone), tuple(suggested), task.left_out,
+        tuple(one for one in statements if one is not alone), tuple(suggested), task.left_out,
     )  # fmt: skip
 
 

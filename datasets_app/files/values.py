@@ -40,10 +40,10 @@ class Values:
     """What the labels of one file mean. `said`: normalised value → agents, [] for none of them, None for "leave its query without a
     label"."""
 
-    def __init__(self, agents: Sequence[Agent], said: Mapping[str, list[int] | None]) -> None:
+    def __init__(self, agents: Sequence[Agent], meanings: Mapping[str, list[int] | None]) -> None:
         self._roster = Roster(agents)
         self._agents = agents
-        self._said = {normalise(value): meaning for value, meaning in said.items()}
+        self._said = {normalise(value): meaning for value, meaning in meanings.items()}
         #: By the letters of its name alone, where no other agent has the same: "front-desk" is Front desk.
         by_letters: dict[str, set[int]] = {}
         for agent in agents:

@@ -115,11 +115,11 @@ def case(pool: Pool, query: Query, viewer: User | None = None) -> Case:
     rows = []
     for agent in agents:
         marks = [(voice, voice.mark(agent.number), voice.scores.get(agent.number)) for voice in columns]
-        said = [voice.mark(agent.number) for voice in humans if voice.mark(agent.number)]
-        if agent.state != Agent.State.ACTIVE and "yes" not in said:
+        marked = [voice.mark(agent.number) for voice in humans if voice.mark(agent.number)]
+        if agent.state != Agent.State.ACTIVE and "yes" not in marked:
             continue
-        proposed = standing.get(agent.number, said.count("yes") * 2 > len(said))
-        rows.append(CaseRow(agent, marks, len(set(said)) > 1, proposed))
+        proposed = standing.get(agent.number, marked.count("yes") * 2 > len(marked))
+        rows.append(CaseRow(agent, marks, len(set(marked)) > 1, proposed))
     rows.sort(key=lambda row: (not row.disputed, not row.proposed))
     union = frozenset().union(*(voice.required for voice in humans)) if humans else frozenset()
     return Case(query, columns, people, rows, union, adjudicated[-1] if adjudicated else None)
@@ -166,11 +166,11 @@ def decide(
             raise DecisionError(_("This query was deleted meanwhile. Restore it first."))
         if asked is None:
             asked = frozenset(row.agent.number for row in case(pool, query).rows)
-        said = Label.objects.current().filter(query=query, source=Label.Source.HUMAN)
+        human_labels = Label.objects.current().filter(query=query, source=Label.Source.HUMAN)
         provenance: dict[str, Any] = {
             "via": "review",
             "took": took,
-            "between": list(said.order_by("pk").values_list("pk", flat=True)),
+            "between": list(human_labels.order_by("pk").values_list("pk", flat=True)),
             "reason": reason,
             "closed_before": sending.decide(query),
             **({"seen_at": seen_at} if seen_at else {}),

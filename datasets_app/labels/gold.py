@@ -51,10 +51,10 @@ def compose(labels: Iterable[Statement], merged: Merges | None = None, *, includ
     decided_by: dict[int, int] = {}
     disputed: set[int] = set()
     for agent, of in voices.decide(voices.listen(labels, llm=include_llm), merged or {}).items():
-        if len({said.needed for said in of.values()}) > 1:
+        if len({voice.needed for voice in of.values()}) > 1:
             disputed.add(agent)
             continue
-        latest = max(of.values(), key=lambda said: said.label)
+        latest = max(of.values(), key=lambda voice: voice.label)
         needed[agent], decided_by[agent] = latest.needed, latest.label
 
     if disputed:
@@ -206,8 +206,8 @@ def store_first(pool: Pool, labels: Sequence[tuple[int, int, Spoken]], before: M
     states: dict[str, list[int]] = defaultdict(list)
     rows: list[tuple[int, str, str, str]] = []
     members: list[Collection[int]] = []
-    for query, label, said in labels:
-        alone = _alone(said.source, said.unsure, frozenset(said.required), frozenset(said.asked), merged)
+    for query, label, voice in labels:
+        alone = _alone(voice.source, voice.unsure, frozenset(voice.required), frozenset(voice.asked), merged)
         if before.get(query) != alone.state:
             states[alone.state].append(query)
         if alone.decided:

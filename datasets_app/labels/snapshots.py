@@ -191,7 +191,7 @@ def unlabeled(pool: Pool, before: datetime, most: int) -> list[str]:
         .filter(state=Query.State.UNLABELED, created_at__lte=before, erased_at=None)
         .exclude(group__split__in=("val", "test"))
     )
-    return [from_json(*said) for said in queries.order_by("-pk").values_list("text", "messages")[:most]]
+    return [from_json(*columns) for columns in queries.order_by("-pk").values_list("text", "messages")[:most]]
 
 
 def rows(snapshot: Snapshot) -> Iterator[dict[str, Any]]:
@@ -313,7 +313,7 @@ def _forget_copies(erased: Sequence[ErasedQuery]) -> None:
     long = {normalise(text) for text in texts if len(text) >= LONG}
 
     def is_gone(row: dict[str, Any]) -> bool:
-        return row["query"] in keys or any(normalise(said["content"]) in long for said in row.get("messages", ()))
+        return row["query"] in keys or any(normalise(message["content"]) in long for message in row.get("messages", ()))
 
     # First those that keep more beside a text than its column does, such as comments on decisions.
     hooks.texts_erased(erased)
@@ -417,12 +417,12 @@ def _agent_values(agent: Agent) -> dict[str, Any]:
 
 def _row_hash(row: dict[str, Any]) -> str:
     """SHA-256 of what the row says; the query's key is no part of it, so that equal data hashes equally everywhere."""
-    said = [row["id"], row["text"], row["required"], row["asked"], row["split"]]
+    values = [row["id"], row["text"], row["required"], row["asked"], row["split"]]
     # What only turns and an LLM's rows have comes last, so that it changes no other row's hash.
     more = [row.get(key) for key in (*TURN, "judge")]
     while more and not more[-1]:
         more.pop()
-    return hashlib.sha256(_canonical([*said, *more])).hexdigest()
+    return hashlib.sha256(_canonical([*values, *more])).hexdigest()
 
 
 def _rows(
@@ -465,15 +465,15 @@ def _rows(
             if split in llm and (judge == Label.Source.LLM or split == Split.TRAIN):
                 whole = gold.compose(labels[key], merged, include_llm=True)
                 required, asked = whole.required, whole.asked
-            said = active & frozenset(asked or ())
-            if not said or not split:  # without a split it became gold just now: the next snapshot has it
+            asked_active = active & frozenset(asked or ())
+            if not asked_active or not split:  # without a split it became gold just now: the next snapshot has it
                 continue
             row: dict[str, Any] = {
                 "query": key,
                 "id": identifier,
                 "text": text,
-                "required": sorted(said & frozenset(required)),
-                "asked": sorted(said),
+                "required": sorted(asked_active & frozenset(required)),
+                "asked": sorted(asked_active),
                 "split": split,
             }
             row |= {k: v for k, v in zip(TURN, (messages, conversation), strict=True) if v}

@@ -52,16 +52,16 @@ def offers(query_ids: Collection[int], about: int | None = None) -> dict[int, li
     """Query key → what is suggested for it, the LLM's before the model's; of `about` an agent, only by who knew it. What was said
     of a merged agent is said of the one that took it over. Three database queries."""
     by_query: dict[int, list[Offer]] = defaultdict(list)
-    said = list(Label.objects.current().filter(query__in=query_ids, source=Label.Source.LLM))
+    labels = list(Label.objects.current().filter(query__in=query_ids, source=Label.Source.LLM))
     models = list(Suggestion.objects.filter(query__in=query_ids))
-    if not said and not models:
+    if not labels and not models:
         return by_query
     merged: dict[int, Merge] = {}
     for steps in voices.merges(
         Pool.objects.filter(datasets__queries__in=query_ids).values_list("pk", flat=True)
     ).values():
         merged |= steps
-    for label in said:
+    for label in labels:
         made = label.provenance
         version = " · ".join(str(made[key]) for key in ("model", "prompt") if made.get(key))
         fallback = str(made.get("fallback") or "")

@@ -43,23 +43,25 @@ def _measure(pool: Pool) -> dict[str, tuple[float, int]]:
         query__dataset__pool=pool,
         query__deleted_at__isnull=True,
     )
-    said = {
+    answers = {
         query: (frozenset(required), frozenset(asked))
         for query, required, asked in people.order_by("-pk").values_list("query", "required", "asked")[:RECENT]
     }
-    if not said:
+    if not answers:
         return {}
-    llm = Label.objects.current().filter(query__in=said, source=Label.Source.LLM)
+    llm = Label.objects.current().filter(query__in=answers, source=Label.Source.LLM)
     offered: list[tuple[str, int, frozenset[int], frozenset[int]]] = [
         ("llm", query, frozenset(required), frozenset(asked))
         for query, required, asked, made in llm.values_list("query", "required", "asked", "provenance")
         if not made.get("fallback")
     ]
-    for query, required, scores in Suggestion.objects.filter(query__in=said).values_list("query", "required", "scores"):
+    for query, required, scores in Suggestion.objects.filter(query__in=answers).values_list(
+        "query", "required", "scores"
+    ):
         offered.append(("model", query, frozenset(required), frozenset(map(int, scores)) | frozenset(required)))
     measured: dict[str, list[float]] = defaultdict(list)
     for source, query, theirs, asked in offered:
-        ours, truth = said[query]
+        ours, truth = answers[query]
         if both := truth & asked:
             measured[source].append(_jaccard(ours & both, theirs & both))
     return {source: (sum(each) / len(each), len(each)) for source, each in measured.items()}

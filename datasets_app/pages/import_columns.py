@@ -144,15 +144,18 @@ def _looked(
     return looked
 
 
-def _corrected(stored: Reading, said: Mapping[str, Any]) -> Reading:
+def _corrected(stored: Reading, corrections: Mapping[str, Any]) -> Reading:
     """A reading by what somebody has corrected of how the file is built."""
     changed = replace(
-        stored, encoding=said["encoding"] or stored.encoding, keep=said["keep"], empty=said["empty"] or stored.empty
+        stored,
+        encoding=corrections["encoding"] or stored.encoding,
+        keep=corrections["keep"],
+        empty=corrections["empty"] or stored.empty,
     )
     if stored.kind in ("table", "xlsx"):
-        changed = replace(changed, header=said["header"])
+        changed = replace(changed, header=corrections["header"])
     if stored.kind == "table":
-        changed = replace(changed, delimiter=said["delimiter"] or stored.delimiter)
+        changed = replace(changed, delimiter=corrections["delimiter"] or stored.delimiter)
     return changed
 
 
@@ -214,10 +217,10 @@ def _asked_about(checked: checking.Check, asked: Mapping[str, str]) -> list[Aske
 
 def _undecided(values: list[Asked], asked: Mapping[str, str]) -> str:
     """The question to whoever imports a file with labels whose meaning they have not seen; "" where there is none."""
-    said = dict(_said(asked))
+    decided = dict(_said(asked))
     if asked.get("others") == LEAVE:
         return ""
-    open_ones = [one.value for one in values if not said.get(one.value)]
+    open_ones = [one.value for one in values if not decided.get(one.value)]
     if not open_ones:
         return ""
     shown = ", ".join(f"“{value}”" for value in open_ones[:3])

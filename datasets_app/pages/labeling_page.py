@@ -116,12 +116,12 @@ def _own_earlier(query: Query, person: User, agents: Sequence[Agent]) -> dict[in
 
 
 def _stored(
-    draft: Draft | None, own: Label | None, said: frozenset[int] | None, numbers: Sequence[int]
+    draft: Draft | None, own: Label | None, suggested: frozenset[int] | None, numbers: Sequence[int]
 ) -> labeling.Choice:
     if draft is not None:
         return labeling.Choice(frozenset(draft.required), draft.none, draft.unsure, frozenset(numbers), draft.note)
     if own is not None:
-        required = said or frozenset()
+        required = suggested or frozenset()
         return labeling.Choice(required, not required, own.unsure, frozenset(numbers), own.note)
     return labeling.Choice(frozenset(), False, False, frozenset(numbers))
 

@@ -199,10 +199,10 @@ def prelabel_job(request: HttpRequest, slug: str, job_id: int) -> HttpResponse:
 def _answers(job: PrelabelJob) -> list[tuple[Query, list[Agent]]]:
     """What the LLM says of each query of a small job, so far: (query, agents)."""
     agents = {agent.number: agent for agent in job.pool.agents.all()}
-    said = (
+    message = (
         Label.objects.current().filter(source=Label.Source.LLM, query__prelabel_items__job=job).select_related("query")
     )
-    return [(label.query, [agents[n] for n in label.required if n in agents]) for label in said.order_by("query_id")]
+    return [(label.query, [agents[n] for n in label.required if n in agents]) for label in message.order_by("query_id")]
 
 
 def _pace(job: PrelabelJob, counted: dict[str, int]) -> dict[str, float | None]:

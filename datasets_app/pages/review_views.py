@@ -109,18 +109,20 @@ def review_judge(request: HttpRequest, slug: str, query_id: int) -> HttpResponse
     pool = get_pool(request, slug)
     query = get_object_or_404(Query.objects.of(pool), pk=query_id)
     required = _ticked(request, adjudication.case(pool, query))
-    said: dict[str, Any] = {}
+    verdict_shown: dict[str, Any] = {}
     try:
         verdict = judge.judge(pool, query, required)
     except judge.NoVerdict as error:
-        said["no_verdict"] = str(error)
+        verdict_shown["no_verdict"] = str(error)
     else:
         agents = {agent.number: agent for agent in pool.agents.all()}
-        said["verdict"] = verdict
-        said |= {name: [agents[n] for n in getattr(verdict, name)] for name in ("missing", "unneeded")}
+        verdict_shown["verdict"] = verdict
+        verdict_shown |= {name: [agents[n] for n in getattr(verdict, name)] for name in ("missing", "unneeded")}
     if wants_fragment(request):
-        return render(request, "datasets_app/_verdict.html", said)
-    return _case_page(request, pool, query, request.GET.get("list", "disputes"), chosen=required, said=said)
+        return render(request, "datasets_app/_verdict.html", verdict_shown)
+    return _case_page(
+        request, pool, query, request.GET.get("list", "disputes"), chosen=required, verdict_shown=verdict_shown
+    )
 
 
 @require_POST
@@ -147,7 +149,7 @@ def _case_page(
     which: str,
     problem: str = "",
     chosen: frozenset[int] | None = None,
-    said: dict[str, Any] | None = None,
+    verdict_shown: dict[str, Any] | None = None,
 ) -> HttpResponse:
     case = adjudication.case(pool, query, person(request))
     picked = chosen if chosen is not None else frozenset(row.agent.number for row in case.rows if row.proposed)
@@ -165,7 +167,7 @@ def _case_page(
         "problem": problem,
         "events": history(pool, query, request.user),
         **_around(pool, which, query),
-        **(said or {}),
+        **(verdict_shown or {}),
     }
     return _drawn(request, context, 422 if problem else 200)
 

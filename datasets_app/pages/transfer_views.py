@@ -172,18 +172,18 @@ def import_undo(request: HttpRequest, slug: str, import_id: int) -> HttpResponse
     """Take out all that an import brought."""
     upload = import_columns.get_upload(slug, import_id)
     if upload.queries_added + upload.labels_added > undoing.MOST_OF_A_PAGE:
-        said = _(
+        undone_text = _(
             "This import is too large for a page to undo. Run: manage.py import_queries --undo %(id)d --pool %(pool)s"
         )
-        messages.error(request, said % {"id": upload.pk, "pool": slug})
+        messages.error(request, undone_text % {"id": upload.pk, "pool": slug})
         return redirect("import_detail", slug, import_id)
     try:
         undone = undoing.undo(upload, person(request))
     except undoing.UndoError as error:
         messages.error(request, str(error))
         return redirect("import_detail", slug, import_id)
-    said = _("“%(file)s” is undone: %(queries)d queries and %(labels)d labels are gone.")
-    message = said % {"file": upload.file_name, "queries": undone.queries, "labels": undone.labels}
+    undone_text = _("“%(file)s” is undone: %(queries)d queries and %(labels)d labels are gone.")
+    message = undone_text % {"file": upload.file_name, "queries": undone.queries, "labels": undone.labels}
     if undone.kept:
         stays = ngettext(
             "%(n)d query stays, as it was worked on since.",

@@ -91,8 +91,8 @@ def roster_digest(agents: Sequence[Agent]) -> str:
 
 def answer_key(text: str, model: str, instruction: str, roster: str, limits: tuple[int, int | None]) -> str:
     """What an answer is kept under: everything that shaped it. SHA-256, 64 hexadecimal digits."""
-    said = earlier_as_json(text)
-    return digest([text, model, instruction, roster, *limits, *([said] if said else [])])
+    messages = earlier_as_json(text)
+    return digest([text, model, instruction, roster, *limits, *([messages] if messages else [])])
 
 
 def digest(value: Any) -> str:

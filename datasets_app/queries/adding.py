@@ -116,12 +116,12 @@ def _insert(dataset: Dataset, origin: str, rows: Sequence[tuple[NewQuery, str, i
     )  # fmt: skip
     values = []
     for new, key, group in rows:
-        said = before(new.text)
+        messages = before(new.text)
         values.append(
             (
                 dataset.pk, str(new.text), key, group, origin, json.dumps(new.extra) if new.extra else "{}", new.state,
-                json.dumps(earlier_as_json(new.text)) if said else None,
-                len(said) if new.conversation or said else None,
+                json.dumps(earlier_as_json(new.text)) if messages else None,
+                len(messages) if new.conversation or messages else None,
                 *query_columns.stored(new.values),
             )
         )  # fmt: skip

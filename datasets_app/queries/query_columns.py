@@ -180,14 +180,14 @@ def parsed(values: Mapping[str, Any]) -> dict[str, Any]:
 def of_row(row: Row) -> tuple[dict[str, Any], dict[str, Any]]:
     """(what a row of a file says about these columns, as `parsed`; its other keys). Raises WrongColumn."""
     own = [(column, entry) for column, entry in entries() if not entry.row]
-    said = {
+    values = {
         column.name: _parsed(column, entry, row.extra[column.name])
         for column, entry in own
         if _says(row.extra, column.name)
     }
-    said |= {column.name: getattr(row, entry.row) for column, entry in entries() if entry.row}
+    values |= {column.name: getattr(row, entry.row) for column, entry in entries() if entry.row}
     names = {column.name for column, _entry in own}
-    return said, {key: value for key, value in row.extra.items() if key not in names}
+    return values, {key: value for key, value in row.extra.items() if key not in names}
 
 
 class WrongColumn(BadValue):

@@ -102,11 +102,11 @@ def _served(value: Any) -> list[dict[str, Any]]:
 
 def answer_fields() -> dict[str, serializers.Field[Any, Any, Any, Any]]:
     """For the hook `answer_fields`."""
-    said = "Only in pools with backends: one for each chosen agent that has any."
-    return {"assignments": AssignmentSerializer(many=True, required=False, help_text=said)}
+    text = "Only in pools with backends: one for each chosen agent that has any."
+    return {"assignments": AssignmentSerializer(many=True, required=False, help_text=text)}
 
 
 def outcome_fields() -> dict[str, serializers.Field[Any, Any, Any, Any]]:
     """For the hook `outcome_fields`."""
-    said = "Which backend served each agent, at most 64 of them."
-    return {"served": ServedRequest(many=True, required=False, default=list, help_text=said)}
+    text = "Which backend served each agent, at most 64 of them."
+    return {"served": ServedRequest(many=True, required=False, default=list, help_text=text)}

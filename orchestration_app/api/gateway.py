@@ -160,8 +160,8 @@ async def _chat_events(answering: Answering, usage: bool) -> AsyncIterator[bytes
     }  # fmt: skip
 
     def chunk(delta: Json, reason: str | None = None, **more: Any) -> bytes:
-        said = {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}], **more}
-        return b"data: " + written(said) + b"\n\n"
+        body = {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}], **more}
+        return b"data: " + written(body) + b"\n\n"
 
     yield chunk({"role": "assistant", "content": ""})
     async for piece in answering.pieces():
@@ -321,20 +321,20 @@ async def _response_events(answering: Answering) -> AsyncIterator[bytes]:
 
     def event(kind: str, **value: Any) -> bytes:
         nonlocal number
-        said = json.dumps({"type": kind, "sequence_number": number, **value}, ensure_ascii=False)
+        body = json.dumps({"type": kind, "sequence_number": number, **value}, ensure_ascii=False)
         number += 1
-        return f"event: {kind}\ndata: {said}\n\n".encode("utf-8", "replace")
+        return f"event: {kind}\ndata: {body}\n\n".encode("utf-8", "replace")
 
     place = {"item_id": f"msg_{answering.key.hex}", "output_index": 0, "content_index": 0}
     yield event("response.created", response=_response(answering, "in_progress", None))
     yield event("response.in_progress", response=_response(answering, "in_progress", None))
     yield event("response.output_item.added", output_index=0, item=_message(answering, "", "in_progress"))
     yield event("response.content_part.added", **place, part={"type": "output_text", "text": "", "annotations": []})
-    said = []
+    pieces = []
     async for piece in answering.pieces():
-        said.append(piece)
+        pieces.append(piece)
         yield event("response.output_text.delta", **place, delta=piece, logprobs=[])
-    text = "".join(said)
+    text = "".join(pieces)
     yield event("response.output_text.done", **place, text=text, logprobs=[])
     yield event("response.content_part.done", **place, part={"type": "output_text", "text": text, "annotations": []})
     yield event("response.output_item.done", output_index=0, item=_message(answering, text))

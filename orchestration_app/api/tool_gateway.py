@@ -168,8 +168,8 @@ async def _called(box: Toolbox, tool: Tool, arguments: dict[str, Any], task: str
     client = Client()
     try:
         if spec.kind != Executor.Kind.MCP:
-            said = str(arguments.get("task") or task)
-            asked = Ask(key, said, ({"role": "user", "content": said},))
+            text = str(arguments.get("task") or task)
+            asked = Ask(key, text, ({"role": "user", "content": text},))
             return await calling.call(spec, asked, Wire(client), calling.Anywhere(), calling.Purse())
         asked = Ask(key, task, ({"role": "user", "content": task},))
         prepared = asking.Prepared([], spec.most_cost, tool=ToolCall(tool.own, arguments))

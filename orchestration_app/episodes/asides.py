@@ -138,8 +138,8 @@ def decide(episode: Episode, approve: bool, call: int | None = None, *, why: str
         if approve:
             _go_on(row, Aside(APPROVAL, "", before.exchanges, before.resume, True, before.cost))
         else:
-            said = privacy.redacted(episode.pool_id, [why.strip()])[0] or _("A person did not approve the call.")
-            Step.objects.filter(pk=row.pk).update(status=Step.Status.FAILED, failure="denied", why=said[:400])
+            reason = privacy.redacted(episode.pool_id, [why.strip()])[0] or _("A person did not approve the call.")
+            Step.objects.filter(pk=row.pk).update(status=Step.Status.FAILED, failure="denied", why=reason[:400])
             _queue(row.episode_id)
     episode.refresh_from_db()
 

@@ -147,7 +147,9 @@ def plain_instruction(spec: Spec, asked: Ask) -> str:
     lines = [f"You are {spec.name}.{' ' if spec.description else ''}{spec.description}"]
     if asked.history:
         lines += ["", "Others have worked on this before you:"]
-        lines += [f"- {said.agent}: {'(failed)' if said.failed else said.content}\n" for said in asked.history]
+        lines += [
+            f"- {earlier.agent}: {'(failed)' if earlier.failed else earlier.content}\n" for earlier in asked.history
+        ]
     return "\n".join(lines)
 
 
@@ -155,7 +157,7 @@ def _drawn(spec: Spec, asked: Ask) -> str:
     values = {
         "task": asked.task,
         "messages": [dict(message) for message in asked.messages],
-        "history": [said.as_json() for said in asked.history],
+        "history": [earlier.as_json() for earlier in asked.history],
         "agent": {"name": spec.name, "description": spec.description},
         "step": asked.step,
     }
@@ -175,7 +177,7 @@ def as_json(spec: Spec, asked: Ask) -> dict[str, Any]:
         "agent": {"id": spec.agent, "name": spec.name},
         "task": asked.task,
         "messages": [dict(message) for message in asked.messages],
-        "history": [said.as_json() for said in asked.history],
+        "history": [earlier.as_json() for earlier in asked.history],
         **(more if asked.exchanges else {}),
     }
 

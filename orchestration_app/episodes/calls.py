@@ -135,8 +135,8 @@ class Ask:
     @property
     def with_others(self) -> str:
         """The task, and below it what other agents said, for agents that read one text."""
-        said = [f"{one.agent}: {'(failed)' if one.failed else one.content}" for one in self.history]
-        return "\n\n".join([self.task, "Others have worked on this before you:", *said]) if said else self.task
+        lines = [f"{one.agent}: {'(failed)' if one.failed else one.content}" for one in self.history]
+        return "\n\n".join([self.task, "Others have worked on this before you:", *lines]) if lines else self.task
 
 
 @dataclass(frozen=True, slots=True)

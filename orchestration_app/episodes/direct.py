@@ -252,7 +252,7 @@ async def _one(direct: Direct, agent: int) -> AsyncIterator[str]:
 async def _chat(direct: Direct, spec: Spec, agent: int) -> AsyncIterator[str]:
     """A chat's words as they come; what came of it is in `outcomes` afterwards."""
     home, asked, began = _home(), _ask(direct, agent), time.monotonic()
-    said: list[str] = []
+    pieces: list[str] = []
     usage: Any = {}
     failed: Failure | None = Failure("cut_off", "The client left before the agent answered.")
     try:
@@ -280,9 +280,9 @@ async def _chat(direct: Direct, spec: Spec, agent: int) -> AsyncIterator[str]:
                     usage = chunk.get("usage") or usage
                     piece = _delta(chunk)
                     if piece:
-                        said.append(piece)
+                        pieces.append(piece)
                         yield piece
-            failed = None if said else Failure("malformed", "the stream holds no words")
+            failed = None if pieces else Failure("malformed", "the stream holds no words")
         finally:
             home.limits.leave(spec)
     except CallFault as fault:
@@ -297,9 +297,9 @@ async def _chat(direct: Direct, spec: Spec, agent: int) -> AsyncIterator[str]:
         seconds = time.monotonic() - began
         if failed is None:
             figures = {"model": spec.model, "tokens_in": tokens[0], "tokens_out": tokens[1]}
-            direct.outcomes[agent] = Reply(storable.mended_text("".join(said)), cost, sum(tokens), seconds, figures)
+            direct.outcomes[agent] = Reply(storable.mended_text("".join(pieces)), cost, sum(tokens), seconds, figures)
         else:
-            direct.outcomes[agent] = Failure(failed.kind, failed.why, cost if said else 0.0, seconds)
+            direct.outcomes[agent] = Failure(failed.kind, failed.why, cost if pieces else 0.0, seconds)
 
 
 async def _chunks(parts: AsyncIterator[bytes], most: int) -> AsyncIterator[dict[str, Any]]:

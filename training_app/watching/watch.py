@@ -281,19 +281,19 @@ def _waiting_jobs() -> None:
     _seen_waiting = frozenset(waiting)
     if counted:
         minutes = int(WAITS_TOO_LONG.total_seconds() // 60)
-        said = _("Jobs have been waiting for more than %(minutes)d minutes, and none is being done.")
+        message = _("Jobs have been waiting for more than %(minutes)d minutes, and none is being done.")
         evidence = [[title, str(count)] for title, count in counted.items()]
-        alarms.hold(Alarm.Kind.QUEUE, said % {"minutes": minutes}, evidence)
+        alarms.hold(Alarm.Kind.QUEUE, message % {"minutes": minutes}, evidence)
 
 
 def _dropped_decisions() -> None:
     lately = ProcessSign.objects.filter(dropped_at__gte=timezone.now() - DROPPED_LATELY)
     evidence = [[sign.name, str(sign.dropped)] for sign in lately]
     if evidence:
-        said = _(
+        message = _(
             "Decisions were answered but not stored, because the database was unreachable for longer than DECISION_BUFFER covers."
         )
-        alarms.hold(Alarm.Kind.DROPPED, said, evidence)
+        alarms.hold(Alarm.Kind.DROPPED, message, evidence)
 
 
 def _clusters() -> None:
@@ -308,11 +308,11 @@ def _clusters() -> None:
     lately = ClusterSign.objects.filter(restarted_at__gt=Now() - RESTARTED_LATELY).order_by("-restarted_at")
     evidence += [[f"{titles.get(one.queue, one.queue)}, {one.machine}", one.why] for one in lately[:5]]
     if still:
-        said = _("Jobs wait, and no worker does anything: %(what)s.") % {"what": ", ".join(still)}
-        alarms.hold(Alarm.Kind.CLUSTER, said, evidence)
+        message = _("Jobs wait, and no worker does anything: %(what)s.") % {"what": ", ".join(still)}
+        alarms.hold(Alarm.Kind.CLUSTER, message, evidence)
     elif evidence:
-        said = _("A job cluster was restarted: %(why)s.") % {"why": evidence[0][1]}
-        alarms.hold(Alarm.Kind.CLUSTER, said, evidence)
+        message = _("A job cluster was restarted: %(why)s.") % {"why": evidence[0][1]}
+        alarms.hold(Alarm.Kind.CLUSTER, message, evidence)
 
 
 def _missing_workers() -> None:
@@ -332,5 +332,5 @@ def _missing_workers() -> None:
         elif last is not None and last < now - MISSING:
             evidence.append([title, _("last heartbeat %(time)s") % {"time": f"{last:%Y-%m-%d %H:%M:%S} UTC"}])
     if evidence:
-        said = _("No worker is running for: %(what)s.") % {"what": ", ".join(row[0] for row in evidence)}
-        alarms.hold(Alarm.Kind.WORKERS, said, evidence)
+        message = _("No worker is running for: %(what)s.") % {"what": ", ".join(row[0] for row in evidence)}
+        alarms.hold(Alarm.Kind.WORKERS, message, evidence)

@@ -51,10 +51,10 @@ class Reply:
             return payload
         try:
             error = payload["error"]
-            said = error["code"], error["message"], error.get("field", ""), error.get("hint", "")
+            values = error["code"], error["message"], error.get("field", ""), error.get("hint", "")
         except (KeyError, TypeError):
-            said = "unknown", unclear, "", ""
-        raise Refused(self.status, *said)
+            values = "unknown", unclear, "", ""
+        raise Refused(self.status, *values)
 
 
 class Timeouts(dict[str, float]):

@@ -72,8 +72,8 @@ class Command(BaseCommand):
                     raise CommandError(
                         f"{path}: its lines are JSON objects, and as text each would be stored with its braces. Say --format jsonl."
                     )
-                said = self._said(pool, options["map"])
-                reading = None if options["format"] else self._reading(path, stream, pool, said, options)
+                mapped = self._said(pool, options["map"])
+                reading = None if options["format"] else self._reading(path, stream, pool, mapped, options)
                 if options["check"]:
                     return
                 exists = pool.datasets.filter(name__iexact=options["dataset"] or "Queries").exists()
@@ -94,8 +94,8 @@ class Command(BaseCommand):
             progress.close()
         if not exists:
             Import.objects.filter(pk=upload.pk).update(undo={**upload.undo, "dataset": True})
-        if said:
-            meanings.remember(upload, said)
+        if mapped:
+            meanings.remember(upload, mapped)
         queue.fill(pool)
         tell(self, [upload])
         if upload.rows_read and upload.rejected == upload.rows_read:
@@ -129,12 +129,12 @@ class Command(BaseCommand):
         return by_value
 
     def _reading(
-        self, path: Path, stream: BinaryIO, pool: Pool, said: dict[str, list[int] | None], options: dict[str, Any]
+        self, path: Path, stream: BinaryIO, pool: Pool, mapped: dict[str, list[int] | None], options: dict[str, Any]
     ) -> Reading | None:
         """How a file of another form than ours is read, told to whoever reads along; None for one of ours."""
         agents = pools.roster(pool, retired=True)
         looked = looking.look(stream, path.name, agents)
-        reading = replace(looked.reading, values={**meanings.remembered(pool), **said}, empty=options["empty"])
+        reading = replace(looked.reading, values={**meanings.remembered(pool), **mapped}, empty=options["empty"])
         names = {column.key: column.name for column in looked.columns}
         if reading.shape:
             self.stdout.write(f"{path.name}: an export of {shapes.NAMES[reading.shape]}")

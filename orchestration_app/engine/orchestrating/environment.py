@@ -87,12 +87,12 @@ class RecordedWorld:
         covered: bool = False,
     ) -> RecordedWorld:  # fmt: skip
         """The world of `paths`; `lenders` (themselves, where None) lend the outputs of agents that a task did not need."""
-        said: dict[int, list[Call]] = {agent.id: [] for agent in agents}
+        calls: dict[int, list[Call]] = {agent.id: [] for agent in agents}
         for path in paths if lenders is None else lenders:
             for call in path.calls:
-                if not call.failed and call.agent in said:
-                    said[call.agent].append(call)
-        return cls(tuple(agents), {p.task: p for p in paths}, {i: tuple(c) for i, c in said.items()}, covered)
+                if not call.failed and call.agent in calls:
+                    calls[call.agent].append(call)
+        return cls(tuple(agents), {p.task: p for p in paths}, {i: tuple(c) for i, c in calls.items()}, covered)
 
     def call(self, task: str, calls: Sequence[Call], agent: int) -> Call:
         own = [call for call in self.paths[task].calls if call.agent == agent]

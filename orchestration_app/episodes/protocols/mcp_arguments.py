@@ -108,7 +108,7 @@ def plain(tool: Json, asked: Ask) -> dict[str, Any] | None:
 def _drawn(spec: Spec, asked: Ask) -> dict[str, Any]:
     values = {
         "task": asked.task, "messages": [dict(message) for message in asked.messages],
-        "history": [said.as_json() for said in asked.history], "step": asked.step,
+        "history": [earlier.as_json() for earlier in asked.history], "step": asked.step,
     }  # fmt: skip
     try:
         arguments = json.loads(templates.draw(str(spec.options["arguments"]), values))
@@ -124,8 +124,12 @@ def _drawn(spec: Spec, asked: Ask) -> dict[str, Any]:
 def _closest(tools: Sequence[dict[str, Any]], task: str) -> dict[str, Any]:
     """The tool whose name and description share the most words with the task; the first of those that share as many."""
     words = set(map(str.casefold, _WORD.findall(task)))
-    said = [set(map(str.casefold, _WORD.findall(f"{tool['name']} {tool.get('description', '')}"))) for tool in tools]
-    return max(zip(tools, said, strict=True), key=lambda one: len(one[1] & words) / (1 + len(one[1])) ** 0.5)[0]
+    words_of_tools = [
+        set(map(str.casefold, _WORD.findall(f"{tool['name']} {tool.get('description', '')}"))) for tool in tools
+    ]
+    return max(zip(tools, words_of_tools, strict=True), key=lambda one: len(one[1] & words) / (1 + len(one[1])) ** 0.5)[
+        0
+    ]
 
 
 async def _filled(tools: Sequence[Json], asked: Ask, wire: Wire) -> Call:

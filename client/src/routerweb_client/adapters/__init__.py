@@ -21,8 +21,8 @@ def text_of(content: Any) -> str:
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, Sequence) else ()
-    said = [part if isinstance(part, str) else part.get("text") for part in parts if isinstance(part, str | Mapping)]
-    return "\n".join(text for text in said if isinstance(text, str))
+    texts = [part if isinstance(part, str) else part.get("text") for part in parts if isinstance(part, str | Mapping)]
+    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def conversation(messages: Iterable[tuple[str, Any]]) -> list[dict[str, str]]:

@@ -23,14 +23,15 @@ def speakers_by_router(
 
     def next_speaker(_last: Agent, chat: GroupChat) -> Agent | None:
         experts = set(keys.values())
-        said = [(message, message.get("name") in experts) for message in chat.messages]
-        turn = max((place for place, (_message, expert) in enumerate(said) if not expert), default=-1)
+        messages = [(message, message.get("name") in experts) for message in chat.messages]
+        turn = max((place for place, (_message, expert) in enumerate(messages) if not expert), default=-1)
         talk = conversation(
-            ("assistant" if expert else "user", message.get("content") or "") for message, expert in said[: turn + 1]
+            ("assistant" if expert else "user", message.get("content") or "")
+            for message, expert in messages[: turn + 1]
         )
         if routed.get("talk") != talk:
             routed.update(talk=talk, names=[keys[key] for key in client.route(talk, **sent).agent_keys if key in keys])
-        spoken = {message.get("name") for message, _expert in said[turn + 1 :]}
+        spoken = {message.get("name") for message, _expert in messages[turn + 1 :]}
         name = next((name for name in routed["names"] if name not in spoken), None)
         return None if name is None else chat.agent_by_name(name)
 

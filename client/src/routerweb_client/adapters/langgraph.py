@@ -33,8 +33,8 @@ class RouterNode:
 
     def __call__(self, state: Mapping[str, Any]) -> dict[str, list[str]]:
         """What the node changes of the state. Raises Refused and Unreachable."""
-        said = conversation(_pair(message) for message in state[self._messages])
-        return {self._into: list(self._client.route(said, **self._options).agent_keys)}
+        turns = conversation(_pair(message) for message in state[self._messages])
+        return {self._into: list(self._client.route(turns, **self._options).agent_keys)}
 
     def edge(self, state: Mapping[str, Any]) -> Sequence[str]:
         """The nodes that run next, for `add_conditional_edges`."""
