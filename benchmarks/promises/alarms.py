@@ -8,12 +8,12 @@ import numpy as np
 
 from training_app.engine.data import metrics, shares
 from training_app.engine.judging import sequential
-from training_app.rollout.promises import BROKEN, SURPRISING
+from training_app.rollout.promises import SURPRISING
 
 Rng = np.random.Generator
 PROMISED, DELIVERED = 0.8, 0.6
 CHECKED = 212  # queries that the promise is made on, as an example
-MONTH = 600  # outcomes of a quiet month, looked at after every tenth
+MONTH = 600  # outcomes of a quiet month
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,9 @@ def told(rng: Rng) -> Told:
     promised = rng.binomial(CHECKED, PROMISED) / CHECKED
     range_ = shares.wilson(round(promised * CHECKED), CHECKED)
     spread = (range_["high"] - range_["low"]) / (2 * shares.Z)
-    fallen = np.cumsum(rng.random(60) < DELIVERED)
-    within = any(sequential.broken(promised, spread, int(fallen[n - 1]), n) >= BROKEN for n in range(5, 61, 5))
+    within = sequential.broken(promised, spread, rng.random(60) < DELIVERED)
     surprised = sequential.surprise(promised, spread, int(rng.binomial(30, DELIVERED)), 30) <= SURPRISING
-    quiet = np.cumsum(rng.random(MONTH) < PROMISED)
-    false = any(sequential.broken(promised, spread, int(quiet[n - 1]), n) >= BROKEN for n in range(10, MONTH + 1, 10))
+    false = sequential.broken(promised, spread, rng.random(MONTH) < PROMISED)
     false |= sequential.surprise(promised, spread, int(rng.binomial(30, PROMISED)), 30) <= SURPRISING
     return Told(within, surprised, bool(false))
 

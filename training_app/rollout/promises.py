@@ -5,10 +5,11 @@ range. What was delivered is known from answers that people check at random (`ch
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, Q
+import numpy as np
+from django.db.models import Count, Exists, OuterRef, Q
 from django.db.models.functions import TruncWeek
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -41,10 +42,15 @@ OUTCOMES = 5_000
 NAMED = 0.05
 #: A range that is wider says nothing that anybody could go by.
 VAGUE = 0.6
-#: From this Bayes factor on a promise is broken: by chance in 1 of 20 pools at most, however often it is looked at.
-BROKEN = 20.0
-#: What the first round of checked answers may have for chance, of 1; round k has a k (k + 1) / 2-th of it, 0.05 in all.
-SURPRISING = 0.025
+#: Outcomes are tested from the start of a period on, by so many days, each at a share of the level of its looks: a month shows a fall
+#: of a pool with few outcomes; a day shows one that comes late in a month of many.
+PERIODS = ((30, 1.0), (1, 0.004))
+#: The first outcomes of a period that are tested.
+TESTED = 8_000
+#: A period that was broken is so only while all of its outcomes are as unlikely as this.
+STILL = 0.05
+#: What the first round of checked answers may have for chance, of 1; round k has a k (k + 1) / 2-th of it, 0.025 in all.
+SURPRISING = 0.0125
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +248,7 @@ def broken(model: RouterModel) -> Broken | None:
         return None
     figures = {_("Checked answers"): checked(model), _("Reported outcomes"): reported(model)}
     shown = None
-    if (seen := reported(model)).count and _falls_short(kept, seen):
+    if (seen := _falls_short(kept)) is not None:
         shown = (_("applications report"), seen)
     if (rounds := _surprising_round(kept)) is not None:
         shown = (_("people who checked answers found"), rounds)
@@ -265,8 +271,30 @@ def broken(model: RouterModel) -> Broken | None:
     return Broken(sentence, evidence + [[what, one.words()] for what, one in figures.items() if one.count])
 
 
-def _falls_short(kept: Promise, seen: Delivered) -> bool:
-    return sequential.broken(kept.labeled.mean, kept.spread, seen.good, seen.count) >= BROKEN
+def _falls_short(kept: Promise) -> Delivered | None:
+    """The outcomes of the first period that shows the promise broken; None where none does.
+
+    A period is the one that runs or, while that has too few outcomes to tell, the one before.
+    """
+    made = Decision.objects.filter(model=kept.model, pk=OuterRef("decision_id"))
+    rows = (
+        Outcome.objects.filter(Exists(made), pool=kept.model.pool_id)
+        .order_by("at", "pk")
+        .values_list("success", flat=True)
+    )
+    now, least = timezone.now(), sequential.FIRST_LOOKS[-1][0]
+    for days, share in PERIODS:
+        length = timedelta(days=days)
+        began = now - (now - datetime.min.replace(tzinfo=UTC)) % length
+        good = np.array(rows.filter(at__gte=began)[:TESTED], np.bool_)
+        if len(good) < least and not sequential.broken(kept.labeled.mean, kept.spread, good, share):
+            good = np.array(rows.filter(at__gte=began - length, at__lt=began)[:TESTED], np.bool_)
+        seen = Delivered(int(good.sum()), len(good))
+        if not sequential.broken(kept.labeled.mean, kept.spread, good, share):
+            continue
+        if sequential.surprise(kept.labeled.mean, kept.spread, seen.good, seen.count) <= STILL:
+            return seen
+    return None
 
 
 def _surprising_round(kept: Promise) -> Delivered | None:

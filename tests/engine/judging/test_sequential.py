@@ -75,18 +75,27 @@ def test_a_split_as_set_is_not_called_one_that_is_not(share: float) -> None:
     assert sequential.mismatch(half_as_many, 2_000, share) > sequential.MISMATCH
 
 
-def test_a_promise_that_is_kept_is_hardly_ever_broken_at_any_look() -> None:
+def test_a_promise_that_is_kept_is_hardly_ever_broken_in_a_month() -> None:
     rng, told = np.random.default_rng(5), 0
-    for _ in range(100):
-        promised = rng.binomial(300, 0.8) / 300
-        good = np.cumsum(rng.random(400) < 0.8)
-        told += any(sequential.broken(promised, 0.023, int(good[n - 1]), n) >= 20 for n in range(10, 401, 10))
-    assert told <= 5
+    for _ in range(300):
+        promised = rng.binomial(212, 0.8) / 212
+        told += sequential.broken(promised, 0.0275, rng.random(600) < 0.8)
+    assert told <= 9
 
 
-def test_a_fall_by_twenty_points_shows_within_sixty() -> None:
-    assert sequential.broken(0.8, 0.023, 36, 60) >= 20
-    assert sequential.broken(0.8, 0.023, 48, 60) < 1
+def test_a_fall_by_twenty_points_shows_within_sixty_and_one_of_all_at_once() -> None:
+    rng = np.random.default_rng(6)
+    order = rng.permutation(60)
+    assert sequential.broken(0.8, 0.0275, (np.arange(60) < 36)[order])
+    assert not sequential.broken(0.8, 0.0275, (np.arange(60) < 36)[order], share=0.001)
+    assert not sequential.broken(0.8, 0.0275, (np.arange(60) < 46)[order])
+    assert sequential.broken(0.8, 0.0275, np.zeros(15, bool))
+
+
+def test_looks_come_at_twice_as_many_and_half_the_level() -> None:
+    assert list(sequential.looks(14)) == []
+    assert list(sequential.looks(300))[-3:] == [(60, 0.014), (120, 0.007), (240, 0.0035)]
+    assert sum(level for _size, level in sequential.looks(10**9)) <= 0.0311
 
 
 def test_a_sample_that_is_looked_at_once_surprises_as_the_binomial_says() -> None:

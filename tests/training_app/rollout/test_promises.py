@@ -47,8 +47,11 @@ def decide(
 
 
 def report(model: RouterModel, good: int, count: int) -> None:
+    """So many outcomes are good, spread evenly over all."""
+    made = decide(model, count)
     Outcome.objects.bulk_create(
-        Outcome(decision_id=one.pk, pool=model.pool, success=i < good) for i, one in enumerate(decide(model, count))
+        Outcome(decision_id=one.pk, pool=model.pool, success=(i + 1) * good // count > i * good // count)
+        for i, one in enumerate(made)
     )
 
 
@@ -135,6 +138,18 @@ def test_outcomes_far_below_the_promise_are_an_alarm(active: RouterModel, good: 
     report(active, good, count)
     assert promise_alarms.tell(active) is told
     assert Alarm.objects.filter(kind="promise", resolved_at=None).exists() is told
+
+
+def test_a_fall_that_comes_late_in_a_month_of_many_outcomes_shows_within_a_day(active: RouterModel) -> None:
+    report(active, 800, 1000)
+    Outcome.objects.update(at=timezone.now() - timedelta(days=2))
+    report(active, 192, 240)
+    assert promises.broken(active) is None
+    Outcome.objects.filter(at__gte=timezone.now() - timedelta(hours=1)).delete()
+    report(active, 120, 240)
+    found = promises.broken(active)
+    assert found is not None
+    assert "about 50 (44 to 56) of 240" in found.sentence
 
 
 def test_one_round_of_checks_is_enough_and_the_alarm_ends_with_the_model(active: RouterModel, ops: User) -> None:
