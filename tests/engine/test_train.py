@@ -426,6 +426,18 @@ def test_a_classifier_routes_explains_and_keeps_its_limits() -> None:
     assert router.route(text, available=[4, 7]).agents != route.agents
 
 
+@pytest.mark.parametrize("recipe", ["classifier", "scores"])
+def test_a_quick_router_never_says_nobody_of_a_language_that_it_cannot_read(recipe: str) -> None:
+    router = Router.load(run(quick(recipe=recipe, sentences=False, tidy=False))[-1].result.artifact)
+    for text in (
+        "Я потерял карту и хочу вернуть деньги",
+        "我的包裹丢了",
+        "Ich wurde zweimal belastet und mein Paket ist weg",
+    ):
+        assert router.route(text).abstained, text
+    assert not router.route("refund my invoice and where is my parcel").abstained
+
+
 @pytest.mark.parametrize(("cost", "worth", "refused"), [(1.0, 1.0, True), (1.0, 5.0, False), (0.3, 1.0, False)])
 def test_a_run_that_would_answer_nobody_says_why_before_it_trains(cost: float, worth: float, refused: bool) -> None:
     priced = [dataclasses.replace(agent, cost=cost) for agent in AGENTS]

@@ -336,8 +336,8 @@ def _promising(
 
 
 def _unfamiliar(config: Config, data: Prepared) -> Unfamiliar | None:
-    """What tells and reads texts in languages that no training query is in; only the recipe of scores has it."""
-    if config.recipe != "scores" or not config.tidy:
+    """What tells and reads texts in languages that no training query is in; only the published recipe has none, as it was published."""
+    if config.recipe == "tfidf":
         return None
     meaning = config.sentences and sentences.installed()
     return Unfamiliar.fit(data.train.rows, data.agents, meaning=meaning, seed=config.seed)
