@@ -336,7 +336,7 @@ def _promising(
 
 
 def _unfamiliar(config: Config, data: Prepared) -> Unfamiliar | None:
-    """What tells and reads texts in languages that no training query is in; only the published recipe has none, as it was published."""
+    """What tells and reads texts in languages that no training query is in; the published recipe has none."""
     if config.recipe == "tfidf":
         return None
     meaning = config.sentences and sentences.installed()
