@@ -9,8 +9,10 @@ class DatasetsAppConfig(AppConfig):
     def ready(self) -> None:
         from datasets_app import background, ending, tasks
         from datasets_app.labels import agent_effects, card_examples, erasure, reask
-        from routerweb import hooks
+        from datasets_app.models import Query
+        from routerweb import hooks, trigrams
 
+        trigrams.index(Query, "text")
         hooks.job_kinds.register(background.kinds)
         hooks.background_work.register(background.work)
         hooks.pool_put_away.register(ending.of_putting_away)

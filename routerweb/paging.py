@@ -1,70 +1,155 @@
-"""Pages of lists that may be very long: counted up to a bound, and turned on beyond it without being counted."""
+"""Lists of any length in parts: a part begins after a row, not at a place, so that the last part costs what the first does."""
 
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from django.core.paginator import EmptyPage, Page, Paginator
-from django.utils.functional import cached_property
+from django.core.exceptions import ValidationError
+from django.db import connection
+from django.db.models import Model, Q, QuerySet
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
 
-#: Rows that are counted while somebody waits; of a longer list a page says “more than” so many.
+#: Rows that are counted while somebody waits; how many a longer list has is estimated.
 COUNTED = 10_000
-#: Pages that may be asked for; databases take no offset of any size.
-MOST_PAGES = 10_000_000
+#: Digits of an estimate that mean something.
+DIGITS = 2
+#: Rows that a search without an index looks through at first, how many times as many it goes on with, and how long it may take.
+STRETCH, GROWTH, SECONDS = 20_000, 4, 0.3
+
+Rows = QuerySet[Any]
 
 
-class LongPage(Page):
-    """A page that may lie beyond what was counted."""
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The keys of some rows of a list. `previous` and `next` lead on, as (parameter of the address, key); None where the list ends.
 
-    paginator: "LongPaginator"
+    `reached` is where a search stopped that did not look through all rows: a value of the order's first column.
+    """
 
-    def has_next(self) -> bool:
-        """Whether a row follows this page's."""
-        if not self.paginator.more or self.number < self.paginator.num_pages:
-            return super().has_next()
-        return self.paginator.has_row(self.number * self.paginator.per_page)
-
-    def next_page_number(self) -> int:
-        """The number of the page that follows, counted or not."""
-        return self.number + 1 if self.paginator.more else super().next_page_number()
-
-    def end_index(self) -> int:
-        """The place in the list of this page's last row, from 1 on."""
-        return self.start_index() + len(self.object_list) - 1 if self.object_list else 0
-
-
-class LongPaginator(Paginator):
-    """Pages of a QuerySet. `count` is COUNTED at most, and `more` says whether there are more rows than that."""
-
-    @cached_property
-    def _counted(self) -> int:
-        rows: Any = self.object_list
-        return int(rows.order_by()[: COUNTED + 1].count())
-
-    @cached_property
-    def count(self) -> int:
-        return min(self._counted, COUNTED)
+    keys: Sequence[Any]
+    previous: tuple[str, Any] | None = None
+    next: tuple[str, Any] | None = None
+    reached: Any = None
 
     @property
-    def more(self) -> bool:
-        """Whether the list is longer than what was counted."""
-        return self._counted > COUNTED
+    def is_whole(self) -> bool:
+        """Whether this is the whole list."""
+        return self.previous is None and self.next is None
 
-    def has_row(self, place: int) -> bool:
-        """Whether there is a row at that place of the list, from 0 on."""
-        rows: Any = self.object_list
-        return bool(rows[place : place + 1].exists())
+    def of(self, rows: Rows) -> list[Any]:
+        """The part's rows in its order, as `rows` reads them."""
+        by_key = rows.order_by().in_bulk(list(self.keys))
+        return [by_key[key] for key in self.keys if key in by_key]
 
-    def validate_number(self, number: Any) -> int:
-        """The number of a page that there is. Raises EmptyPage and PageNotAnInteger."""
-        try:
-            return super().validate_number(number)
-        except EmptyPage:
-            wanted = int(number)
-            if not self.more or not 1 <= wanted <= MOST_PAGES or not self.has_row((wanted - 1) * self.per_page):
-                raise
-            return wanted
 
-    def page(self, number: Any) -> LongPage:
-        """The page of that number, as `validate_number` takes it."""
-        valid = self.validate_number(number)
-        first, rows = (valid - 1) * self.per_page, self.object_list
-        return LongPage(rows[first : first + self.per_page], valid, self)
+@dataclass(frozen=True, slots=True)
+class Total:
+    """How long a list is: `count` rows where it is `exact`; otherwise about so many, or more than that where `least`."""
+
+    count: int
+    exact: bool = True
+    least: bool = False
+
+    def __str__(self) -> str:
+        number = number_format(self.count, force_grouping=True)
+        if self.exact:
+            return number
+        return (_("more than %(n)s") if self.least else _("about %(n)s")) % {"n": number}
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """Columns by which rows are ordered, all upwards or all `down`; the last is the key."""
+
+    names: Sequence[str]
+    down: bool
+
+    def of(self, rows: Rows) -> Rows:
+        return rows.order_by(*(f"-{name}" if self.down else name for name in self.names))
+
+    def beyond(self, place: Sequence[Any]) -> Q:
+        """That a row comes after that place."""
+        return _beyond(self.names, place, "lt" if self.down else "gt")
+
+    def until(self, place: Sequence[Any]) -> Q:
+        """That a row comes before that place."""
+        return _beyond(self.names, place, "gt" if self.down else "lt")
+
+
+def _beyond(names: Sequence[str], place: Sequence[Any], side: str) -> Q:
+    """That a row lies on that side of a place, in a form in which an index on the first column finds where."""
+    beyond = Q(**{f"{names[0]}__{side}": place[0]})
+    if len(names) == 1:
+        return beyond
+    beyond |= Q(**{names[0]: place[0]}) & _beyond(names[1:], place[1:], side)
+    return Q(**{f"{names[0]}__{side}e": place[0]}) & beyond
+
+
+def part(
+    rows: Rows, order: Sequence[str], asked: Mapping[str, str], size: int, fits: Callable[[Rows], Rows] | None = None
+) -> Part:
+    """The part of `rows` that `after` or `before` in `asked`, each the key of a row, ask for; the first where neither names one.
+
+    `order`: columns, all with a minus or none; the last is the key. A row that has moved is where it is now. `fits` narrows the rows
+    by what no index finds: they are looked through for SECONDS, then the part ends, full or not, and says what it `reached`.
+    """
+    names = [name.removeprefix("-") for name in order]
+    down = order[0].startswith("-")
+    backwards = "after" not in asked and "before" in asked
+    place = _place(rows, names, asked.get("before" if backwards else "after"))
+    if place is None:
+        return _forward(rows, _Order(names, down), size, fits)
+    if not backwards:
+        on = _forward(rows.filter(_Order(names, down).beyond(place)), _Order(names, down), size, fits)
+        return Part(on.keys, ("before", on.keys[0] if on.keys else asked["after"]), on.next, on.reached)
+    back = _forward(rows.filter(_Order(names, not down).beyond(place)), _Order(names, not down), size, fits)
+    if not back.keys and back.next is None:
+        return _forward(rows, _Order(names, down), size, fits)
+    earlier = ("before", back.next[1]) if back.next else None
+    return Part(back.keys[::-1], earlier, ("after", back.keys[0] if back.keys else asked["before"]), back.reached)
+
+
+def _forward(rows: Rows, order: _Order, size: int, fits: Callable[[Rows], Rows] | None) -> Part:
+    """The first `size` rows in that order."""
+    began, stretch = time.monotonic(), STRETCH
+    while True:
+        edge = []
+        if fits is not None:
+            edge = list(order.of(rows).values_list(*order.names)[stretch - 1 : stretch + 1])
+        inside = rows.filter(order.until(edge[1])) if len(edge) == 2 else rows
+        found = order.of(fits(inside) if fits else inside)
+        keys = list(found.values_list("pk", flat=True)[: size + 1])
+        if len(keys) > size:
+            return Part(keys[:size], None, ("after", keys[size - 1]))
+        if len(edge) < 2:
+            return Part(keys)
+        if time.monotonic() - began > SECONDS:
+            return Part(keys, None, ("after", edge[0][-1]), edge[0][0])
+        stretch *= GROWTH
+
+
+def _place(rows: Rows, names: Sequence[str], key: str | None) -> tuple[Any, ...] | None:
+    """Where the row of that key stands in the order; None where there is none."""
+    model: type[Model] = rows.model
+    try:
+        wanted = model._meta.pk.to_python(key)
+    except ValidationError:
+        return None
+    return model._base_manager.filter(pk=wanted).values_list(*names).first() if wanted is not None else None
+
+
+def total(rows: Rows, *, shown: Part | None = None, exact: bool = False) -> Total:
+    """How long a list is, of which `shown` is a part: counted up to COUNTED, or all of it for `exact`; otherwise estimated."""
+    if shown is not None and shown.is_whole:
+        return Total(len(shown.keys))
+    plain = rows.order_by()
+    count = plain.count() if exact else plain[: COUNTED + 1].count()
+    if exact or count <= COUNTED:
+        return Total(count)
+    if connection.vendor != "postgresql":
+        return Total(COUNTED, exact=False, least=True)
+    estimate = int(json.loads(plain.explain(format="json"))[0]["Plan"]["Plan Rows"])
+    return Total(max(round(estimate, DIGITS - len(str(estimate))), COUNTED), exact=False)

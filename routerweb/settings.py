@@ -149,6 +149,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "agents_app.accounts.second_factor.AskedFor",
     "agents_app.public_demo.PublicDemo",
+    "routerweb.page_time.PageTime",
 ]
 
 ROOT_URLCONF = "routerweb.urls"

@@ -11,13 +11,15 @@ class TrainingAppConfig(AppConfig):
     def ready(self) -> None:
         from django_q.signals import post_spawn
 
-        from routerweb import hooks
+        from routerweb import hooks, trigrams
         from training_app import ending, schedules, set_router
         from training_app.answering import key_shares, quotas
+        from training_app.models import Decision
         from training_app.training import previews
         from training_app.versions import cases, erasing
         from training_app.watching import deliveries, watch
 
+        trigrams.index(Decision, "text")
         hooks.pool_put_away.register(ending.of_putting_away)
         hooks.pool_contents.register(ending.holds)
         hooks.pool_figures.register(previews.counted)

@@ -4,7 +4,7 @@
 {% agent_chip agent %}  {% agent_chip agent code_only=True %}
 {{ run.created_at|ago }}  {{ run.status|state }}  {{ 0.9134|percent:1 }}  {{ 12345|number }}  {{ 0.9134|figure:3 }}
 {% progress_bar run.step run.total %}  {% share_bar 0.91 low=0.88 high=0.94 %}
-{% pagination page %}  {% sort_link "name" _("Name") %}  {% chart "curve" curve %}
+{% pagination page %}  {% parts part %}  {% sort_link "name" _("Name") %}  {% chart "curve" curve %}
 """
 
 import math
@@ -14,6 +14,7 @@ from typing import Any
 
 from django import template
 from django.core.paginator import Page
+from django.http import QueryDict
 from django.urls import reverse
 from django.utils import formats, timezone
 from django.utils.html import format_html
@@ -24,6 +25,7 @@ from django.utils.translation import gettext_lazy
 
 from agents_app.glossary import TERMS
 from agents_app.guidelines import rendered
+from routerweb.paging import Part, Total
 
 register = template.Library()
 
@@ -255,6 +257,37 @@ def pagination(context: Mapping[str, Any], page: Page, name: str = "page") -> di
     }
 
 
+@register.inclusion_tag("routerweb/parts.html", takes_context=True)
+def parts(context: Mapping[str, Any], part: Part) -> dict[str, Any]:
+    """Links to the parts of a long list before and after this one, that keep the rest of the address."""
+
+    def address(where: tuple[str, Any] | None) -> str:
+        query = _without_place(context["request"].GET)
+        if where is not None:
+            query[where[0]] = str(where[1])
+        return f"?{query.urlencode()}" if where is not None else ""
+
+    return {"previous": address(part.previous), "next": address(part.next)}
+
+
+def _without_place(query: QueryDict) -> QueryDict:
+    """An address's query without where in a list it is."""
+    query = query.copy()
+    for name in ("page", "after", "before"):
+        query.pop(name, None)
+    return query
+
+
+@register.simple_tag(takes_context=True)
+def count_exactly(context: Mapping[str, Any], total: Total) -> SafeString:
+    """A link that counts a list of which the length was estimated; nothing where it was counted."""
+    if total.exact:
+        return SafeString("")
+    query = context["request"].GET.copy()
+    query["count"] = "exact"
+    return format_html('<a class="rw-link" href="?{}">{}</a>', query.urlencode(), _("Count exactly"))
+
+
 @register.simple_tag(takes_context=True)
 def sort_link(
     context: Mapping[str, Any], field: str, label: str, default: str = "", number: bool = False
@@ -263,11 +296,10 @@ def sort_link(
 
     `default` is the sort of a page whose address names none; `number=True` stands above a column of figures.
     """
-    query = context["request"].GET.copy()
+    query = _without_place(context["request"].GET)
     now = query.get("sort") or default
     down = now == field
     query["sort"] = f"-{field}" if down else field
-    query.pop("page", None)
     arrow = {field: "↑", f"-{field}": "↓"}.get(now, "")
     order = {field: "ascending", f"-{field}": "descending"}.get(now)
     sorted_by = format_html(' aria-sort="{}"', order) if order else ""

@@ -1,5 +1,6 @@
 """The pages Queries and one query: search, bulk changes with a preview and an undo, export, delete and erase."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import messages
@@ -22,10 +23,9 @@ from datasets_app.models import Assignment, BulkChange, Label, Query, QueueItem,
 from datasets_app.pages import browse, chat
 from datasets_app.pages.labeling_page import history
 from datasets_app.queries import query_columns, traces
-from routerweb import parameters
+from routerweb import paging, parameters
 from routerweb.downloads import download
 from routerweb.http import page, wants_fragment
-from routerweb.paging import LongPaginator
 
 ROWS = 50
 #: How lists call who suggests.
@@ -39,19 +39,17 @@ def queries(request: HttpRequest, slug: str) -> HttpResponse:
     """The list: a search line, its terms as chips, a page of the table. An HTMX request gets the list alone."""
     pool = get_pool(request, slug)
     results = browse.search(pool, request.GET.get("q", ""))
-    # Pages of keys: what is drawn is fetched by key afterwards, so that sorting never carries the texts along.
-    pages = LongPaginator(_sorted(results.queries, request.GET.get("sort", "")).values_list("pk", flat=True), ROWS)
-    shown = pages.get_page(request.GET.get("page"))
+    shown = paging.part(results.queries, _order(request.GET.get("sort", "")), request.GET, ROWS)
+    total = paging.total(results.queries, shown=shown, exact=request.GET.get("count") == "exact")
     agents = list(pool.agents.all())
     last = BulkChange.objects.filter(pool=pool).select_related("agent", "author").first()
     context = {
         "pool": pool,
         "search": results,
         "chips": [(str(term), results.without(term)) for term in results.terms],
-        "page_of": shown,
-        "total": pages.count,
-        "more": pages.more,
-        "rows": (rows := table_rows(list(shown.object_list), agents)),
+        "part": shown,
+        "total": total,
+        "rows": (rows := table_rows(shown.keys, agents)),
         "suggested": any(row["suggested"] for row in rows),
         "columns": query_columns.LISTED,
         "agents": [agent for agent in agents if agent.state == Agent.State.ACTIVE],
@@ -71,15 +69,15 @@ def queries(request: HttpRequest, slug: str) -> HttpResponse:
     return page(request, "datasets_app/queries.html", context, title=_("Queries"))
 
 
-def _sorted(queries: "QuerySet[Query]", sort: str) -> "QuerySet[Query]":
-    name = sort.removeprefix("-")
-    if name not in query_columns.SORTS:
-        return queries.order_by("-pk")
-    sign = "-" if sort.startswith("-") else ""
-    return queries.order_by(sign + query_columns.SORTS[name], sign + "pk")
+def _order(sort: str) -> list[str]:
+    name, sign = sort.removeprefix("-"), "-" if sort.startswith("-") else ""
+    lookup = query_columns.SORTS.get(name)
+    if lookup is None:
+        return ["-pk"]
+    return [sign + one for one in dict.fromkeys((lookup, "pk"))]
 
 
-def table_rows(keys: list[int], agents: list[Agent]) -> list[dict[str, Any]]:
+def table_rows(keys: Sequence[int], agents: list[Agent]) -> list[dict[str, Any]]:
     """What the table says of each query, in five database queries however many rows."""
     by_number = {agent.number: agent for agent in agents}
     queries_by_key = Query.objects.filter(pk__in=keys).select_related("group", "gold", "dataset").defer("extra")

@@ -10,8 +10,8 @@ from django.views.decorators.http import require_GET, require_POST
 from agents_app.access import Role, get_pool, person, require_role
 from datasets_app.figures import own
 from datasets_app.labels import labels
+from routerweb import paging
 from routerweb.http import page
-from routerweb.paging import LongPaginator
 
 ROWS = 50
 
@@ -22,14 +22,15 @@ def my_labels(request: HttpRequest, slug: str) -> HttpResponse:
     """The person's own labels, newest first; `?q=` searches the queries' texts."""
     pool, who = get_pool(request, slug), person(request)
     search = request.GET.get("q", "").strip()[:200]
-    shown = LongPaginator(own.labels_of(pool, who, search), ROWS).get_page(request.GET.get("page"))
+    said = own.labels_of(pool, who, search)
+    shown = paging.part(said, ["-pk"], request.GET, ROWS)
     agents = {agent.number: agent for agent in pool.agents.all()}
     context = {
         "pool": pool,
         "search": search,
         "pace": own.pace(pool, who),
-        "page_of": shown,
-        "rows": [(label, [agents[n] for n in label.required if n in agents]) for label in shown],
+        "part": shown,
+        "rows": [(label, [agents[n] for n in label.required if n in agents]) for label in shown.of(said)],
     }
     crumbs = [(_("Label"), reverse("label", args=[slug]))]
     return page(request, "datasets_app/my_labels.html", context, title=_("My labels"), crumbs=crumbs)

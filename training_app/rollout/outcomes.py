@@ -5,12 +5,13 @@ be pruned, sampled out or lost, so the outcome may come first or stand alone. Th
 """
 
 import uuid
+from collections import defaultdict
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Count, OuterRef, Q, Subquery
+from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -26,6 +27,8 @@ from training_app.models import Decision, LiveSettings, Outcome
 DATASET = "Decisions"
 UNSURE = "unsure decision"
 FAILED = "reported failure"
+#: Outcomes that the success of each model is counted of.
+NEWEST = 2_000
 #: Decisions of a day that are looked at for those, the least sure first.
 LOOKED_AT = 5_000
 
@@ -62,18 +65,15 @@ def record(pool: Pool, api_key: int | None, report: Report) -> tuple[Outcome, bo
 
 
 def by_model(pool: Pool) -> list[tuple[str, int, float]]:
-    """(model, outcomes, share of successes) of each model version that has any, newest first. Outcomes without a decision are
-    left out: nothing says which model they speak of."""
-    made_by = Decision.objects.filter(pk=OuterRef("decision_id")).order_by().values("model__version")[:1]
-    counts = (
-        Outcome.objects.filter(pool=pool)
-        .annotate(version=Subquery(made_by))
-        .exclude(version=None)
-        .values("version")
-        .annotate(count=Count("pk"), good=Count("pk", filter=Q(success=True)))
-        .order_by("-version")
-    )
-    return [(f"{pool.slug}-{row['version']}", row["count"], row["good"] / row["count"]) for row in counts]
+    """(model, outcomes, share of successes) of each model version that has any among the NEWEST of the pool, the newest version first.
+    Outcomes without a decision are left out: nothing says which model they speak of."""
+    newest = dict(Outcome.objects.filter(pool=pool).order_by("-at").values_list("decision_id", "success")[:NEWEST])
+    made = Decision.objects.filter(pk__in=list(newest)).exclude(model=None).order_by()
+    by_version: dict[int, list[bool]] = defaultdict(list)
+    for key, version in made.values_list("pk", "model__version"):
+        by_version[version].append(newest[key])
+    rows = sorted(by_version.items(), reverse=True)
+    return [(f"{pool.slug}-{version}", len(said), sum(said) / len(said)) for version, said in rows]
 
 
 def send_to_labeling(pool: Pool, text: str, origin: str) -> bool:

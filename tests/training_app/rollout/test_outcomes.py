@@ -114,7 +114,10 @@ def test_a_decision_is_sent_to_labeling_once(app: Application, model: RouterMode
     report(app, decision, success=False, comment="<b>sent twice</b>")
     page = browser.get(reverse("decision", args=["support", decision])).content.decode()
     assert '<q dir="auto">&lt;b&gt;sent twice&lt;/b&gt;</q>' in page
-    assert "Outcomes that applications reported" in browser.get(reverse("decisions", args=["support"])).content.decode()
+    assert (
+        "The newest outcomes that applications reported"
+        in browser.get(reverse("decisions", args=["support"])).content.decode()
+    )
     path = reverse("decision_label", args=["support", decision])
     assert browser.get(path).status_code == 405
     assert "was sent to labeling" in browser.post(path, follow=True).content.decode()

@@ -3,11 +3,12 @@
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import Exists, OuterRef
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, render
@@ -21,14 +22,15 @@ from agents_app.access import Role, get_pool, require_role, roles_of
 from agents_app.models import Agent, Pool
 from datasets_app.pages import chat
 from datasets_app.pages.correction_form import CorrectionForm
-from routerweb import parameters
+from routerweb import paging, parameters
 from routerweb.downloads import download
 from routerweb.http import page
-from routerweb.paging import LongPaginator
+from routerweb.trigrams import are_indexed
 from training_app.answering import answer, described, explanations, nearest, replays, serving
 from training_app.engine.data.conversations import BadConversation, as_json, before
 from training_app.engine.routing.router import ArtifactError
 from training_app.models import Decision, Outcome
+from training_app.models.decisions import DecisionQuerySet
 from training_app.pages.answering import playground_chat, playground_models
 from training_app.rollout import outcomes
 from training_app.versions import registry
@@ -141,25 +143,19 @@ def decision_list(request: HttpRequest, slug: str) -> HttpResponseBase:
     pool = get_pool(request, slug)
     chosen = {name: request.GET.get(name, "").strip() for name in ("q", "agent", "model", "reason", "made", "outcome")}
     decisions = Decision.objects.filter(pool=pool)
-    if ID.fullmatch(chosen["q"]):
-        decisions = decisions.filter(pk=UUID(chosen["q"]))
-    elif chosen["q"]:
-        decisions = decisions.filter(text__icontains=chosen["q"])
-    agent, version = parameters.number(chosen["agent"]), parameters.number(chosen["model"])
-    if agent is not None:
-        decisions = decisions.choosing(agent)
-    if version is not None:
-        decisions = decisions.filter(model__version=version)
-    if chosen["reason"] in REASON_WORDS:
-        decisions = decisions.filter(stop_reason=chosen["reason"])
-    if chosen["made"] in MADE:
-        decisions = decisions.filter(**MADE[chosen["made"]][1])
-    if chosen["outcome"] in OUTCOMES:
-        reported = Outcome.objects.filter(pool=pool, success=chosen["outcome"] == "success")
-        decisions = decisions.filter(pk__in=reported.values("decision_id"))
+
+    def fits(rows: Any) -> DecisionQuerySet:
+        return _fitting(rows, chosen)
+
     if request.GET.get("format") == "jsonl":
-        return download(_lines(decisions), "application/x-ndjson", f"{pool.slug}-decisions.jsonl")
-    rows = LongPaginator(decisions.select_related("model__pool"), ROWS).get_page(request.GET.get("page"))
+        return download(_lines(fits(decisions)), "application/x-ndjson", f"{pool.slug}-decisions.jsonl")
+    filtered = any(chosen.values())
+    shown = paging.part(decisions, ["-at", "-pk"], request.GET, ROWS, fits if filtered else None)
+    if shown.reached and chosen["q"] and are_indexed(Decision):
+        shown = paging.part(fits(decisions), ["-at", "-pk"], request.GET, ROWS)
+    total = None
+    if shown.is_whole or not filtered:
+        total = paging.total(decisions, shown=shown, exact=request.GET.get("count") == "exact")
     agents = {agent.number: agent for agent in pool.agents.all()}
     address = request.GET.copy()
     address["format"] = "jsonl"
@@ -167,11 +163,12 @@ def decision_list(request: HttpRequest, slug: str) -> HttpResponseBase:
         "pool": pool,
         "rows": [
             (row, REASON_WORDS.get(row.stop_reason), [agents[number] for number in row.agents if number in agents])
-            for row in rows
+            for row in shown.of(decisions.select_related("model__pool"))
         ],
-        "page_of_rows": rows,
+        "part": shown,
+        "total": total,
         "chosen": chosen,
-        "filtered": any(chosen.values()),
+        "filtered": filtered,
         "agents": list(agents.values()),
         "versions": pool.models.order_by("-version").values_list("version", flat=True),
         "reasons": REASON_WORDS.items(),
@@ -181,6 +178,27 @@ def decision_list(request: HttpRequest, slug: str) -> HttpResponseBase:
         "outcomes": outcomes.by_model(pool),
     }
     return page(request, "training_app/decisions.html", context, title=_("Decisions"), crumbs=_crumbs(pool))
+
+
+def _fitting(rows: DecisionQuerySet, chosen: Mapping[str, str]) -> DecisionQuerySet:
+    """Those of the decisions that fit what the list's form asks for."""
+    agent, version = parameters.number(chosen["agent"]), parameters.number(chosen["model"])
+    if ID.fullmatch(chosen["q"]):
+        rows = rows.filter(pk=UUID(chosen["q"]))
+    elif chosen["q"]:
+        rows = rows.filter(text__icontains=chosen["q"])
+    if agent is not None:
+        rows = rows.choosing(agent)
+    if version is not None:
+        rows = rows.filter(model__version=version)
+    if chosen["reason"] in REASON_WORDS:
+        rows = rows.filter(stop_reason=chosen["reason"])
+    if chosen["made"] in MADE:
+        rows = rows.filter(**MADE[chosen["made"]][1])
+    if chosen["outcome"] in OUTCOMES:
+        reported = Outcome.objects.filter(decision_id=OuterRef("pk"), success=chosen["outcome"] == "success")
+        rows = rows.filter(Exists(reported))
+    return rows
 
 
 @require_GET

@@ -1,0 +1,114 @@
+"""`python -m benchmarks.scale.pages SMALL LARGE` times the pages of two databases that `fill` filled, in turns.
+
+Each page is asked for ROUNDS times in a process per database, through Django's test client: what a browser's connection costs is the
+same for both. Exit status 1 where a page of the large one takes more than RATIO times as long, or its 95th percentile MOST_MS or more.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+ROUNDS, RATIO, MOST_MS = 20, 1.5, 500
+PAGES = {
+    "Home": "/p/scale/",
+    "Home, seven days": "/p/scale/?hours=168",
+    "Queries": "/p/scale/queries/",
+    "Queries, by agent": "/p/scale/queries/?q=agent:3",
+    "Queries, by state": "/p/scale/queries/?q=state:disagreement",
+    "Queries, sorted by state": "/p/scale/queries/?sort=state",
+    "Queries, a rare word": "/p/scale/queries/?q=word4999",
+    "Queries, a frequent word": "/p/scale/queries/?q=word12",
+    "Label": "/p/scale/label/",
+    "Review": "/p/scale/review/",
+    "Agreement": "/p/scale/agreement/",
+    "Drift": "/p/scale/drift/",
+    "Decisions": "/p/scale/decisions/",
+    "Decisions, by agent": "/p/scale/decisions/?agent=3",
+    "Decisions, a rare word": "/p/scale/decisions/?q=word4999",
+    "Decisions, a frequent word": "/p/scale/decisions/?q=word12",
+    "Decisions, a failure": "/p/scale/decisions/?outcome=failure",
+    "Decision by id": "decision",
+    "Next item to label": "next",
+}
+
+
+def serve() -> None:
+    """Answer each name of a page on standard input with its milliseconds and number of SQL statements."""
+    import django
+
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "routerweb.settings")
+    django.setup()
+    from django.contrib.auth.models import User
+    from django.db import connection
+    from django.test import Client
+    from django.test.utils import CaptureQueriesContext
+
+    from training_app.models import Decision
+
+    client = Client(headers={"host": "127.0.0.1"}, raise_request_exception=True)
+    client.force_login(User.objects.get(username="admin"))
+    for line in sys.stdin:
+        page = line.strip()
+        address = PAGES[page]
+        if address == "decision":
+            address = f"/p/scale/decisions/{Decision.objects.order_by('at')[50].pk}/"
+        with CaptureQueriesContext(connection) as seen:
+            began = time.perf_counter()
+            answer = client.post("/p/scale/label/next/") if address == "next" else client.get(address)
+            took = 1000 * (time.perf_counter() - began)
+        slowest = max(seen.captured_queries, key=lambda query: float(query["time"]), default={"time": 0, "sql": ""})
+        told = {"ms": took, "sql": len(seen), "status": answer.status_code, "slowest": slowest}
+        print(json.dumps(told), flush=True)
+
+
+def _ask(servers: list[subprocess.Popen], page: str) -> Iterator[dict]:
+    for server in servers:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(page + "\n")
+        server.stdin.flush()
+        yield json.loads(server.stdout.readline())
+
+
+def main(urls: list[str], names: list[str]) -> int:
+    """Time the pages; the exit status."""
+    command = [sys.executable, "-m", "benchmarks.scale.pages", "serve"]
+    servers = [
+        subprocess.Popen(command, env={**os.environ, "DATABASE_URL": url}, stdin=-1, stdout=-1, text=True)
+        for url in urls
+    ]
+    failed = 0
+    print("| page | SQL | small, ms | large, ms | times | p95, ms |\n| --- | --- | --- | --- | --- | --- |")
+    for page in names or PAGES:
+        rounds = [list(_ask(servers, page)) for _n in range(ROUNDS + 1)][1:]
+        small, large = ([one[side]["ms"] for one in rounds] for side in (0, 1))
+        ratio, p95 = float(np.median(large) / np.median(small)), float(np.percentile(large, 95))
+        bad = ratio > RATIO or p95 >= MOST_MS or {one["status"] for both in rounds for one in both} != {200}
+        failed += bad
+        sql = f"{rounds[-1][0]['sql']} / {rounds[-1][1]['sql']}"
+        print(
+            f"| {page} | {sql} | {np.median(small):.0f} | {np.median(large):.0f} | {ratio:.1f} | {p95:.0f} |",
+            flush=True,
+        )
+        if bad and os.environ.get("SHOW_SLOWEST"):
+            print(
+                rounds[-1][1]["status"],
+                rounds[-1][1]["slowest"]["time"],
+                rounds[-1][1]["slowest"]["sql"][:1500],
+                flush=True,
+            )
+    for server in servers:
+        server.terminate()
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["serve"]:
+        serve()
+    else:
+        sys.exit(main(sys.argv[1:3], sys.argv[3:]))

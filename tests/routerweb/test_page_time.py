@@ -1,0 +1,49 @@
+"""On PostgreSQL a page that reads too long ends and says so, and words are found by an index of trigrams."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.checks import run_checks
+from django.db import connection
+from django.http import HttpResponse
+
+from datasets_app.models import Query
+from routerweb import page_time, trigrams
+from training_app.pages.home import home_views
+
+pytestmark = [pytest.mark.both_databases, pytest.mark.django_db]
+
+
+def slow(request):
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_sleep(10)")
+    return HttpResponse("read all")
+
+
+def test_a_page_that_reads_too_long_ends_and_says_so(monkeypatch, client):
+    monkeypatch.setattr(page_time, "SECONDS", 0.1)
+    monkeypatch.setattr(home_views, "_draw", lambda request, pool, more: slow(request))
+    client.force_login(User.objects.create_superuser("ada"))
+    answer = client.get("/")
+    if connection.vendor == "postgresql":
+        assert (answer.status_code, "took too long" in answer.content.decode()) == (503, True)
+        monkeypatch.undo()
+        assert client.get("/").status_code == 200, "the connection goes on"
+    else:
+        assert answer.content == b"read all"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_migrate_makes_the_index_of_words_that_lacks():
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("DROP INDEX IF EXISTS datasets_app_query_words")
+        assert not trigrams.are_indexed(Query)
+        trigrams.make_all()
+        with connection.cursor() as cursor:
+            cursor.execute("SET enable_seqscan = off")
+            plan = Query.objects.filter(text__icontains="invoice").explain()
+            cursor.execute("RESET enable_seqscan")
+        assert "datasets_app_query_words" in plan
+    assert trigrams.are_indexed(Query) == (connection.vendor == "postgresql")
+    assert not [found for found in run_checks(databases=["default"]) if found.id == "routerweb.W001"]
