@@ -29,7 +29,7 @@ MOST_LETTERS = 18
 
 
 #: Characters, and texts, that are routed together before others get their turn: some milliseconds' worth.
-TURN_CHARACTERS, TURN_TEXTS = 8_000, 256
+TURN_CHARACTERS, TURN_TEXTS = 1_000, 256
 
 
 class NotReady(Exception):
