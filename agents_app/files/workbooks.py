@@ -7,8 +7,10 @@ missing between cells; here only cells that stand in the file cost anything, and
 from __future__ import annotations
 
 import re
+import sys
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date, datetime, time, timedelta
 from itertools import islice
 from typing import Any, BinaryIO
@@ -34,10 +36,11 @@ MAX_MERGED = 2_000
 def records(stream: BinaryIO) -> Iterator[Record | RowError]:
     """The rows of the first sheet that holds a table, else of the first that holds anything, as texts and numbers; then those of other
     sheets with the same header, and an error for each other table. `stream` can be sought in. Raises Unreadable."""
-    from openpyxl import load_workbook
-    from openpyxl.utils.exceptions import InvalidFileException
-
     check(stream)
+    with _without_numpy():
+        from openpyxl import load_workbook
+        from openpyxl.utils.exceptions import InvalidFileException
+
     try:
         yield from _sheets(load_workbook(stream, read_only=True, data_only=True))
     except (Unreadable, MemoryError):
@@ -54,6 +57,19 @@ def records(stream: BinaryIO) -> Iterator[Record | RowError]:
         raise _not_a_workbook() from error
     except Exception as error:  # a workbook's XML may be broken in more ways than openpyxl has exceptions for
         raise _not_a_workbook() from error
+
+
+@contextmanager
+def _without_numpy() -> Iterator[None]:
+    """Hides numpy from openpyxl, which imports it only to write its numbers, and then takes twice the time to start."""
+    hidden = "numpy" not in sys.modules
+    if hidden:
+        sys.modules["numpy"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        if hidden:
+            del sys.modules["numpy"]
 
 
 def _sheets(book: Any) -> Iterator[Record | RowError]:
