@@ -356,6 +356,8 @@ ANONYMOUS_BODY_KB = env.integer("ANONYMOUS_BODY_KB", 64, low=1)
 TRAIN_TIMEOUT = env.integer("TRAIN_TIMEOUT", 6 * 3600, low=60)
 HEARTBEAT_SECONDS = env.integer("HEARTBEAT_SECONDS", 5, low=1, high=60)
 DEAD_AFTER_SECONDS = env.integer("DEAD_AFTER_SECONDS", 30, low=2)
+# Runs compute on a Ray cluster where this names one; the workers then hand over, watch and store.
+RAY_ADDRESS = env.text("RAY_ADDRESS", "")
 RUN_RETRIES = env.integer("RUN_RETRIES", 2, low=0, high=100)
 if DEAD_AFTER_SECONDS < 2 * HEARTBEAT_SECONDS:
     raise ImproperlyConfigured("DEAD_AFTER_SECONDS: must be at least twice HEARTBEAT_SECONDS.")

@@ -8,9 +8,9 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections, connections
@@ -22,6 +22,7 @@ from agents_app import llm
 from agents_app.jobs import Heartbeat, Stopped, raise_if_stopped
 from datasets_app.labels import snapshots
 from routerweb.observing import tracing
+from training_app.engine import remote
 from training_app.engine.config import ConfigError
 from training_app.models import Checkpoint, Run, RunEvent
 from training_app.training import runs
@@ -100,7 +101,7 @@ def work(run_id: int, attempt: uuid.UUID, tell: Tell | None = None) -> str:
         }
         _fail(run_id, attempt, reason)
         raise
-    except (ConfigError, kinds.UnknownKind, registry.RegistryError, runs.RunError) as error:
+    except (ConfigError, kinds.UnknownKind, registry.RegistryError, remote.ClusterError, runs.RunError) as error:
         log.warning("run %d failed: %s", run_id, error)
         return _fail(run_id, attempt, str(error))
     except Exception as error:  # a run that fails for any reason is marked so, with that reason
@@ -155,10 +156,10 @@ def _walk(
     material = _patiently(lambda: kind.material(run, config, examples))
     result: Result | None = None
     # Closing the generator ends a fit that is under way beside it.
+    words = {"checkpoint": checkpoint, "llm": language_model(), **material}
     with closing(
-        cast(
-            "Generator[Progress, None, None]",
-            trainer.train(config, agents, examples, checkpoint=checkpoint, llm=language_model(), **material),
+        remote.training(
+            trainer.train, (config, agents, examples), words, cluster=settings.RAY_ADDRESS, retries=settings.RUN_RETRIES
         )
     ) as training:
         for progress in training:
