@@ -37,6 +37,7 @@ ROOT_ADDRESSES = {
     "/v1/models": "/api/v1/models",
     "/v1/chat/completions": "/api/v1/chat/completions",
     "/v1/responses": "/api/v1/responses",
+    "/v1/traces": "/api/v1/traces",
 }
 #: Where an agent's card is, below the agent's own address.
 CARD = ".well-known/agent-card.json"

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from agents_app.processes import Process
     from agents_app.views.settings import Section
     from agents_app.work import Work
+    from datasets_app.traces.turns import Turn
     from routerweb.erasing import ErasedQuery, RowRule
     from training_app.answering.answer import Extra
     from training_app.answering.loaded import Served
@@ -162,6 +163,12 @@ def role_permissions(role: "Role", /) -> Mapping[str, Mapping[str, str]]:
     """Called after each migration, for each role: what it may do with the package's models in the admin, as
     {app label: {model, or "*" for every other: letters of v(iew), a(dd), c(hange)}}."""
     return {}
+
+
+@Hook
+def turns_rated(pool: "Pool", turns: "Sequence[Turn]", /) -> None:
+    """Called in the transaction that stores turns of traces, with those that name a decision of the router and say whether it went
+    well."""
 
 
 # --- Pages ----------------------------------------------------------------------------------------------------------

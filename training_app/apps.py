@@ -15,6 +15,7 @@ class TrainingAppConfig(AppConfig):
         from training_app import ending, schedules, set_router
         from training_app.answering import key_shares, quotas
         from training_app.models import Decision
+        from training_app.rollout import outcomes
         from training_app.training import previews
         from training_app.versions import cases, erasing
         from training_app.watching import deliveries, watch
@@ -33,6 +34,7 @@ class TrainingAppConfig(AppConfig):
         hooks.texts_erased.register(erasing.forget_checkpoints)
         hooks.row_rules.register(erasing.rules)
         hooks.key_last_used.register(key_shares.last_used)
+        hooks.turns_rated.register(outcomes.of_turns)
         hooks.run_ended.register(deliveries.run_ended)
         hooks.model_activated.register(deliveries.promoted)
         hooks.promotion_requests_changed.register(watch.waiting_promotions)

@@ -60,6 +60,7 @@ class ApiKey(RotatingSecret):
         ROUTE = "route", _("Route")
         LABEL = "label", _("Label")
         OPS = "ops", _("Operate")
+        TRACES = "traces", _("Send traces")
 
     BEGINS: ClassVar[str] = "rw_"
     SHOWN: ClassVar[int] = 8  # "rw_" and five more: enough to tell keys apart, 226 of the 256 bits stay unknown

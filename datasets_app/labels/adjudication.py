@@ -106,9 +106,8 @@ def case(pool: Pool, query: Query, viewer: User | None = None) -> Case:
     people.sort(key=lambda voice: int(voice.key))
     columns = list(people)
     for offer in suggestions.offers([query.pk]).get(query.pk, []):
-        name = _("LLM") if offer.source == "llm" else _("Model")
         scores = dict(offer.scores)
-        columns.append(Voice(offer.source, name, offer.source, frozenset(offer.required), offer.asked, scores))
+        columns.append(Voice(offer.source, offer.called, offer.source, frozenset(offer.required), offer.asked, scores))
     adjudicated = [label for label in current if label.source == Label.Source.ADJUDICATION]
     standing = voices.answers(adjudicated, merged)
     humans = [voice for voice in people if voice.kind == Label.Source.HUMAN] or people

@@ -24,6 +24,7 @@ from datasets_app.models import (
     QueueItem,
     Snapshot,
     SnapshotContent,
+    TracedTurn,
 )
 from datasets_app.queries import query_columns, stored_files
 from routerweb import holds
@@ -39,6 +40,7 @@ def of_query(erased: ErasedQuery) -> None:
     Assignment.objects.filter(item__query=query).update(reason="")
     Label.objects.filter(query=query).exclude(note="").update(note="")
     PrelabelItem.objects.filter(query=query).update(error="")
+    TracedTurn.objects.filter(query=query).delete()
     queue.close([query])
     QueueItem.objects.filter(query=query).update(wanted=False, note="")
     for label in Label.objects.filter(query=query, provenance__has_key="error"):  # what an LLM said of the text

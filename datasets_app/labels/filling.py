@@ -12,7 +12,7 @@ from django.db.models import Exists, Max, OuterRef, QuerySet
 
 from agents_app.models import Pool
 from datasets_app.labels import disagreement, talks
-from datasets_app.models import Label, Query, QueueItem, QueueSettings
+from datasets_app.models import Label, Query, QueueItem, QueueSettings, TracedTurn
 
 #: Keys that one transaction looks at, and items that it makes at most.
 WINDOW, BATCH = 5_000, 1_000
@@ -57,9 +57,9 @@ def fill(
 ) -> int:
     """Put queries that have no item yet into the queue; returns how many came in.
 
-    A query that came with its gold is not asked about until somebody sends it. Looked at are the queries newer than the last that came
-    in; with `look_back` LOOK_BACK keys before it too, and with `everything` all of them. `most`: about how many items at most, for
-    somebody who waits; it is 0 while somebody else fills.
+    A query that came with its gold, or as a trace, is not asked about until somebody sends it. Looked at are the queries newer than
+    the last that came in; with `look_back` LOOK_BACK keys before it too, and with `everything` all of them. `most`: about how many
+    items at most, for somebody who waits; it is 0 while somebody else fills.
     """
     settings = settings or stored_settings(pool)
     newest = Query.objects.aggregate(newest=Max("pk"))["newest"] or 0
@@ -96,7 +96,11 @@ def fill_these(pool: Pool, query_ids: Collection[int]) -> int:
 
 def not_filled(pool: Pool) -> "QuerySet[Query]":
     """Queries that have come in since the queue was filled last, and will be asked about once it is."""
-    return _missing(pool).filter(pk__gt=settings_of(pool).filled_to).exclude(state=Query.State.GOLD)
+    return _missing(pool).filter(COMES, pk__gt=settings_of(pool).filled_to).exclude(state=Query.State.GOLD)
+
+
+#: Traffic is more than anybody labels: what came as a trace waits until somebody sends it.
+COMES = ~Exists(TracedTurn.objects.filter(query=OuterRef("pk")))
 
 
 def _missing(pool: Pool) -> "QuerySet[Query]":
@@ -122,7 +126,7 @@ def _fill_window(settings: QueueSettings, after: int, most: int, *, wait: bool) 
         if held is None:
             return None
         newest = Query.objects.aggregate(newest=Max("pk"))["newest"] or 0  # first: what comes in later is newer
-        window = list(_rows(settings.pool).filter(pk__gt=after, pk__lte=after + WINDOW)[:most])
+        window = list(_rows(settings.pool).filter(COMES, pk__gt=after, pk__lte=after + WINDOW)[:most])
         count = _make(held, window) if window else 0
         last = window[-1][0] if len(window) == most else min(after + WINDOW, newest)
         QueueSettings.objects.filter(pk=settings.pk, filled_to__lt=last).update(filled_to=last)

@@ -9,6 +9,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet, Value
 from django.db.models.functions import Greatest
 
 from agents_app.models import Pool
+from datasets_app.labels.filling import COMES
 from datasets_app.labels.queue import OPEN, fill_these, resize, stored_settings
 from datasets_app.models import Label, Query, QueueItem
 
@@ -19,7 +20,7 @@ REVIEWED = {"source": Label.Source.ADJUDICATION, "provenance__via": "review"}
 def unasked(queries: "QuerySet[Query]") -> "QuerySet[Query]":
     """Those of the queries that `send` would change: nobody is being asked about them, nor will be of itself."""
     items = QueueItem.objects.filter(query=OuterRef("pk"), agent__isnull=True)
-    comes_by_itself = ~Exists(items) & ~Q(state=Query.State.GOLD)
+    comes_by_itself = ~Exists(items) & ~Q(state=Query.State.GOLD) & COMES
     return queries.filter(deleted_at__isnull=True).exclude(Exists(items.filter(OPEN))).exclude(comes_by_itself)
 
 

@@ -1,4 +1,4 @@
-"""What is suggested to a labeler: an LLM's and a model's scores per agent, with their versions. A suggestion is never an answer."""
+"""What is suggested to a labeler: an LLM's and a model's scores per agent, and who answered in traces. Never itself an answer."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -7,12 +7,16 @@ from itertools import islice
 from math import log2
 from typing import Any
 
+from django.utils.translation import gettext_lazy as _
+
 from agents_app.models import Pool
 from datasets_app.labels import voices
 from datasets_app.labels.voices import Merge, Merges
-from datasets_app.models import Label, Query, QueueItem, QueueSettings, Suggestion
+from datasets_app.models import Label, Query, QueueItem, QueueSettings, Suggestion, TracedTurn
 
 BATCH = 1_000
+#: How pages call who suggests.
+SOURCES = {"llm": _("LLM"), "model": _("model"), "traffic": _("answered until now")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,11 @@ class Offer:
     scores: Mapping[int, float]
     asked: frozenset[int]
     fallback: str = ""
+
+    @property
+    def called(self) -> str:
+        """How pages call its source."""
+        return str(SOURCES[self.source])
 
     def score(self, agent: int) -> float:
         """p(needed) of an agent; a source without a score for it says 1 or 0 by its set."""
@@ -49,12 +58,13 @@ class Scored:
 
 
 def offers(query_ids: Collection[int], about: int | None = None) -> dict[int, list[Offer]]:
-    """Query key → what is suggested for it, the LLM's before the model's; of `about` an agent, only by who knew it. What was said
-    of a merged agent is said of the one that took it over. Three database queries."""
+    """Query key → what is suggested for it: the LLM's, the model's, who answered it until now. Of `about` an agent, only by who knew
+    it. What was said of a merged agent is said of the one that took it over. Four database queries."""
     by_query: dict[int, list[Offer]] = defaultdict(list)
     labels = list(Label.objects.current().filter(query__in=query_ids, source=Label.Source.LLM))
     models = list(Suggestion.objects.filter(query__in=query_ids))
-    if not labels and not models:
+    traced = who_answered(query_ids)
+    if not labels and not models and not traced:
         return by_query
     merged: dict[int, Merge] = {}
     for steps in voices.merges(
@@ -71,11 +81,19 @@ def offers(query_ids: Collection[int], about: int | None = None) -> dict[int, li
     for one in models:
         asked = {*map(int, one.scores), *one.required}
         by_query[one.query_id].append(_offer("model", one.version, one.required, asked, one.scores, merged))
+    for query, (source, agents) in traced.items():
+        by_query[query].append(_offer("traffic", source, agents, agents, {}, merged))
     if about is not None:
         return {
             query: kept for query, of in by_query.items() if (kept := [offer for offer in of if about in offer.asked])
         }
     return by_query
+
+
+def who_answered(query_ids: Collection[int]) -> dict[int, tuple[str, list[int]]]:
+    """Query key → (source, agents that answered) of those that traces have with agents of the pool; of several, the latest."""
+    rows = TracedTurn.objects.filter(query__in=query_ids).exclude(agents=[]).order_by("at", "pk")
+    return {query: (source, agents) for query, source, agents in rows.values_list("query_id", "source", "agents")}
 
 
 def _offer(

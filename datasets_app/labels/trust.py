@@ -5,6 +5,7 @@ from collections import defaultdict
 from django.core.cache import caches
 
 from agents_app.models import Pool
+from datasets_app.labels import suggestions
 from datasets_app.models import Label, Suggestion
 
 #: The latest labels by people that are looked at, and for how long what was found is kept.
@@ -14,7 +15,7 @@ PRIOR = 5
 
 
 def of_sources(pool: Pool) -> dict[str, tuple[float, int]]:
-    """Source ("llm", "model") → (its mean Jaccard with people, over how many queries); no entry where nothing was measured.
+    """Source ("llm", "model", "traffic") → (its mean Jaccard with people, over how many queries); no entry where nothing was measured.
 
     Measured on the pool's latest whole labels by people, against what each source says of the same query about the agents that both
     were asked about. Kept for five minutes in this process.
@@ -59,6 +60,8 @@ def _measure(pool: Pool) -> dict[str, tuple[float, int]]:
         "query", "required", "scores"
     ):
         offered.append(("model", query, frozenset(required), frozenset(map(int, scores)) | frozenset(required)))
+    for query, (_source, agents) in suggestions.who_answered(answers).items():
+        offered.append(("traffic", query, frozenset(agents), answers[query][1]))
     measured: dict[str, list[float]] = defaultdict(list)
     for source, query, theirs, asked in offered:
         ours, truth = answers[query]

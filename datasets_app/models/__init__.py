@@ -17,6 +17,7 @@ from datasets_app.models.labels import Gold, GoldAgent, Label
 from datasets_app.models.prelabeling import LlmAnswer, PrelabelItem, PrelabelJob, PromptTemplate
 from datasets_app.models.queries import Dataset, Query, Split, SplitGroup, group_hash, hashes_of, text_hash
 from datasets_app.models.snapshots import Snapshot, SnapshotContent
+from datasets_app.models.traces import SpanBatch, SpanProblem, TracedTurn
 
 __all__ = (
     "Assignment",
@@ -42,10 +43,13 @@ __all__ = (
     "QueueSettings",
     "Snapshot",
     "SnapshotContent",
+    "SpanBatch",
+    "SpanProblem",
     "Split",
     "SplitGroup",
     "Submission",
     "Suggestion",
+    "TracedTurn",
     "group_hash",
     "hashes_of",
     "text_hash",

@@ -10,7 +10,6 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -28,8 +27,6 @@ from routerweb.downloads import download
 from routerweb.http import page, wants_fragment
 
 ROWS = 50
-#: How lists call who suggests.
-SOURCES = {"llm": _lazy("LLM"), "model": _lazy("model")}
 may_browse = require_role(Role.REVIEWER, Role.OPS)
 
 
@@ -101,7 +98,7 @@ def table_rows(keys: Sequence[int], agents: list[Agent]) -> list[dict[str, Any]]
                 "gold": gold,
                 "agents": [by_number[n] for n in gold.required if n in by_number] if gold else [],
                 "suggested": [
-                    (SOURCES[offer.source], [by_number[n] for n in sorted(offer.required) if n in by_number])
+                    (offer.called, [by_number[n] for n in sorted(offer.required) if n in by_number])
                     for offer in offered.get(key, ())
                     if not offer.fallback
                 ],
@@ -247,7 +244,7 @@ def query(request: HttpRequest, slug: str, query_id: int) -> HttpResponse:
             "asked": gold is not None and number in gold.asked,
             "disputed": number in spoken and not (gold and number in gold.asked),
             "label": decided.get(gold.decided_by.get(str(number))) if gold else None,
-            "scores": [(offer.source, offer.version, offer.score(number)) for offer in offers],
+            "scores": [(offer.called, offer.version, offer.score(number)) for offer in offers],
         }
         for number, agent in agents.items()
         if agent.state == Agent.State.ACTIVE or (gold and number in gold.required)

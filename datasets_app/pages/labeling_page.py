@@ -129,7 +129,7 @@ def _stored(
 def _source(offer: Offer) -> str:
     if offer.fallback:
         return _("keywords") if offer.fallback == "keyword" else _("all agents")
-    return _("LLM") if offer.source == "llm" else _("model")
+    return offer.called
 
 
 def underlined(text: str, agents: Sequence[Agent]) -> SafeString:

@@ -258,6 +258,7 @@ API: dict[str, ApiRow] = {
         names_pool=True,
     ),
     "v1/models/": ApiRow("route", pool=False),
+    "v1/traces/": ApiRow("traces", "POST", {"resourceSpans": []}, pool=False),
     "a2a-card/": ApiRow("route", pool=False),
     "a2a/<slug:slug>/": ApiRow("route", "POST", {"jsonrpc": "2.0", "id": 1, "method": "GetTask"}),
     "a2a/<slug:slug>/card/": ApiRow("route"),

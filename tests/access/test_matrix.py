@@ -137,7 +137,7 @@ def api_verdict(row: ApiRow, key: str, method: str, answer: HttpResponse) -> str
             return "" if status == 401 else f"{status}, not 401"
         if key == "other pool" and (row.pool or row.names_pool):
             return "" if status in (403, 404) else f"{status}, not refused"
-        if row.scope and key in ("route", "label", "ops") and key != row.scope:
+        if row.scope and key in ("route", "label", "ops", "traces") and key != row.scope:
             return "" if status == 403 else f"{status}, not 403"
     let_in = status == row.always if row.always else status in ANSWERS
     return "" if let_in else f"{status}, not let in: {answer.content[:200]!r}"

@@ -33,7 +33,19 @@ from training_app.watching import alarms
 
 ROLES = ("anonymous", "nobody", "labeler", "reviewer", "ops", "admin", "superuser")
 #: An account without a role is nobody; "session" and "key" stand for the other kind of identity at an address that does not know it.
-KEYS = ("none", "unknown", "route", "label", "ops", "other pool", "expired", "revoked", "deactivated maker", "session")
+KEYS = (
+    "none",
+    "unknown",
+    "route",
+    "label",
+    "ops",
+    "traces",
+    "other pool",
+    "expired",
+    "revoked",
+    "deactivated maker",
+    "session",
+)
 
 
 @dataclass
@@ -108,7 +120,7 @@ def _keys(world: World, pool: Pool, other: Pool, users: dict[str, User]) -> None
         key, world.secrets[name] = keys.create_key(name, [pool], scopes, labels_as=labels_as)
         return key
 
-    every = ["route", "label", "ops"]
+    every = ["route", "label", "ops", "traces"]
     for scope in every:
         made(scope, [scope])
     made("other pool", every, other)

@@ -6,6 +6,7 @@ from json import decoder
 from typing import IO, Any
 
 from django.conf import settings
+from django.http import HttpRequest
 from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
 
@@ -27,21 +28,30 @@ def read(meta: Mapping[str, Any], read_bytes: Callable[[int], bytes]) -> dict[st
             415, "not_json", f"The body is {media[:80]}; it must be application/json.",
             hint="Send the header Content-Type: application/json.",
         )  # fmt: skip
+    return parsed(raw(meta, read_bytes))
+
+
+def raw(meta: Mapping[str, Any], read_bytes: Callable[[int], bytes]) -> bytes:
+    """The bytes of a request's body, however their length is told. Raises Refused."""
     limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
     length = meta.get("CONTENT_LENGTH") or ""
     if length.isascii() and length.isdecimal():
         size = int(length) if len(length) < 18 else limit + 1
-        raw = read_bytes(size) if size <= limit else b""
+        body = read_bytes(size) if size <= limit else b""
     elif meta.get("wsgi.input_terminated"):
-        raw = read_bytes(limit + 1)
-        size = len(raw)
+        body = read_bytes(limit + 1)
+        size = len(body)
     else:
         raise Refused(411, "length_missing", "The request has no Content-Length.", hint="Send the length of the body.")
     if size > limit:
-        raise Refused(
-            413, "too_large", f"The body is larger than {limit:,} bytes.", hint="Send fewer queries in one call."
-        )
-    return parsed(raw)
+        raise too_large()
+    return body
+
+
+def too_large() -> Refused:
+    """The refusal of a body that is larger than is taken, or becomes so once it is unpacked."""
+    limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+    return Refused(413, "too_large", f"The body is larger than {limit:,} bytes.", hint="Send less in one call.")
 
 
 def parsed(raw: bytes) -> dict[str, Any]:
@@ -131,9 +141,14 @@ class JSONBody(BaseParser):
     ) -> dict[str, Any]:
         """The body of the request that the context holds."""
         request = (parser_context or {})["request"]._request
-        chunked = request.META.get("wsgi.input_terminated") and not request.META.get("CONTENT_LENGTH")
-        # Without a length Django would read nothing of a body that the server ends by itself.
-        return read(request.META, request.META["wsgi.input"].read if chunked else request.read)
+        return read(request.META, reader_of(request))
+
+
+def reader_of(request: HttpRequest) -> Callable[[int], bytes]:
+    """What reads the bytes of a request's body. Without a length Django would read nothing of one that the server ends by itself."""
+    chunked = request.META.get("wsgi.input_terminated") and not request.META.get("CONTENT_LENGTH")
+    found: Callable[[int], bytes] = request.META["wsgi.input"].read if chunked else request.read
+    return found
 
 
 class JSONText(BaseRenderer):

@@ -57,6 +57,7 @@ CODES: dict[str, tuple[int, str]] = {
     "no_orchestrator": (503, "The pool support has neither an active orchestrator nor an active set router yet."),
     "length_missing": (411, "The request has no Content-Length."),
     "too_large": (413, "The body is larger than 26,214,400 bytes."),
+    "not_otlp": (415, "The body is text/plain; it must be application/x-protobuf or application/json."),
     "not_json": (415, "The body is text/plain; it must be application/json."),
     "unknown_field": (422, "'model' is not a field of this address."),
     "unprocessable": (422, "query is missing."),

@@ -21,6 +21,7 @@ from training_app.api.views import (
     rules,
     runs,
     serving,
+    traces,
 )
 from training_app.api.views.base import NothingHere
 
@@ -84,6 +85,7 @@ urlpatterns = [
     *address("label/<number:query_id>/skip/", labeling.Skip),
     *address("v1/chat/completions/", chat.ChatView),
     *address("v1/models/", chat.ModelListView),
+    *address("v1/traces/", traces.TracesView),
     *address("mcp/", mcp.McpView),
     *address("a2a-card/", a2a.CardView),
     *address("a2a/<slug:slug>/", a2a.A2aView),

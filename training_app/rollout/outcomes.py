@@ -6,6 +6,8 @@ be pruned, sampled out or lost, so the outcome may come first or stand alone. Th
 
 import uuid
 from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -20,6 +22,7 @@ from agents_app.models import Pool
 from datasets_app.labels import queue, sending
 from datasets_app.models import Query, QueueItem, text_hash
 from datasets_app.queries import adding
+from datasets_app.traces.turns import Turn
 from training_app.engine.data.conversations import from_json
 from training_app.models import Decision, LiveSettings, Outcome
 
@@ -62,6 +65,14 @@ def record(pool: Pool, api_key: int | None, report: Report) -> tuple[Outcome, bo
             setattr(outcome, name, value)
         outcome.save()
     return outcome, new
+
+
+def of_turns(pool: Pool, turns: Sequence[Turn]) -> None:
+    """Keep what traces say of decisions of the router, for the hook `turns_rated`. One that names none, or another pool's, is passed
+    over: a trace is no caller that could be refused."""
+    for turn in turns:
+        with suppress(ValueError, OtherPool):
+            record(pool, None, Report(uuid.UUID(turn.decision), bool(turn.success), None, turn.rating, turn.comment))
 
 
 def by_model(pool: Pool) -> list[tuple[str, int, float]]:

@@ -120,7 +120,7 @@ def test_who_keeps_answers_says_so() -> None:
 #: Calls that store nothing of their own, that say the same when they are said again, or, of labeling, that have a `key` or a lease.
 WITHOUT = (
     "/api/route/", "/api/route/batch/", "/api/ddqn-router/route/", "/api/ddqn-router/route/batch/", "/api/ard/search/",
-    "/api/v1/chat/completions/",
+    "/api/v1/chat/completions/", "/api/v1/traces/",
 )  # fmt: skip
 WITHOUT_IN_ORCHESTRATION = (
     "/api/orchestrate/next/", "/api/episodes/{episode_id}/cancel/", "/api/episodes/{episode_id}/outcome/",

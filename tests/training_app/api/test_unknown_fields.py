@@ -12,7 +12,15 @@ from training_app.api.schema import document
 
 DOCUMENT = json.loads(document())
 #: Bodies that another project defines; what of them has no meaning here is ignored, as that project's servers do.
-DEFINED_ELSEWHERE = ("chatCompletions", "responses", "ddqnRoute", "ddqnRouteBatch", "ardSearch", "ardExplore")
+DEFINED_ELSEWHERE = (
+    "chatCompletions",
+    "responses",
+    "ddqnRoute",
+    "ddqnRouteBatch",
+    "ardSearch",
+    "ardExplore",
+    "sendTraces",
+)
 WITHOUT_A_BODY_ELSEWHERE = ("listModels", "ddqnAgents")
 BODIES = [
     pytest.param(path, operation, id=operation["operationId"])

@@ -1,0 +1,60 @@
+"""Which agents of a pool the names in traces mean, and which the pool lacks."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from agents_app.models import Pool
+from datasets_app.models import LabelValue
+from datasets_app.traces.spans import AGENT, HANDOFF
+from training_app.engine.data.examples import Agent, normalise
+
+#: Words around an agent's name in code: `billing_agent`, `BillingAssistant`, `agent-billing`.
+_AROUND = re.compile(r"^(?:agent|ask|call)(?=.)|(?<=.)(?:subagent|agent|assistant|bot|specialist|tool)$")
+
+
+def letters(name: str) -> str:
+    """A name's letters alone, in small."""
+    return re.sub(r"[\W_]+", "", normalise(name))
+
+
+def core(name: str) -> str:
+    """A name's letters without the words that code puts around it."""
+    return _AROUND.sub("", letters(name))
+
+
+class Roster:
+    """The agents of one pool by what traces may call them: key, name, name without “agent”, or a label that somebody explained in an
+    import. A name that two agents could mean is nobody's."""
+
+    def __init__(self, pool: Pool, agents: Sequence[Agent]) -> None:
+        known = {agent.id for agent in agents}
+        by_name: dict[str, set[int]] = {}
+        for agent in agents:
+            for name in (agent.name, agent.key):
+                for form in (letters(name), core(name)):
+                    by_name.setdefault(form, set()).add(agent.id)
+        self._agents = {form: min(ids) for form, ids in by_name.items() if form and len(ids) == 1}
+        self._said: dict[str, list[int]] = {
+            value: [agent for agent in ids or [] if agent in known]
+            for value, ids in LabelValue.objects.filter(pool=pool).values_list("value", "agents")
+        }
+
+    def agents(self, name: str) -> list[int]:
+        """The ids that a name means, [] for an agent that the pool lacks."""
+        if normalise(name) in self._said:
+            return self._said[normalise(name)]
+        found = self._agents.get(letters(name)) or self._agents.get(core(name))
+        return [] if found is None else [found]
+
+    def lacks(self, name: str) -> bool:
+        """Whether a name means no agent, and nobody has said that it means none."""
+        return normalise(name) not in self._said and not self.agents(name)
+
+    def of(self, names: Iterable[Sequence[str]]) -> list[int]:
+        """The sorted ids of all [role, name]."""
+        return sorted({agent for _role, name in names for agent in self.agents(name)})
+
+
+def is_agent(role: str) -> bool:
+    """Whether who acts in that role is an agent; a tool is one only where the pool knows it."""
+    return role in (AGENT, HANDOFF)

@@ -1,0 +1,322 @@
+"""Turns of traces on their way into a pool: received as spans, put together by a worker, stored as queries with who answered.
+
+A request stores its spans, redacted, in one row and asks for a worker; the worker puts whole traces together. A file's turns come to
+`store` directly. Whatever comes again adds nothing: a turn is known by its trace and its question.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Max
+from django.utils import timezone
+
+from agents_app import pools, privacy, work
+from agents_app.models import BackgroundJob, Pool, Privacy
+from agents_app.redaction import Redactor
+from datasets_app.models import Import, Query, SpanBatch, SpanProblem, TracedTurn
+from datasets_app.queries import adding, query_columns
+from datasets_app.traces import turns
+from datasets_app.traces.names import Roster
+from datasets_app.traces.spans import BadSpan, Span
+from datasets_app.traces.turns import Turn
+from routerweb import hooks
+from training_app.engine.data import conversations
+from training_app.engine.data.file_rows import BOUNDS
+
+#: The dataset of queries that came in as traces, and their origin.
+DATASET, ORIGIN = "Traffic", "traces"
+WORK = "put_traces_together"
+#: A trace whose first span has not come is put together so long after its last one.
+SETTLED = timedelta(seconds=10)
+#: Batches that one transaction takes, and those that may wait before requests are refused.
+AT_ONCE, MOST_WAITING = 8, 2_000
+TOO_OLD = "is older than the pool keeps traffic"
+
+
+@dataclass(slots=True)
+class Stored:
+    """What became of turns: how many are new, what of them are new queries, and why others were left out, by how often."""
+
+    turns: int = 0
+    queries: int = 0
+    problems: Counter[str] = field(default_factory=Counter)
+
+
+# ---------------------------------------------------------------------------------------------------- spans arrive
+
+
+def crowded(pool: Pool) -> bool:
+    """Whether so many spans wait that no more are taken."""
+    return SpanBatch.objects.filter(pool=pool).order_by("pk")[MOST_WAITING : MOST_WAITING + 1].exists()
+
+
+def receive(pool: Pool, found: Iterable[Span | BadSpan]) -> Counter[str]:
+    """Keep the good spans of one request for a worker, redacted; returns why others were left out, by how often."""
+    own = Privacy.objects.filter(pool=pool).first()
+    redactor = privacy.redactor_of(pool.pk)
+    oldest = 0.0
+    if own is not None and own.decision_days is not None:
+        oldest = (timezone.now() - timedelta(days=own.decision_days)).timestamp()
+    kept, problems = [], Counter[str]()
+    for span in found:
+        if isinstance(span, BadSpan):
+            problems[str(span)] += 1
+        elif 0 < span.at < oldest:
+            problems[TOO_OLD] += 1
+        else:
+            kept.append((redacted(span, redactor) if redactor else span).as_json())
+    with transaction.atomic():
+        if kept:
+            SpanBatch.objects.create(pool=pool, received_at=timezone.now(), spans=kept)
+            waiting = BackgroundJob.objects.filter(work=WORK, status="queued", arguments__pool=pool.pk)
+            if not waiting.exists():
+                work.submit(WORK, pool=pool.pk)
+        count_problems(pool, problems)
+    return problems
+
+
+def redacted(span: Span, redactor: Redactor) -> Span:
+    """The span with what the pool redacts taken out of what anybody said in it."""
+    span.messages = [[speaker, redactor.text(text)] for speaker, text in span.messages]
+    span.answer = redactor.text(span.answer)
+    span.conversation = query_columns.redacted({"conversation": span.conversation}, redactor.text)["conversation"]
+    span.feedback = [redactor.value(one) for one in span.feedback]
+    return span
+
+
+def count_problems(pool: Pool, problems: Mapping[str, int]) -> None:
+    """Add to what is shown of spans that were left out."""
+    for reason, count in sorted(problems.items()):
+        said = {"count": 0, "last_at": timezone.now()}
+        row, _new = SpanProblem.objects.get_or_create(pool=pool, reason=reason[:200], defaults=said)
+        SpanProblem.objects.filter(pk=row.pk).update(count=F("count") + count, last_at=timezone.now())
+
+
+# ---------------------------------------------------------------------------------------------------- put together
+
+
+def work_of(running: work.Running) -> int:
+    """A worker's share: the waiting spans of one pool."""
+    pool = Pool.objects.filter(pk=running.arguments["pool"]).first()
+    return 0 if pool is None else put_together(pool)
+
+
+def put_all_together() -> int:
+    """The spans of every pool that wait, for the clock: traces whose first span never came among them."""
+    waiting = SpanBatch.objects.values_list("pool", flat=True).distinct()
+    return sum(put_together(pool) for pool in Pool.objects.in_use().filter(pk__in=waiting))
+
+
+def put_together(pool: Pool) -> int:
+    """Store the turns of the traces that are whole, or have settled; returns how many turns are new."""
+    waiting = SpanBatch.objects.filter(pool=pool)
+    upto, last, count = waiting.aggregate(newest=Max("pk"))["newest"] or 0, 0, 0
+    rest: list[SpanBatch] = []
+    while batches := list(waiting.filter(pk__gt=last, pk__lte=upto).order_by("pk")[:AT_ONCE]):
+        last = batches[-1].pk
+        batches = [*rest, *batches]
+        done, left, since = _divided(batches)
+        found = [(spans, turns.of_trace(spans)) for spans in done]
+        with transaction.atomic():
+            keys = [batch.pk for batch in batches]
+            if len(waiting.select_for_update().filter(pk__in=keys).values_list("pk", flat=True)) < len(keys):
+                return count  # another worker has them
+            late = [turns.beside(spans) for spans, of_trace in found if not of_trace]
+            stored = store(pool, [turn for _spans, of_trace in found for turn in of_trace], late)
+            count_problems(pool, stored.problems)
+            count += stored.turns
+            spans_left = [span.as_json() for span in left]
+            rest = [SpanBatch.objects.create(pool=pool, received_at=since, spans=spans_left)] if left else []
+            waiting.filter(pk__in=keys).delete()
+    return count
+
+
+def _divided(batches: Sequence[SpanBatch]) -> tuple[list[list[Span]], list[Span], datetime]:
+    """(the spans of each trace that is whole or settled, those of others, since when these wait)."""
+    settled = timezone.now() - SETTLED
+    of_trace: dict[str, list[Span]] = defaultdict(list)
+    newest: dict[str, datetime] = {}
+    for batch in batches:
+        for values in batch.spans:
+            span = Span(*values)
+            of_trace[span.trace].append(span)
+            newest[span.trace] = batch.received_at
+    done, left, since = [], [], timezone.now()
+    for trace, spans in of_trace.items():
+        if newest[trace] < settled or any(not span.parent for span in spans):
+            done.append(spans)
+        else:
+            left += spans
+            since = min(since, newest[trace])
+    return done, left, since
+
+
+# ---------------------------------------------------------------------------------------------------- stored
+
+
+def store(pool: Pool, found: Sequence[Turn], late: Sequence[Turn] = ()) -> Stored:
+    """Store turns as queries of the pool with who answered; `late` ones have no message and add to a turn that their trace has."""
+    stored = Stored()
+    with transaction.atomic():
+        Pool.objects.select_for_update(no_key=True).get(pk=pool.pk)
+        _date(found)
+        places = [turns.place_of(turn) for turn in found]
+        alone = [turns.is_alone(turn) for turn in found]
+        rows = _of_conversations(pool, {turn.conversation for turn in found if turn.conversation})
+        turns.join(found, {name: [_said(row) for row in of] for name, of in rows.items()})
+        texts: list[tuple[Turn, str, str, bool]] = []
+        for turn, place, is_alone in zip(found, places, alone, strict=True):
+            try:
+                texts.append((turn, turns.text_of(turn, BOUNDS), place, is_alone))
+            except conversations.BadConversation as bad:
+                stored.problems[f"its conversation {bad.reason}"] += 1
+        queries, new = adding.find_or_add(
+            adding.dataset_of(pool, DATASET), [_new(turn, text) for turn, text, *_ in texts], ORIGIN
+        )
+        pairs = []
+        for (turn, _text, place, is_alone), query in zip(texts, queries, strict=True):
+            if query.erased or query.deleted:
+                stored.problems["asks a query that was deleted here"] += 1
+            else:
+                pairs.append(Traced(turn, query.pk, place, is_alone))
+        stored.queries, stored.turns = len(new), record(pool, pairs)
+        stored.problems["belongs to no user's message"] += _add_late(pool, late)
+        _join_again(pool, found, rows)
+    stored.problems = +stored.problems
+    return stored
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A turn with the query that it asks; `place` and `alone` as its trace has it, before other turns joined it."""
+
+    turn: Turn
+    query: int
+    place: str
+    alone: bool = False
+
+
+def record(pool: Pool, pairs: Sequence[Traced], upload: Import | None = None) -> int:
+    """Keep who answered these turns; a turn that is there gets what is new of it. Returns how many were not there."""
+    roster = Roster(pool, pools.roster(pool))
+    traces = {one.turn.trace for one in pairs}
+    rows = {(row.trace, row.place): row for row in TracedTurn.objects.filter(pool=pool, trace__in=traces)}
+    fresh: dict[tuple[str, str], TracedTurn] = {}
+    changed: dict[int, TracedTurn] = {}
+    for one in pairs:
+        key = (one.turn.trace, one.place)
+        row = rows.get(key) or fresh.get(key)
+        if row is None:
+            fresh[key] = _row(pool, one, roster, upload)
+        elif _add(row, one.turn, roster) and row.pk is not None:
+            changed[row.pk] = row
+    TracedTurn.objects.bulk_create(fresh.values(), batch_size=1_000)
+    TracedTurn.objects.bulk_update(changed.values(), CHANGES, batch_size=500)
+    hooks.turns_rated(pool, [one.turn for one in pairs if one.turn.decision and one.turn.success is not None])
+    return len(fresh)
+
+
+#: What a late span may change of a turn.
+CHANGES = ("names", "agents", "success", "answer")
+
+
+def _row(pool: Pool, one: Traced, roster: Roster, upload: Import | None) -> TracedTurn:
+    turn = one.turn
+    return TracedTurn(
+        pool=pool, query_id=one.query, upload=upload, trace=turn.trace[:64], place=one.place, source=turn.source[:120],
+        conversation=turn.conversation, joined=one.alone, answer=turn.answer, names=turn.names, agents=roster.of(turn.names),
+        success=turn.success, at=datetime.fromtimestamp(turn.at, UTC),
+    )  # fmt: skip
+
+
+def _add(row: TracedTurn, turn: Turn, roster: Roster) -> bool:
+    """Add what a turn says beyond its row; whether there was anything."""
+    before = (list(row.names), row.success, row.answer)
+    row.names = [*row.names, *(name for name in turn.names if name not in row.names)][: turns.MOST_NAMES]
+    row.agents = roster.of(row.names)
+    row.answer = row.answer or turn.answer
+    if turn.success is not None:
+        row.success = turn.success if row.success is None else row.success and turn.success
+    return before != (row.names, row.success, row.answer)
+
+
+def _add_late(pool: Pool, late: Sequence[Turn]) -> int:
+    """Add to turns that came before; returns how many have none."""
+    rows: dict[str, list[TracedTurn]] = defaultdict(list)
+    for row in TracedTurn.objects.filter(pool=pool, trace__in={turn.trace for turn in late}):
+        rows[row.trace].append(row)
+    roster = Roster(pool, pools.roster(pool))
+    changed = [
+        rows[turn.trace][0] for turn in late if len(rows[turn.trace]) == 1 and _add(rows[turn.trace][0], turn, roster)
+    ]
+    TracedTurn.objects.bulk_update({row.pk: row for row in changed}.values(), CHANGES, batch_size=500)
+    return sum(not rows[turn.trace] for turn in late)
+
+
+def _new(turn: Turn, text: str) -> adding.NewQuery:
+    return adding.NewQuery(text, {"id": turn.trace[:64], "conversation": turn.conversation})
+
+
+def _date(found: Sequence[Turn]) -> None:
+    """Turns without a time that can be right came now, one after the other."""
+    now = timezone.now().timestamp()
+    for number, turn in enumerate(found):
+        # To the microsecond, as databases have it: one that comes again is at the same time.
+        turn.at = datetime.fromtimestamp(turn.at or now + number / 1e6, UTC).timestamp()
+
+
+def prune() -> int:
+    """Delete what is known of turns that came longer ago than their pool keeps traffic; their queries stay. For the clock."""
+    privacy.delete_old(
+        SpanBatch.objects.all(), "received_at", default=settings.DECISION_DAYS
+    )  # of pools that are put away
+    return privacy.delete_old(TracedTurn.objects.all(), "created_at", default=settings.DECISION_DAYS)
+
+
+# ---------------------------------------------------------------------------------------------------- conversations
+
+
+def _of_conversations(pool: Pool, names: Iterable[str]) -> dict[str, list[TracedTurn]]:
+    rows: dict[str, list[TracedTurn]] = defaultdict(list)
+    for row in (
+        TracedTurn.objects.filter(pool=pool, conversation__in=sorted(names)).select_related("query").order_by("at")
+    ):
+        rows[row.conversation].append(row)
+    return rows
+
+
+def _said(row: TracedTurn) -> turns.Said:
+    return turns.Said(row.trace, row.at.timestamp(), row.query.text, row.answer)
+
+
+def _join_again(pool: Pool, found: Sequence[Turn], rows: Mapping[str, Sequence[TracedTurn]]) -> None:
+    """Give turns that came alone, and are stored, those before them that came later. A query that nobody has worked on goes with the
+    history that it lacked."""
+    first = {turn.conversation: turn.at for turn in sorted(found, key=lambda one: -one.at)}
+    late = [
+        row
+        for name, of in rows.items()
+        for row in of
+        if row.joined and row.at.timestamp() > first.get(name, row.at.timestamp())
+    ]
+    if not late:
+        return
+    said = _of_conversations(pool, {row.conversation for row in late})
+    texts = []
+    for row in late:
+        messages = turns.history(map(_said, said[row.conversation]), _said(row))
+        turn = Turn(row.trace, 0.0, [*messages, ["user", row.query.text]], row.conversation)
+        texts.append(_new(turn, turns.text_of(turn, BOUNDS)))
+    queries, _new_ones = adding.find_or_add(adding.dataset_of(pool, DATASET), texts, ORIGIN)
+    before = {row.query_id for row in late}
+    for row, query in zip(late, queries, strict=True):
+        row.query_id = query.pk
+    TracedTurn.objects.bulk_update(late, ["query"], batch_size=500)
+    unused = Query.objects.filter(
+        pk__in=before, origin=ORIGIN, state=Query.State.UNLABELED, deleted_at=None, traced_turns=None
+    )
+    unused.filter(labels=None, drafts=None, queue_items__assignments=None, queue_items=None).delete()
