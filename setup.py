@@ -16,6 +16,7 @@ setup(
     package_dir={f"routerweb.{name}": name for name in FOLDERS},
     package_data={
         "training_app.engine.reading": ["*.json"],
+        "orchestration_app": ["catalog.json"],
         "datasets_app.demo": ["*.jsonl", "*.md", "**/*.txt"],
         **{f"routerweb.{name}": ["**/*"] for name in FOLDERS},
     },

@@ -1,7 +1,7 @@
 """Providers and backends: what may be set, how a secret is kept, and that running processes hear of a change."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from agents_app import audit, sealing
 from agents_app.models import Agent, Pool, Stamp
 from agents_app.outbound import guard
+from orchestration_app import catalog
 from orchestration_app.models import Backend, BackendSettings, Provider
 from training_app.engine.data import storable
 
@@ -21,7 +22,11 @@ from training_app.engine.data import storable
 FAILURES = 3
 COOL_DOWN, LONGEST_COOL_DOWN = timedelta(seconds=30), timedelta(minutes=10)
 MOST_SECRET = 4_000
+#: What belongs to a model at its provider, the same for all agents.
+TERMS = ("price_in", "price_out", "priced_on", "context", "requests_per_minute", "tokens_per_minute", "at_once")
 LARGEST = 1e9
+#: The share of assignments that a pool explores from its first backend on, until somebody says otherwise.
+EXPLORED = 0.02
 
 
 class BackendError(ValueError):
@@ -76,6 +81,41 @@ def save(
         row.save()
         _told("backend.saved", agent.pool, f"{agent}: {row}", {"changed": sorted(values)}, actor)
     return row
+
+
+def apply(
+    pool: Pool, agents: Sequence[Agent], provider: str, model: str, *, secret: str | None = None, actor: audit.Who
+) -> list[Backend]:
+    """Each of these agents may run on the model from now on; those that may already are left alone.
+
+    `provider` is one of the catalog's or of the pool's, or the address of an OpenAI-compatible API. Prices and limits are those of the
+    pool's table where it has the model, else the catalog's. A pool that has not said how it chooses explores EXPLORED from now on, so
+    that every backend is observed. Raises BackendError, and then nothing has changed.
+    """
+    name, address = catalog.provider_of(provider)
+    model = model.strip()
+    if not agents:
+        raise BackendError(_("Choose at least one agent."), "agents")
+    with transaction.atomic():
+        known = Provider.objects.filter(pool=pool, name=name).first()
+        row = save_provider(pool, name, address or (known.address if known else ""), secret=secret, actor=actor)
+        like = Backend.objects.filter(provider=row, model=model).first()
+        terms = {term: getattr(like, term) for term in TERMS} if like else catalog.terms_of(row.name, model)
+        BackendSettings.objects.get_or_create(pool=pool, defaults={"exploration": EXPLORED})
+        able = set(Backend.objects.filter(provider=row, model=model).values_list("agent_id", flat=True))
+        return [save(one, row, {"model": model, **terms}, actor=actor) for one in agents if one.pk not in able]
+
+
+def save_terms(provider: Provider, model: str, values: Mapping[str, Any], *, actor: audit.Who) -> None:
+    """Prices, limits and context of a model, for every agent that may run on it. Raises BackendError."""
+    with transaction.atomic():
+        rows = list(Backend.objects.filter(provider=provider, model=model).select_related("agent"))
+        for row in rows:
+            for name in TERMS:
+                setattr(row, name, values.get(name, getattr(row, name)))
+            _check(row)
+            row.save(update_fields=TERMS)
+        _told("backend.terms", provider.pool, f"{provider}/{model}", {"changed": sorted(values)}, actor)
 
 
 def remove(backend: Backend, *, actor: audit.Who) -> None:

@@ -34,5 +34,8 @@ def work() -> Sequence[Work]:
         by_the_clock("orchestration_app.episodes.episodes.prune", "Delete old episodes", DAY),
         by_the_clock("orchestration_app.episodes.episodes.redact_ended", "Redact the texts of ended episodes", 1),
         by_the_clock("orchestration_app.episodes.spending.reconcile", "Count what calls cost this month", 60),
+        by_the_clock(
+            "orchestration_app.backends.savings.turn", "What choosing backends saves, and training of choosers", 60
+        ),
         by_the_clock("orchestration_app.health.check_all", "Health checks of backends", 1),
     )

@@ -53,6 +53,9 @@ class Assignment:
 #: Why nobody is named although somebody could be in a moment.
 AT_LIMITS = "every backend is at its limits; try again in a few seconds"
 SPENT = "the budget of the day is spent"
+TOO_LONG = "the text is longer than any backend reads"
+#: Characters of a token, at least: a text of so many times the context surely does not fit.
+CHARACTERS = 4.0
 
 
 def assign(
@@ -74,7 +77,7 @@ def assign(
         wanted = PRESETS["cheapest"]
     chooser, after = backends.chooser, backends.pairs.get(previous) if previous is not None else None
     given = []
-    now = time.monotonic()
+    now, size = time.monotonic(), len(text) / CHARACTERS
     with backends.lock:
         plans = backends.plans_of(wanted) if only is None else None
         for agent in agents:
@@ -83,17 +86,19 @@ def assign(
                 of_agent = [one for one in of_agent if one.pk in only]
             if of_agent:
                 estimate = chooser.estimate(text, agent) if chooser else None
-                given.append(_assigned(backends, agent, of_agent, wanted, pressed, now, estimate, after, plans))
+                given.append(_assigned(backends, agent, of_agent, wanted, pressed, now, estimate, after, plans, size))
     return given
 
 
 def _assigned(
     pool: PoolBackends, agent: int, known: list[Known], wanted: Preference, pressed: bool, now: float,
-    estimates: Mapping[int, float] | None, after: Mapping[int, float] | None = None, plans: Plans | None = None,
+    estimates: Mapping[int, float] | None, after: Mapping[int, float] | None = None, plans: Plans | None = None, size: float = 0.0,
 ) -> Assignment:  # fmt: skip
     free, which, bit = [], 0, 1  # the free ones, and which they are, a bit each
     for one in known:
-        if one.limited:
+        if one.context and size > one.context:
+            pass  # it could not read the text
+        elif one.limited:
             one.asked_at = now
             if one.open and _has(one):
                 free.append(one)
@@ -104,7 +109,7 @@ def _assigned(
         bit += bit
     if not free:
         state.settler.wake()
-        return Assignment(agent, None, why=_why_none(known))
+        return Assignment(agent, None, why=_why_none(known, size))
     if plans is None or estimates or after:  # what holds for one query or one chain is of no use to the next request
         plan = _planned(pool, agent, free, wanted, pressed, estimates, after)
     else:
@@ -187,7 +192,7 @@ def give_back(pool: int, backend: int) -> None:
     if backends is not None:
         with backends.lock:
             if backend in backends.known:
-                backends.told.used.setdefault(backend, Used()).ended += 1
+                backends.told.used.setdefault(backends.known[backend].line, Used()).ended += 1
 
 
 def _retold(one: Candidate, estimates: Mapping[int, float]) -> Candidate:
@@ -217,20 +222,22 @@ def _has(one: Known) -> bool:
 
 
 def _take(pool: PoolBackends, one: Known) -> None:
-    used = pool.told.used.get(one.pk)
+    used = pool.told.used.get(one.line)
     if used is None:
-        used = pool.told.used[one.pk] = Used()
+        used = pool.told.used[one.line] = Used()
     used.requests += 1
     used.began += 1
     used.tokens += one.tokens
     pool.told.last.append(one.pk)
     if one.limited:
-        one.left = [one.left[0] - 1, one.left[1] - one.tokens, one.left[2] - 1]
+        one.left[:] = [one.left[0] - 1, one.left[1] - one.tokens, one.left[2] - 1]
     one.taken += 1
     one.candidate.rank = one.order * state.ORDER + one.taken
 
 
-def _why_none(known: list[Known]) -> str:
+def _why_none(known: list[Known], size: float) -> str:
+    if all(one.context and size > one.context for one in known):
+        return TOO_LONG
     if any(one.open for one in known):
         return AT_LIMITS
     return "every backend cools down after failures, or is not healthy"

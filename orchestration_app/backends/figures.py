@@ -10,7 +10,7 @@ from django.utils import timezone
 from agents_app.models import Agent, Pool
 from orchestration_app.backends import measured
 from orchestration_app.backends.measured import Measured
-from orchestration_app.backends.state import PRIOR_CALLS
+from orchestration_app.backends.state import PRIOR_CALLS, lines_of
 from orchestration_app.backends.windows import flying_of
 from orchestration_app.engine.backends.choosing import PRESETS, Candidate, Preference, choose
 from orchestration_app.engine.backends.load import HOT
@@ -51,13 +51,15 @@ def rows(pool: Pool) -> list[AgentBackend]:
     load = BackendLoad.objects.filter(pool=pool).first()
     state = load.state if load else {}
     figures = []
+    lines = lines_of(row for row in every if row.active and row.agent.state == "active")
     for row in every:
         mine = {other.pk for other in every if other.agent_id == row.agent_id}
         last = [key for key in state.get("last", []) if key in mine]
         share = last.count(row.pk) / len(last) if last else None
         figures.append(
             AgentBackend(
-                row, seen.get(row.pk, Measured()), candidate(row, seen.get(row.pk)), flying_of(state, row.pk), share,
+                row, seen.get(row.pk, Measured()), candidate(row, seen.get(row.pk)),
+                flying_of(state, lines.get(row.pk, row.pk)), share,
                 share is not None and len(mine) > 1 and share > HOT / len(mine),
                 row.cooling_until is not None and row.cooling_until > timezone.now(),
             )

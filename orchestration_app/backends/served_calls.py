@@ -1,5 +1,6 @@
 """Judged calls of a pool's backends as what a backend chooser's run learns from."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -12,6 +13,20 @@ from training_app.models import Decision
 MOST = 50_000
 #: Decisions whose texts are read together.
 AT_ONCE = 500
+
+
+def texts_of(pool: Pool, keys: Sequence[UUID]) -> tuple[dict[UUID, str], dict[UUID, bool]]:
+    """The text of each of these calls that is kept, of a decision or an episode; and whether an executor's calls asked for a tool."""
+    texts: dict[UUID, str] = {}
+    tools: dict[UUID, bool] = {}
+    wanted = set(keys)
+    for at in range(0, len(keys), AT_ONCE):
+        texts |= dict(Decision.objects.filter(pool=pool, pk__in=keys[at : at + AT_ONCE]).values_list("pk", "text"))
+    steps = Step.objects.filter(episode__pool=pool, metadata__has_key="backend")
+    for task, call, calls in steps.values_list("episode__task", "metadata__backend__call", "metadata__tool_calls"):
+        if (key := UUID(call)) in wanted:
+            texts[key], tools[key] = task, bool(calls)
+    return texts, tools
 
 
 def judged(pool: Pool, before: datetime) -> list[Called]:
@@ -34,15 +49,7 @@ def judged(pool: Pool, before: datetime) -> list[Called]:
             "complexity",
         )[:MOST]
     )
-    texts: dict[UUID, str] = {}
-    for at in range(0, len(rows), AT_ONCE):
-        some = {row[0] for row in rows[at : at + AT_ONCE]}
-        texts |= dict(Decision.objects.filter(pool=pool, pk__in=some).values_list("pk", "text"))
-    tools: dict[UUID, bool] = {}
-    for task, judgement, calls in Step.objects.filter(
-        episode__pool=pool, episode__judged_at__lt=before, metadata__has_key="backend"
-    ).values_list("episode__task", "metadata__backend__call", "metadata__tool_calls"):
-        texts[UUID(judgement)], tools[UUID(judgement)] = task, bool(calls)
+    texts, tools = texts_of(pool, [row[0] for row in rows])
     if not any(tools.values()):
         tools = {}  # nobody has tools to call for
     return [

@@ -8,6 +8,7 @@ MEASURE_SECONDS. A process without any backend starts no thread and pays one loo
 import logging
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -55,11 +56,15 @@ PREFERENCES = 256
 
 @dataclass(slots=True)
 class Known:
-    """One backend: its row's figures, what is held of its limits, and the candidate that choices are made of."""
+    """One backend: its row's figures, what is held of its limits, and the candidate that choices are made of.
+
+    `line` is the same for all backends that are one model at one provider: they share its limits, and so `left`.
+    """
 
     pk: int
     name: str
     agent: int
+    line: int
     candidate: Candidate
     limits: Three
     tokens: float
@@ -74,6 +79,7 @@ class Known:
     taken: int = 0
     asked_at: float = -1e9  # monotonic seconds
     limited: bool = False  # whether it has any limit
+    context: int = 0  # tokens that it reads; 0 where nobody said
 
 
 @dataclass(slots=True)
@@ -115,7 +121,11 @@ class PoolBackends:
         self.follows, self.pairs_at = chosen.pairs, -1e9
         self.pairs: dict[int, dict[int, float]] = {}  # how well each backend does after which, where that counts
         self.last: list[int] = []
-        self.known = {row.pk: _known(row) for row in rows}
+        lines = lines_of(rows)
+        self.known = {row.pk: _known(row, lines[row.pk]) for row in rows}
+        held: dict[int, list[float]] = {}
+        for one in self.known.values():
+            one.left = held.setdefault(one.line, one.left)
         self.by_agent: dict[int, list[Known]] = {}
         for one in sorted(self.known.values(), key=lambda known: (known.order, known.pk)):
             self.by_agent.setdefault(one.agent, []).append(one)
@@ -170,9 +180,17 @@ class PoolBackends:
         return self.budget is not None and self.spent >= NEARLY_SPENT * self.budget
 
 
-def _known(row: Backend) -> Known:
+def lines_of(rows: Iterable[Backend]) -> dict[int, int]:
+    """By each backend's key that of the first one which is the same model at the same provider."""
+    first: dict[tuple[int, str], int] = {}
+    return {
+        row.pk: first.setdefault((row.provider_id, row.model), row.pk) for row in sorted(rows, key=lambda row: row.pk)
+    }
+
+
+def _known(row: Backend, line: int) -> Known:
     return Known(
-        pk=row.pk, name=str(row), agent=row.agent.number,
+        pk=row.pk, name=str(row), agent=row.agent.number, line=line, context=row.context,
         candidate=Candidate(row.pk, row.quality, 0.0, row.latency, rank=row.order * ORDER),
         limits=(float(row.requests_per_minute), float(row.tokens_per_minute), float(row.at_once)), tokens=0.0, order=row.order,
         quality=row.quality, latency=row.latency, price_in=row.price_in, price_out=row.price_out,
@@ -211,7 +229,7 @@ def load(_served: Served | None = None) -> None:
             with before.lock:
                 pool.told = before.told
                 for one in before.known.values():
-                    one.left = [0.0, 0.0, 0.0]
+                    one.left[:] = [0.0, 0.0, 0.0]
                 pool.told.last = [key for key in pool.told.last if key in pool.known]
         _follow(pool, measure=True)
     _with_choosers(fresh)
@@ -254,15 +272,17 @@ def _settle(pool: PoolBackends, *, always: bool = False) -> None:
     now = time.monotonic()
     with pool.lock:
         news, pool.told = pool.told, Told()
-        limited = {one.pk: one.limits for one in pool.known.values() if one.limited}
-        for pk in limited:
-            one = pool.known[pk]
-            news.wants[pk] = one.tokens
-            if now - one.asked_at < windows.ACTIVE_SECONDS:
-                news.asks.add(pk)
+        limited = {one.line: one.limits for one in pool.known.values() if one.limited}
+        held = {one.line: one.left for one in pool.known.values() if one.limited}
+        for one in pool.known.values():
+            if one.limited:
+                news.wants[one.line] = max(one.tokens, news.wants.get(one.line, 0.0))
+                if now - one.asked_at < windows.ACTIVE_SECONDS:
+                    news.asks.add(one.line)
+        for line, left in held.items():
             # A few calls' worth stays, for those that come while this waits for the database; the rest goes back.
-            one.left = [min(left, KEPT * size) for left, size in zip(one.left, (1.0, one.tokens, 1.0), strict=True)]
-            news.keeps[pk] = (max(one.left[0], 0.0), max(one.left[1], 0.0), max(one.left[2], 0.0))
+            left[:] = [min(part, KEPT * size) for part, size in zip(left, (1.0, news.wants[line], 1.0), strict=True)]
+            news.keeps[line] = (max(left[0], 0.0), max(left[1], 0.0), max(left[2], 0.0))
     try:
         with leases.settling(BackendLoad, {"pool_id": pool.pk}) as (row, at):
             granted = windows.settle(row.state, leases.PROCESS, at, limited, news)
@@ -271,12 +291,12 @@ def _settle(pool: PoolBackends, *, always: bool = False) -> None:
             _put_back(pool.told, news)
         raise
     pool.settled = True
-    flying = {pk: windows.flying_of(row.state, pk) for pk in pool.known}
+    flying = {pk: windows.flying_of(row.state, one.line) for pk, one in pool.known.items()}
     with pool.lock:
-        for pk, share in granted.items():
-            one = pool.known[pk]
-            meanwhile = [before - left for before, left in zip(news.keeps[pk], one.left, strict=True)]
-            one.left = [whole - used for whole, used in zip(share, meanwhile, strict=True)]
+        for line, share in granted.items():
+            left = held[line]
+            meanwhile = [before - now_left for before, now_left in zip(news.keeps[line], left, strict=True)]
+            left[:] = [whole - used for whole, used in zip(share, meanwhile, strict=True)]
         for one in pool.known.values():
             one.candidate.busy = flying[one.pk] / one.limits[2] if one.limits[2] else 0.0
         pool.plans.clear()
@@ -349,7 +369,7 @@ def _in_child() -> None:
         pool.lock = threading.Lock()
         pool.told = Told()
         for one in pool.known.values():
-            one.left = [0.0, 0.0, 0.0]
+            one.left[:] = [0.0, 0.0, 0.0]
     if _pools and settings.BACKGROUND_THREADS:
         settler.start()
 

@@ -42,9 +42,10 @@ class BackendQuerySet(models.QuerySet["Backend"]):
 
 
 class Backend(models.Model):
-    """One way to run an agent. Prices are for a million tokens; a limit of 0 is none.
+    """One way to run an agent. Prices are for a million tokens, as of `priced_on`; a limit of 0 is none, `context` 0 is not known.
 
-    `quality`, `latency` and the tokens are what staff expect; what is measured takes their place as calls are reported.
+    Prices, limits and context belong to the model at its provider: `providers.save_terms` keeps them the same for all agents, and
+    the limits are shared by them. `quality`, `latency` and the tokens are what a backend counts as until calls say more.
     """
 
     agent = models.ForeignKey("agents_app.Agent", on_delete=models.CASCADE, related_name="backends")
@@ -58,6 +59,8 @@ class Backend(models.Model):
     )
     price_in = models.FloatField(_("price of a million tokens in"), default=0.0, validators=NOT_NEGATIVE)
     price_out = models.FloatField(_("price of a million tokens out"), default=0.0, validators=NOT_NEGATIVE)
+    priced_on = models.DateField(_("prices as of"), null=True, blank=True)
+    context = models.PositiveIntegerField(_("context in tokens"), default=0)
     tokens_in = models.PositiveIntegerField(_("tokens in of a call"), default=500)
     tokens_out = models.PositiveIntegerField(_("tokens out of a call"), default=300)
     quality = models.FloatField(_("expected success"), default=0.8, validators=share(1))
@@ -97,7 +100,9 @@ class Backend(models.Model):
 class BackendSettings(models.Model):
     """How a pool chooses: the preference of requests that bring none, a budget, what may be tried out, and who learns.
 
-    A learner counts calls from `learning_since` on; `learning_stopped` is when it was stopped for doing worse, `learning_said` why.
+    `point` is the operating point that the weights were chosen for on the log, None where a person chose them; `study` is what the log
+    said last of every point (`backends.savings`). A learner counts calls from `learning_since` on; `learning_stopped` is when it was
+    stopped for doing worse, `learning_said` why.
     """
 
     class Learner(models.TextChoices):
@@ -156,10 +161,18 @@ class BackendSettings(models.Model):
             "The learner takes no backend whose success is further below that of the direct estimate's choice."
         ),
     )
+    point = models.FloatField(
+        _("quality at least"),
+        null=True,
+        blank=True,
+        validators=share(1),
+        help_text=_("The share of the best single backend's quality that choosing keeps; blank: the weights above."),
+    )
+    study = models.JSONField(default=dict, editable=False)
     learning_since = models.DateTimeField(null=True, editable=False)
     learning_stopped = models.DateTimeField(null=True, editable=False)
     learning_said = models.CharField(max_length=200, blank=True, editable=False)
-    holds = Holds(remark=[learning_said])
+    holds = Holds(remark=[learning_said], neither=[study])
 
     class Meta:
         constraints = (

@@ -180,7 +180,7 @@ def _split(calls: Sequence[Called], examples: Sequence[Example]) -> dict[str, li
     parts: dict[str, list[Called]] = {name: [] for name, _upto in SPLITS}
     for call in calls:
         key = group_key(call.text)
-        parts[split_of.get(key) or _drawn(key)].append(call)
+        parts[split_of.get(key) or drawn_split(key)].append(call)
     for name in ("train", "val"):
         if len(parts[name]) < LEAST:
             raise TrainError(
@@ -335,6 +335,7 @@ def _agent(key: str) -> int:
     return int(key.partition("/")[0])
 
 
-def _drawn(key: str) -> str:
+def drawn_split(key: str) -> str:
+    """The split of a text that no example has, by its group's key: train, val or test."""
     at = zlib.crc32(key.encode("utf-8", "replace")) % 100
     return next(name for name, upto in SPLITS if at < upto)

@@ -6,10 +6,11 @@ from types import SimpleNamespace
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from agents_app import sealing
 from agents_app.models import Pool
-from orchestration_app import providers
+from orchestration_app import catalog, providers
 from orchestration_app.backends import judging, pairs
 from orchestration_app.engine.backends import chooser
 from orchestration_app.engine.backends.chooser import ChooserConfig
@@ -20,11 +21,7 @@ from training_app.engine.data.examples import Agent
 from training_app.versions import registry
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fresh_process", "nothing_waits")]
-FORM = {
-    "agent": "", "provider_name": "acme", "address": "", "secret": "sk-of-acme", "model": "large", "price_in": "1", "price_out": "2",
-    "tokens_in": "500", "tokens_out": "300", "quality": "0.9", "latency": "900", "requests_per_minute": "0", "tokens_per_minute": "0",
-    "at_once": "4", "order": "0", "health_url": "", "active": "on",
-}  # fmt: skip
+NEW = {"provider": "OpenAI", "secret": "sk-of-acme", "model": "gpt-4.1-mini"}
 
 
 def test_without_backends_the_page_teaches_the_next_step(browser: Client, pool: Pool) -> None:
@@ -33,22 +30,51 @@ def test_without_backends_the_page_teaches_the_next_step(browser: Client, pool: 
     assert reverse("settings_backend_new", args=["support"]) in shown
 
 
-def test_a_backend_is_made_changed_and_removed(browser: Client, pool: Pool) -> None:
-    agent = pool.agents.get(number=0)
-    assert (
-        browser.post(reverse("settings_backend_new", args=["support"]), FORM | {"agent": agent.pk}).status_code == 302
-    )
-    made = Backend.objects.get()
-    assert sealing.opened(Provider.objects.get().secret) == "sk-of-acme"
-    address = reverse("settings_backend", args=["support", made.pk])
-    assert "sk-of-acme" not in browser.get(address).content.decode()
-    assert browser.post(address, FORM | {"secret": "", "at_once": "9"}).status_code == 302
-    made.refresh_from_db()
-    assert made.at_once == 9
-    assert made.agent == agent
+def test_three_fields_make_a_backend_for_many_agents(browser: Client, pool: Pool) -> None:
+    agents = list(pool.agents.active())
+    new = reverse("settings_backend_new", args=["support"])
+    assert browser.post(new, NEW | {"agents": [agent.pk for agent in agents]}).status_code == 302
+    assert Backend.objects.count() == len(agents)
+    made = Backend.objects.first()
+    listed = catalog.shipped()
+    assert (made.price_in, made.context) == (0.4, 1_047_576)
+    assert made.priced_on == listed.as_of
+    assert made.provider.address == listed.addresses["OpenAI"]
+    assert sealing.opened(made.provider.secret) == "sk-of-acme"
+    assert browser.post(new, NEW | {"secret": "", "agents": [agents[0].pk]}).status_code == 302
+    assert Backend.objects.count() == len(agents), "who may run on it already is left alone"
     assert sealing.opened(Provider.objects.get().secret) == "sk-of-acme", "blank keeps it"
-    browser.post(reverse("backend_remove", args=["support", made.pk]))
-    assert not Backend.objects.exists()
+
+
+def test_the_table_of_models_is_edited_for_all_agents(browser: Client, pool: Pool) -> None:
+    agents = [agent.pk for agent in pool.agents.active()]
+    sent = {"provider": "https://1.1.1.1/v1", "secret": "k", "model": "own", "agents": agents}
+    assert browser.post(reverse("settings_backend_new", args=["support"]), sent).url.endswith("models/")
+    terms = reverse("settings_backend_terms", args=["support"])
+    assert "No price is known" in browser.get(terms).content.decode()
+    first = Backend.objects.order_by("pk").first()
+    row = {
+        "price_in": "0.5", "price_out": "2", "priced_on": "", "context": "8000", "requests_per_minute": "60", "tokens_per_minute": "0",
+        "at_once": "0",
+    }  # fmt: skip
+    assert browser.post(terms, {f"{first.pk}-{name}": value for name, value in row.items()}).status_code == 302
+    for made in Backend.objects.all():
+        assert (made.price_in, made.context, made.requests_per_minute) == (0.5, 8000, 60)
+        assert made.priced_on == timezone.localdate()
+    wrong = row | {"price_in": "-1", "price_out": "3"}
+    assert browser.post(terms, {f"{first.pk}-{name}": value for name, value in wrong.items()}).status_code == 200
+    assert set(Backend.objects.values_list("price_out", flat=True)) == {2.0}, "all of it or none"
+
+
+def test_a_backend_is_changed_and_removed(browser: Client, rows: SimpleNamespace) -> None:  # noqa: F811
+    address = reverse("settings_backend", args=["support", rows.large.pk])
+    assert "sk-never-shown" not in browser.get(address).content.decode()
+    assert browser.post(address, {"order": "3", "address": "", "secret": "sk-new"}).status_code == 302
+    rows.large.refresh_from_db()
+    assert (rows.large.order, rows.large.active) == (3, False)
+    assert sealing.opened(Provider.objects.get().secret) == "sk-new"
+    browser.post(reverse("backend_remove", args=["support", rows.large.pk]))
+    assert not Backend.objects.filter(pk=rows.large.pk).exists()
 
 
 def test_a_choosers_page_says_what_it_reads_off_a_query(browser: Client, pool: Pool) -> None:
@@ -70,16 +96,11 @@ def test_a_choosers_page_says_what_it_reads_off_a_query(browser: Client, pool: P
 
 @pytest.mark.parametrize(
     ("change", "said"),
-    [
-        ({"quality": "2"}, "1"),
-        ({"price_in": "-1"}, "0"),
-        ({"model": ""}, "required"),
-        ({"price_in": "nan"}, "number"),
-    ],
+    [({"model": ""}, "required"), ({"provider": "acme://"}, "address"), ({"agents": []}, "required")],
 )
 def test_what_is_wrong_stands_beside_its_field(browser: Client, pool: Pool, change: dict, said: str) -> None:
-    agent = pool.agents.get(number=0)
-    answered = browser.post(reverse("settings_backend_new", args=["support"]), FORM | {"agent": agent.pk} | change)
+    sent = NEW | {"agents": [pool.agents.get(number=0).pk]} | change
+    answered = browser.post(reverse("settings_backend_new", args=["support"]), sent)
     assert answered.status_code == 200
     assert said in answered.content.decode()
     assert not Backend.objects.exists()
