@@ -341,6 +341,8 @@ if orchestration.INSTALLED:
         P + "settings/executors/<int:number>/remove/": Row(OPS, "POST"),
         P + "settings/backends/": Row(OPS, "GET POST"),
         P + "settings/backends/add/": Row(OPS, "GET POST"),
+        P + "settings/backends/models/": Row(OPS, "GET POST"),
+        P + "settings/backends/point/": Row(OPS, "POST"),
         P + "settings/backends/learning/": Row(OPS, "GET POST"),
         P + "settings/backends/learning/resume/": Row(OPS, "POST"),
         P + "settings/backends/<int:backend_id>/": Row(OPS, "GET POST"),
