@@ -53,7 +53,9 @@ def splits(name: str, data: Path, count: int) -> Iterator[Split]:
             order = rng.permutation(len(lost))
             apart, rest = order[:APART], order[APART:]
             for most_wrong in MOST_WRONG:
-                found = guarantee.promised(confidence[apart], lost[apart], given[apart], most_wrong, "exact")
+                found = guarantee.promised(
+                    guarantee.HeldOut(confidence[apart], lost[apart], given[apart]), most_wrong, "exact"
+                )
                 answered = given[rest] & (confidence[rest] >= found.level)
                 wrong = float(lost[rest][answered].mean()) if answered.any() else 0.0
                 yield Split(most_wrong, float(answered.mean()), wrong, int(answered.sum()))

@@ -248,8 +248,8 @@ class Config(Settings):
     most_wrong: float = setting(
         0.0,
         "A promise: of the answers that are given, at most this share is wrong, held with a sureness of 95 %; the other queries go to "
-        "a person (abstained). 3 of 10 training queries are set aside for it; where these are too few the scorecard says how many it "
-        "takes. 0 promises nothing.",
+        "a person (abstained). In a pool of up to 2,000 labels it is made on the answers of five folds; of a larger one 3 of 10 "
+        "training queries are set aside for it. Where these are too few the scorecard says how many it takes. 0 promises nothing.",
         low=0,
         high=0.5,
         group="answer",

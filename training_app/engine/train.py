@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -50,11 +50,15 @@ from training_app.engine.routing.decision import Decision, decide, environment
 from training_app.engine.routing.decision import selected as selected_by
 from training_app.engine.routing.env import RoutingEnv
 from training_app.engine.routing.goals import why_nobody
-from training_app.engine.routing.guarantee import Guarantee
+from training_app.engine.routing.guarantee import Guarantee, HeldOut
 from training_app.engine.routing.policy import Policy
 from training_app.engine.routing.router import Router, scorer_parts
 
 PHASES = ("features", "scorer", "policy", "baselines", "folds", "measure")
+
+
+#: Of so many labeled queries a promise of few wrong answers is made on the answers of folds; of more a share is set aside for it.
+MOST_FOLDED = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,7 @@ class Learnt:
 @dataclass(frozen=True, slots=True)
 class Calibrated:
     """The router, and what was chosen on validation for it. `selected` bool[V, A]; `anyone` float[W] are
-    log-odds that somebody is needed."""
+    log-odds that somebody is needed. `promises`: what each of `guarantee.SHOWN` would take."""
 
     parts: Artifact
     router: Router
@@ -82,6 +86,7 @@ class Calibrated:
     anyone: NDArray[np.float64] | None
     needed_report: dict[str, Any]
     guarantee: Guarantee | None = None
+    promises: Sequence[Mapping[str, Any]] = ()
 
 
 def train(
@@ -119,7 +124,7 @@ def _trained(
 ) -> Iterator[Progress]:
     examples = [e for e in examples if e.split in ("train", "val", "test")]
     apart: list[Example] = []
-    if config.most_wrong:
+    if config.most_wrong and len(examples) > MOST_FOLDED:
         examples, apart = set_aside(examples, config.seed)
     data = prepared(agents, examples)
     needed_agents = data.val.rows.required & data.val.rows.asked
@@ -142,7 +147,7 @@ def _trained(
         resume = None if saved is None else saved[1]
         learnt = yield from _policy_phase(config, data, scores, belongs, resume, rules)
     with _timed(timing, "calibration"):
-        calibrated = _promising(config, data, learnt, _calibrated(config, data, learnt), apart)
+        calibrated = _calibrated(config, data, learnt)
     baselines: dict[str, BoolArray] = {}
     if config.baselines:
         with _timed(timing, "baselines"):
@@ -151,11 +156,10 @@ def _trained(
             baselines |= _rules_as_baselines(data, learnt, calibrated.router)
     answered = yield from _llm_phase(config, llm, data)
     coming = yield from _next_labels_phase(config, data, learnt.scores)
-    judged = None
-    if config.baselines and config.judging_folds and folds.few(examples):
-        learn = partial(_folded, config, unlabeled, rules)
-        with _timed(timing, "folds"):
-            judged = yield from folds.cross_validated(data.agents, examples, config, learn)
+    judged, held = yield from _folds_phase(config, data, examples, timing, (unlabeled, rules))
+    calibrated = _promising(
+        config, data, calibrated, held or _set_aside_answers(config, data, calibrated.router, apart)
+    )
     yield Progress("measure", 0, 1, f"measuring on {data.measured_on}")
     with _timed(timing, "measure"):
         card = _measured(config, data, learnt, calibrated, baselines, answered)
@@ -302,31 +306,46 @@ def set_aside(examples: Sequence[Example], seed: int) -> tuple[list[Example], li
     return [e for e in examples if e.split != "train" or e.fold_key not in chosen], apart
 
 
-def _promising(
-    config: Config, data: Prepared, learnt: Learnt, calibrated: Calibrated, apart: Sequence[Example]
-) -> Calibrated:
+def _folds_phase(
+    config: Config,
+    data: Prepared,
+    examples: Sequence[Example],
+    timing: dict[str, float],
+    more: tuple[Sequence[str], Rules],
+) -> Generator[Progress, None, tuple[dict[str, Any] | None, HeldOut | None]]:
+    """What cross-validation says where the test split is small, and the answers of its folds; these also where a promise is asked of a
+    pool of at most MOST_FOLDED. `more`: unlabeled texts, and the rules of allowed sets."""
+    judging = bool(config.baselines and config.judging_folds and folds.few(examples))
+    if not judging and not (config.most_wrong and len(examples) <= MOST_FOLDED):
+        return None, None
+    answers: list[HeldOut] = []
+    learn = partial(_folded, config, *more, answers, judging)
+    with _timed(timing, "folds"):
+        judged = yield from folds.cross_validated(data.agents, examples, config, learn)
+    held = HeldOut.together(answers, folds.INFLATION) if judged is not None else None
+    return judged if judging else None, held
+
+
+def _set_aside_answers(config: Config, data: Prepared, router: Router, apart: Sequence[Example]) -> HeldOut:
+    """What the router answers to rows that were set aside, of which every agent was asked."""
+    rows = rows_of(apart, data.agents)
+    return HeldOut.of(router, rows.take(np.flatnonzero(rows.asked.all(axis=1))), config.wrong)
+
+
+def _promising(config: Config, data: Prepared, calibrated: Calibrated, held: HeldOut) -> Calibrated:
     """The same router, which abstains wherever its promise of few wrong answers asks for it."""
+    router = calibrated.router
+    shown = guarantee.table(held, config.wrong, router.calibration.abstain_below) if len(held.lost) else []
+    calibrated = dataclasses.replace(calibrated, promises=shown)
     if not config.most_wrong:
         return calibrated
-    router, rows = calibrated.router, rows_of(apart, data.agents)
-    whole = np.flatnonzero(rows.asked.all(axis=1))
-    rows = rows.take(whole)
-    log_odds = router.log_odds(rows.texts) if len(rows) else np.zeros((0, len(data.agents)), np.float32)
-    selected = router.selections(rows.texts) if len(rows) else np.zeros(log_odds.shape, np.bool_)
-    promise = guarantee.promised(
-        router.certainty(rows.texts, log_odds, selected) if len(rows) else np.zeros(0, np.float32),
-        guarantee.losses(selected, rows.required, config.wrong),
-        ~router.strangers(rows.texts, log_odds, selected) if len(rows) else np.zeros(0, np.bool_),
-        config.most_wrong,
-        config.wrong,
-        router.calibration.abstain_below,
-    )
+    promise = guarantee.promised(held, config.most_wrong, config.wrong, router.calibration.abstain_below)
     if not promise.kept:
         share = f"{100 * config.most_wrong:g} %"
+        takes = f"it takes about {promise.needed}" if promise.needed else "too many of the surest answers are wrong"
         data.warnings.append(
-            f"No promise of at most {share} wrong answers could be made: {len(rows)} queries were set aside for it, and it takes "
-            f"{promise.needed} of them, all answered right, or more. The model answers as if most_wrong were 0: label more queries, "
-            "or promise less."
+            f"No promise of at most {share} wrong answers could be made: {promise.rows} queries were checked for it, and {takes}. "
+            "The model answers as if most_wrong were 0: label more queries, or promise less."
         )
         return dataclasses.replace(calibrated, guarantee=promise)
     parts = calibrated.parts
@@ -370,16 +389,31 @@ def _next_labels_phase(
 
 
 def _folded(
-    config: Config, unlabeled: Sequence[str], rules: Rules, data: Prepared
+    config: Config, unlabeled: Sequence[str], rules: Rules, answers: list[HeldOut], baselines: bool, data: Prepared
 ) -> Generator[Progress, None, dict[str, BoolArray]]:
-    """What the whole recipe, learnt from the train and validation rows of a fold, answers to its test rows: see `folds.Fold`."""
+    """What the whole recipe, learnt from the train and validation rows of a fold, answers to its test rows: see `folds.Fold`. To
+    `answers` it adds what a promise goes by."""
     scores = yield from _scorer_phase(config, data, unlabeled)
     learnt = yield from _policy_phase(config, data, scores, "", None, rules)
     router = _calibrated(config, data, learnt).router
-    sets = yield from _baseline_phase(data, config.seed)
-    if config.recipe == "scores":
+    answers.append(_fold_answers(config, data, router))
+    sets = (yield from _baseline_phase(data, config.seed)) if baselines else {}
+    if baselines and config.recipe == "scores":
         sets |= _rules_as_baselines(data, learnt, router)
     return {"": router.selections(data.measured.rows.texts), **sets}
+
+
+def _fold_answers(config: Config, data: Prepared, router: Router) -> HeldOut:
+    """Of the rows of a fold that judge and of which every agent was asked. Who needs an agent that the fold has not learnt is answered
+    wrong."""
+    measured = data.measured
+    places = [
+        i for i, e in enumerate(measured.examples) if e.judges and (e.asked is None or measured.rows.asked[i].all())
+    ]
+    held = HeldOut.of(router, measured.rows.take(np.array(places, np.intp)), config.wrong)
+    learnt = {agent.id for agent in data.agents}
+    foreign = np.array([not measured.examples[i].required <= learnt for i in places], np.bool_)
+    return dataclasses.replace(held, lost=np.where(foreign, 1.0, held.lost))
 
 
 def _baseline_phase(data: Prepared, seed: int) -> Generator[Progress, None, dict[str, BoolArray]]:
@@ -478,6 +512,8 @@ def _measured(
         "calibration_validation": calibration.cross_validated(*judged, needed=anyone, seed=config.seed),
         "needed": calibrated.needed_report,
     }
+    if calibrated.promises:
+        card["promises"] = [dict(row) for row in calibrated.promises]
     if calibrated.guarantee is not None:
         card["guarantee"] = calibrated.guarantee.plain()
     if answered is not None:

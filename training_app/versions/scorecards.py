@@ -334,10 +334,10 @@ def guarantee(card: Card) -> str:
         return ""
     share = f"{100 * promised['most_wrong']:g}"
     if promised["level"] is None:
-        return _(
-            "Too few labels to promise at most %(share)s %% wrong: %(rows)d were set aside for it, and it takes %(needed)d that are "
-            "all answered right, or more."
-        ) % {"share": share, "rows": promised["rows"], "needed": promised["needed"]}
+        return _("No promise of at most %(share)s %% wrong answers: %(why)s.") % {
+            "share": share,
+            "why": _no_promise(promised),
+        }
     people = 100 - round(100 * promised["answered"])
     what = _("wrong") if promised["loss"] == "exact" else _("off, by Jaccard,")
     return _(
@@ -347,6 +347,28 @@ def guarantee(card: Card) -> str:
         "what": what,
         "people": people,
     }
+
+
+def _no_promise(row: Mapping[str, Any]) -> str:
+    """Why a promise cannot be made, after a colon."""
+    if row["needed"] is None:
+        return _("too many of the surest answers are wrong")
+    places = {"needed": row["needed"], "more": max(1, row["needed"] - row["rows"])}
+    return _("it takes about %(needed)d labels, %(more)d more") % places
+
+
+def promises(card: Card) -> list[dict[str, Any]]:
+    """What each promise of few wrong answers would take: `most_wrong`, the same in percent as `share`, `people` of 100 queries that go
+    to a person for it (None where it cannot be made), and `why` not."""
+    return [
+        {
+            "most_wrong": row["most_wrong"],
+            "share": f"{100 * row['most_wrong']:g}",
+            "people": None if row["level"] is None else 100 - round(100 * row["answered"]),
+            "why": _no_promise(row) if row["level"] is None else "",
+        }
+        for row in card.content.get("promises", ())
+    ]
 
 
 def context(model: RouterModel) -> dict[str, Any]:
@@ -373,6 +395,7 @@ def context(model: RouterModel) -> dict[str, Any]:
         "teaching": [minus(text) for text in teaching.taught_by(card)],
         "warnings": card.get("warnings", []),
         "guarantee": guarantee(model.card),
+        "promises": promises(model.card),
         "calibration": card.get("calibration", {}),
         "reliability": reliability(card.get("calibration", {})),
         "measures": [(label, card["metrics"][name]) for name, label in labels.items() if name in card["metrics"]],

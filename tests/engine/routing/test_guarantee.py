@@ -12,6 +12,12 @@ from training_app.engine.train import set_aside, train
 EVERY = np.ones(400, np.bool_)
 
 
+def held(
+    confidence: np.ndarray, lost: np.ndarray, given: np.ndarray = EVERY, inflation: float = 1.0
+) -> guarantee.HeldOut:
+    return guarantee.HeldOut(confidence.astype(np.float32), lost, given, inflation)
+
+
 def world(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Confidences, and losses that are as likely as these say."""
     confidence = rng.beta(9, 0.6, rows).astype(np.float32)
@@ -24,7 +30,7 @@ def test_of_answers_above_the_level_hardly_any_draw_has_more_wrong(most_wrong: f
     whole = world(rng, 200_000)
     failed, answered = 0, []
     for _ in range(100):
-        found = guarantee.promised(*world(rng, 400), EVERY, most_wrong, "exact")
+        found = guarantee.promised(held(*world(rng, 400)), most_wrong, "exact")
         above = whole[0] >= found.level
         answered.append(above.mean())
         failed += bool(above.any()) and whole[1][above].mean() > most_wrong
@@ -33,7 +39,7 @@ def test_of_answers_above_the_level_hardly_any_draw_has_more_wrong(most_wrong: f
 
 
 def test_a_router_that_is_always_right_answers_everything() -> None:
-    found = guarantee.promised(np.linspace(0, 1, 400, dtype=np.float32), np.zeros(400), EVERY, 0.05, "exact")
+    found = guarantee.promised(held(np.linspace(0, 1, 400), np.zeros(400)), 0.05, "exact")
     assert (found.level, found.answered, found.wrong) == (0.0, 1.0, 0.0)
 
 
@@ -41,17 +47,40 @@ def test_too_few_rows_promise_nothing_and_say_how_many_it_takes() -> None:
     fewest = guarantee.fewest(0.05)
     for rows, kept in ((fewest - 1, False), (fewest, True)):
         sure = np.linspace(0.9, 1, rows, dtype=np.float32)
-        found = guarantee.promised(sure, np.zeros(rows), np.ones(rows, np.bool_), 0.05, "exact")
+        found = guarantee.promised(held(sure, np.zeros(rows), np.ones(rows, np.bool_)), 0.05, "exact")
         assert (found.kept, found.needed) == (kept, fewest)
         assert (found.plain()["level"] is None) == (not kept)
+
+
+def test_what_it_would_take_is_said_and_that_no_number_is_enough() -> None:
+    rng = np.random.default_rng(1)
+    one_in_33 = {rows: (np.arange(rows) % 33 == 7).astype(float) for rows in (100, 8_000)}
+    few, many = (
+        guarantee.promised(held(np.linspace(0, 1, rows), lost, np.ones(rows, np.bool_)), 0.05, "exact")
+        for rows, lost in one_in_33.items()
+    )
+    assert not few.kept
+    assert few.needed is not None
+    assert 100 < few.needed < 8_000
+    assert many.kept
+    hopeless = guarantee.promised(held(rng.random(400), (rng.random(400) < 0.3).astype(float)), 0.05, "exact")
+    assert (hopeless.kept, hopeless.needed) == (False, None)
+
+
+def test_rows_of_folds_count_for_fewer() -> None:
+    rng = np.random.default_rng(2)
+    confidence, lost = world(rng, 400)
+    alone, folds = (guarantee.promised(held(confidence, lost, EVERY, by), 0.07, "exact") for by in (1.0, 1.4))
+    assert 0 < folds.answered < alone.answered
+    assert guarantee.p_value(lost, 0.1, "exact", 1.4) > guarantee.p_value(lost, 0.1, "exact")
 
 
 def test_what_is_given_up_anyway_does_not_count() -> None:
     confidence = np.linspace(0, 1, 400, dtype=np.float32)
     lost = np.zeros(400)
     lost[::4] = 1
-    assert not guarantee.promised(confidence, lost, EVERY, 0.05, "exact").kept
-    found = guarantee.promised(confidence, lost, lost == 0, 0.05, "exact")
+    assert not guarantee.promised(held(confidence, lost), 0.05, "exact").kept
+    found = guarantee.promised(held(confidence, lost, lost == 0), 0.05, "exact")
     assert (found.kept, found.answered, found.wrong) == (True, 0.75, 0.0)
 
 
@@ -59,7 +88,7 @@ def test_answers_of_one_confidence_pass_together_or_not_at_all() -> None:
     confidence = np.full(400, 0.5, np.float32)
     lost = np.zeros(400)
     lost[-60:] = 1
-    assert not guarantee.promised(confidence, lost, EVERY, 0.05, "exact").kept
+    assert not guarantee.promised(held(confidence, lost), 0.05, "exact").kept
 
 
 def test_the_p_values_are_those_of_the_papers() -> None:
@@ -93,6 +122,8 @@ def test_a_run_keeps_its_promise_or_says_that_it_cannot(most_wrong: float, warne
     assert last.result is not None
     card = last.result.scorecard
     assert any("No promise" in warning for warning in card["warnings"]) is warned
+    assert [row["most_wrong"] for row in card["promises"]] == list(guarantee.SHOWN)
+    assert card["guarantee"]["rows"] == 600
     assert (card["guarantee"]["level"] is None) is warned
     served = Router.load(last.result.artifact).calibration.abstain_below
     assert served == (0.0 if warned else pytest.approx(card["guarantee"]["level"]))

@@ -11,10 +11,15 @@ of its own and ends at its first failure (learn then test: Angelopoulos, Bates, 
 the risk at the level that is taken is above ε with a probability of δ at most. Answers that are given up anyway, as texts like none,
 count as not given. A level is a row's own confidence, and only rows above it are counted: these are independent draws of what is
 answered.
+
+Where a pool is small, the rows are all of its labeled ones, each answered by the router of a fold that has not seen it. Folds share
+rows, so they count for fewer, by the inflation of their variance (`judging/folds.py`), and the model that is served has learnt from a
+fifth more.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, exp, inf, lgamma, log, log1p
 from typing import Any
@@ -23,18 +28,54 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import BoolArray, FloatArray
+from training_app.engine.data.rows import Rows
+from training_app.engine.routing.router import Router
 
 DELTA = 0.05  # the promise may fail in so many of 100 trainings
-STARTS = (0.25, 0.5, 1.0)  # of the answers, the shares at which sequences begin
-GRID = 20  # levels that are tested, by the share that is answered
-SHARE = 0.3  # of the training rows are set aside for the promise
+STARTS = (
+    (1, 0.0),
+    (3, 0.25),
+)  # sequences begin at so many times the answers that a promise takes at least, and at such a share of all
+GRID = 40  # levels that are tested, by the share that is answered
+SHARE = 0.3  # of the training rows are set aside for the promise where the pool is large
+SHOWN = (0.01, 0.02, 0.05, 0.1, 0.2)  # promises of the scorecard's table
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Answers to rows that their router has not seen: `confidence` float[N], what each loses, `lost` float64[N], and which are `given`
+    at all, bool[N]. As many independent rows say as much as `inflation` times as many of these."""
+
+    confidence: FloatArray
+    lost: NDArray[np.float64]
+    given: BoolArray
+    inflation: float = 1.0
+
+    @classmethod
+    def of(cls, router: Router, rows: Rows, loss: str) -> HeldOut:
+        """What a router answers to rows of its agents, and what that loses."""
+        if not len(rows):
+            return cls(np.zeros(0, np.float32), np.zeros(0), np.zeros(0, np.bool_))
+        log_odds, selected = router.log_odds(rows.texts), router.selections(rows.texts)
+        return cls(
+            router.certainty(rows.texts, log_odds, selected),
+            losses(selected, rows.required, loss),
+            ~router.strangers(rows.texts, log_odds, selected),
+        )
+
+    @classmethod
+    def together(cls, folds: Sequence[HeldOut], inflation: float) -> HeldOut:
+        """The rows of all folds."""
+        confidence = np.concatenate([one.confidence for one in folds])
+        lost, given = (np.concatenate([getattr(one, name) for one in folds]) for name in ("lost", "given"))
+        return cls(confidence, lost, given, inflation)
 
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
     """What can be promised. `level` is the confidence from which on answers are given, infinite where nothing can be promised;
-    `answered` the share of the `rows` set aside that were answered at it, `wrong` their mean loss; `needed` how many rows, at least, a
-    promise takes that no row speaks against."""
+    `answered` the share of the `rows` that were answered at it, `wrong` their mean loss. `needed`: about how many rows a promise
+    takes, if the surest answers stay as they are; None where too many of these are wrong."""
 
     most_wrong: float
     loss: str
@@ -42,7 +83,7 @@ class Guarantee:
     answered: float
     wrong: float
     rows: int
-    needed: int
+    needed: int | None
 
     @property
     def kept(self) -> bool:
@@ -68,43 +109,59 @@ def fewest(most_wrong: float) -> int:
     return ceil(log(DELTA / len(STARTS)) / log1p(-most_wrong))
 
 
-def promised(
-    confidence: FloatArray,
-    lost: NDArray[np.float64],
-    given: BoolArray,
-    most_wrong: float,
-    loss: str,
-    least: float = 0.0,
-) -> Guarantee:
-    """The lowest level that keeps the risk of what is answered at or below `most_wrong`, of rows set aside: their confidence float[N],
-    what their answers lose float64[N], and which are `given` at all, bool[N]. No level below `least` is taken."""
-    rows, needed = len(confidence), fewest(most_wrong)
-    open_ = np.flatnonzero(given & (confidence >= least))
+def promised(held: HeldOut, most_wrong: float, loss: str, least: float = 0.0) -> Guarantee:
+    """The lowest level that keeps the risk of what is answered at or below `most_wrong`. No level below `least` is taken."""
+    rows, confidence = len(held.confidence), held.confidence
+    open_ = np.flatnonzero(held.given & (confidence >= least))
     order = open_[np.argsort(-confidence[open_], kind="stable")]
-    level, above = inf, 0
-    for first in _starts(len(order)):
-        for size in range(first, len(order) + 1, max(1, len(order) // GRID)):
-            if size < len(order) and confidence[order[size - 1]] == confidence[order[size]]:
-                continue  # no level lies between the two
-            if p_value(lost[order[:size]], most_wrong, loss) > DELTA / len(STARTS):
+    sizes = [
+        size
+        for size in _sizes(len(order), round(held.inflation * fewest(most_wrong)))
+        if size == len(order)
+        or confidence[order[size - 1]] != confidence[order[size]]  # else no level lies between the two
+    ]
+    above = 0
+    for times, share in STARTS:
+        for size in sizes:
+            if size < max(times * sizes[0], share * len(order)):
+                continue
+            if p_value(held.lost[order[:size]], most_wrong, loss, held.inflation) > DELTA / len(STARTS):
                 break
-            if size > above:
-                level, above = _below(confidence[order], size, least), size
+            above = max(above, size)
     chosen = order[:above]
     return Guarantee(
         most_wrong,
         loss,
-        level,
+        _below(confidence[order], above, least) if above else inf,
         above / rows if rows else 0.0,
-        float(lost[chosen].mean()) if above else 0.0,
+        float(held.lost[chosen].mean()) if above else 0.0,
         rows,
-        needed,
+        rows if above else _needed(held.lost[order], sizes, rows, most_wrong, held.inflation),
     )
 
 
-def _starts(answers: int) -> list[int]:
-    """How many answers the first level of each sequence lets through."""
-    return sorted({max(1, int(share * answers)) for share in STARTS}) if answers else []
+def table(held: HeldOut, loss: str, least: float = 0.0) -> list[dict[str, Any]]:
+    """What each promise of SHOWN would take, as scorecards keep it."""
+    return [promised(held, most_wrong, loss, least).plain() for most_wrong in SHOWN]
+
+
+def _sizes(answers: int, first: int) -> list[int]:
+    """How many answers each level that is tested lets through, fewest first."""
+    return [*range(first, answers, max(1, answers // GRID)), *([answers] if answers >= first else [])]
+
+
+def _needed(
+    lost: NDArray[np.float64], sizes: Sequence[int], rows: int, most_wrong: float, inflation: float
+) -> int | None:
+    """About how many rows a promise takes if losses stay as they are, by Chernoff's bound; `lost` in the order of confidence."""
+    if not sizes:
+        return round(inflation * fewest(most_wrong))
+    wanted = []
+    for size in sizes:
+        rate = (float(lost[:size].sum()) + 0.5) / (size + 1)
+        if rate < most_wrong:
+            wanted.append(inflation * log(len(STARTS) / DELTA) / _divergence(rate, most_wrong) * rows / size)
+    return ceil(min(wanted)) if wanted else None
 
 
 def _below(ordered: FloatArray, size: int, least: float) -> float:
@@ -112,18 +169,24 @@ def _below(ordered: FloatArray, size: int, least: float) -> float:
     return float(np.nextafter(ordered[size], np.float32(2))) if size < len(ordered) else least
 
 
-def p_value(lost: NDArray[np.float64], most_wrong: float, loss: str) -> float:
+def p_value(lost: NDArray[np.float64], most_wrong: float, loss: str, inflation: float = 1.0) -> float:
     """How likely a mean loss as small as that of `lost` float64[n] is at most, were the risk above `most_wrong`."""
-    count, total = len(lost), float(lost.sum())
+    count = int(len(lost) / inflation)
     if not count:
         return 1.0
+    mean = float(lost.mean())
     if loss == "exact":
-        return _binomial(round(total), count, most_wrong)
-    mean = total / count
+        return _binomial(ceil(mean * count - 1e-9), count, most_wrong)
     if mean >= most_wrong:
         return 1.0
-    divergence = (mean * log(mean / most_wrong) if mean else 0.0) + (1 - mean) * log((1 - mean) / (1 - most_wrong))
-    return min(exp(-count * divergence), exp(1) * _binomial(ceil(total - 1e-9), count, most_wrong))
+    return min(
+        exp(-count * _divergence(mean, most_wrong)), exp(1) * _binomial(ceil(mean * count - 1e-9), count, most_wrong)
+    )
+
+
+def _divergence(mean: float, most_wrong: float) -> float:
+    """KL(mean, most_wrong) of two Bernoulli laws."""
+    return (mean * log(mean / most_wrong) if mean else 0.0) + (1 - mean) * log((1 - mean) / (1 - most_wrong))
 
 
 def _binomial(most: int, count: int, p: float) -> float:

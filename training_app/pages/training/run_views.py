@@ -258,6 +258,8 @@ def _initial(request: HttpRequest, pool: Pool, kind: kinds.Kind) -> dict[str, An
     if origin:
         run = get_object_or_404(Run, pool=pool, pk=parameters.key(origin))
         initial |= {**initial_of(run.config), "promote": run.promote}
+    if (promised := parameters.decimal(request.GET.get("most_wrong"))) is not None:
+        initial["most_wrong"] = promised
     if classifier in kind.classifiers:
         initial |= {"recipe": "classifier", "classifier": classifier, "promote": False}
     return initial

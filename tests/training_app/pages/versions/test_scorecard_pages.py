@@ -1,5 +1,6 @@
 """What a scorecard shows on the page of its run and of its model."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -51,6 +52,26 @@ def test_a_scorecard_shows_the_llm_that_was_asked_with_what_it_took(make_model: 
         reverse("model", args=["support", make_model(card | {"llm": unpriced}).version])
     ).content.decode()
     assert "the lead is over these; 0.8 s a call<" in page
+
+
+def test_a_scorecard_says_who_goes_to_a_person_at_each_promise_or_what_it_takes(done: Run, browser: Client) -> None:
+    plain = {"loss": "exact", "wrong": 0.01, "rows": 200}
+    rows = [
+        {**plain, "most_wrong": 0.01, "answered": 0.0, "needed": None, "level": None},
+        {**plain, "most_wrong": 0.02, "answered": 0.0, "needed": 900, "level": None},
+        {**plain, "most_wrong": 0.05, "answered": 0.69, "needed": 200, "level": 0.8},
+    ]
+    measured = RouterModel.objects.get(run=done).measured
+    measured.content |= {"promises": rows}
+    measured.save()
+    page = browser.get(reverse("run", args=["support", done.pk])).content.decode()
+    assert "too many of the surest answers are wrong" in page
+    assert "it takes about 900 labels, 700 more" in page
+    assert "31 of 100" in page
+    address = f"{reverse('run_new', args=['support'])}?from={done.pk}&amp;most_wrong=0.05"
+    assert address in page
+    form = browser.get(address.replace("&amp;", "&")).content.decode()
+    assert re.search(r'name="most_wrong" value="0.05"', form)
 
 
 def test_a_scorecard_of_a_pool_without_such_queries_says_what_to_do(make_model: Make, browser: Client) -> None:
