@@ -123,7 +123,7 @@ class Config(Settings):
         "What the network sees and how it learns. scores: cross-fitted log-odds of the scorer, all actions at once, "
         "states drawn without the label; tfidf: raw TF-IDF beside the mask of selected agents, epsilon-greedy episodes "
         "and a uniform replay buffer, as published; classifier: no network, each agent by its own score and one threshold "
-        "chosen on validation, the baseline that classifier names as a model.",
+        "chosen on validation and out of fold, the baseline that classifier names as a model.",
         choices=("scores", "tfidf", "classifier"),
     )
     classifier: str = setting(

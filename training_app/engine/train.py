@@ -221,7 +221,7 @@ def _policy_phase(
     policy: Policy | None = None
     val = data.val.rows
     if config.recipe == "classifier":
-        fit, policy = classifier_policy(scores.fit, val)
+        fit, policy = classifier_policy(scores.fit, data.train.rows, val)
         scores = dataclasses.replace(scores, fit=fit)
     served = scores.fit.platt(scores.fit.fitted.logits(val.texts))
     env = environment(config, data.agents, rules)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -12,8 +14,9 @@ from training_app.engine.data.examples import Agent, Row
 from training_app.engine.data.files import write_rows
 from training_app.engine.data.metrics import jaccard
 from training_app.engine.data.rows import Rows, rows_of
-from training_app.engine.judging.baselines import BASELINES
+from training_app.engine.judging.baselines import BASELINES, classifier_policy
 from training_app.engine.reading.linear import best_jaccards, fit_tfidf
+from training_app.engine.reading.scorers import CrossFit, FittedScorer, Platt
 from training_app.engine.routing.threshold import best_threshold
 
 SPLITS = {s: rows_of([e for e in examples() if e.split == s], AGENTS) for s in ("train", "val", "test")}
@@ -157,3 +160,14 @@ def test_seeds_are_averaged_before_queries_are_drawn() -> None:
     assert found["jaccard"] == metrics.interval(np.array([0.5, 0.5]))
     assert [seed["jaccard"] for seed in found["seeds"]] == [0.5, 0.5]
     assert found["rules"] == ["bayes", "ddqn"]
+
+
+def test_a_few_strange_validation_rows_do_not_choose_the_threshold_alone() -> None:
+    margins = np.linspace(-1, 1, 200, dtype=np.float32)[:, None]
+    train = Rows(["t"] * 200, margins > 0, np.ones((200, 1), np.bool_))
+    val = Rows(["v"] * 3, np.array([[False], [False], [True]]), np.ones((3, 1), np.bool_))
+    fitted = SimpleNamespace(logits=lambda texts: np.array([[0.7], [0.8], [0.9]], np.float32)[: len(texts)])
+    fit = CrossFit(margins, margins, cast(FittedScorer, fitted), Platt(np.ones(1, np.float32), np.zeros(1, np.float32)))
+    assert best_threshold(fitted.logits(val.texts), val.required, val.asked) > 0.8
+    _fit, policy = classifier_policy(fit, train, val)
+    assert abs(float(policy.thresholds[0])) < 0.1

@@ -20,6 +20,7 @@ from training_app.engine.data.metrics import jaccard
 from training_app.engine.data.rows import Rows
 from training_app.engine.reading.linear import LinearScorer, fit_tfidf
 from training_app.engine.reading.scorers import CrossFit, FittedScorer, Platt
+from training_app.engine.reading.stacking import joined
 from training_app.engine.reading.text import TfIdf
 from training_app.engine.reading.turns_fit import fit_channels, has_conversations
 from training_app.engine.routing.threshold import ThresholdPolicy, best_threshold
@@ -188,12 +189,16 @@ linear_svm = _linear("svm", CLASSIFIERS["svm"])
 logistic_regression = _linear("logreg", CLASSIFIERS["logreg"])
 
 
-def classifier_policy(fit: CrossFit, val: Rows) -> tuple[CrossFit, ThresholdPolicy]:
-    """The baseline of a fitted classifier as a policy on its log-odds: the same sets, from the same one threshold.
+def classifier_policy(fit: CrossFit, train: Rows, val: Rows) -> tuple[CrossFit, ThresholdPolicy]:
+    """A fitted classifier as a policy on its log-odds, with one threshold that is the best for all rows that their scorer has not
+    learnt from: the training rows out of fold, and validation. A dozen validation rows alone, as in a pool of 60 labels, chose
+    thresholds so far apart that one model in five was half as good as another of the same labels.
 
     The threshold is of margins; the map to log-odds, an agent's own, must rise for it to mean the same there.
     """
-    threshold = best_threshold(fit.fitted.logits(val.texts), val.required, val.asked)
+    unseen = joined(train if fit.held_out is None else train.take(fit.held_out), val)
+    margins = np.concatenate([fit.margins, fit.fitted.logits(val.texts)])
+    threshold = best_threshold(margins, unseen.required, unseen.asked)
     platt = Platt(np.maximum(fit.platt.scale, LEAST_SLOPE).astype(np.float32), fit.platt.shift)
     thresholds = platt(np.full((1, len(platt.scale)), threshold, np.float32))[0]
     return replace(fit, platt=platt, log_odds=platt(fit.margins)), ThresholdPolicy(thresholds)
