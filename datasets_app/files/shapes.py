@@ -1,12 +1,15 @@
-"""The exports of other labeling tools: which one a record comes from, and what it says in our words.
+"""The exports of other tools: which one a record comes from, and what it says in our words.
 
 Label Studio (JSON, JSON_MIN, CSV), Argilla (records nested or flat, and those of version 1), doccano, Prodigy. Nothing here knows the
-pool's agents: labels stay as the tool has them.
+pool's agents: labels stay as the tool has them. Exports of traces are read by `datasets_app.traces.exports`: their records are spans.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from datasets_app.traces import exports
+from datasets_app.traces.turns import Turn
 
 Values = Mapping[str, Any]
 
@@ -32,18 +35,21 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One record: `values` by our columns beside other keys; `left_out` says why nothing of it is a label, "" for no reason."""
+    """One record: `values` by our columns beside other keys; `left_out` says why nothing of it is a label, "" for no reason. `turn`:
+    what an export of traces says of it, with its place, and whether it came alone."""
 
     values: dict[str, Any]
     answers: tuple[Annotation, ...] = ()
     predictions: tuple[Prediction, ...] = ()
     left_out: str = ""
+    turn: tuple[Turn, str, bool] | None = None
 
 
 def shape_of(records: Iterable[Values]) -> str:
     """The tool whose export these records are, "" for none."""
     some = list(records)[:50]
-    return next((name for name, (is_one, _read) in SHAPES.items() if some and any(map(is_one, some))), "")
+    known = {name: is_one for name, (is_one, _read) in (*exports.SHAPES.items(), *SHAPES.items())}
+    return next((name for name, is_one in known.items() if some and any(map(is_one, some))), "")
 
 
 def task(shape: str, values: Values) -> Task:
@@ -346,4 +352,5 @@ NAMES = {
     "argilla_1": "Argilla",
     "prodigy": "Prodigy",
     "doccano": "doccano",
+    **exports.NAMES,
 }

@@ -26,6 +26,7 @@ from datasets_app.files.tables import FileRow
 from datasets_app.labels import disagreement, labels
 from datasets_app.models import Import, ImportProblem, Label, Query, QueueSettings, SplitGroup, hashes_of, inserting
 from datasets_app.queries import adding, query_columns
+from datasets_app.traces import storing as traces
 from training_app.engine.data.examples import Row, RowError
 
 BATCH_ROWS = 1_000
@@ -130,6 +131,7 @@ class Reader:
         self.active = frozenset(agent.id for agent in pools.roster(pool))
         self.redactor = privacy.redactor_of(pool.pk)
         self.annotators = Annotators(upload)
+        self.oldest = traces.oldest(pool)
         self._in_order: dict[frozenset[int], list[int]] = {}
 
     def store(self, batch: Sequence[Row | RowError], bytes_read: int) -> None:
@@ -175,6 +177,10 @@ class Reader:
         upload = self.upload
         problems = [self._problem(item, item.reason, item.field) for item in batch if isinstance(item, RowError)]
         rows = [item for item in batch if isinstance(item, Row)]
+        old = [row for row in rows if isinstance(row, FileRow) and row.turn and 0 < row.turn[0].at < self.oldest]
+        if old:
+            problems += [self._problem(row, traces.TOO_OLD) for row in old]
+            rows = [row for row in rows if row not in old]
         self._note_splits(rows)
         queries, new = adding.find_or_add(
             upload.dataset,
@@ -216,7 +222,19 @@ class Reader:
         # An LLM or a person may have spoken of these queries before: the queue orders by how far apart they are.
         disagreement.measure(list(dict.fromkeys(one.query_id for one in later)))
         suggested = sum(one.source == Label.Source.LLM for one in statements)
-        return len(new), len(statements) - suggested, unchanged, problems, suggested
+        traced = self._record_turns(rows, queries)
+        return len(new), len(statements) - suggested, unchanged, problems, suggested + traced
+
+    def _record_turns(self, rows: Sequence[Row], queries: Sequence[adding.StoredQuery]) -> int:
+        """Keep who answered the turns of an export of traces; how many are new."""
+        pairs = []
+        for row, query in zip(rows, queries, strict=True):
+            if isinstance(row, FileRow) and row.turn is not None and not (query.erased or query.deleted):
+                turn, place, alone = row.turn
+                if self.redactor:
+                    turn = traces.redacted_turn(turn, self.redactor)
+                pairs.append(traces.Traced(turn, query.pk, place, alone))
+        return traces.record(self.upload.dataset.pool, pairs, self.upload) if pairs else 0
 
     def _statements(
         self, row: Row, query: int, earlier: "dict[Slot, Before]", is_new: bool

@@ -17,8 +17,11 @@ from datasets_app.files import label_columns, shapes
 from datasets_app.files.shapes import Annotation, Prediction, Task
 from datasets_app.files.values import Unknown, Values
 from datasets_app.queries import query_columns
+from datasets_app.traces import exports
+from datasets_app.traces.spans import BadSpan, Span
+from datasets_app.traces.turns import Turn
 from training_app.engine.data.examples import Agent, Row, RowError, normalise
-from training_app.engine.data.file_rows import COLUMNS, TURN_COLUMNS, BadRow, Roster, row_of, short
+from training_app.engine.data.file_rows import COLUMNS, MAX_ID, TURN_COLUMNS, BadRow, Roster, row_of, short
 from training_app.engine.data.files import json_cell, own_row
 
 #: How a file of one of our own formats is read.
@@ -45,11 +48,13 @@ class Suggested:
 
 @dataclass(frozen=True, slots=True)
 class FileRow(Row):
-    """A row with what people and models said of it by name; `remark` says why it has no label where its file seems to give one."""
+    """A row with what people and models said of it by name; `remark` says why it has no label where its file seems to give one.
+    `turn`: who answered it, from an export of traces."""
 
     said: tuple[Said, ...] = ()
     suggested: tuple[Suggested, ...] = ()
     remark: str = ""
+    turn: tuple[Turn, str, bool] | None = None
 
 
 def own_rows(
@@ -121,7 +126,7 @@ def row(line: int, task: Task, reading: Reading, values: Values, roster: Roster)
         raise BadRow("an agent is required but not among asked_agents", "required_agents", short(plain.text))
     return FileRow(
         plain.line, plain.id, plain.text, alone.required if alone else None, about, plain.split, plain.extra, plain.conversation,
-        tuple(one for one in statements if one is not alone), tuple(suggested), task.left_out,
+        tuple(one for one in statements if one is not alone), tuple(suggested), task.left_out, task.turn,
     )  # fmt: skip
 
 
@@ -156,6 +161,7 @@ def tasks(records: Iterable[Record | RowError], reading: Reading) -> Iterator[tu
     is_table = reading.kind in ("table", "xlsx")
     skip = reading.skip if is_table else 0
     halves: dict[str, tuple[int, Task]] = {}
+    spans: list[tuple[int, Span]] = []
     for record in records:
         if isinstance(record, RowError):
             yield record
@@ -168,7 +174,13 @@ def tasks(records: Iterable[Record | RowError], reading: Reading) -> Iterator[tu
             names = [str(cell).strip() for cell in cells]
             continue
         try:
+            if reading.shape in exports.SHAPES:
+                spans += [(line, span) for span in exports.spans_of(reading.shape, _by_name(cells, names))]
+                continue
             task = _task(cells, names, reading)
+        except BadSpan as bad:
+            yield RowError(line, str(bad), excerpt=short(cells))
+            continue
         except BadRow as error:
             yield error.at(line)
             continue
@@ -180,6 +192,14 @@ def tasks(records: Iterable[Record | RowError], reading: Reading) -> Iterator[tu
         else:
             yield line, task
     yield from halves.values()
+    for turn, place, alone in exports.turns_of(spans):
+        messages = [{"role": speaker, "content": text} for speaker, text in turn.messages]
+        values = {"id": turn.trace[:MAX_ID], "messages": messages, "conversation_id": turn.conversation or None}
+        yield turn.line, Task(values, turn=(turn, place, alone))
+
+
+def _by_name(cells: list[Any] | dict[str, Any], names: list[str] | None) -> dict[str, Any]:
+    return dict(zip(names or [], cells, strict=False)) if isinstance(cells, list) else cells
 
 
 def _joined(one: Task, other: Task) -> Task:
@@ -211,13 +231,10 @@ def _task(cells: list[Any] | dict[str, Any], names: list[str] | None, reading: R
             joined = " · ".join(map(str, cells))
             raise BadRow(f"has {len(cells)} cells where the header has {len(names)}", excerpt=short(joined))
     if reading.shape:
-        values = dict(zip(names or [], cells, strict=False)) if isinstance(cells, list) else cells
         try:
-            return shapes.task(reading.shape, values)
+            return shapes.task(reading.shape, _by_name(cells, names))
         except (AttributeError, KeyError, TypeError, ValueError):
-            raise BadRow(
-                f"is no record of {shapes.NAMES[reading.shape]} that is known", excerpt=short(values)
-            ) from None
+            raise BadRow(f"is no record of {shapes.NAMES[reading.shape]} that is known", excerpt=short(cells)) from None
     by_name: dict[str, Any] = (
         {str(place): cell for place, cell in enumerate(cells)} if isinstance(cells, list) else flat(cells)
     )

@@ -6,7 +6,7 @@ A request stores its spans, redacted, in one row and asks for a worker; the work
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
@@ -56,16 +56,12 @@ def crowded(pool: Pool) -> bool:
 
 def receive(pool: Pool, found: Iterable[Span | BadSpan]) -> Counter[str]:
     """Keep the good spans of one request for a worker, redacted; returns why others were left out, by how often."""
-    own = Privacy.objects.filter(pool=pool).first()
-    redactor = privacy.redactor_of(pool.pk)
-    oldest = 0.0
-    if own is not None and own.decision_days is not None:
-        oldest = (timezone.now() - timedelta(days=own.decision_days)).timestamp()
+    redactor, since = privacy.redactor_of(pool.pk), oldest(pool)
     kept, problems = [], Counter[str]()
     for span in found:
         if isinstance(span, BadSpan):
             problems[str(span)] += 1
-        elif 0 < span.at < oldest:
+        elif 0 < span.at < since:
             problems[TOO_OLD] += 1
         else:
             kept.append((redacted(span, redactor) if redactor else span).as_json())
@@ -79,13 +75,31 @@ def receive(pool: Pool, found: Iterable[Span | BadSpan]) -> Counter[str]:
     return problems
 
 
+def oldest(pool: Pool) -> float:
+    """Since when the pool keeps traffic, in seconds since 1970; 0 where nobody has said."""
+    days = Privacy.objects.filter(pool=pool).values_list("decision_days", flat=True).first()
+    return 0.0 if days is None else (timezone.now() - timedelta(days=days)).timestamp()
+
+
 def redacted(span: Span, redactor: Redactor) -> Span:
     """The span with what the pool redacts taken out of what anybody said in it."""
     span.messages = [[speaker, redactor.text(text)] for speaker, text in span.messages]
     span.answer = redactor.text(span.answer)
-    span.conversation = query_columns.redacted({"conversation": span.conversation}, redactor.text)["conversation"]
+    span.conversation = _redacted_conversation(span.conversation, redactor)
     span.feedback = [redactor.value(one) for one in span.feedback]
     return span
+
+
+def redacted_turn(turn: Turn, redactor: Redactor) -> Turn:
+    """The same of what a file's turn says beside its messages, which are redacted as any query is."""
+    conversation = _redacted_conversation(turn.conversation, redactor)
+    return replace(
+        turn, conversation=conversation, answer=redactor.text(turn.answer), comment=redactor.text(turn.comment)
+    )
+
+
+def _redacted_conversation(name: str, redactor: Redactor) -> str:
+    return str(query_columns.redacted({"conversation": name}, redactor.text)["conversation"])
 
 
 def count_problems(pool: Pool, problems: Mapping[str, int]) -> None:
@@ -202,6 +216,7 @@ class Traced:
 
 def record(pool: Pool, pairs: Sequence[Traced], upload: Import | None = None) -> int:
     """Keep who answered these turns; a turn that is there gets what is new of it. Returns how many were not there."""
+    _date([one.turn for one in pairs])
     roster = Roster(pool, pools.roster(pool))
     traces = {one.turn.trace for one in pairs}
     rows = {(row.trace, row.place): row for row in TracedTurn.objects.filter(pool=pool, trace__in=traces)}
