@@ -49,7 +49,7 @@ OWN_ENTRIES = (
         _("Queries"),
         "list_alt",
         frozenset({Role.REVIEWER, Role.OPS}),
-        ("quer", "import", "export", "snapshot", "dataset"),
+        ("quer", "import", "export", "snapshot", "dataset", "traffic"),
     ),
     Entry("agents", _("Agents"), "groups", frozenset({Role.OPS}), ("agent",)),
     Entry("runs", _("Runs"), "play_circle", frozenset({Role.OPS}), ("run",)),
@@ -81,6 +81,7 @@ OPS = frozenset({Role.OPS})
 PEOPLE = frozenset({Role.REVIEWER, Role.OPS})
 PAGES = (
     Page("import", _("Import"), _("upload file csv excel labels queries"), "upload", PEOPLE),
+    Page("traffic", _("Traffic"), _("traces opentelemetry langfuse who answered"), "timeline", PEOPLE),
     Page("export", _("Export"), _("download file csv jsonl"), "download", PEOPLE),
     Page("snapshots", _("Snapshots"), _("frozen data set version"), "inventory_2", PEOPLE),
     Page("agreement", _("Agreement of labelers"), _("kappa alpha quality"), "handshake", PEOPLE),

@@ -10,6 +10,7 @@ class DatasetsAppConfig(AppConfig):
         from datasets_app import background, ending, tasks
         from datasets_app.labels import agent_effects, card_examples, erasure, reask
         from datasets_app.models import Query
+        from datasets_app.traces import names
         from routerweb import hooks, trigrams
 
         trigrams.index(Query, "text")
@@ -20,6 +21,7 @@ class DatasetsAppConfig(AppConfig):
         hooks.effects_of_retiring.register(agent_effects.of_retiring)
         hooks.agents_merged.register(tasks.recompose_after_merge)
         hooks.agent_added.register(reask.of_adding)
+        hooks.agent_added.register(names.of_adding)
         hooks.examples_received.register(card_examples.add)
         hooks.query_erased.register(erasure.of_query)
         hooks.row_rules.register(erasure.rules)

@@ -8,6 +8,7 @@ from datasets_app import labeling_tasks, tasks
 from datasets_app.files import imports
 from datasets_app.models import Import, PrelabelJob
 from datasets_app.prelabeling import jobs as prelabel
+from datasets_app.traces import names
 from datasets_app.traces import storing as traces
 
 HOUR, DAY = 60, 24 * 60
@@ -28,6 +29,7 @@ def work() -> Sequence[Work]:
         Work("fill_reask", labeling_tasks.fill_reask),
         Work("recompose_pool", tasks.recompose_pool),
         Work(traces.WORK, traces.work_of, kept=False),
+        Work(names.WORK, names.work_of, kept=False),
         by_the_clock("datasets_app.labels.filling.fill_all", "Put new queries into the labeling queues", 1),
         by_the_clock("datasets_app.labels.filling.fill_all_again", "Look for queries that no queue holds", HOUR),
         by_the_clock("datasets_app.traces.storing.put_all_together", "Put the spans of traces together", 1),

@@ -3,11 +3,15 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from agents_app.models import Pool
-from datasets_app.models import LabelValue
+from agents_app import pools, work
+from agents_app.models import Agent as AgentRow
+from agents_app.models import BackgroundJob, Pool
+from datasets_app.models import LabelValue, TracedTurn
 from datasets_app.traces.spans import AGENT, HANDOFF
 from training_app.engine.data.examples import Agent, normalise
 
+WORK = "read_names_again"
+BATCH = 2_000
 #: Words around an agent's name in code: `billing_agent`, `BillingAssistant`, `agent-billing`.
 _AROUND = re.compile(r"^(?:agent|ask|call)(?=.)|(?<=.)(?:subagent|agent|assistant|bot|specialist|tool)$")
 
@@ -53,6 +57,36 @@ class Roster:
     def of(self, names: Iterable[Sequence[str]]) -> list[int]:
         """The sorted ids of all [role, name]."""
         return sorted({agent for _role, name in names for agent in self.agents(name)})
+
+
+def read_again(pool: Pool) -> int:
+    """Say again which agents of the pool the names in its traffic mean, after the agents changed; returns for how many turns."""
+    roster, last, count = Roster(pool, pools.roster(pool)), 0, 0
+    rows = TracedTurn.objects.filter(pool=pool).order_by("pk").only("names", "agents")
+    while batch := list(rows.filter(pk__gt=last)[:BATCH]):
+        last, changed = batch[-1].pk, []
+        for row in batch:
+            agents = roster.of(row.names)
+            if agents != row.agents:
+                row.agents = agents
+                changed.append(row)
+        TracedTurn.objects.bulk_update(changed, ["agents"], batch_size=500)
+        count += len(changed)
+    return count
+
+
+def of_adding(agent: AgentRow) -> None:
+    """Called for each new agent, in the transaction that adds it: traffic may name it."""
+    if TracedTurn.objects.filter(pool=agent.pool_id).exists():
+        waiting = BackgroundJob.objects.filter(work=WORK, status="queued", arguments__pool=agent.pool_id)
+        if not waiting.exists():
+            work.submit(WORK, pool=agent.pool_id)
+
+
+def work_of(running: work.Running) -> int:
+    """A worker's share: the names of one pool's traffic."""
+    pool = Pool.objects.filter(pk=running.arguments["pool"]).first()
+    return 0 if pool is None else read_again(pool)
 
 
 def is_agent(role: str) -> bool:

@@ -26,7 +26,7 @@ from training_app.engine import remote
 from training_app.engine.config import ConfigError
 from training_app.models import Checkpoint, Run, RunEvent
 from training_app.training import runs
-from training_app.versions import comparisons, fair_sample, kinds, registry
+from training_app.versions import comparisons, fair_sample, handoffs, kinds, registry
 
 if TYPE_CHECKING:
     from training_app.engine.judging.llm_baseline import LanguageModel
@@ -128,6 +128,7 @@ def _train(run: Run, attempt: uuid.UUID, trainer: Any, pulse: Heartbeat, tell: T
     scorecard = dict(result.scorecard)
     if kinds.of(run.kind).answers:
         scorecard["fair_sample"] = _patiently(lambda: fair_sample.measure(artifact, run.snapshot))
+        scorecard["handoffs"] = _patiently(lambda: handoffs.measure(artifact, run.snapshot))
     if run.snapshot.judges:
         scorecard["judges"] = run.snapshot.judges
     compared = _compared(run, artifact)

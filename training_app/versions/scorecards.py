@@ -371,6 +371,21 @@ def promises(card: Card) -> list[dict[str, Any]]:
     ]
 
 
+def handoffs(card: Card) -> str:
+    """How the model does beside who answered until now, in a sentence; "" without traces of enough test queries."""
+    beside = card.content.get("handoffs")
+    if not beside or beside["queries"] < LEAST_CHECKED:
+        return ""
+    figures = {name: round(100 * beside[name]["exact"]["mean"]) for name in ("metrics", "ours")}
+    return _(
+        "Today's handoffs are right in %(today)d of 100, the router in %(router)d, on the same %(queries)d queries."
+    ) % {
+        "today": figures["metrics"],
+        "router": figures["ours"],
+        "queries": beside["queries"],
+    }
+
+
 def context(model: RouterModel) -> dict[str, Any]:
     """What the scorecard's template draws; `card` is empty where the model has no scorecard."""
     card, kind = model.card.content, kinds.of(model.kind)
@@ -396,6 +411,7 @@ def context(model: RouterModel) -> dict[str, Any]:
         "warnings": card.get("warnings", []),
         "guarantee": guarantee(model.card),
         "promises": promises(model.card),
+        "handoffs": handoffs(model.card),
         "calibration": card.get("calibration", {}),
         "reliability": reliability(card.get("calibration", {})),
         "measures": [(label, card["metrics"][name]) for name, label in labels.items() if name in card["metrics"]],
@@ -439,6 +455,10 @@ def leaderboard(model: RouterModel) -> list[dict[str, Any]]:
             note += "; " + _("cost %(cost).2f") % {"cost": asked["cost"]}
         row = {"name": asked["model"], "ours": False, "lead": lead_shown(standard, asked), "note": note}
         rows.append({**row, **asked["metrics"]})
+    if today := card.get("handoffs"):
+        note = _("known of %(queries)d queries, the lead is over these") % {"queries": today["queries"]}
+        row = {"name": _("who answered until now"), "ours": False, "lead": lead_shown(standard, today), "note": note}
+        rows.append({**row, **today["metrics"]})
     return in_order(rows, standard)
 
 

@@ -1,0 +1,153 @@
+"""What came in as traces, for the page Traffic: who answered, which agents the pool lacks, and what to label first."""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models.functions import Length
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from agents_app import pools
+from agents_app.models import Agent, Pool
+from datasets_app.labels import sending
+from datasets_app.models import Label, Query, QueueItem, SpanBatch, SpanProblem, TracedTurn
+from datasets_app.traces.names import Roster, core, is_agent
+from datasets_app.traces.spans import AGENT
+from training_app.engine.judging import asking_order
+
+#: The newest turns that the page counts, those that a sample is chosen from, and how many are queued unless somebody says otherwise.
+NEWEST, CHOSEN_FROM, SAMPLE, MOST = 20_000, 2_000, 200, 1_000
+#: Missing agents that are listed.
+LISTED = 30
+#: Characters of a text up to which it is called so.
+LENGTHS = (
+    (40, gettext_lazy("up to 40 characters")),
+    (120, gettext_lazy("41 to 120")),
+    (400, gettext_lazy("121 to 400")),
+)
+LONGER = gettext_lazy("more than 400")
+#: What a sample is led by: a turn that went badly is most likely to teach something, one that nobody of the pool answered next.
+FAILED, NOBODY, OTHER = 1.0, 0.6, 0.3
+
+
+@dataclass(slots=True)
+class Answering:
+    """One agent of the pool, or nobody: how many turns it answered, and how many of those that were rated went well."""
+
+    agent: Agent | None
+    turns: int = 0
+    rated: int = 0
+    good: int = 0
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What the newest turns say. `newest` of them were counted; `missing` are (name, turns) of agents that the pool lacks."""
+
+    turns: int = 0
+    conversations: int = 0
+    whole: bool = True
+    answering: list[Answering] = field(default_factory=list)
+    missing: list[tuple[str, int]] = field(default_factory=list)
+    hours: dict[str, Any] = field(default_factory=dict)
+    lengths: list[tuple[str, int]] = field(default_factory=list)
+    sources: list[tuple[str, int]] = field(default_factory=list)
+    problems: Sequence[SpanProblem] = ()
+    waiting: bool = False
+    unasked: int = 0
+
+
+def read(pool: Pool) -> Traffic:
+    """The pool's newest NEWEST turns, counted. A constant number of database queries."""
+    columns = ("at", "agents", "names", "success", "conversation", "source", "length")
+    turns = TracedTurn.objects.filter(pool=pool).order_by("-pk").annotate(length=Length("query__text"))
+    rows = list(turns.values_list(*columns)[:NEWEST])
+    roster = Roster(pool, pools.roster(pool))
+    by_number = {agent.number: agent for agent in pool.agents.all()}
+    answering: dict[int | None, Answering] = {}
+    hours, lengths, sources, missing = [0] * 24, Counter[str](), Counter[str](), Counter[str]()
+    whole: set[str] = set()
+    for at, agents, names, success, _conversation, source, length in rows:
+        hours[timezone.localtime(at).hour] += 1
+        lengths[next((str(label) for most, label in LENGTHS if length <= most), str(LONGER))] += 1
+        sources[source.partition(" · ")[0]] += 1
+        for number in [one for one in agents if one in by_number] or [None]:
+            one = answering.setdefault(number, Answering(by_number[number] if number is not None else None))
+            one.turns += 1
+            one.rated += success is not None
+            one.good += bool(success)
+        missing.update({name for role, name in names if is_agent(role) and roster.lacks(name)})
+        whole |= {name for role, name in names if role == AGENT}
+    order = [str(label) for _most, label in LENGTHS] + [str(LONGER)]
+    return Traffic(
+        turns=len(rows),
+        conversations=len({row[4] for row in rows if row[4]}),
+        whole=len(rows) < NEWEST,
+        answering=sorted(answering.values(), key=lambda one: (one.agent is None, -one.turns)),
+        missing=_alike(missing, whole)[:LISTED],
+        hours={
+            "type": "bar", "labels": [f"{hour:02}" for hour in range(24)], "datasets": [{"label": _("turns"), "data": hours}],
+            "x": _("hour of the day"), "y": _("turns"),
+        },
+        lengths=[(label, lengths[label]) for label in order],
+        sources=sources.most_common(),
+        problems=list(SpanProblem.objects.filter(pool=pool)[:20]),
+        waiting=SpanBatch.objects.filter(pool=pool).exists(),
+        unasked=_unasked(pool)[: MOST + 1].count(),
+    )  # fmt: skip
+
+
+def _alike(names: Counter[str], whole: set[str]) -> list[tuple[str, int]]:
+    """The most frequent names first, each agent once: `transfer_to_billing` and `Billing Agent` are one. An agent's own span says its
+    name as people write it."""
+    by_core: dict[str, list[tuple[bool, int, str]]] = {}
+    for name, count in names.items():
+        by_core.setdefault(core(name) or name, []).append((name in whole, count, name))
+    return sorted(
+        ((max(of)[2], max(one[1] for one in of)) for of in by_core.values()), key=lambda one: (-one[1], one[0])
+    )
+
+
+def add_missing(pool: Pool, names: Sequence[str], actor: Any) -> list[Agent]:
+    """Add the agents that traces name and the pool lacks; names that traffic does not have are passed over. Raises PoolError."""
+    lacking = {name for name, _turns in read(pool).missing}
+    return [pools.add_agent(pool, name, actor=actor) for name in dict.fromkeys(names) if name in lacking]
+
+
+def _unasked(pool: Pool) -> "QuerySet[Query]":
+    """Queries of traffic that nobody has labeled or is asked about."""
+    asked = Exists(QueueItem.objects.filter(query=OuterRef("pk"), agent__isnull=True))
+    said = Exists(Label.objects.current().filter(query=OuterRef("pk")))
+    traced = Exists(TracedTurn.objects.filter(query=OuterRef("pk")))
+    return Query.objects.of(pool).filter(traced).exclude(asked).exclude(said)
+
+
+def queue_sample(pool: Pool, count: int) -> int:
+    """Ask people about the queries of traffic that teach most; returns about how many. At most MOST at once."""
+    chosen = sample(pool, min(count, MOST))
+    return sending.send(Query.objects.filter(pk__in=chosen), pool) or len(chosen)
+
+
+def sample(pool: Pool, count: int) -> list[int]:
+    """The keys of so many queries: half of them drawn at random, so that figures on them speak for the traffic; half varied, those
+    first that went badly or that no agent of the pool answered."""
+    newest = _unasked(pool).order_by("-pk")[: 10 * CHOSEN_FROM].values_list("pk", flat=True)
+    draw = random.Random(pool.pk)  # noqa: S311 - a sample needs no secret
+    keys = list(newest)
+    draw.shuffle(keys)
+    fair, rest = keys[: count // 2], keys[count // 2 : count // 2 + CHOSEN_FROM]
+    texts = dict(Query.objects.filter(pk__in=rest).values_list("pk", "text"))
+    doubt = dict.fromkeys(texts, OTHER)
+    for key, agents, success in TracedTurn.objects.filter(query__in=rest).values_list("query_id", "agents", "success"):
+        if key in doubt:
+            doubt[key] = max(doubt[key], FAILED if success is False else NOBODY if not agents else OTHER)
+    vectors = asking_order.features(list(texts.values()))
+    order = asking_order.varied(vectors, np.array(list(doubt.values()), np.float64), most=count - len(fair))
+    listed = list(texts)
+    return fair + [listed[place] for place in order]

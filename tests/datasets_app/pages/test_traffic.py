@@ -1,0 +1,86 @@
+"""The page Traffic: what came in as traces, the agents that it names, and a sample of it in the labeling queue."""
+
+import pytest
+from django.test import Client
+
+from agents_app.models import Pool
+from datasets_app.labels import queue
+from datasets_app.models import QueueItem, TracedTurn
+from datasets_app.traces import names, storing, traffic
+from datasets_app.traces.spans import AGENT
+from datasets_app.traces.turns import Turn
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def came_in(pool: Pool) -> Pool:
+    """120 turns: Billing answers 60 of them, an agent that the pool lacks 60; 10 of these went badly."""
+    found = []
+    for number in range(120):
+        who = "Billing" if number % 2 else "refunds_agent"
+        turn = Turn(
+            f"trace-{number}",
+            1_772_359_200.0 + number,
+            [["user", f"question {number} about {who}"]],
+            source="Langfuse · shop",
+        )
+        turn.names, turn.success = [[AGENT, who]], False if number < 20 and not number % 2 else None
+        found.append(turn)
+    assert storing.store(pool, found).turns == 120
+    return pool
+
+
+@pytest.fixture
+def ops(person) -> Client:
+    client = Client()
+    client.force_login(person("olga", "ops"))
+    return client
+
+
+def test_it_shows_what_came_in(came_in, ops) -> None:
+    seen = traffic.read(came_in)
+    assert {(one.agent.name if one.agent else None): (one.turns, one.rated, one.good) for one in seen.answering} == {
+        "Billing": (60, 0, 0), None: (60, 10, 0)
+    }  # fmt: skip
+    assert (seen.missing, seen.sources, seen.unasked) == ([("refunds_agent", 60)], [("Langfuse", 120)], 120)
+    assert sum(seen.hours["datasets"][0]["data"]) == sum(count for _label, count in seen.lengths) == 120
+    shown = ops.get("/p/support/traffic/").content.decode()
+    assert "refunds_agent" in shown
+    assert "120 user turns came in." in shown
+
+
+def test_one_click_adds_the_agents_that_the_pool_lacks(came_in, ops) -> None:
+    ops.post("/p/support/traffic/agents/", {"name": ["refunds_agent", "nobody knows it"]})
+    added = came_in.agents.get(name="refunds_agent")
+    assert came_in.agents.count() == 5
+    assert TracedTurn.objects.filter(agents=[added.number]).count() == 60
+    assert traffic.read(came_in).missing == []
+
+
+def test_an_agent_that_is_added_elsewhere_is_read_again_by_a_worker(came_in) -> None:
+    from agents_app import pools
+    from agents_app.models import BackgroundJob
+
+    pools.add_agent(came_in, "Refunds")
+    assert BackgroundJob.objects.filter(work=names.WORK).count() == 1
+    assert names.read_again(came_in) == 60
+
+
+def test_one_click_queues_the_most_valuable_sample(came_in, ops) -> None:
+    assert queue.fill(came_in, everything=True) == 0
+    ops.post("/p/support/traffic/label/", {"count": 40})
+    assert QueueItem.objects.filter(queue.OPEN).count() == 40
+    failed = TracedTurn.objects.filter(success=False).values("query")
+    # Half of the sample is random; the other half begins with what went badly.
+    assert QueueItem.objects.filter(query__in=failed).count() == 10
+    ops.post("/p/support/traffic/label/", {"count": 500})
+    assert QueueItem.objects.filter(queue.OPEN).count() == 120
+    assert traffic.read(came_in).unasked == 0
+
+
+def test_a_labeler_sees_no_traffic(came_in, person) -> None:
+    client = Client()
+    client.force_login(person("lea"))
+    assert client.get("/p/support/traffic/").status_code == 403
+    assert client.post("/p/support/traffic/label/", {"count": 5}).status_code == 403

@@ -1,0 +1,39 @@
+"""Who answered until now beside a model on the same test queries."""
+
+import pytest
+
+from datasets_app.labels import snapshots
+from datasets_app.models import Query, TracedTurn
+from tests.training_app.served import artifact
+from training_app.models.scorecards import Card
+from training_app.versions import handoffs, scorecards
+
+pytestmark = pytest.mark.django_db
+
+
+def test_the_figures_are_those_of_the_test_queries_that_traces_have(labeled, fresh_process) -> None:
+    snapshot = snapshots.take(labeled)
+    content = artifact((0, "Billing"), (1, "Shipping"), (2, "Technical"))
+    assert handoffs.measure(content, snapshot) is None
+    test = [one for one in snapshots.examples(snapshot) if one.split == "test"]
+    for place, example in enumerate(test):
+        query = Query.objects.get(dataset__pool=labeled, text=str(example.text))
+        right = sorted(example.required)
+        agents = right if place % 2 else sorted({0, 1, 2} - set(right))
+        TracedTurn.objects.create(
+            pool=labeled, query=query, trace=str(place), place="", source="x", agents=agents, at=query.created_at
+        )
+    answered = [one for place, one in enumerate(test) if (one.required if place % 2 else {0, 1, 2} - one.required)]
+    figures = handoffs.measure(content, snapshot)
+    assert figures is not None
+    assert figures["queries"] == len(answered) > 0
+    exact = sum(one.required == frozenset(TracedTurn.objects.get(query__text=str(one.text)).agents) for one in answered)
+    assert figures["metrics"]["exact"]["mean"] == pytest.approx(exact / len(answered))
+
+
+def test_it_is_said_from_fifty_queries_on() -> None:
+    beside = {"queries": 212, "metrics": {"exact": {"mean": 0.71}}, "ours": {"exact": {"mean": 0.86}}}
+    said = scorecards.handoffs(Card(content={"handoffs": beside}))
+    assert said == "Today's handoffs are right in 71 of 100, the router in 86, on the same 212 queries."
+    assert scorecards.handoffs(Card(content={"handoffs": {**beside, "queries": 49}})) == ""
+    assert scorecards.handoffs(Card()) == ""
