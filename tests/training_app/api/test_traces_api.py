@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ from datasets_app.labels import queue, suggestions
 from datasets_app.models import Label, Query, SpanBatch, SpanProblem, TracedTurn
 from datasets_app.traces import storing
 from tests import talks
+from tests.thorough import many
 from training_app.engine.data.conversations import as_json
 from training_app.models import Outcome
 
@@ -246,3 +248,46 @@ def test_a_key_needs_the_scope(pool) -> None:
     secret = keys.create_key("app", [pool], ["route", "ops"])[1]
     answer = Client(headers={"Authorization": f"Bearer {secret}"}).post("/api/v1/traces", b"", content_type=PROTOBUF)
     assert (answer.status_code, answer.json()["error"]["code"]) == (403, "scope_missing")
+
+
+ODD: list[Any] = [
+    None, True, 0, -1, 1e308, 2**70, "", "x" * 30_000, "half \ud800", "nul \0", [], {}, [[[[[]]]]], {"a": {"b": []}}, "[" * 5_000,
+    "1", str(2**63), "99999999999999999999", "-5", "4102444800000000001", '{"messages": [{"role": 5, "content": {}}]}',
+]  # fmt: skip
+
+
+def strange(rng: random.Random, number: int) -> Any:
+    """A span in which anything may be of a wrong type or size, its parents in a ring, its clock in 1970 or 2100."""
+    keys = [
+        "gen_ai.input.messages",
+        "gen_ai.prompt.0.content",
+        "input.value",
+        "gen_ai.agent.name",
+        "gen_ai.operation.name",
+        "session.id",
+    ]
+    attributes = [{"key": rng.choice([*keys, *ODD]), "value": {rng.choice(["stringValue", "intValue", "arrayValue"]): rng.choice(ODD)}}
+                  for _ in range(rng.randint(0, 4))]  # fmt: skip
+    span = json_span(
+        number, *attributes, parentSpanId=f"{number + rng.randint(-2, 2) + 1:016x}", traceId=f"{number // 10 + 1:032x}"
+    )
+    for name in rng.sample(list(span), rng.randint(0, 2)):
+        span[name] = rng.choice(ODD)
+    return rng.choice([span] * 9 + [rng.choice(ODD)])
+
+
+def test_whatever_is_sent_good_spans_are_kept(pool, post) -> None:
+    rng, count, size = random.Random(7), many(2_000), 100
+    for start in range(0, count, size):
+        good = json_span(
+            10**9 + start,
+            attribute("gen_ai.input.messages", talks.genai([{"role": "user", "content": f"good {start}"}])),
+        )
+        sent = [strange(rng, number) for number in range(start, start + size)]
+        sent.insert(rng.randint(0, size), good)
+        post(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": sent}]}]}).encode(), JSON)
+    SpanBatch.objects.update(received_at=timezone.now() - storing.SETTLED * 2)
+    storing.put_together(pool)
+    assert Query.objects.filter(text__startswith="good ").count() == count // size
+    assert SpanBatch.objects.count() == 0
+    assert SpanProblem.objects.count() > 3
