@@ -9,6 +9,7 @@ import io
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, BinaryIO
 
 from django.conf import settings
@@ -131,8 +132,12 @@ class Reader:
         self.active = frozenset(agent.id for agent in pools.roster(pool))
         self.redactor = privacy.redactor_of(pool.pk)
         self.annotators = Annotators(upload)
-        self.oldest = traces.oldest(pool)
         self._in_order: dict[frozenset[int], list[int]] = {}
+
+    @cached_property
+    def oldest(self) -> float:
+        """Since when the pool keeps traffic; asked for by exports of traces alone."""
+        return traces.oldest(self.upload.dataset.pool)
 
     def store(self, batch: Sequence[Row | RowError], bytes_read: int) -> None:
         """One batch in one transaction, its counts and its place in the file included. Raises _Stopped."""
