@@ -38,6 +38,7 @@ STARTS = (
 )  # sequences begin at so many times the answers that a promise takes at least, and at such a share of all
 GRID = 40  # levels that are tested, by the share that is answered
 SHARE = 0.3  # of the training rows are set aside for the promise where the pool is large
+SUREST = 20  # answers, at least, from which it is estimated how many labels a promise takes
 SHOWN = (0.01, 0.02, 0.05, 0.1, 0.2)  # promises of the scorecard's table
 
 
@@ -136,7 +137,7 @@ def promised(held: HeldOut, most_wrong: float, loss: str, least: float = 0.0) ->
         above / rows if rows else 0.0,
         float(held.lost[chosen].mean()) if above else 0.0,
         rows,
-        rows if above else _needed(held.lost[order], sizes, rows, most_wrong, held.inflation),
+        rows if above else _needed(held, order, most_wrong),
     )
 
 
@@ -150,17 +151,17 @@ def _sizes(answers: int, first: int) -> list[int]:
     return [*range(first, answers, max(1, answers // GRID)), *([answers] if answers >= first else [])]
 
 
-def _needed(
-    lost: NDArray[np.float64], sizes: Sequence[int], rows: int, most_wrong: float, inflation: float
-) -> int | None:
-    """About how many rows a promise takes if losses stay as they are, by Chernoff's bound; `lost` in the order of confidence."""
-    if not sizes:
-        return round(inflation * fewest(most_wrong))
+def _needed(held: HeldOut, order: NDArray[np.intp], most_wrong: float) -> int | None:
+    """About how many rows a promise takes if losses stay as they are, by Chernoff's bound; `order` is that of confidence."""
+    rows, lost = len(held.confidence), held.lost[order]
+    if len(lost) < SUREST:
+        return round(held.inflation * fewest(most_wrong))
     wanted = []
-    for size in sizes:
+    for size in _sizes(len(order), SUREST):
         rate = (float(lost[:size].sum()) + 0.5) / (size + 1)
         if rate < most_wrong:
-            wanted.append(inflation * log(len(STARTS) / DELTA) / _divergence(rate, most_wrong) * rows / size)
+            answers = max(fewest(most_wrong), log(len(STARTS) / DELTA) / _divergence(rate, most_wrong))
+            wanted.append(held.inflation * answers * rows / size)
     return ceil(min(wanted)) if wanted else None
 
 
