@@ -3,13 +3,16 @@
 import json
 from dataclasses import dataclass, replace
 
+import numpy as np
 from django.test import Client
 
 from agents_app.keys import create_key
 from agents_app.models import ApiKey, Pool
 from training_app.engine.data.examples import Agent
+from training_app.engine.reading.continuing import DEFAULT
 from training_app.engine.routing.allowed import Reason, Rules
-from training_app.engine.routing.router import ArtifactError, Explanation, Route
+from training_app.engine.routing.calibration import Calibration
+from training_app.engine.routing.router import ArtifactError, Explanation, Route, Router
 from training_app.models import RouterModel
 from training_app.versions import registry
 
@@ -22,6 +25,9 @@ class ScriptedRouter:
     limits = (0, 0)
     rules = Rules()
     reads_meaning = False
+    continuing = DEFAULT
+    calibration = Calibration(1.0, 0.0, np.zeros(0), 0.0)
+    continued, _ruled = Router.continued, Router._ruled
 
     def __init__(self, agents: tuple[Agent, ...]) -> None:
         self.agents = agents
@@ -77,6 +83,9 @@ class ScriptedRouter:
         route = self.route(text, available, rules=rules)
         reached = tuple(agent for agent, score in route.scores.items() if score >= threshold)[: limits[1] or None]
         return replace(route, agents=reached)
+
+    def confidences(self, texts: list[str], sets: object, available: object = None) -> np.ndarray:
+        return np.full(len(texts), 0.912345)
 
     def explain(
         self,

@@ -6,7 +6,7 @@ keeping it as a decision, or not, is left to the caller: `keep` hands it to the 
 
 import time
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -17,11 +17,11 @@ from training_app.answering import decisions, described, loaded, shadowing
 from training_app.answering.loaded import LoadedModel, LoadedPool
 from training_app.engine.data.conversations import BadConversation, Bounds, checked, left_out, opening
 from training_app.engine.reading.cold import ColdScores
-from training_app.engine.routing import exploring, joint
+from training_app.engine.routing import asking, exploring, joint
 from training_app.engine.routing.allowed import Rules
 from training_app.engine.routing.joint import Joining
 from training_app.engine.routing.options import RequestOptions
-from training_app.engine.routing.router import Explanation, Route, Router
+from training_app.engine.routing.router import Continued, Explanation, Route, Router
 from training_app.models import Decision
 
 #: A single character may stand for so many: U+FDFA does under NFKC, which the router reads a text in.
@@ -75,6 +75,8 @@ class Answer(NamedTuple):
     `number` will be the decision's id. `pool` is the side that answered: the pool as its active model or as its canary answers it.
     `walked` is the model's own route and `route` the one that is given; `explored` is the agent that changed sides between them by
     lot, `cold` how likely each agent that is routed by its description is needed, `cold_taken` those of them that joined the set.
+    `ask` names the agents that the user should be asked about; `replied` those that such a question was about, and those meant.
+    `continued` says whether the agents of the turn before go on, None where nothing came before.
     `unit` stands for who asked while a canary runs: the sticky key, or what opens the conversation, hashed.
     `microseconds` is what all of it took, `walk_microseconds` the model alone.
     """
@@ -94,6 +96,9 @@ class Answer(NamedTuple):
     cold_taken: tuple[int, ...] = ()
     unit: str = ""
     options: RequestOptions | None = None
+    continued: Continued | None = None
+    ask: asking.Doubt | None = None
+    replied: tuple[frozenset[int], frozenset[int]] | None = None
 
     @property
     def model(self) -> LoadedModel:
@@ -126,9 +131,10 @@ def bounds() -> Bounds:
     return Bounds(settings.MAX_MESSAGES, settings.MAX_CONVERSATION_CHARACTERS, settings.MAX_QUERY_CHARACTERS)
 
 
-def conversation(messages: Any, path: str = "messages") -> str:
-    """The query in a list of messages, checked as `check_text` checks a text. Raises BadConversation, its path from `path` on."""
-    text = checked(messages, bounds(), path=path)
+def conversation(messages: Any, path: str = "messages", named: Callable[[str], int | None] | None = None) -> str:
+    """The query in a list of messages, checked as `check_text` checks a text; `named` finds the agent that an answer names. Raises
+    BadConversation, its path from `path` on."""
+    text = checked(messages, bounds(), path=path, named=named)
     if len(text) * MOST_LETTERS > settings.MAX_QUERY_CHARACTERS:
         try:
             check_text(str(text))
@@ -177,16 +183,16 @@ def answer(
         side, pool = _narrowed(side, options), _narrowed(pool, options)
     began = time.perf_counter_ns()
     try:
-        walked, explanation = _walk(side, text, explain, options)
+        walked = _walk(side, text, explain, options)
     except Exception as error:  # what a canary may raise is not known
         if own:
             raise
         # A canary must never cost an answer.
         pool.live.failed(model_of(side), error)  # type: ignore[union-attr]
         side = pool
-        walked, explanation = _walk(side, text, explain, options)
+        walked = _walk(side, text, explain, options)
     microseconds = (time.perf_counter_ns() - began) // 1000
-    return _finish(side, text, walked, microseconds, explanation, explore, _unit(pool, key), options)
+    return _finish(side, text, walked, microseconds, explore, _unit(pool, key), options)
 
 
 def answers(
@@ -213,8 +219,8 @@ def answers(
         time.sleep(0)  # others may compute
     microseconds = (time.perf_counter_ns() - began) // 1000 // len(texts)
     return [
-        _finish(side, text, route, microseconds, None, explore, _unit(pool, sticky or opening(text)), options)
-        for text, (side, route) in disconnect.checked(zip(texts, walked, strict=True))
+        _finish(side, text, each, microseconds, explore, _unit(pool, sticky or opening(text)), options)
+        for text, (side, each) in disconnect.checked(zip(texts, walked, strict=True))
     ]
 
 
@@ -237,37 +243,71 @@ def _narrowed(pool: LoadedPool, options: RequestOptions) -> LoadedPool:
     return replace(pool, available=frozenset(agent for agent in ids if options.allows(agent)))
 
 
-def _walk(
-    pool: LoadedPool, text: str, explain: bool, options: RequestOptions | None = None
-) -> tuple[Route, Explanation | None]:
+class Walked(NamedTuple):
+    """What a model answers to a text: its route with the agents of the turn before where they stay, and what led to it."""
+
+    route: Route
+    continued: Continued | None
+    explanation: Explanation | None = None
+    replied: tuple[frozenset[int], frozenset[int]] | None = None
+
+
+def _walk(pool: LoadedPool, text: str, explain: bool, options: RequestOptions | None = None) -> Walked:
     router = model_of(pool).router
+    explanation: Explanation | None = None
     if options is not None:
-        return options.walk(router, text, pool.available, explain, pool.rules)
-    if explain:
+        route, explanation = options.walk(router, text, pool.available, explain, pool.rules)
+    elif explain:
         explanation = router.explain(text, pool.available, rules=pool.rules)
-        return explanation.route, explanation
-    return router.route(text, pool.available, rules=pool.rules), None
+        route = explanation.route
+    else:
+        route = router.route(text, pool.available, rules=pool.rules)
+    return _with_last(pool, text, route, explanation, options)
 
 
-def _walk_all(pool: LoadedPool, texts: Sequence[str], sticky: str) -> list[tuple[LoadedPool, Route]]:
+def _with_last(
+    pool: LoadedPool,
+    text: str,
+    route: Route,
+    explanation: Explanation | None = None,
+    options: RequestOptions | None = None,
+) -> Walked:
+    """The route once it is known whether the agents of the turn before go on."""
+    route, continued = RequestOptions.continued(options, model_of(pool).router, text, route, pool.available, pool.rules)
+    replied = asking.replied(text, {agent.id: agent for agent in pool.roster if agent.id in route.scores})
+    if replied is not None:
+        route = loaded.with_agents(route, _meant(route, *replied))
+    return Walked(route, continued, explanation and replace(explanation, route=route), replied)
+
+
+def _meant(route: Route, about: frozenset[int], meant: frozenset[int]) -> tuple[int, ...]:
+    """The agents of a route once the user has said which of those in doubt are meant, likeliest first."""
+    agents = (set(route.agents) - about) | meant
+    return tuple(sorted(agents, key=lambda agent: -route.scores[agent]))
+
+
+def _walk_all(pool: LoadedPool, texts: Sequence[str], sticky: str) -> list[tuple[LoadedPool, Walked]]:
     """Each text's route and the side that made it: the pool, or the pool as its canary answers it."""
     on = pool.live
     sides = [pool if on is None else on.side(pool, sticky or opening(text)) for text in texts]
-    walked: dict[int, tuple[LoadedPool, Route]] = {}
+    walked: dict[int, tuple[LoadedPool, Walked]] = {}
     canaried = [place for place, side in enumerate(sides) if side is not pool]
     if canaried and on is not None:
         side = sides[canaried[0]]
         model = model_of(side)
         try:
             routes = model.router.route_batch([texts[place] for place in canaried], side.available, rules=side.rules)
+            found = [_with_last(side, texts[place], route) for place, route in zip(canaried, routes, strict=True)]
         except Exception as error:  # a canary must never cost an answer
             on.failed(model, error)
         else:
-            walked = {place: (side, route) for place, route in zip(canaried, routes, strict=True)}
+            walked = {place: (side, each) for place, each in zip(canaried, found, strict=True)}
     rest = [place for place in range(len(texts)) if place not in walked]
     if rest:
         routes = model_of(pool).router.route_batch([texts[place] for place in rest], pool.available, rules=pool.rules)
-        walked |= {place: (pool, route) for place, route in zip(rest, routes, strict=True)}
+        walked |= {
+            place: (pool, _with_last(pool, texts[place], route)) for place, route in zip(rest, routes, strict=True)
+        }
     return [walked[place] for place in range(len(texts))]
 
 
@@ -279,18 +319,20 @@ def _unit(pool: LoadedPool, key: str) -> str:
 def _finish(
     pool: LoadedPool,
     text: str,
-    walked: Route,
+    found: Walked,
     microseconds: int,
-    explanation: Explanation | None,
     explore: bool,
     unit: str,
     options: RequestOptions | None = None,
 ) -> Answer:
+    walked, continued = found.route, found.continued
+    explanation = found.explanation
     at = time.time()
     number, on = decisions.new_id(at), pool.live
     if on is None:
         return Answer(
-            number, pool, text, walked, walked, at, microseconds, microseconds, explanation, options=options
+            number, pool, text, walked, walked, at, microseconds, microseconds, explanation, options=options,
+            continued=continued, replied=found.replied,
         )  # fmt: skip
     began = time.perf_counter_ns()
     router = model_of(pool).router
@@ -306,11 +348,17 @@ def _finish(
     cold = None if on.cold is None else on.cold.scores(text)
     if cold is not None and options is not None:
         cold = replace(cold, cold={agent: score for agent, score in cold.cold.items() if options.allows(agent)})
+    if on.ask_cost is None:
+        doubt = None
+    else:
+        doubt = asking.doubt(walked.scores, walked.agents, walked.confidence)
+        if doubt is not None and (doubt.worth <= on.ask_cost or found.replied is not None):
+            doubt = None
     route, cold_taken = completed(walked, explored, cold, Joining(on.threshold, (least, most), permits))
     whole = microseconds + (time.perf_counter_ns() - began) // 1000
     return Answer(
         number, pool, text, walked, route, at, whole, microseconds, explanation, explored, propensity, cold, cold_taken, unit,
-        options,
+        options, continued, doubt, found.replied,
     )  # fmt: skip
 
 
@@ -361,11 +409,17 @@ def _detail(given: Answer) -> dict[str, Any] | None:
     """What a replay needs to do again, None where the model alone made the set."""
     on = given.pool.live
     rules = given.pool.rules if given.options is None else given.options.allowed(given.pool.rules)
-    if on is None and given.options is None and not rules:
+    if on is None and given.options is None and not rules and given.continued is None:
         return None
     detail: dict[str, Any] = {} if given.options is None else {"options": dict(given.options.replayed)}
     if rules:
         detail["rules"] = rules.config()
+    if given.continued is not None:
+        detail["continued"] = {"last": given.continued.last, "held": given.continued.held}
+    if given.ask is not None:
+        detail["ask"] = given.ask.agents
+    if given.replied is not None:
+        detail["replied"] = [sorted(agents) for agents in given.replied]
     if on is None:
         return detail
     if on.is_canary:
@@ -398,10 +452,23 @@ def as_json(given: Answer, *, kept: bool = True) -> dict[str, Any]:
         "steps": route.steps,
         "scores": rounded(route),
         "stop_reason": route.stop_reason,
+        "continues": None,
+        "continues_confidence": None,
         "model": given.model.name,
         "decision_id": decisions.id_text(given.number) if kept else None,
         "not_covered": pool.not_covered,
     }
+    if (continued := given.continued) is not None:
+        shown["continues"] = set(route.agents) == set(continued.last)
+        sure = continued.confidence if shown["continues"] == continued.continues else 1 - continued.confidence
+        shown["continues_confidence"] = round(sure, 4)
+    if given.ask is not None:
+        roster = {agent.id: agent for agent in pool.roster}
+        shown["ask"] = {
+            "agents": given.ask.agents,
+            "agent_names": [names[agent] for agent in given.ask.agents],
+            "question": asking.question([roster[agent] for agent in given.ask.agents]),
+        }
     if gone := left_out(given.text):
         shown["messages_left_out"] = gone
     if pool.live is not None:
@@ -437,6 +504,14 @@ def again(kept: Decision, router: Router, cold: ColdScores | None) -> tuple[Expl
         rules = options.allowed(rules)
         assert walked is not None
         explanation, limits = walked, options.limits(router)
+    if (continued := detail.get("continued", {})).get("held"):
+        held, _again = router.continued(
+            kept.said, explanation.route, available, last=continued["last"], sticky=1.0, limits=limits, rules=rules
+        )
+        explanation = replace(explanation, route=held)
+    if replied := detail.get("replied"):
+        meant = _meant(explanation.route, *map(frozenset, replied))
+        explanation = replace(explanation, route=loaded.with_agents(explanation.route, meant))
     threshold = detail.get("cold", {}).get("threshold", 1.0)
     joining = Joining(threshold, limits, rules.permits if rules else None)
     route, _taken = completed(explanation.route, detail.get("explored"), cold, joining)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from django.conf import settings
 from django.core.signals import setting_changed
@@ -112,6 +113,11 @@ class Buffer:
             self._pending.append(pending)
             self.tally.add(made=1)
             self._trim(bound)
+
+    def pending(self, number: int) -> Pending | None:
+        """The answer of that number, where it is not written yet."""
+        with self._lock:
+            return next((one for one in reversed(self._pending) if one.id == number), None)
 
     def count_on_disk(self) -> None:
         """Keep count where the next process finds it, and count as dropped what one that was killed had in memory."""
@@ -293,6 +299,19 @@ def _in_child() -> None:
 
 _pause = 0.0
 writer = Background("decision-writer", _turn, at_end=close, in_child=_in_child)
+
+
+def agents_of(pool: int, decision: str) -> frozenset[int] | None:
+    """The agents that a decision of the pool chose, wherever it is on its way to the database; None where there is none."""
+    try:
+        number = UUID(decision).int
+    except ValueError:
+        return None
+    waiting = buffer.pending(number)
+    if waiting is not None:
+        return frozenset(waiting.route.agents) if waiting.pool == pool else None
+    found = Decision.objects.filter(pk=UUID(int=number), pool_id=pool).values_list("agents", flat=True).first()
+    return None if found is None else frozenset(found)
 
 
 # --- Replay -------------------------------------------------------------------------------------------------------

@@ -95,6 +95,7 @@ def _side(loaded: LoadedPool, agents: Sequence[Agent], settings: LiveSettings | 
         exploration=settings.exploration if settings else 0.0,
         cold=scorer,
         threshold=(settings or LiveSettings()).cold_threshold if cold else 1.0,
+        ask_cost=settings.ask_cost if settings else None,
         is_canary=is_canary,
     )
 

@@ -91,6 +91,7 @@ class Live:
     exploration: float = 0.0
     cold: ColdScorer | None = None
     threshold: float = 1.0
+    ask_cost: float | None = None
     canary: CanarySide | None = None
     shadows: tuple[shadowing.Shadow, ...] = ()
     is_canary: bool = False

@@ -15,6 +15,8 @@ ANSWER: dict[str, Any] = {
     "steps": 3,
     "scores": {"0": 0.9641, "1": 0.9033, "2": 0.0212},
     "stop_reason": "stop",
+    "continues": None,
+    "continues_confidence": None,
     "model": "support-3",
     "decision_id": DECISION,
     "not_covered": [],

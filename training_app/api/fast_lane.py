@@ -90,6 +90,8 @@ def _answer(path: bytes, headers: Headers, body: bytes, scheme: str) -> bytes | 
         if caller is None or "route" not in caller.scopes:
             return None
         access, sent = Access(caller, state), bodies.parsed(body)
+        if isinstance(sent.get("previous"), str):
+            return None  # a decision, which stands in the database
         asked = route_requests.one(sent, access) if path == ROUTE else route_requests.many(sent, access)
         if asked.pool.model is not None and asked.pool.model.pk == NO_VERSION:
             return None  # its first text loads the sentence encoder, for which nothing else may wait

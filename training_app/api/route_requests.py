@@ -1,13 +1,13 @@
 """The requests of /api/route/ and /api/route/batch/: their checks and their answers, for the views and for the fast lane."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from django.conf import settings
 
 from routerweb import disconnect, hooks
 from routerweb.observing import tracing
-from training_app.answering import answer, explanations, throttle
+from training_app.answering import answer, decisions, explanations, throttle
 from training_app.answering.answer import Answer, Unroutable
 from training_app.answering.loaded import LoadedPool
 from training_app.api.bodies import kind
@@ -39,7 +39,7 @@ class RouteCall(NamedTuple):
 
 def one(body: Mapping[str, Any], access: Access) -> RouteCall:
     """What a body of /api/route/ asks for. Raises Refused and NoModel."""
-    text = query_of(body)
+    text = query_of(body, access)
     pool = answer.ready(access.pool(body.get("pool")))
     if body.keys() <= ONE_QUERY:
         return RouteCall([text], pool, {})
@@ -59,7 +59,7 @@ def many(body: Mapping[str, Any], access: Access) -> RouteCall:
             400, "too_many", f"{len(queries)} queries in one call; at most {limit} are taken.", field="queries",
             hint="Send them in several calls.",
         )  # fmt: skip
-    texts = [query_in(query, index) for index, query in enumerate(disconnect.checked(queries))]
+    texts = [query_in(query, index, body, access) for index, query in enumerate(disconnect.checked(queries))]
     characters = sum(map(throttle.read_length, disconnect.checked(texts)))
     if characters > settings.MAX_BATCH_CHARACTERS:
         raise Refused(
@@ -85,6 +85,12 @@ def _with_options(
     except BadOption as bad:
         raise Refused(400, "invalid", str(bad), field=bad.field) from None
     warnings = options.ignored(body, pool, table)
+    if isinstance(decision := values.get("previous"), str):
+        if (last := decisions.agents_of(pool.pk, decision)) is None:
+            warnings.append(f"previous: the pool has no decision {decision}; the last turn was routed again.")
+            del values["previous"]
+        else:
+            values["previous"] = last
     return RouteCall(texts, pool, values, RequestOptions.of(values, table), tuple(warnings[:MAX_WARNINGS]))
 
 
@@ -135,21 +141,35 @@ def _shown(given: Answer, call: RouteCall) -> tuple[dict[str, Any], dict[str, An
     return shown, kept
 
 
-def query_of(body: Mapping[str, Any]) -> str:
-    """The one query of a body: its `query`, or the last turn of its `messages`. Raises Refused."""
+def _by_name(body: Mapping[str, Any], access: Access | None) -> Callable[[str], int | None] | None:
+    """What finds the agent of the body's pool that a message names by its key or its name."""
+    if access is None:
+        return None
+
+    def named(name: str) -> int | None:
+        pool = access.pool(body.get("pool"))
+        known = {each.casefold(): agent for names in (pool.names, pool.keys) for agent, each in names.items()}
+        return known.get(name.casefold())
+
+    return named
+
+
+def query_of(body: Mapping[str, Any], access: Access | None = None) -> str:
+    """The one query of a body: its `query`, or the last turn of its `messages`. With `access`, answers may name agents of the body's
+    pool. Raises Refused."""
     if body.get("messages") is None:
         return check_text(body.get("query"), "query")
     if body.get("query") is not None:
         words = "Send either query, a text, or messages, whose last turn is routed."
         raise Refused(400, "invalid", words, field="messages")
     try:
-        return answer.conversation(body["messages"])
+        return answer.conversation(body["messages"], named=_by_name(body, access))
     except BadConversation as bad:
         raise Refused(400, bad.code, f"{bad}.", field=bad.path) from None
 
 
-def query_in(value: Any, index: int) -> str:
-    """A query of a batch: a text, or an object with `messages`. Raises Refused."""
+def query_in(value: Any, index: int, body: Mapping[str, Any] | None = None, access: Access | None = None) -> str:
+    """A query of a batch: a text, or an object with `messages`, whose answers may name agents of the body's pool. Raises Refused."""
     if not isinstance(value, dict):
         return check_text(value, "queries", index)
     path = f"queries[{index}].messages"
@@ -157,7 +177,7 @@ def query_in(value: Any, index: int) -> str:
         if name != "messages":
             raise unknown_field(name, ("messages",), f"queries[{index}].")
     try:
-        return answer.conversation(value.get("messages"), path)
+        return answer.conversation(value.get("messages"), path, _by_name(body or {}, access))
     except BadConversation as bad:
         raise Refused(400, bad.code, f"{bad}.", field=bad.path, index=index) from None
 

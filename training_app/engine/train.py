@@ -32,7 +32,8 @@ from training_app.engine.judging.operating import operating_margin
 from training_app.engine.judging.scorecard import scorecard
 from training_app.engine.llm import LLMError
 from training_app.engine.progress import Progress, Result, ScorerProgress, streamed
-from training_app.engine.reading import needed, sentences
+from training_app.engine.reading import continuing, needed, sentences
+from training_app.engine.reading.continuing import Continuing
 from training_app.engine.reading.encoders import MANY_ROWS, fit_encoder, quick
 from training_app.engine.reading.linear import fit_tfidf
 from training_app.engine.reading.needed import Needed
@@ -40,6 +41,7 @@ from training_app.engine.reading.scorers import READ_MEANING, FittedScorer, cros
 from training_app.engine.reading.stacking import joined
 from training_app.engine.reading.text import TfIdfVectors
 from training_app.engine.reading.tidying.tidied import TidiedMargins
+from training_app.engine.reading.turns_fit import has_conversations
 from training_app.engine.reading.unfamiliar import Unfamiliar
 from training_app.engine.routing import calibration, checkpoints, guarantee
 from training_app.engine.routing.allowed import Rules
@@ -291,9 +293,35 @@ def _calibrated(config: Config, data: Prepared, learnt: Learnt) -> Calibrated:
         fitted = dataclasses.replace(fitted, stranger_below=level)
     unfamiliar = _unfamiliar(config, data)
     parts = _artifact(config, data.agents, scores, policy, fitted, wanted, unfamiliar)
+    if (learnt_turns := _continuing(config, data, learnt, fitted, selected)) is not None:
+        parts.config["continuing"] = learnt_turns.config()
     if learnt.env.allowed is not None:
         parts.config["rules"] = learnt.env.allowed.rules.config()
     return Calibrated(parts, Router.from_artifact(parts), margin, selected, anyone, wanted_report)
+
+
+def _continuing(
+    config: Config, data: Prepared, learnt: Learnt, found: Calibration, selected: BoolArray
+) -> Continuing | None:
+    """Whether agents go on, learnt from what the scorer says of turns that it was not fitted on; `selected` bool[V, A]."""
+    if learnt.scores.features is not None or not config.cross_fitting:
+        return None
+    held_out = learnt.scores.fit.held_out
+    groups = np.array([example.fold_key for example in data.train.examples])
+    rows = data.train.rows if held_out is None else data.train.rows.take(held_out)
+    groups = groups if held_out is None else groups[held_out]
+    if not has_conversations(rows.texts):
+        return None
+    x = np.concatenate([learnt.scores.fit.log_odds, learnt.served])
+    training = _training(config, learnt.scores, data.train.rows)
+    chosen = np.concatenate([selected_by(learnt.env, learnt.decision.policy, training, found.margin), selected])
+    both = joined(rows, data.val.rows)
+    keys = [*groups.tolist(), *(example.fold_key for example in data.val.examples)]
+    whole = np.flatnonzero(both.asked.all(axis=1))
+    some = both.take(whole)
+    return continuing.fit(
+        found.probabilities(x[whole]), chosen[whole], some.required, some.texts, [keys[i] for i in whole.tolist()]
+    )
 
 
 def set_aside(examples: Sequence[Example], seed: int) -> tuple[list[Example], list[Example]]:

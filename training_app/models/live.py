@@ -47,6 +47,16 @@ class LiveSettings(models.Model):
             "Among the others the best set decides."
         ),
     )
+    ask_cost = models.FloatField(
+        _("cost of asking the user"),
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0.01), MaxValueValidator(1.0)],
+        help_text=_(
+            "In wrong answers: at 0.2, one wrong answer costs as much as five questions. Where asking is worth more, an answer has a "
+            "question for the user. Empty: never ask."
+        ),
+    )
     failures = models.BooleanField(
         _("send failures to labeling"),
         default=False,
@@ -64,6 +74,9 @@ class LiveSettings(models.Model):
             ),
             models.CheckConstraint(
                 condition=models.Q(cold_threshold__gt=0, cold_threshold__lte=1), name="cold_threshold_is_a_likeness"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(ask_cost__gt=0, ask_cost__lte=1), name="ask_cost_is_in_wrong_answers"
             ),
         )
 

@@ -106,6 +106,7 @@ def judge(model: RouterModel, *, most: int | None = None) -> Verdict:
     findings = [_on_test(model), *_keeps_limit(model), _beats_constant(model), _holds_baseline(model)]
     if active is not None and active.pk != model.pk:
         findings.append(_holds_active(model, active, most))
+    findings += _flips(model, active)
     findings += _passes_cases(model)
     return Verdict(model, active, tuple(findings), ahead=classifier_ahead(model), winner=winning_classifier(model))
 
@@ -338,6 +339,22 @@ def _holds_active(model: RouterModel, active: RouterModel, most: int | None) -> 
     difference = scorecards.lead_of(standard, Interval.of(compared.figures[measure]["difference"]))
     assert difference is not None
     return _no_worse("active", whom, measured, difference, compared.queries, tried(model))
+
+
+def _flips(model: RouterModel, active: RouterModel | None) -> list[Finding]:
+    """Whether the model changes agents in a conversation, though the labels do not, more often than the active one; nothing where no
+    conversation was measured."""
+    ours = scorecards.flip_rate(model)
+    if ours is None:
+        return []
+    theirs = None if active is None or active.pk == model.pk else scorecards.flip_rate(active)
+    shown = {"share": 100 * ours.mean, "low": 100 * ours.low, "high": 100 * ours.high}
+    detail = _("Agents change in %(share).1f %% (%(low).1f to %(high).1f) of turns whose labels do not.") % shown
+    if theirs is not None:
+        detail += " " + _("Of the active model: %(share).1f %%.") % {"share": 100 * theirs.mean}
+        if ours.low > theirs.high:
+            return [Finding("flips", False, _("It changes agents in conversations more often for no reason."), detail)]
+    return [Finding("flips", True, _("It does not change agents in conversations for no reason more often."), detail)]
 
 
 def _passes_cases(model: RouterModel) -> list[Finding]:

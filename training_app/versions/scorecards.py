@@ -80,6 +80,12 @@ def measure_of(model: RouterModel) -> tuple[str, str]:
     return measure, str(kind.measured if measure == kind.measure else LABELS[measure])
 
 
+def flip_rate(model: RouterModel) -> Interval | None:
+    """The share of turns whose agents changed though the labels did not; None where no conversation was measured."""
+    figure = (model.card.content.get("conversations") or {}).get("flip_rate") or {}
+    return Interval.of(figure) if figure.get("turns") else None
+
+
 def lead_of(standard: Standard, difference: Interval | None) -> Interval | None:
     """A difference as the model's lead: of a measure of which less is better, by how much less."""
     if difference is None or not standard.fewer:
@@ -415,11 +421,29 @@ def context(model: RouterModel) -> dict[str, Any]:
         "calibration": card.get("calibration", {}),
         "reliability": reliability(card.get("calibration", {})),
         "measures": [(label, card["metrics"][name]) for name, label in labels.items() if name in card["metrics"]],
+        "turns": turns(card),
         "robustness": [
             (name.replace("_", " "), share, card.get("robustness_jaccard", {}).get(name))
             for name, share in card.get("robustness", {}).items()
         ],
     }
+
+
+#: Figures of a scorecard's "conversations", in their order.
+TURNS = {
+    "flip_rate": gettext_lazy("agents changed, labels did not"),
+    "replies_stay": gettext_lazy("replies to a question that stay"),
+    "switches_found": gettext_lazy("changes of subject seen within one turn"),
+    "exact": gettext_lazy("turns answered right"),
+}
+
+
+def turns(card: Mapping[str, Any]) -> list[tuple[str, float, float | None]]:
+    """(name, share, share without the turn before) of each figure of conversations that was measured."""
+    ours = card.get("conversations") or {}
+    alone = ours.get("alone") or {}
+    measured = [name for name in TURNS if "mean" in ours.get(name, {})]
+    return [(str(TURNS[name]), ours[name]["mean"], alone.get(name, {}).get("mean")) for name in measured]
 
 
 def folded(model: RouterModel) -> dict[str, Any] | None:

@@ -38,6 +38,9 @@ class Answer:
     warnings: tuple[str, ...] = ()
     #: The agents' keys, which stay when an agent is renamed; empty where an exported model answered that has none.
     agent_keys: tuple[str, ...] = ()
+    #: Whether the agents are those of the conversation's last turn, and how likely that is right; None for a first turn.
+    continues: bool | None = None
+    continues_confidence: float | None = None
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -54,6 +57,8 @@ class Answer:
             body["decision_id"],
             warnings=tuple(body.get("warnings", ())),
             agent_keys=tuple(body.get("agent_keys", ())),
+            continues=body.get("continues"),
+            continues_confidence=body.get("continues_confidence"),
             raw=body,
         )
 

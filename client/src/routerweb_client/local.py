@@ -36,10 +36,11 @@ class LocalRouter:
         try:
             options = RequestOptions.of(parsed(body, self))
             if options is None:
-                route = self._router.route(text)
+                allowed, route = None, self._router.route(text)
             else:
                 allowed = frozenset(agent for agent in self.names if options.allows(agent))
                 route, _explanation = options.walk(self._router, text, allowed)
+            route, continued = RequestOptions.continued(options, self._router, text, route, allowed)
         except BadOption as bad:
             raise Refused(400, "invalid", str(bad), bad.field) from None
         except ValueError as error:  # a conversation that is none
@@ -56,4 +57,6 @@ class LocalRouter:
             local=True,
             warnings=tuple(ignored(body, self)),
             agent_keys=tuple(self.keys.get(agent, "") for agent in route.agents) if self.keys else (),
+            continues=continued.continues if continued else None,
+            continues_confidence=continued.confidence if continued else None,
         )

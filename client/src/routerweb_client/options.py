@@ -23,6 +23,13 @@ class BatchOptions(TypedDict, total=False):
     # What the agents of the set may cost together, in the pool's currency. The smaller of this and the pool's
     # own budget counts.
     budget: float
+    # The agents of the conversation's last turn, or the id of the decision that chose them. Without it, those
+    # that the last answer in messages names; else the last turn is routed again.
+    previous: Sequence[int | str] | str
+    # How much the agents of the last turn are preferred in a conversation. They stay where that is right with
+    # a probability of at least 1 - sticky: at 0.5, the default, if it is likelier right than not; at 0 what
+    # they did does not count.
+    sticky: float
     # Names a user or a conversation. While a canary answers a share of the traffic, the same key always gets
     # the same model. Without a key the query's text decides, of a conversation its first user message.
     sticky_key: str

@@ -41,6 +41,8 @@ def test_works(app, model):
         "steps": 3,
         "scores": {"0": 0.9877, "1": 0.9877, "2": 0.0123},
         "stop_reason": "stop",
+        "continues": None,
+        "continues_confidence": None,
         "model": "support-1",
         "not_covered": [],
     }

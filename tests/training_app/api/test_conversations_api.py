@@ -60,7 +60,7 @@ class TestRouting:
 
     def test_the_oldest_go_and_the_answer_says_so(self, app: Application, model: RouterModel, settings: Any) -> None:
         settings.MAX_MESSAGES = 2
-        found = ask(app).json()
+        found = ask(app, sticky=0).json()
         assert (found["agents"], found["messages_left_out"]) == ([], 1)
         assert "messages_left_out" not in app.route("hello").json()
 

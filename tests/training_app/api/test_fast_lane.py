@@ -37,6 +37,11 @@ values: Any = st.recursive(leaves, lambda inner: st.lists(inner, max_size=2), ma
 slugs = st.sampled_from(["support", "support", "sales", "nowhere", ""])
 
 
+def names_decision(raw: bytes) -> bool:
+    """Whether a request names the decision of its last turn, which has to be looked up."""
+    return isinstance(json.loads(raw).get("previous"), str)
+
+
 def maybe(strategy: Any) -> Any:
     return strategy | strategy | strategy | values
 
@@ -224,7 +229,7 @@ def test_the_lane_and_the_views_agree_to_the_byte(ways, path) -> None:
             assert set(json.loads(slow[2])) == {"error"}
         if fast is not None:
             assert fast == slow
-        elif slow[0] == 200:  # whoever sends what is usual is not left to the slower way
+        elif slow[0] == 200 and not names_decision(raw):  # whoever sends what is usual is not left to the slower way
             assert sorted(sent) != sorted(plain)
 
     check()

@@ -41,6 +41,11 @@ EFFECTS: list[tuple[dict, list[int]]] = [
     ({"operating_point": 0.5}, []),
     ({"operating_point": -0.5}, [0, 1, 2]),
     ({"budget": 1e6}, [0, 1, 2]),
+    ({"previous": [0], "sticky": 1}, [0]),
+    ({"previous": ["billing"], "sticky": 0}, [0, 1, 2]),
+    ({"previous": [0], "sticky": 1, "threshold": 0.5}, [0, 1, 2]),
+    ({"previous": [0], "sticky": 1, "min_agents": 2}, [0, 1, 2]),
+    ({"sticky": 1}, [0, 1, 2]),
     ({"only": None, "exclude": None, "min_agents": None, "max_agents": None, "threshold": None}, [0, 1, 2]),
 ]
 #: Options that do not hold, and which one is at fault. Every option is here.
@@ -51,6 +56,7 @@ REFUSED: list[tuple[dict, str]] = [
     ({"threshold": True}, "threshold"), ({"operating_point": 10.1}, "operating_point"),
     ({"operating_point": "0"}, "operating_point"), ({"operating_point": 0.1, "threshold": 0.5}, "operating_point"),
     ({"budget": -1}, "budget"), ({"budget": "2"}, "budget"),
+    ({"previous": ""}, "previous"), ({"previous": [1.5]}, "previous"), ({"sticky": 2}, "sticky"), ({"sticky": True}, "sticky"),
     ({"explain": "yes"}, "explain"), ({"sticky_key": ""}, "sticky_key"), ({"sticky_key": "x" * 201}, "sticky_key"),
 ]  # fmt: skip
 if orchestration.INSTALLED:
@@ -185,6 +191,7 @@ def test_what_has_no_effect_is_in_the_warnings(app: Application) -> None:
         {"threshold": 0.5, "max_agents": 2},
         {"only": [2]},
         {"operating_point": 1, "explain": True},
+        {"previous": [2], "sticky": 1},
     ],
 )
 def test_a_replay_uses_the_same_options(app: Application, given: dict) -> None:

@@ -74,3 +74,7 @@ class MessageSerializer(serializers.Serializer[Any]):
         required=False,
         help_text="Ids of the agents that answered with this message, where the application knows them.",
     )
+    name = serializers.CharField(
+        required=False,
+        help_text="Instead of agents, the key or the name of the one agent that answered; other names are ignored.",
+    )

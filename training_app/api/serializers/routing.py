@@ -144,6 +144,16 @@ class ExplanationSerializer(serializers.Serializer[Any]):
     )
 
 
+class AskSerializer(serializers.Serializer[Any]):
+    """A question for the user, whose answer comes back as the conversation's next turn."""
+
+    agents = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Ids of the agents in doubt, likeliest first."
+    )
+    agent_names = serializers.ListField(child=serializers.CharField())
+    question = serializers.CharField(help_text="Built from their names and descriptions.")
+
+
 class AnswerSerializer(serializers.Serializer[Any]):
     """The set of agents that one query needs."""
 
@@ -165,6 +175,16 @@ class AnswerSerializer(serializers.Serializer[Any]):
     stop_reason = serializers.ChoiceField(
         ["stop", "none", "max_agents", "abstained"], help_text="Why the choices ended."
     )
+    continues = serializers.BooleanField(
+        allow_null=True,
+        help_text="In a conversation, whether the agents are those of the last turn; null for a text and for a first turn.",
+    )
+    continues_confidence = serializers.FloatField(
+        min_value=0,
+        max_value=1,
+        allow_null=True,
+        help_text="Calibrated probability that `continues` is right; null as that is.",
+    )
     model = serializers.CharField(
         help_text="The version that answered; `descriptions` where the pool has no model yet and its agents' descriptions decided."
     )
@@ -174,6 +194,10 @@ class AnswerSerializer(serializers.Serializer[Any]):
         help_text="Ids of active agents that the model has not learnt yet and cannot choose.",
     )
     explanation = ExplanationSerializer(required=False, help_text="Only with explain true.")
+    ask = AskSerializer(
+        required=False,
+        help_text="Only where the pool asks users, and asking is worth more than it costs: whom to ask about.",
+    )
     messages_left_out = serializers.IntegerField(
         required=False,
         help_text="Only where a conversation had more than MAX_MESSAGES: how many of the oldest were not read.",

@@ -139,12 +139,17 @@ def left_out(text: str) -> int:
 
 
 def checked(
-    value: object, bounds: Bounds, find_agent: Callable[[object, str], int] | None = None, path: str = "messages"
+    value: object,
+    bounds: Bounds,
+    find_agent: Callable[[object, str], int] | None = None,
+    path: str = "messages",
+    named: Callable[[str], int | None] | None = None,
 ) -> str:
     """The query in a JSON value: a list of {"role", "content"}, the last of them the user's. Raises BadConversation.
 
-    `find_agent(value, path)` gives the id of an agent that an answer names; without it only ids are taken. Other keys of a message
-    are not looked at. Messages beyond the bound are left out, the oldest first, before the rest is measured.
+    `find_agent(value, path)` gives the id of an agent that an answer names; without it only ids are taken. Of an answer that names
+    none, `named(name)` gives the id of the agent that its "name" says, None for no agent. Other keys of a message are not looked at.
+    Messages beyond the bound are left out, the oldest first, before the rest is measured.
     """
     if not isinstance(value, list):
         raise BadConversation(path, f"must be a list of messages, not {_kind(value)}")
@@ -152,7 +157,7 @@ def checked(
         raise BadConversation(path, "is empty: the user's last turn is what is routed", "blank")
     gone = max(0, len(value) - bounds.messages)
     first = next((m["content"] for m in value if _is_users(m)), "")
-    messages = [_message(m, f"{path}[{i}]", find_agent) for i, m in enumerate(value[gone:], gone)]
+    messages = [_message(m, f"{path}[{i}]", find_agent, named) for i, m in enumerate(value[gone:], gone)]
     last = messages.pop()
     place = f"{path}[{len(value) - 1}]"
     if last.role != USER:
@@ -185,7 +190,12 @@ def _is_users(message: object) -> bool:
     )
 
 
-def _message(value: object, path: str, find_agent: Callable[[object, str], int] | None) -> Message:
+def _message(
+    value: object,
+    path: str,
+    find_agent: Callable[[object, str], int] | None,
+    named: Callable[[str], int | None] | None,
+) -> Message:
     if not isinstance(value, dict):
         raise BadConversation(path, f'must be an object with "role" and "content", not {_kind(value)}')
     role, content, agents = value.get("role"), value.get("content"), value.get("agents")
@@ -199,7 +209,11 @@ def _message(value: object, path: str, find_agent: Callable[[object, str], int] 
     fault = storable.text_fault(content)
     if fault:
         raise BadConversation(f"{path}.content", fault)
-    return Message(str(role), content, _agents(agents, f"{path}.agents", str(role), find_agent))
+    ids = _agents(agents, f"{path}.agents", str(role), find_agent)
+    if not ids and named is not None and role not in (USER, "system") and isinstance(name := value.get("name"), str):
+        one = named(name)
+        ids = () if one is None else (one,)
+    return Message(str(role), content, ids)
 
 
 def _agents(value: object, path: str, role: str, find_agent: Callable[[object, str], int] | None) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from training_app.engine.data.conversations import before, earlier_as_json, text
 from training_app.engine.data.examples import Agent, Example, group_key
 from training_app.engine.data.rows import Rows
 from training_app.engine.judging import analysis as judging
+from training_app.engine.judging import flips, questions
 from training_app.engine.judging.standard import Judged, priced, standard_of
 from training_app.engine.reading.logistic import sigmoid
 from training_app.engine.reading.tidying.perturbations import PERTURBATIONS
@@ -102,6 +103,9 @@ def scorecard(
     wrong = np.flatnonzero(whole)[~right]
     order = np.argsort(ours.values["jaccard"][~right], kind="stable")
     card["errors"] = errors(router, agents, train, test, selected, p, wrong[order][:MAX_ERRORS])
+    card |= {"asking": found} if (found := questions.asking(p[whole], chosen, required, confidence)) else {}
+    groups = [test[i].fold_key for i in np.flatnonzero(whole).tolist()]
+    card |= {"conversations": turns} if (turns := flips.conversations(router, answered, groups, required)) else {}
     card["error_count"] = int((~right).sum())
     return card
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from training_app.engine.data import storable
 from training_app.engine.routing.allowed import Rules
-from training_app.engine.routing.router import Explanation, Route, Router
+from training_app.engine.routing.router import STICKY, Continued, Explanation, Route, Router
 
 MAX_AGENTS = 1_000  # ids or keys in one list, and the largest set that a request may ask for
 
@@ -138,6 +138,20 @@ def number(low: int, high: int) -> Value:
     )
 
 
+def last_agents() -> Value:
+    """Who answered the turn before: agents as in `agents`, or the id of the decision that chose them."""
+    listed, decision = agents(), text(36)
+
+    def parse(value: Any, roster: Roster) -> frozenset[int] | str:
+        return decision.parse(value, roster) if isinstance(value, str) else listed.parse(value, roster)
+
+    def ignored(value: Any, roster: Roster) -> str:
+        return "" if isinstance(value, str) else listed.ignored(value, roster)
+
+    schema = {"oneOf": [listed.schema, decision.schema]}
+    return Value(schema, "be a list of agents' ids or keys, or the id of a decision", parse, ignored)
+
+
 def count(low: int) -> Value:
     """A whole number of agents, at least `low`."""
 
@@ -211,6 +225,20 @@ OPTIONS: tuple[Option, ...] = (
         flag(),
         "Whether the answer explains itself: the steps of the choice and the parts of the text that counted.",
         carried=EVERYWHERE - {Carrier.BATCH},
+    ),
+    Option(
+        "previous",
+        last_agents(),
+        "The agents of the conversation's last turn, or the id of the decision that chose them. Without it, those that the last "
+        "answer in messages names; else the last turn is routed again.",
+        batched=False,
+    ),
+    Option(
+        "sticky",
+        number(0, 1),
+        "How much the agents of the last turn are preferred in a conversation. They stay where that is right with a probability of at "
+        "least 1 - sticky: at 0.5, the default, if it is likelier right than not; at 0 what they did does not count.",
+        batched=False,
     ),
     Option(
         "sticky_key",
@@ -296,6 +324,29 @@ class RequestOptions:
         if explanation is not None:
             return explanation.route, explanation
         return router.route(text, available, limits=limits, margin=margin, rules=rules), None
+
+    @staticmethod
+    def continued(
+        options: RequestOptions | None,
+        router: Router,
+        text: str | Sequence[Any],
+        route: Route,
+        available: frozenset[int] | None,
+        rules: Rules | None = None,
+    ) -> tuple[Route, Continued | None]:
+        """The route with the agents of the turn before, where they stay: see `Router.continued`. A threshold or an operating point of
+        the request says by itself who is chosen."""
+        if options is None:
+            return router.continued(text, route, available, rules=rules)
+        values = options.values
+        sticky = 0.0 if {"threshold", "operating_point"} & values.keys() else values.get("sticky", STICKY)
+        last = values.get("previous")
+        if isinstance(last, str):  # a decision, which only a server can look up
+            last = None
+        return router.continued(
+            text, route, available, last=last, sticky=sticky, limits=options.limits(router),
+            rules=options.allowed(router.rules if rules is None else rules),
+        )  # fmt: skip
 
     @classmethod
     def of_decision(cls, detail: Mapping[str, Any]) -> RequestOptions | None:

@@ -16,6 +16,7 @@ from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.artifact import Artifact, ArtifactError
 from training_app.engine.data.examples import Agent
 from training_app.engine.data.one_thread import use_one_blas_thread
+from training_app.engine.reading.continuing import DEFAULT, Continuing, last_turn
 from training_app.engine.reading.descriptions import Descriptions
 from training_app.engine.reading.needed import Needed, score
 from training_app.engine.reading.scorers import READ_MEANING, FittedScorer, Platt, load_scorer
@@ -54,6 +55,21 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
+class Continued:
+    """Whether a turn needs exactly the agents of the turn before, `last` (ids): what is answered, and how likely that is right. `held`
+    says that the set is theirs where the router alone would have chosen another."""
+
+    last: tuple[int, ...]
+    continues: bool
+    confidence: float
+    held: bool = False
+
+
+#: How much the agents of the turn before are preferred where a request does not say: they stay if that is likelier right than not.
+STICKY = 0.5
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """A route, step by step. `rule` says what chose: "ddqn", "bayes" or "threshold".
     Each of `steps` is `{"q": {agent id: value}, "stop": value, "masked": [agent ids],
@@ -86,17 +102,19 @@ class Router:
         version_info: dict[str, Any] | None = None,
         training: dict[str, Any] | None = None,
         rules: Rules | None = None,
+        continuing: Continuing = DEFAULT,
     ) -> None:
         """`features`, where given, is what the policy sees instead of the scorer's log-odds (raw TF-IDF). `needed`, where
         given, adds to the confidence how likely a text needs any agent; `unfamiliar`, where given, tells and reads texts in a language
         that no training query is in. `training` are the settings of the run. `rules` say which sets are allowed, where a route is
-        given no others."""
+        given no others. `continuing` says whether the agents of the turn before go on."""
         self.agents = tuple(agents)
         self.version_info, self.training = dict(version_info or {}), dict(training or {})
         self.calibration, self.policy, self.scorer = calibration, policy, scorer
         self._platt, self._features, self._needed = platt, features, needed
         self._min, self._max = min_agents, max_agents
         self.rules = rules or Rules()
+        self.continuing = continuing
         self._unfamiliar = unfamiliar
         self._strangers = (
             None
@@ -157,6 +175,7 @@ class Router:
                 version_info=dict(config.get("version_info", {})),
                 training=dict(config.get("training", {})),
                 rules=Rules.from_config(config.get("rules") or {}),
+                continuing=Continuing.from_config(config.get("continuing")),
             )
             if len(platt.scale) != len(agents) or len(platt.shift) != len(agents):
                 raise ValueError(f"{len(agents)} agents have {len(platt.scale)} scales")
@@ -316,10 +335,78 @@ class Router:
         digits from those of one."""
         return [self.route(text, available, rules=rules) for text in texts]
 
+    def continued(
+        self,
+        text: str | Sequence[Any],
+        route: Route,
+        available: Collection[int] | None = None,
+        *,
+        last: Collection[int] | None = None,
+        sticky: float = STICKY,
+        limits: tuple[int, int] | None = None,
+        rules: Rules | None = None,
+    ) -> tuple[Route, Continued | None]:
+        """The route of a turn once it is known who answered the turn before, and whether they go on; None where nothing came before.
+
+        `route` is what this router chose with the same `available` agents, `limits` and `rules`. `last` are the ids of the agents
+        of the turn before; where None, those that the answer before this turn names, else those that this router chooses for the
+        user's turn before. They stay where that is right with a probability of at least 1 - `sticky`, they can all be chosen, and
+        limits and rules allow them.
+        """
+        text = text if isinstance(text, str) else conversations.read(text)
+        named, question = last_turn(text)
+        if last is None and (last := named) is None:
+            if question is None:
+                return route, None
+            last = self.route(question, available, rules=rules).agents
+        ids = list(route.scores)
+        kept = tuple(agent for agent in route.agents if agent in last)
+        kept += tuple(agent for agent in ids if agent in last and agent not in kept)
+        same = set(route.agents) == set(last)
+        if len(kept) < len(set(last)):  # one of them can no longer be chosen
+            return route, Continued(tuple(last), False, 1.0)
+        p = np.array([list(route.scores.values())])
+        before_it, now = (np.array([[agent in chosen for agent in ids]], np.bool_) for chosen in (last, route.agents))
+        likely = float(self.continuing.probabilities(p, before_it, now, [text])[0])
+        ruled = self._ruled(rules)
+        least, most = limits or self.limits
+        barred = len(kept) < least or (most and len(kept) > most) or (ruled and not ruled.permits(kept))
+        if same or barred or likely < max(1 - sticky, 1e-9):
+            return route, Continued(kept, same, likely if same else 1 - likely)
+        sure = float(self.confidences([text], [kept], available)[0])
+        away = sure < self.calibration.abstain_below
+        reason: StopReason = "abstained" if away else "stop" if kept else "none"
+        held = replace(route, agents=kept, confidence=sure, stop_reason=reason, abstained=away)
+        return held, Continued(kept, True, likely, held=True)
+
+    def _held(self, texts: Sequence[str], x: FloatArray, selected: BoolArray) -> BoolArray:
+        """The sets bool[N, A] with those of turns that stay with the agents of the turn before, as `continued` answers them."""
+        turns = [(row, *last_turn(text)) for row, text in enumerate(texts) if conversations.before(text)]
+        turns = [turn for turn in turns if turn[1] is not None or turn[2] is not None]
+        if not turns:
+            return selected
+        questions = [question or "" for _row, _named, question in turns]
+        asked = self.log_odds(questions)
+        last = self._greedy(questions, asked, np.ones(asked.shape, np.bool_), allowed=self._allowed(None))[0]
+        for place, (_row, named, _question) in enumerate(turns):
+            if named is not None:
+                last[place] = [agent in named for agent in self._ids]
+        rows = np.array([row for row, _named, _question in turns])
+        p = self.calibration.probabilities(x[rows])
+        stays = (
+            self.continuing.probabilities(p, last, selected[rows], [texts[row] for row in rows.tolist()]) >= 1 - STICKY
+        )
+        if self.rules:
+            stays &= [self.rules.permits([self._ids[a] for a in np.flatnonzero(row)]) for row in last]
+        selected = selected.copy()
+        selected[rows[stays]] = last[stays]
+        return selected
+
     def selections(self, texts: Sequence[str]) -> BoolArray:
         """The sets of many texts over all agents, bool[N, A], for measurements."""
         x = self.log_odds(texts)
         selected = self._greedy(texts, x, np.ones(x.shape, np.bool_), allowed=self._allowed(None))[0]
+        selected = self._held(texts, x, selected)
         for row, text in enumerate(texts):
             if (reader := self._reader(text)) is not None:
                 selected[row] = [agent in reader.route(text, rules=self.rules).agents for agent in self._ids]

@@ -20,7 +20,7 @@ from django.utils.translation import ngettext
 
 from agents_app.models import Agent, Pool
 from datasets_app.figures import progress
-from training_app.models import Decision, Outcome, RouterModel, Run
+from training_app.models import Decision, LiveSettings, Outcome, RouterModel, Run
 from training_app.watching import watch
 
 #: Hours that are shown → hours in one column.
@@ -44,7 +44,8 @@ class Column:
 @dataclass(frozen=True, slots=True)
 class Traffic:
     """A pool's answers in `hours`; times in milliseconds, None where there was no answer. `before` counts the period before, `none`
-    answers that named no agent, `unsure` those whose set was likelier wrong than right."""
+    answers that named no agent, `unsure` those whose set was likelier wrong than right, `asked` those with a question, None
+    in a pool that asks none."""
 
     hours: int
     count: int
@@ -52,6 +53,7 @@ class Traffic:
     abstained: int
     none: int
     unsure: int
+    asked: int | None
     p50: float | None
     p95: float | None
     per_answer: float | None
@@ -77,6 +79,10 @@ class Traffic:
         return self.unsure / self.count if self.count else 0.0
 
     @property
+    def asking(self) -> float:
+        return (self.asked or 0) / self.count if self.count else 0.0
+
+    @property
     def abstaining(self) -> float:
         return self.abstained / self.count if self.count else 0.0
 
@@ -99,6 +105,8 @@ def traffic(pool: Pool, hours: int = 24) -> Traffic:
             unsure=Count("pk", filter=Q(at__gte=begin, confidence__lt=Decision.UNSURE)),
         )
     )
+    asks = LiveSettings.objects.filter(pool=pool, ask_cost__isnull=False).exists()
+    asked = decisions.filter(at__gte=begin, detail__has_key="ask").count() if asks else None
     columns = _few(pool, starts) if counts["count"] <= FEW else [_column(pool, start, step) for start in starts]
     values = np.array([m for column in columns for m in column.microseconds], float) / 1000
     weights = np.array([column.count / len(column.microseconds) for column in columns for _m in column.microseconds])
@@ -119,6 +127,7 @@ def traffic(pool: Pool, hours: int = 24) -> Traffic:
         abstained=counts["abstained"],
         none=counts["none"],
         unsure=counts["unsure"],
+        asked=asked,
         p50=quantile(values, weights, 0.50),
         p95=quantile(values, weights, 0.95),
         per_answer=sum(chosen.values()) / total if total else None,

@@ -1,0 +1,97 @@
+"""When to ask the user who is meant, and what: without a language model, from scores and descriptions. Standard library only.
+
+With p_a the calibrated probability that agent a is needed, S the answer and c the probability that S is right, changing agent a
+alone makes another answer r_a = (1 - p_a) / p_a times as likely (a in S), or p_a / (1 - p_a) (a not in S). Whoever is asked about the
+agents C says which of them are needed, and the answer is right wherever S is right beside C:
+
+    worth(C) = min(1 - c, c (prod_{a in C} (1 + r_a) - 1))              what asking about C adds to the probability of being right
+
+The user is asked if that is more than asking costs, in wrong answers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Protocol
+
+from training_app.engine.data.conversations import USER, before
+from training_app.engine.reading.continuing import asks
+
+#: A third agent is asked about where it adds so much.
+THIRD = 0.05
+#: Characters of a description in a question.
+DESCRIBED = 70
+#: How every question begins, by which a reply to one is told from others.
+BEGINS = "Is this about "
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """The two or three agents, by id, that an answer may be wrong about, and what it is worth to ask."""
+
+    agents: tuple[int, ...]
+    worth: float
+
+
+class Described(Protocol):
+    """An agent as a question names it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+
+
+def doubt(scores: Mapping[int, float], chosen: Collection[int], confidence: float) -> Doubt | None:
+    """What a question could clear up; None where fewer than two agents could be chosen."""
+    edge = 1e-6
+    odds = {a: min(max(p, edge), 1 - edge) / (1 - min(max(p, edge), 1 - edge)) for a, p in scores.items()}
+    ratios = {a: 1 / odd if a in chosen else odd for a, odd in odds.items()}
+    ranked = sorted(ratios, key=lambda a: (-ratios[a], a))[:3]
+    if len(ranked) < 2:
+        return None
+
+    def worth(agents: Sequence[int]) -> float:
+        return min(1 - confidence, confidence * (prod(1 + ratios[a] for a in agents) - 1))
+
+    agents = ranked if worth(ranked) - worth(ranked[:2]) >= THIRD else ranked[:2]
+    return Doubt(tuple(sorted(agents, key=lambda a: (-scores[a], a))), max(0.0, worth(agents)))
+
+
+def question(agents: Sequence[Described]) -> str:
+    """A question that names two or three agents by name and the beginning of their descriptions."""
+    *first, last = [_named(agent) for agent in agents]
+    return f"{BEGINS}{', '.join(first)} or {last}?"
+
+
+def _named(agent: Described) -> str:
+    said = re.split(r"(?<=[.;!?])\s|\n", agent.description.strip(), maxsplit=1)[0].rstrip(".;!? ")
+    if len(said) > DESCRIBED:
+        said = said[:DESCRIBED].rsplit(" ", 1)[0].rstrip(",;:- ") + " …"
+    return f"{agent.name} ({said})" if said else agent.name
+
+
+def replied(text: str, agents: Mapping[int, Described]) -> tuple[frozenset[int], frozenset[int]] | None:
+    """Of a reply to a question that names agents: (those named in the question, those of them that the reply means, by the words that
+    only their part of the question has). None for every other turn, and for a reply that means none of them."""
+    earlier = before(text)
+    if not earlier or earlier[-1].role == USER or not asks(text):
+        return None
+    asked = earlier[-1].content
+    if not asked.startswith(BEGINS):
+        return None
+    about = {a: agent for a, agent in agents.items() if _named(agent) in asked}
+    if not 2 <= len(about) <= 3:
+        return None
+    words = {a: set(_words(_named(agent))) for a, agent in about.items()}
+    own = {a: mine.difference(*(others for b, others in words.items() if b != a)) for a, mine in words.items()}
+    said = set(_words(text))
+    meant = frozenset(a for a in about if said & own[a])
+    return (frozenset(about), meant) if meant else None
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in re.findall(r"\w+", text.casefold()) if len(word) > 2]
