@@ -27,8 +27,8 @@ class BatchOptions(TypedDict, total=False):
     # that the last answer in messages names; else the last turn is routed again.
     previous: Sequence[int | str] | str
     # How much the agents of the last turn are preferred in a conversation. They stay where that is right with
-    # a probability of at least 1 - sticky: at 0.5, the default, if it is likelier right than not; at 0 what
-    # they did does not count.
+    # a probability of at least 1 - sticky: at 0.7, the default, of at least 0.3; at 0 what they did does not
+    # count.
     sticky: float
     # Names a user or a conversation. While a canary answers a share of the traffic, the same key always gets
     # the same model. Without a key the query's text decides, of a conversation its first user message.

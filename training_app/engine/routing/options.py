@@ -237,7 +237,7 @@ OPTIONS: tuple[Option, ...] = (
         "sticky",
         number(0, 1),
         "How much the agents of the last turn are preferred in a conversation. They stay where that is right with a probability of at "
-        "least 1 - sticky: at 0.5, the default, if it is likelier right than not; at 0 what they did does not count.",
+        "least 1 - sticky: at 0.7, the default, of at least 0.3; at 0 what they did does not count.",
         batched=False,
     ),
     Option(

@@ -65,8 +65,9 @@ class Continued:
     held: bool = False
 
 
-#: How much the agents of the turn before are preferred where a request does not say: they stay if that is likelier right than not.
-STICKY = 0.5
+#: How much the agents of the turn before are preferred where a request does not say. On validation conversations of the Schema-Guided
+#: Dialogue set 0.7 gets as many turns right as 0.5, with a third fewer flips (`benchmarks.continuing`).
+STICKY = 0.7
 
 
 @dataclass(frozen=True, slots=True)
