@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from agents_app.jobs import JobKind
-from agents_app.work import Work, by_the_clock
+from agents_app.work import Running, Work, by_the_clock
 from training_app.models import Run
 from training_app.training import runs
 
@@ -19,6 +19,12 @@ def kinds() -> Sequence[JobKind]:
     )
 
 
+def _look_for_proposals(running: Running) -> int:
+    from training_app.watching import proposals  # by the worker that does it
+
+    return proposals.look_job(running)
+
+
 def work() -> Sequence[Work]:
     """For the hook `background_work`."""
     return (
@@ -29,6 +35,8 @@ def work() -> Sequence[Work]:
         by_the_clock("training_app.answering.suggesting.suggest_all", "Suggestions of the active models", 1),
         by_the_clock("training_app.watching.drift.look_all", "Look for drift", HOUR),
         by_the_clock("training_app.watching.promise_alarms.look_all", "Compare promised and delivered quality", HOUR),
+        by_the_clock("training_app.watching.proposals.look_all", "Propose agents", 7 * DAY),
+        Work("proposals", _look_for_proposals),
         by_the_clock("training_app.versions.keeping.look", "Prune the artifacts of old models", DAY),
         by_the_clock("training_app.training.rules.evaluate", "Launch runs by rule", 1),
     )

@@ -202,6 +202,7 @@ PAGES: dict[str, Row] = {
     P + "alarms/": Row(OPS),
     P + "alarms/health/": Row(OPS),
     P + "alarms/<int:alarm_id>/mute/": Row(OPS, "POST"),
+    P + "proposals/": Row(OPS, "GET POST", {"do": "look"}),
     P + "drift/": Row(OPS),
     P + "drift/look/": Row(OPS, "POST"),
     P + "drift/accept/": Row(OPS, "POST"),

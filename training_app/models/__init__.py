@@ -8,6 +8,7 @@ from training_app.models.kinds import SET_ROUTER
 from training_app.models.launching import LaunchRule, Sweep
 from training_app.models.live import Canary, LiveSettings, LiveTally, ShadowScore
 from training_app.models.promises import CheckedAnswer, TrafficLook
+from training_app.models.proposals import AgentProposal
 from training_app.models.runs import Checkpoint, Run, RunEvent
 from training_app.models.scorecards import Baseline, Card, Folded, Interval, LearntRoster, Scorecard
 from training_app.models.throttling import KeyMinute
@@ -25,6 +26,7 @@ from training_app.models.watching import (
 
 __all__ = (
     "SET_ROUTER",
+    "AgentProposal",
     "Alarm",
     "AlarmDelivery",
     "AlarmMute",

@@ -13,7 +13,7 @@ from django.utils.translation import ngettext
 from agents_app.access import Role
 from agents_app.models import Pool
 from datasets_app.figures import progress
-from training_app.models import SET_ROUTER, RouterModel, Run
+from training_app.models import SET_ROUTER, AgentProposal, RouterModel, Run
 from training_app.versions import registry
 from training_app.watching import alarms
 
@@ -22,7 +22,7 @@ SECONDS_EACH = 8
 #: Pools that are looked at; whoever has more chooses one.
 MOST_POOLS = 30
 #: The most urgent kind first.
-ORDER = ("alarm", "candidate", "dispute", "label", "set up", "run")
+ORDER = ("alarm", "candidate", "dispute", "label", "set up", "proposal", "run")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,10 @@ def _operating(pool: Pool) -> Iterator[Line]:
     if candidate and (active is None or candidate.version > active.version):
         text = _("%(model)s waits for somebody to look and promote it") % {"model": candidate.name}
         yield Line("candidate", pool, text, _("Look"), reverse("model", args=[pool.slug, candidate.version]))
+    missing = AgentProposal.objects.filter(pool=pool, kind=AgentProposal.Kind.MISSING, state=AgentProposal.State.OPEN)
+    if count := missing.count():
+        text = ngettext("%(n)d agent seems to be missing", "%(n)d agents seem to be missing", count) % {"n": count}
+        yield Line("proposal", pool, text, _("Look"), reverse("proposals", args=[pool.slug]))
     running = Run.objects.filter(pool=pool, status__in=(Run.Status.QUEUED, Run.Status.RUNNING)).order_by("pk").first()
     if running:
         share = f" {100 * running.step // running.total} %" if running.total else ""

@@ -1,0 +1,160 @@
+"""Proposals about agents: found in traffic, accepted, declined, merged, rewritten; and their page."""
+
+import random
+import uuid
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
+
+from agents_app.models import Agent, BackgroundJob, Pool
+from datasets_app.models import Query, QueueItem
+from training_app.engine.reading import sentences
+from training_app.models import AgentProposal, Decision, Outcome
+from training_app.watching import proposals
+
+Kind, State = AgentProposal.Kind, AgentProposal.State
+AXES = ("invoice", "parcel", "crash", "visa", "garden")
+
+
+@pytest.fixture(autouse=True)
+def meaning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts mean what the words of AXES in them say."""
+
+    def embed(texts: Sequence[str]) -> np.ndarray:
+        rows = []
+        for text in texts:
+            noise = np.random.default_rng(sum(text.encode())).normal(0, 0.05, sentences.SIZE // 64)
+            row = np.concatenate([[float(word in text) for word in AXES], noise])
+            rows.append(np.pad(row, (0, sentences.SIZE - len(row))))
+        found = np.array(rows, np.float32)
+        return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+    monkeypatch.setattr(sentences, "embed", embed)
+    monkeypatch.setattr(sentences, "installed", lambda: True)
+    monkeypatch.setattr(proposals, "_attracting", lambda _pool, _roster: [])
+
+
+def decide(pool: Pool, text: str, agents: list[int], confidence: float, **scores: float) -> Decision:
+    return Decision.objects.create(
+        pool=pool,
+        text=text,
+        agents=agents,
+        scores=scores or {"0": 0.1},
+        confidence=confidence,
+        steps=1,
+        stop_reason="stop",
+        microseconds=1,
+    )
+
+
+@pytest.fixture
+def traffic(labeled: Pool) -> Pool:
+    """20 unsure queries about visas, 6 sure ones about gardens, and 30 on which two agents are as likely."""
+    rng = random.Random(1)
+    for i in range(20):
+        decide(labeled, f"my visa number {i} runs out {rng.random()}", [1], 0.1)
+    for i in range(6):
+        decide(labeled, f"the garden {i}", [0], 0.95)
+    for i in range(30):
+        decide(labeled, f"an invoice for parcel {i}", [0], 0.9, **{"0": 0.5, "1": 0.45, "2": 0.01})
+    return labeled
+
+
+def test_a_look_finds_what_is_missing_and_what_overlaps(traffic: Pool) -> None:
+    proposals.look(traffic)
+    missing = AgentProposal.objects.get(kind=Kind.MISSING)
+    assert (missing.size, missing.figures["went"]) == (20, {"1": 20})
+    assert "visa" in proposals.words(missing)
+    assert missing.name
+    assert all("visa" in text for text in proposals.said(missing))
+    overlap = AgentProposal.objects.filter(kind=Kind.OVERLAP).first()
+    assert overlap is not None
+    assert (overlap.agents, overlap.figures["count"]) == ([0, 1], 30)
+    proposals.look(traffic)
+    assert AgentProposal.objects.filter(kind=Kind.MISSING).count() == 1, "a look replaces what was open"
+
+
+def test_failed_queries_count_and_labeled_ones_do_not(labeled: Pool) -> None:
+    for i in range(9):
+        made = decide(labeled, f"the garden {i}", [0], 0.95)
+        Outcome.objects.create(decision_id=made.pk, pool=labeled, success=False)
+    decide(labeled, "another garden", [0], 0.95)
+    proposals.look(labeled)
+    assert AgentProposal.objects.get(kind=Kind.MISSING).size == 9
+
+
+def test_an_accepted_agent_is_there_and_its_queries_wait_for_labels(traffic: Pool, ops: User) -> None:
+    proposals.look(traffic)
+    agent = proposals.accept(AgentProposal.objects.get(kind=Kind.MISSING), "Visas", "passports and visas", actor=ops)
+    assert (agent.name, agent.number) == ("Visas", 3)
+    visas = Query.objects.filter(dataset__pool=traffic, text__contains="visa")
+    assert visas.count() == 20
+    assert QueueItem.objects.filter(query__in=visas, agent=None).count() == 20
+    proposals.look(traffic)
+    assert not AgentProposal.objects.filter(kind=Kind.MISSING, state=State.OPEN).exists()
+
+
+def test_a_declined_one_does_not_return_for_the_same_queries(traffic: Pool, ops: User) -> None:
+    proposals.look(traffic)
+    one = AgentProposal.objects.get(kind=Kind.MISSING)
+    proposals.decline(one, actor=ops)
+    with pytest.raises(proposals.ProposalError):
+        proposals.decline(AgentProposal.objects.get(pk=one.pk), actor=ops)
+    proposals.look(traffic)
+    assert not AgentProposal.objects.filter(kind=Kind.MISSING, state=State.OPEN).exists()
+    for _ in range(40):
+        decide(traffic, f"a visa for my dog {uuid.uuid4()}", [1], 0.1)
+    proposals.look(traffic)
+    assert AgentProposal.objects.get(kind=Kind.MISSING, state=State.OPEN).size == 60, "mostly other queries"
+
+
+def test_nobody_asks_for_an_agent_and_two_are_always_together(labeled: Pool) -> None:
+    Agent.objects.update(created_at="2020-01-01T00:00:00Z")
+    for i in range(proposals.TRAFFIC):
+        decide(labeled, f"query {i}", [0, 1], 0.99)
+    proposals.look(labeled)
+    found = {one.kind: one.agents for one in AgentProposal.objects.all()}
+    assert found == {Kind.UNUSED: [2], Kind.TOGETHER: [0, 1]}
+
+
+def test_agents_merge_and_descriptions_change(traffic: Pool, ops: User) -> None:
+    proposals.look(traffic)
+    one = AgentProposal.objects.get(kind=Kind.OVERLAP)
+    with pytest.raises(proposals.ProposalError, match="which of the two"):
+        proposals.merge(one, 2, actor=ops)
+    proposals.merge(one, 0, actor=ops)
+    assert Agent.objects.get(pool=traffic, number=1).merged_into.number == 0
+    other = AgentProposal.objects.create(pool=traffic, kind=Kind.OVERLAP, agents=[0, 2])
+    proposals.rewrite(other, {0: " invoices ", 2: "crashes"}, actor=ops)
+    assert [agent.description for agent in traffic.agents.active().order_by("number")] == ["invoices", "crashes"]
+
+
+def test_the_page(traffic: Pool, browser: Client) -> None:
+    address = reverse("proposals", args=["support"])
+    assert "Nothing to propose" in browser.get(address).text
+    browser.post(address, {"do": "look"})
+    assert BackgroundJob.objects.get(work="proposals").arguments == {"pool": traffic.pk}
+    call_command("propose_agents", "--pool", "support")
+    page = browser.get(address).text
+    assert "Missing: " in page
+    assert "my visa number" in page
+    overlap = AgentProposal.objects.get(kind=Kind.OVERLAP)
+    tried = browser.post(
+        address, {"do": "try", "proposal": overlap.pk, "description-0": "invoice <b>", "description-1": "parcel"}
+    )
+    assert tried.status_code == 200
+    assert "labeled quer" in tried.text
+    assert "invoice &lt;b&gt;" in tried.text
+    assert Agent.objects.get(pool=traffic, number=0).description == ""
+    missing = AgentProposal.objects.get(kind=Kind.MISSING)
+    refused = browser.post(address, {"do": "accept", "proposal": missing.pk, "name": ""}, follow=True)
+    assert AgentProposal.objects.get(pk=missing.pk).state == State.OPEN, refused.text
+    browser.post(address, {"do": "accept", "proposal": missing.pk, "name": "Visas", "description": "visas"})
+    assert Agent.objects.filter(pool=traffic, name="Visas").exists()
+    browser.post(address, {"do": "decline", "proposal": overlap.pk})
+    assert AgentProposal.objects.get(pk=overlap.pk).state == State.DECLINED
