@@ -122,7 +122,8 @@ def _traffic(pool: Pool) -> list[Answered]:
         by_id = {int(agent): p for agent, p in scores.items()}
         one = Answered(str(key), whole, text_hash(whole), frozenset(agents), by_id, weak, None)
         found.setdefault(one.hash, one)
-    hashes, labeled = list(found), {}
+    hashes = list(found)
+    labeled: dict[str, list[int]] = {}
     for first in range(0, len(hashes), 1_000):
         part = Gold.objects.of(pool).filter(query__text_hash__in=hashes[first : first + 1_000])
         labeled.update(part.values_list("query__text_hash", "required"))
