@@ -1,8 +1,8 @@
 """The ASGI application that a server runs: `routerweb.asgi:application`.
 
 The fast lane answers a short route at once. For anything else the body is read here, on the event loop; then a thread makes the
-answer: one of API_THREADS for the API, one of WEB_THREADS for the pages, one of two for pages that read a file, which wait for a child
-process, and one of two for batches and long texts of the fast lane, so that none of them waits for another.
+answer: one of API_THREADS for the API, one of WEB_THREADS for the pages, one of four for pages that read a file, which wait for a
+child process, and one of two for batches and long texts of the fast lane, so that none of them waits for another.
 """
 
 import asyncio
@@ -25,7 +25,9 @@ from routerweb.thread_pools import Threads
 from training_app.answering import metrics, serving
 from training_app.api import ard, ddqn_router, fast_lane, handler
 
-BATCH_THREADS = FILE_THREADS = 2
+BATCH_THREADS = 2
+#: Their threads wait for a child, so that as many files at once are read or refused within their time.
+FILE_THREADS = 4
 #: Longer bodies, and batches, are answered by a thread, so that routing a long text or many delays nobody.
 SHORT_BYTES = 4 * 1024
 

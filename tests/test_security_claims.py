@@ -104,7 +104,10 @@ CLAIMS: dict[str, tuple[str, ...]] = {
     "No uploaded file is parsed in a web process": ("test_a_file_of_queries", "test_a_file_of_agents"),
     "has none of the server's environment": ("test_a_child_knows_no_secret_of_this_process",),
     "files it can write": ("test_a_child_writes_no_file",),
-    "Pages that read a file have two threads of their own": (
+    "waiting for a place, and for a place and the file together": (
+        "test_a_page_waits_so_long_in_all_however_often_the_child_speaks",
+    ),
+    "Pages that read a file have four threads of their own": (
         "test_pages_that_read_a_file_wait_in_threads_of_their_own",
     ),
     "anything behind them is reported": ("test_a_cell_far_to_the_right_is_named_and_not_walked_to",),

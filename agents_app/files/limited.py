@@ -6,14 +6,16 @@ secrets stand. What it sends back is JSON.
 
 import json
 import logging
+import math
 import os
 import select
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISREG
@@ -34,16 +36,21 @@ ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "PYTHONPATH", "PYTHONDONTWRITEBYT
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a child may use: CPU time, memory, how long it may stay silent while somebody waits for it, and whose places it takes."""
+    """What a child may use: CPU time, memory, how long it may stay silent while somebody waits for it, and whose places it takes.
+
+    `place_seconds` is how long to wait for a place at most, `waiting_seconds` for the place and all that the child sends.
+    """
 
     cpu_seconds: int
     silent_seconds: float
     memory_bytes: int = 500_000_000
     kind: str = "job"
+    place_seconds: float = math.inf
+    waiting_seconds: float = math.inf
 
 
 #: While a person waits for a page, and for a job, which may read a large file.
-PAGE = Limits(cpu_seconds=8, silent_seconds=10.0, kind="page")
+PAGE = Limits(cpu_seconds=8, silent_seconds=10.0, kind="page", place_seconds=6.0, waiting_seconds=10.0)
 JOB = Limits(cpu_seconds=600, silent_seconds=120.0)
 
 
@@ -72,8 +79,8 @@ def run(
         "cpu_seconds": limits.cpu_seconds,
         "memory_bytes": limits.memory_bytes,
     }
-    position = position or Position()
-    with _turn(limits), _as_file(stream) as file:
+    position, patience = position or Position(), _Patience(limits)
+    with _turn(limits, patience), _as_file(stream) as file:
         child = subprocess.Popen(  # noqa: S603 - our own program
             [sys.executable, "-s", "-m", "agents_app.files.child", json.dumps(request)],
             stdin=file,
@@ -84,25 +91,49 @@ def run(
         )
         assert child.stdout is not None
         try:
-            yield from _received(child, child.stdout, limits, position)
+            yield from _received(child, child.stdout, patience, position)
         finally:
             child.kill()
             child.stdout.close()
             child.wait()
 
 
+class _Patience:
+    """How long to go on waiting: `at_once` without a sign of life, and what is left of the whole."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.at_once, self._left = limits.silent_seconds, limits.waiting_seconds
+
+    def seconds(self) -> float:
+        return max(0.0, min(self.at_once, self._left))
+
+    @contextmanager
+    def spent(self) -> Iterator[None]:
+        """Counts the time that the block takes."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._left -= time.monotonic() - began
+
+
 @contextmanager
-def _turn(limits: Limits) -> Iterator[None]:
+def _turn(limits: Limits, patience: _Patience) -> Iterator[None]:
     """One of the machine's places for children. Raises Unreadable where none becomes free."""
+    place = turns.turn(limits.kind, min(limits.place_seconds, patience.seconds()))
     try:
-        with turns.turn(limits.kind, limits.silent_seconds):
+        with ExitStack() as stack:
+            with patience.spent():
+                stack.enter_context(place)
             yield
     except turns.NoTurn:
         raise Unreadable(_("Other files are being read right now. Try again in a minute.")) from None
 
 
-def _received(child: "subprocess.Popen[bytes]", answer: IO[bytes], limits: Limits, position: Position) -> Iterator[Any]:
-    for line in _lines(answer, limits.silent_seconds):
+def _received(
+    child: "subprocess.Popen[bytes]", answer: IO[bytes], patience: _Patience, position: Position
+) -> Iterator[Any]:
+    for line in _lines(answer, patience):
         message = json.loads(line)
         if isinstance(message, list):
             position.bytes_read, values = message
@@ -116,18 +147,20 @@ def _received(child: "subprocess.Popen[bytes]", answer: IO[bytes], limits: Limit
             raise _too_large()
         log.error("a file's child process failed: %s", message["why"])
         raise Unreadable(_("The file cannot be read: its content is damaged. Save it again, best as CSV or JSONL."))
-    if child.wait(limits.silent_seconds) == -signal.SIGXCPU:
+    if child.wait(patience.at_once) == -signal.SIGXCPU:
         raise _too_slow()
     raise _too_large()  # the system ended it, or it could not even say that its memory was used up
 
 
-def _lines(answer: IO[bytes], silent_seconds: float) -> Iterator[bytes]:
-    """The child's lines, each waited for so long and no longer. Raises Unreadable."""
+def _lines(answer: IO[bytes], patience: _Patience) -> Iterator[bytes]:
+    """The child's lines, waited for with patience. Raises Unreadable."""
     held = bytearray()
     waiting = select.poll()
     waiting.register(answer, select.POLLIN | select.POLLHUP)
     while True:
-        if not waiting.poll(silent_seconds * 1_000):
+        with patience.spent():
+            ready = waiting.poll(patience.seconds() * 1_000)
+        if not ready:
             raise _too_slow()
         piece = os.read(answer.fileno(), 1 << 18)
         if not piece:

@@ -25,6 +25,12 @@ def sleeps(_file: BinaryIO) -> Iterator[Any]:
         time.sleep(1)
 
 
+def drips(_file: BinaryIO) -> Iterator[Any]:
+    while True:
+        yield "a drop"
+        time.sleep(0.2)
+
+
 def dies(_file: BinaryIO) -> Iterator[Any]:
     yield "begun"
     os.kill(os.getpid(), 9)

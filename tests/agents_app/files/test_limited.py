@@ -49,6 +49,13 @@ def test_a_silent_child_is_not_waited_for() -> None:
         list(run(hostile.sleeps, io.BytesIO(b"x"), limits=Limits(cpu_seconds=5, silent_seconds=2.0)))
 
 
+def test_a_page_waits_so_long_in_all_however_often_the_child_speaks() -> None:
+    with pytest.raises(Unreadable, match="too long"):
+        list(
+            run(hostile.drips, io.BytesIO(b"x"), limits=Limits(cpu_seconds=5, silent_seconds=60.0, waiting_seconds=2.0))
+        )
+
+
 def test_a_child_knows_no_secret_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_KEY", "do not tell")
     monkeypatch.setenv("DATABASE_URL", "do not tell")
