@@ -27,6 +27,7 @@ pytestmark = pytest.mark.computes_long
 
 QUICK = {
     "encoder": "linear",
+    "decision": "ddqn",
     "svm_c": 1.0,
     "folds": 2,
     "total_steps": 200,

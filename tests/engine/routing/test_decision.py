@@ -28,7 +28,6 @@ def worth(mean: float, rows: int, spread: float = 0.1, seed: int = 0) -> np.ndar
         (0.60, 400, "bayes", "behind"),
         (0.80, 100, "ddqn", "ahead"),
         (0.70, 100, "bayes", "unsure"),
-        (0.80, 40, "bayes", "few"),
     ],
 )
 def test_the_network_has_to_show_that_it_is_ahead(ddqn: float, rows: int, rule: str, why: str) -> None:
@@ -42,7 +41,7 @@ def test_the_network_has_to_show_that_it_is_ahead(ddqn: float, rows: int, rule: 
 
 
 def test_one_threshold_stands_where_bayes_would() -> None:
-    few = {name: worth(0.6, 20) for name in ("bayes", "threshold", "ddqn")}
+    few = {name: worth(0.6, 20) for name in ("bayes", "threshold")}
     assert choose(few, None, "threshold")["rule"] == "threshold"
     bayes = worth(0.6, 400)
     values = {"bayes": bayes, "threshold": bayes + 0.1, "ddqn": bayes + 0.05}
@@ -184,3 +183,14 @@ def test_the_rule_that_the_settings_name_answers(rule: str) -> None:
     if rule != "ddqn":
         assert card["baselines"][rule]["difference"]["jaccard"]["mean"] == 0
     assert router.explain(texts[0]).steps
+
+
+def test_a_network_is_learnt_only_where_validation_can_judge_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"encoder": "linear", "svm_c": 1.0, "folds": 2, "total_steps": 20, "val_eval_freq": 20, "baselines": False}
+    for few, rules in ((25, {"bayes", "threshold"}), (24, {"bayes", "threshold", "ddqn"})):
+        monkeypatch.setattr(decision, "FEW_ROWS", few)
+        result = list(train(Config.from_mapping(settings), AGENTS, examples()))[-1].result
+        assert result is not None
+        card = result.scorecard["decision"]
+        assert (card["why"] == "few") == ("ddqn" not in rules)
+        assert set(card.get("scores", rules)) == rules
