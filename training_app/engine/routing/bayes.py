@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate, pairwise
 from math import exp
 from typing import Any, ClassVar
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.measures import GOALS, PRIMARY, SMALL, VALUE, expected_jaccard, expected_worth
 from training_app.engine.routing.allowed import Allowed
-from training_app.engine.routing.exact import Task, best_allowed, best_joint
+from training_app.engine.routing.exact import LISTED, Task, best_allowed, best_joint, within
 
 Floats = NDArray[np.float64]
 
@@ -60,6 +61,16 @@ class Pairwise:
     scale: FloatArray
     shift: FloatArray
     weights: FloatArray
+
+    @cached_property
+    def matrix(self) -> Floats:
+        """W, float64[A, A]."""
+        return self.weights.astype(np.float64)
+
+    @cached_property
+    def within(self) -> Floats | None:
+        """What the pairs of every set add, in a pool whose sets are listed: see `exact.within`."""
+        return within(self.matrix) if len(self.scale) <= LISTED else None
 
     def z(self, x: FloatArray) -> Floats:
         """float32[A] -> float64[A]."""
@@ -116,7 +127,7 @@ class BayesPolicy:
         costs = None if self.costs is None else self.costs.astype(np.float64)
         task = Task(self.goal, self._p(x, available), costs, available, least, most, margin)
         if self.pairs is not None:
-            return best_joint(task, self.pairs.z(x), self.pairs.weights.astype(np.float64), allowed)
+            return best_joint(task, self.pairs.z(x), self.pairs.matrix, allowed, self.pairs.within)
         assert allowed is not None
         return best_allowed(task, allowed)
 

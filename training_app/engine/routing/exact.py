@@ -165,68 +165,89 @@ def members(agents: int) -> BoolArray:
     return (np.arange(1 << agents)[:, None] >> np.arange(agents)[::-1] & 1).astype(np.bool_)
 
 
-def energies(z: Floats, pairs: Floats) -> Floats:
-    """log P of every set but for a constant, float64[2^n]: z float64[n], pairs float64[n, n] symmetric with a diagonal of 0."""
-    sets = members(len(z)).astype(np.float64)
-    return np.asarray(sets @ z + 0.5 * ((sets @ pairs) * sets).sum(axis=1))
+@lru_cache(maxsize=16)
+def _numbers(agents: int) -> tuple[Floats, NDArray[np.int64]]:
+    """`members` as float64[2^n, n], and the sizes of the sets, int64[2^n]."""
+    return members(agents).astype(np.float64), members(agents).sum(axis=1)
 
 
-def joint(z: Floats, pairs: Floats) -> Floats:
+def within(pairs: Floats) -> Floats:
+    """What the pairs inside of every set add to its log P, float64[2^n]: pairs float64[n, n] symmetric with a diagonal of 0."""
+    sets, _sizes = _numbers(len(pairs))
+    return np.asarray(0.5 * ((sets @ pairs) * sets).sum(axis=1))
+
+
+def energies(z: Floats, inside: Floats) -> Floats:
+    """log P of every set but for a constant, float64[2^n]: z float64[n], `inside` float64[2^n] as of `within`."""
+    return np.asarray(_numbers(len(z))[0] @ z + inside)
+
+
+def joint(z: Floats, inside: Floats) -> Floats:
     """P of every set, float64[2^n]."""
-    e = energies(z, pairs)
+    e = energies(z, inside)
     e = np.exp(e - e.max())
     return np.asarray(e / e.sum())
 
 
-@lru_cache(maxsize=64)
-def _halves(agents: int, t: float) -> tuple[Floats, Floats]:
-    """t^|R \\ S| and |S ∩ R| t^|R \\ S| of all sets S, R of so many agents: float64[2^n, 2^n] each."""
+@lru_cache(maxsize=16)
+def _halves(agents: int, nodes: tuple[float, ...]) -> tuple[Floats, Floats]:
+    """t^|R \\ S| and |S ∩ R| t^|R \\ S| of all sets S, R of so many agents at each node t: float64[M, 2^n, 2^n] each."""
     sets = members(agents).astype(np.float64)
     both = sets @ sets.T
-    power = np.power(t, sets.sum(axis=1)[None] - both)
+    power = np.power(np.array(nodes)[:, None, None], sets.sum(axis=1)[None] - both)
     return power, both * power
 
 
-def _hits(table: Floats, agents: int, t: float) -> Floats:
-    """Σ_R P(R) |S ∩ R| t^|R \\ S| of every S, float64[2^n]; table float64[2^n]."""
+@lru_cache(maxsize=16)
+def _worth_of_hits(agents: int, everyone: int, f1: bool) -> tuple[tuple[float, ...], Floats]:
+    """The nodes t (M) of the integral over so many agents, and what a hit of every set is worth at each, float64[M, 2^n]."""
+    t, weights = integral_nodes(everyone, (2 * everyone if f1 else everyone) - 1)
+    sizes = _numbers(agents)[1]
+    return tuple(t.tolist()), (1 + f1) * weights[:, None] * t[:, None] ** (sizes - 1.0)
+
+
+def _hits(table: Floats, agents: int, nodes: tuple[float, ...]) -> Floats:
+    """Σ_R P(R) |S ∩ R| t^|R \\ S| of every S at each node t, float64[M, 2^n]; table float64[2^n]."""
     upper, lower = agents // 2, agents - agents // 2
     p = table.reshape(1 << upper, 1 << lower)
-    (power_u, hits_u), (power_l, hits_l) = _halves(upper, t), _halves(lower, t)
-    return np.asarray(hits_u @ (p @ power_l.T) + power_u @ (p @ hits_l.T)).reshape(-1)
+    (power_u, hits_u), (power_l, hits_l) = _halves(upper, nodes), _halves(lower, nodes)
+    found = hits_u @ (p @ power_l.transpose(0, 2, 1)) + power_u @ (p @ hits_l.transpose(0, 2, 1))
+    return np.asarray(found).reshape(len(nodes), -1)
 
 
 def expected_joint(goal: str, table: Floats, outside: Floats, costs: Floats | None = None) -> Floats:
     """The expected worth of every set of n agents, float64[2^n]: table float64[2^n] is P of every set of them, outside float64[M]
     how likely each other agent is needed, costs float64[n] for `value`."""
     agents = len(table).bit_length() - 1
-    sets = members(agents)
-    sizes = sets.sum(axis=1)
+    sets, sizes = _numbers(agents)
     nobody = float(np.prod(1 - outside))
     if goal == "exact":
         return table * nobody
     if goal == VALUE:
         assert costs is not None
         upper, lower = agents // 2, agents - agents // 2
-        power_u, power_l = _halves(upper, 0.0)[0], _halves(lower, 0.0)[0]
+        power_u, power_l = _halves(upper, (0.0,))[0][0], _halves(lower, (0.0,))[0][0]
         covered = (power_u @ table.reshape(1 << upper, 1 << lower) @ power_l.T).reshape(-1)
         return np.asarray(covered * nobody - sets @ costs)
-    everyone = agents + len(outside)
-    t, weights = integral_nodes(everyone, (2 * everyone if goal == "f1" else everyone) - 1)
-    worth = np.zeros(len(table))
-    for node, weight in zip(t.tolist(), weights.tolist(), strict=True):
-        beyond = weight * float(np.prod(1 + outside * (node - 1)))
-        if goal == "f1":
-            own = (table * node**sizes) @ sets  # (n)
-            worth += 2 * beyond * node ** (sizes - 1.0) * (sets @ own)
-        else:
-            worth += beyond * node ** (sizes - 1.0) * _hits(table, agents, node)
+    nodes, of_hits = _worth_of_hits(agents, agents + len(outside), goal == "f1")
+    t = np.array(nodes)
+    beyond = np.prod(1 + outside * (t[:, None] - 1), axis=1)
+    if goal == "f1":
+        hits = ((table * t[:, None] ** sizes) @ sets) @ sets.T
+    else:
+        hits = _hits(table, agents, nodes)
+    worth = np.asarray(np.einsum("m,ms,ms->s", beyond, of_hits, hits))
     worth[0] = table[0] * nobody
     return worth
 
 
-def best_joint(task: Task, z: Floats, pairs: Floats, allowed: Allowed | None) -> list[int]:
+def best_joint(
+    task: Task, z: Floats, pairs: Floats, allowed: Allowed | None, every: Floats | None = None
+) -> list[int]:
     """The places of the best allowed set under the log-linear model, likeliest first: z float64[A] log-odds of each agent without any
-    other one, pairs float64[A, A]."""
+    other one, pairs float64[A, A]; `every` is `within(pairs)`, where somebody has it."""
+    if every is not None and len(z) <= LISTED and task.open.all():
+        return _best(task, list(range(len(z))), joint(z, every), allowed)
     ranked = [a for a in np.argsort(-z, kind="stable").tolist() if task.open[a]]
     listed: list[int] = []
     for agent in ranked:
@@ -236,22 +257,25 @@ def best_joint(task: Task, z: Floats, pairs: Floats, allowed: Allowed | None) ->
             listed += more
     if not listed:
         return []
-    out = np.ones(len(z), np.bool_)
+    return _best(task, listed, joint(z[listed], within(pairs[np.ix_(listed, listed)])), allowed)
+
+
+def _best(task: Task, listed: list[int], table: Floats, allowed: Allowed | None) -> list[int]:
+    """The best allowed set of those `listed`, likeliest first; table float64[2^n] is P of every set of them."""
+    out = task.open.copy()
     out[listed] = False
-    table = joint(z[listed], pairs[np.ix_(listed, listed)])
     costs = None if task.costs is None else task.costs[listed]
-    worth = expected_joint(task.goal, table, task.p[out & task.open], costs)
-    sets = members(len(listed))
-    sizes = sets.sum(axis=1)
+    worth = expected_joint(task.goal, table, task.p[out], costs)
+    sets, (numbers, sizes) = members(len(listed)), _numbers(len(listed))
     worth = worth - task.margin * sizes
     fine = np.ones(len(worth), np.bool_)
     if allowed is not None:
-        whole = np.zeros((len(sets), len(z)), np.bool_)
+        whole = np.zeros((len(sets), len(task.p)), np.bool_)
         whole[:, listed] = sets
         fine &= allowed.holds(whole)
     if task.most:
         fine &= sizes <= task.most
     least = min(task.least, int(sizes[fine].max()))
     best = sets[int(np.where(fine & (sizes >= least), worth, -np.inf).argmax())]
-    likely = table @ sets  # (n) how likely each is needed
+    likely = table @ numbers  # (n) how likely each is needed
     return [listed[i] for i in np.argsort(-likely, kind="stable").tolist() if best[i]]

@@ -27,7 +27,7 @@ from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.intervals import spread
 from training_app.engine.reading.logistic import logistic
 from training_app.engine.routing.bayes import Pairwise
-from training_app.engine.routing.exact import LISTED, energies
+from training_app.engine.routing.exact import LISTED, energies, within
 
 MOST_AGENTS = 32  # in larger pools a policy looks at a short list of agents, and no pair is learnt
 LEAST_ROWS = 100
@@ -139,9 +139,9 @@ def _log_p(model: Pairwise, x: NDArray[np.float64], required: BoolArray) -> NDAr
     if agents > LISTED:
         own = np.stack([model.z(row) for row in x]) + required @ weights
         return -_loss(own, required).sum(axis=1)
-    log_p = np.empty(len(x))
+    log_p, inside = np.empty(len(x)), within(weights)
     for row, (own, needs) in enumerate(zip(x, required, strict=True)):
-        e = energies(model.z(own), weights)
+        e = energies(model.z(own), inside)
         at = int(needs @ (1 << np.arange(agents)[::-1]))
         top = e.max()
         log_p[row] = e[at] - top - np.log(np.exp(e - top).sum())
