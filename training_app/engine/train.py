@@ -267,18 +267,19 @@ def _calibrated(config: Config, data: Prepared, learnt: Learnt) -> Calibrated:
     val, served, whole = data.val.rows, learnt.served, learnt.whole
     scores, policy = learnt.scores, learnt.decision.policy
     margin = operating_margin(config, learnt.env, policy, learnt.validation)
+    train_read, val_read = _as_read(scores, data.train.rows), _as_read(scores, val)
     selected = selected_by(learnt.env, policy, learnt.validation, margin)
     wanted, wanted_report = needed.fit(
         scores.fit.log_odds,
-        data.train.rows,
+        train_read,
         served,
-        val,
+        val_read,
         scored=scores.fit.held_out,
         none_share=config.none_share,
         seed=config.seed,
         encoder=_encoder_for_nearness(config, scores),
     )
-    anyone = None if wanted is None else wanted.logits(val.texts, served, val.asked)[whole]
+    anyone = None if wanted is None else wanted.logits(val_read.texts, served, val.asked)[whole]
     fitted = calibration.fit(
         served[whole],
         selected[whole],
@@ -322,6 +323,12 @@ def _continuing(
     return continuing.fit(
         found.probabilities(x[whole]), chosen[whole], some.required, some.texts, [keys[i] for i in whole.tolist()]
     )
+
+
+def _as_read(scores: Scores, rows: Rows) -> Rows:
+    """The rows with their texts as the scorer reads them."""
+    fitted = scores.fit.fitted
+    return dataclasses.replace(rows, texts=fitted.tidied(rows.texts)) if isinstance(fitted, TidiedMargins) else rows
 
 
 def set_aside(examples: Sequence[Example], seed: int) -> tuple[list[Example], list[Example]]:

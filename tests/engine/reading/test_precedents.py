@@ -11,7 +11,7 @@ from training_app.engine.data.rows import rows_of
 from training_app.engine.reading import encoders, precedents, sentences
 from training_app.engine.reading.encoders import fit_encoder
 from training_app.engine.reading.nearness import NEIGHBOURS
-from training_app.engine.reading.precedents import SPREAD, UNIT, PrecedentMargins, PrecedentScorer
+from training_app.engine.reading.precedents import SPREAD, UNIT, Likeness, PrecedentMargins, PrecedentScorer
 from training_app.engine.reading.scorers import cross_fit, load_scorer
 from training_app.engine.reading.stacking import settled
 
@@ -61,7 +61,7 @@ def test_what_is_saved_is_what_was_learnt() -> None:
     with pytest.raises(ValueError, match="train anew"):
         load_scorer("precedents", {"sentence_encoder": "another:00"}, made.tensors())
     with pytest.raises(ValueError, match="lack"):
-        load_scorer("precedents", made.config(), {"precedents": made.vectors})
+        load_scorer("precedents", made.config(), {"precedents": made.cosines.vectors})
 
 
 def test_an_agent_without_precedents_and_one_with_few_have_finite_margins() -> None:
@@ -87,7 +87,7 @@ def test_a_row_that_was_not_asked_of_all_speaks_against_nobody() -> None:
 def test_few_rows_that_need_nobody_are_kept_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precedents, "KEPT", 16)
     made = fitted()
-    assert len(made.vectors) == 16
+    assert len(made.cosines.vectors) == 16
     assert made.nobody.sum() == min(4, int((~ROWS["train"].required.any(axis=1)).sum()))
 
 
@@ -121,3 +121,24 @@ def test_rows_that_need_nobody_count_as_many_as_they_are_said_to_be() -> None:
         return float(stacked.platt(stacked.fitted.logits(NOTHING)).max(axis=1).mean())
 
     assert needed(more) < needed(usual)
+
+
+def test_nearness_reads_the_precedents_cosines_where_both_keep_the_same_queries(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows, test, made = ROWS["train"], ROWS["test"].texts, fitted()
+    found = Likeness.fit(rows.texts, rows.required, seed=0)
+    assert found is not None
+    alone, stored = found[0].of_all(test), found[0].tensors()["vectors"]
+    found[0].join(made)
+    made.logits(test[:1])
+    monkeypatch.setattr(sentences, "embed", lambda _: pytest.fail("the cosines are there"))
+    assert found[0].of(test[0]) == alone[0]
+    monkeypatch.undo()
+    assert np.array_equal(found[0].of_all(test), alone)
+    assert np.array_equal(found[0].tensors()["vectors"], stored)
+    other = Likeness.fit(rows.texts[:20], rows.required[:20], seed=0)
+    assert other is not None
+    other[0].join(made)
+    assert len(other[0].tensors()["vectors"]) < 20
+    assert other[0].cosines is not made.cosines

@@ -186,7 +186,14 @@ def test_the_rule_that_the_settings_name_answers(rule: str) -> None:
 
 
 def test_a_network_is_learnt_only_where_validation_can_judge_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = {"encoder": "linear", "svm_c": 1.0, "folds": 2, "total_steps": 20, "val_eval_freq": 20, "baselines": False}
+    settings = {
+        "encoder": "linear",
+        "svm_c": 1.0,
+        "folds": 2,
+        "total_steps": 20,
+        "val_eval_freq": 20,
+        "baselines": False,
+    }
     for few, rules in ((25, {"bayes", "threshold"}), (24, {"bayes", "threshold", "ddqn"})):
         monkeypatch.setattr(decision, "FEW_ROWS", few)
         result = list(train(Config.from_mapping(settings), AGENTS, examples()))[-1].result

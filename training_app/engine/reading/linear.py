@@ -19,9 +19,8 @@ from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.metrics import jaccard
 from training_app.engine.progress import ScorerProgress, no_progress
 from training_app.engine.reading.embedding import EmbeddingMargins, embed
-from training_app.engine.reading.scorers import fold_of_group, prior_log_odds
+from training_app.engine.reading.scorers import candidates, fold_of_group, prior_log_odds
 from training_app.engine.reading.text import LinearMargins, TfIdf, characters_of, words_of
-from training_app.engine.reading.thresholds import candidates
 
 Matrix = Any  # a scipy.sparse.csr_matrix; scipy has no types
 

@@ -8,8 +8,8 @@ of that to believe, and what being near to a training query (`nearness.py`) adds
 had a part in, and on nearness to other rows only. Where validation does not show that nearness helps, beyond the noise,
 or too few queries need nobody to learn it from, there is no `Needed`: the answer then costs and says what it did without.
 
-Nearness is that of n-grams, or in meaning (`likeness.py`) where validation shows that this saves more: enough to load the sentence
-encoder for it, if the scorer does not read with it already.
+Nearness is that of n-grams, or in meaning (`precedents.Likeness`) where validation shows that this saves more: enough to load the
+sentence encoder for it, if the scorer does not read with it already.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from training_app.engine.data.intervals import spread
 from training_app.engine.data.metrics import auroc
 from training_app.engine.data.rows import Rows, draw_weights
 from training_app.engine.reading import sentences
-from training_app.engine.reading.likeness import Likeness
 from training_app.engine.reading.logistic import logistic
 from training_app.engine.reading.nearness import Nearness
+from training_app.engine.reading.precedents import Likeness
 
 LEAST_TRAIN, LEAST_VAL = 20, 10  # rows that need nobody, and rows that need somebody
 SAMPLED = 4_000  # training rows of either kind that the weights are fitted on

@@ -98,6 +98,11 @@ READ_MEANING = frozenset({"fused", "precedents"})
 AT_ONCE = frozenset({"sequence"})
 
 
+#: Of thresholds that are tried (`candidates`): the highest share of the scores, and how many are in it.
+TAIL = 0.02
+TAIL_STEPS = 60
+
+
 def cores() -> int:
     """How many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -174,6 +179,15 @@ def fit_platt(margins: FloatArray, Y: BoolArray, asked: BoolArray) -> Platt:
         scale[a] = a_ / spread
         shift[a] = b_ - a_ * centre / spread
     return Platt(scale.astype(np.float32), shift.astype(np.float32))
+
+
+def candidates(scores: FloatArray, quantiles: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Thresholds to choose from, ascending: these quantiles of all scores, float32[N, A], and in the TAIL of them TAIL_STEPS
+    more, each with the same factor fewer scores above it, down to one. A query that needs two of two hundred agents is decided
+    there, between steps of a hundredth."""
+    fewest = min(TAIL, 1 / max(1, scores.size))
+    tail = 1 - np.geomspace(TAIL, fewest, TAIL_STEPS)
+    return np.unique(np.quantile(scores, np.concatenate([quantiles, tail])))
 
 
 #: From the texts that a scorer is fitted on: how any other text is read.

@@ -28,6 +28,8 @@ SPANS = ((2, 0), (3, 1), (5, 2))  # tokens that each branch sees, and how many o
 REACH = 2  # no branch looks further, either way
 _STARTS = np.array([REACH - left + j for span, left in SPANS for j in range(span)])  # where each product's token stands
 _PRODUCTS = np.arange(len(_STARTS))
+#: Up to so many tokens the products of single tokens are quicker than one of all: OpenBLAS copies no matrix for products so small.
+SHORT = 15
 WORDS, LONGEST_WORD = 20_000, 40  # words whose tokens are kept; when full it starts again
 
 
@@ -51,6 +53,7 @@ class TokenRows:
             np.ascontiguousarray(w.reshape(span, BRANCH, BRANCH).transpose(1, 0, 2).reshape(BRANCH, -1))
             for w, (span, _) in zip(weights.w1, SPANS, strict=True)
         ]
+        self._second = [w.reshape(span, BRANCH, BRANCH) for w, (span, _) in zip(weights.w2, SPANS, strict=True)]
         self._rows = _Rows(room)
         self._words: dict[str, list[int]] = {}
         self._learning = threading.Lock()
@@ -106,8 +109,13 @@ class TokenRows:
             h += w.b1[branch]
             np.maximum(h, 0, out=h)
             h += x
-            seen = np.concatenate([padded[REACH - left + j : REACH - left + j + total] for j in range(span)], axis=1)
-            np.matmul(seen, w.w2[branch], out=x)
+            seen = [padded[REACH - left + j : REACH - left + j + total] for j in range(span)]
+            if total <= SHORT:
+                np.matmul(seen[0], self._second[branch][0], out=x)
+                for rows_of_one, product in zip(seen[1:], self._second[branch][1:], strict=True):
+                    x += rows_of_one @ product
+            else:
+                np.matmul(np.concatenate(seen, axis=1), w.w2[branch], out=x)
             x += w.b2[branch]
             np.maximum(x, 0, out=x)
             x += h

@@ -232,18 +232,13 @@ def expected_joint(goal: str, table: Floats, outside: Floats, costs: Floats | No
     nodes, of_hits = _worth_of_hits(agents, agents + len(outside), goal == "f1")
     t = np.array(nodes)
     beyond = np.prod(1 + outside * (t[:, None] - 1), axis=1)
-    if goal == "f1":
-        hits = ((table * t[:, None] ** sizes) @ sets) @ sets.T
-    else:
-        hits = _hits(table, agents, nodes)
+    hits = table * t[:, None] ** sizes @ sets @ sets.T if goal == "f1" else _hits(table, agents, nodes)
     worth = np.asarray(np.einsum("m,ms,ms->s", beyond, of_hits, hits))
     worth[0] = table[0] * nobody
     return worth
 
 
-def best_joint(
-    task: Task, z: Floats, pairs: Floats, allowed: Allowed | None, every: Floats | None = None
-) -> list[int]:
+def best_joint(task: Task, z: Floats, pairs: Floats, allowed: Allowed | None, every: Floats | None = None) -> list[int]:
     """The places of the best allowed set under the log-linear model, likeliest first: z float64[A] log-odds of each agent without any
     other one, pairs float64[A, A]; `every` is `within(pairs)`, where somebody has it."""
     if every is not None and len(z) <= LISTED and task.open.all():

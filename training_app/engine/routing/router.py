@@ -19,7 +19,9 @@ from training_app.engine.data.one_thread import use_one_blas_thread
 from training_app.engine.reading.continuing import DEFAULT, Continuing, last_turn
 from training_app.engine.reading.descriptions import Descriptions
 from training_app.engine.reading.needed import Needed, score
+from training_app.engine.reading.precedents import Likeness, PrecedentMargins
 from training_app.engine.reading.scorers import READ_MEANING, FittedScorer, Platt, load_scorer
+from training_app.engine.reading.tidying.tidied import TidiedMargins
 from training_app.engine.reading.unfamiliar import Unfamiliar
 from training_app.engine.routing.allowed import Allowed, BadRules, Reason, Rules, allowed_for, left_out, walk
 from training_app.engine.routing.bayes import BayesPolicy
@@ -113,6 +115,10 @@ class Router:
         self.version_info, self.training = dict(version_info or {}), dict(training or {})
         self.calibration, self.policy, self.scorer = calibration, policy, scorer
         self._platt, self._features, self._needed = platt, features, needed
+        if needed is not None and isinstance(needed.nearness, Likeness):
+            for child in getattr(scorer, "children", ()):
+                if isinstance(child, PrecedentMargins):
+                    needed.nearness.join(child)
         self._min, self._max = min_agents, max_agents
         self.rules = rules or Rules()
         self.continuing = continuing
@@ -243,16 +249,23 @@ class Router:
         """What the scorer says of one text, float32[A], and how near it is to what was learnt from; of a text that was read not long
         ago what was said then. Texts are known by their hashes: none is kept."""
         if type(text) is not str:  # a turn depends on what was said before it
-            return self._platt(self.scorer.logits((text,)))[0], self._needed.nearness.of(text) if self._needed else 0.0
+            return self._read_anew(text)
         key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
         known = self._remembered.get(key)
         if known is None:
-            x = self._platt(self.scorer.logits((text,)))[0]
-            known = x, self._needed.nearness.of(text) if self._needed else 0.0
+            known = self._read_anew(text)
             if len(self._remembered) >= self._room:
                 self._remembered = {}  # all is forgotten: no book-keeping on the hot path
             self._remembered[key] = known
         return known
+
+    def _read_anew(self, text: str) -> tuple[FloatArray, float]:
+        x = self._platt(self.scorer.logits((text,)))[0]
+        return x, self._needed.nearness.of(self._tidied((text,))[0]) if self._needed else 0.0
+
+    def _tidied(self, texts: Sequence[str]) -> Sequence[str]:
+        """The texts as the scorer reads them: nearness is that of what was read."""
+        return self.scorer.tidied(texts) if isinstance(self.scorer, TidiedMargins) else texts
 
     def log_odds(self, texts: Sequence[str]) -> FloatArray:
         """The log-odds that the policy acts on, float32[N, A]."""
@@ -427,7 +440,7 @@ class Router:
         """The calibrated probability that each text's set is right, float32[N]: `log_odds` are this router's, float32[N, A],
         selected and available (all, where None) bool[N, A]."""
         masks = np.ones(log_odds.shape, np.bool_) if available is None else available
-        needed = self._needed.logits(texts, log_odds, masks) if self._needed else None
+        needed = self._needed.logits(self._tidied(texts), log_odds, masks) if self._needed else None
         return self.calibration.confidences(log_odds, selected, masks, needed)
 
     def strangers(self, texts: Sequence[str], log_odds: FloatArray, selected: BoolArray) -> BoolArray:
@@ -435,13 +448,13 @@ class Router:
         level = self.calibration.stranger_below
         if self._needed is None or level is None:
             return np.zeros(len(log_odds), np.bool_)
-        return np.asarray(selected.any(axis=1) & (self._needed.logits(texts, log_odds) < level))
+        return np.asarray(selected.any(axis=1) & (self._needed.logits(self._tidied(texts), log_odds) < level))
 
     def answerable(self, texts: Sequence[str]) -> FloatArray:
         """How likely any agent is needed at all, float32[N], larger for likelier: log-odds where the router has learnt
         them (`needed.py`), else what the agents' log-odds say together."""
         x = self.log_odds(texts)
-        logits = self._needed.logits(texts, x) if self._needed else score(x)
+        logits = self._needed.logits(self._tidied(texts), x) if self._needed else score(x)
         return logits.astype(np.float32)
 
     def seen(self, texts: Sequence[str]) -> FloatArray:

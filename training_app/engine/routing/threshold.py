@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import BoolArray, FloatArray
-from training_app.engine.reading.thresholds import candidates
+from training_app.engine.reading.scorers import candidates
 from training_app.engine.routing.goals import JACCARD, Goal
 
 

@@ -174,7 +174,11 @@ class TidiedMargins:
 
     def logits(self, texts: Sequence[str]) -> FloatArray:
         """Margins, float32[len(texts), agents]."""
-        return self.child.logits([tidied(text, self.spelling) for text in texts])
+        return self.child.logits(self.tidied(texts))
+
+    def tidied(self, texts: Sequence[str]) -> list[str]:
+        """The texts as they are read."""
+        return [tidied(text, self.spelling) for text in texts]
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """All arrays, by name."""
