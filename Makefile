@@ -33,7 +33,7 @@ DIVIDED := awk 'BEGIN { plain = "requirements.lock"; gpu = "requirements-gpu.loc
 	print "\# Made by `make lock`: what the plain build of PyTorch brings on Linux for GPUs; its CPU build needs none of it." > gpu } \
 	/^[a-z]/ { file = /^(nvidia-|cuda-|triton==)/ ? gpu : plain } { print > file }'
 
-.PHONY: help run setup web worker test test-core test-everything lint docs image wheel chart lock litellm audit sbom adapters clients bench bench-peer bench-growth
+.PHONY: help run setup web worker test test-core test-everything lint docs image wheel chart lock litellm audit sbom adapters clients bench bench-peer bench-growth release-check
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -119,6 +119,9 @@ bench: setup ## Every router on the demo pool: quality, training time, speed
 bench-peer: setup ## Beside ddqn-router 0.2.0: quality, training, speed, HTTP. DATA=folder OUT=folder; most of an hour
 	@test -n "$(DATA)" || { echo "Name a folder with agents.jsonl, train.jsonl, val.jsonl, test.jsonl: make bench-peer DATA=folder"; exit 1; }
 	@$(BIN)/python benchmarks/peer/run.py $(DATA) $(or $(OUT),var/bench-peer)
+
+release-check: setup ## What a release must pass: queries that differ in one deciding word swap no routes, in twelve languages
+	@$(BIN)/python -m benchmarks.minimal_pairs
 
 bench-growth: setup ## Training time, memory and route time as queries and agents grow. OUT=folder; an hour or two
 	@$(BIN)/python -m benchmarks.growth.run $(or $(OUT),var/bench-growth)

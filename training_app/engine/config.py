@@ -210,8 +210,8 @@ class Config(Settings):
     decision: str = setting(
         "auto",
         "What turns the scores into a set, in recipe scores. ddqn: the Double DQN; bayes: the set of highest expected worth, were "
-        "agents independent; threshold: one threshold for all agents; auto: bayes, unless the Double DQN is ahead on validation, or "
-        "not behind where there are enough rows to tell.",
+        "agents independent; threshold: one threshold for all agents; auto: bayes, unless the threshold or the Double DQN is surely ahead "
+        "on validation. Below 100 validation queries auto learns no Double DQN.",
         choices=("auto", "ddqn", "bayes", "threshold"),
         group="answer",
     )

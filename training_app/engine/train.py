@@ -246,7 +246,7 @@ def _policy_phase(
 def _validation(scores: Scores, served: FloatArray, rows: Rows) -> Queries:
     """The validation rows as the policy sees them: by their served log-odds, or by `features` where the recipe has its own."""
     seen = served if scores.features is None else scores.features.logits(rows.texts)
-    return Queries(seen, np.zeros((len(rows), 0), np.float32), rows.required, rows.asked)
+    return Queries(seen, np.zeros((len(rows), 0), np.float32), rows.required, rows.asked, groups=rows.groups)
 
 
 def _training(config: Config, scores: Scores, rows: Rows) -> Queries:
@@ -259,7 +259,8 @@ def _training(config: Config, scores: Scores, rows: Rows) -> Queries:
     else:
         seen = scores.fit.platt(scores.fit.fitted.logits(shown.texts))
     weight = draw_weights(shown.required, config.none_share, shown.asked)
-    return Queries(seen, np.zeros((len(shown), 0), np.float32), shown.required, shown.asked, weight)
+    nothing = np.zeros((len(shown), 0), np.float32)
+    return Queries(seen, nothing, shown.required, shown.asked, weight, groups=shown.groups)
 
 
 def _calibrated(config: Config, data: Prepared, learnt: Learnt) -> Calibrated:
@@ -288,6 +289,7 @@ def _calibrated(config: Config, data: Prepared, learnt: Learnt) -> Calibrated:
         margin=margin,
         abstain_alpha=config.abstain_alpha,
         needed=anyone,
+        fold=val.take(whole).fold(calibration.FOLDS, config.seed),
     )
     if wanted is not None and config.strangers:
         level = calibration.stranger_level(wanted_report["none_share"], config.strangers)
@@ -520,6 +522,7 @@ def _measured(
     """The scorecard of the router on the measured rows."""
     val, whole, measured = data.val.rows, learnt.whole, data.measured
     judged = (learnt.served[whole], calibrated.selected[whole], val.required[whole], val.asked[whole])
+    folds_of_rows = val.take(whole).fold(calibration.FOLDS, config.seed)
     anyone = calibrated.anyone
     card = scorecard(
         calibrated.router,
@@ -529,7 +532,8 @@ def _measured(
         measured.rows,
         baselines,
         levels=calibration.levels(
-            calibration.held_out_confidences(*judged, needed=anyone), np.asarray(val.required[whole].any(axis=1))
+            calibration.held_out_confidences(*judged, needed=anyone, fold=folds_of_rows),
+            np.asarray(val.required[whole].any(axis=1)),
         ),
         training=config.to_mapping(),
         seed=config.seed,
@@ -544,7 +548,7 @@ def _measured(
         "config": config.to_mapping(),
         "data": {s: len(m.rows) for s, m in data.splits.items()},
         "operating_point": {"goal": config.goal, "margin": calibrated.margin},
-        "calibration_validation": calibration.cross_validated(*judged, needed=anyone, seed=config.seed),
+        "calibration_validation": calibration.cross_validated(*judged, needed=anyone, fold=folds_of_rows),
         "needed": calibrated.needed_report,
     }
     if calibrated.promises:

@@ -76,7 +76,7 @@ def test_pairs_are_kept_where_they_help_and_are_served() -> None:
     lot = np.concatenate([rng.random((600, 1)).repeat(2, axis=1), rng.random((600, 2))], axis=1)
     x[:, 1] = x[:, 0]
     required = lot < 1 / (1 + np.exp(-x))  # the first two go together
-    pairs, saved = fit_pairwise(x, required, np.ones(x.shape, np.bool_), 0)
+    pairs, saved = fit_pairwise(Queries(x, x[:, :0], required, np.ones(x.shape, np.bool_)), 0)
     assert pairs is not None and saved is not None  # noqa: PT018 - for the type checker
     assert pairs.weights[0, 1] > 1
     assert abs(pairs.weights[2, 3]) < 1
@@ -86,7 +86,7 @@ def test_pairs_are_kept_where_they_help_and_are_served() -> None:
     sets, _order, _steps = greedy(again, x, x[:, :0], every)
     assert (sets == greedy(policy, x, x[:, :0], every)[0]).all()
     assert (sets[:, 0] == sets[:, 1]).mean() > 0.95
-    alone, _saved = fit_pairwise(x, rng.random(x.shape) < 1 / (1 + np.exp(-x)), every, 0)
+    alone, _saved = fit_pairwise(Queries(x, x[:, :0], rng.random(x.shape) < 1 / (1 + np.exp(-x)), every), 0)
     assert alone is None
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from training_app.engine.data.metrics import calibration_error
-from training_app.engine.reading.scorers import cross_fit, fit_platt, fold_of_group
+from training_app.engine.data.rows import fold_of_group
+from training_app.engine.reading.scorers import cross_fit, fit_platt
 from training_app.engine.routing import calibration
 
 
@@ -85,10 +86,10 @@ def test_a_level_of_abstention_is_exceeded_by_one_model_in_twenty(alpha: float, 
 
 def test_a_level_comes_from_rows_that_the_confidence_was_not_fitted_on() -> None:
     x, required, asked = rows(300, 0, heat=3.0)
-    held_out = calibration.held_out_confidences(x, x > 0, required, asked)
+    held_out = calibration.held_out_confidences(x, x > 0, required, asked, fold=np.arange(len(x)) % 5)
     seen = calibration.fit(x, x > 0, required, asked).confidences(x, x > 0, asked)
     assert not np.allclose(held_out, seen)
-    found = calibration.fit(x, x > 0, required, asked, abstain_alpha=0.1)
+    found = calibration.fit(x, x > 0, required, asked, abstain_alpha=0.1, fold=np.arange(len(x)) % 5)
     assert found.abstain_below == calibration.conformal_level(held_out[required.any(axis=1)], 0.1)
 
 
@@ -98,9 +99,9 @@ def test_too_few_rows_for_a_level_never_abstain() -> None:
 
 def test_cross_validated_figures_need_enough_rows() -> None:
     x, required, asked = rows(200, 0, heat=3.0)
-    found = calibration.cross_validated(x, x > 0, required, asked, seed=0)
+    found = calibration.cross_validated(x, x > 0, required, asked, fold=np.arange(len(x)) % 5)
     assert found["scores_after"] < found["scores_before"]
-    assert calibration.cross_validated(x[:5], x[:5] > 0, required[:5], asked[:5], seed=0) == {}
+    assert calibration.cross_validated(x[:5], x[:5] > 0, required[:5], asked[:5], fold=np.arange(5)) == {}
 
 
 class TestPlatt:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from tests.engine.synthetic import AGENTS, examples
 from training_app.engine.config import Config
 from training_app.engine.routing import decision
 from training_app.engine.routing.ddqn import Queries
-from training_app.engine.routing.decision import choose, crossed, fit_bayes, fit_threshold, threshold_lead
+from training_app.engine.routing.decision import choose, crossed, fit_bayes, fit_threshold, threshold_lead, together
 from training_app.engine.routing.env import RoutingEnv
 from training_app.engine.routing.goals import Goal
 from training_app.engine.routing.pairs import fit_pairs
@@ -99,10 +101,10 @@ def test_rows_count_as_often_as_they_will_be_met() -> None:
 def test_no_row_is_judged_by_a_network_that_was_chosen_on_it() -> None:
     # One measurement a row that is right there and nowhere else: chosen on all rows, each would look better than it is.
     judged = np.eye(20, dtype=np.float32)
-    assert crossed(judged, 0).sum() == 0
+    assert crossed(judged, np.arange(20) % 2).sum() == 0
     # On ties the last measurement counts, as it does where the network is kept.
     same = np.stack([np.zeros(6, np.float32) + 0.5, np.zeros(6, np.float32) + 0.5])
-    assert crossed(same, 0).tolist() == [0.5] * 6
+    assert crossed(same, np.arange(6) % 2).tolist() == [0.5] * 6
 
 
 def hanging_together(count: int, seed: int) -> Queries:
@@ -117,7 +119,7 @@ def hanging_together(count: int, seed: int) -> Queries:
 
 def test_evidence_of_pairs_says_who_comes_with_whom_and_who_instead() -> None:
     data = hanging_together(600, 0)
-    found = fit_pairs(data.x, data.required, data.asked, 0)
+    found = fit_pairs(data, 0)
     assert found is not None
     assert found.kept
     w = found.weights[-1]
@@ -129,10 +131,10 @@ def test_evidence_of_pairs_says_who_comes_with_whom_and_who_instead() -> None:
 
 def test_a_row_is_shown_evidence_that_it_did_not_teach() -> None:
     data = hanging_together(300, 0)
-    before = fit_pairs(data.x, data.required, data.asked, 0)
+    before = fit_pairs(data, 0)
     turned = data.required.copy()
     turned[7] = ~turned[7]
-    after = fit_pairs(data.x, turned, data.asked, 0)
+    after = fit_pairs(dataclasses.replace(data, required=turned), 0)
     assert before is not None
     assert after is not None
     same = [np.array_equal(one, two) for one, two in zip(before.weights, after.weights, strict=True)]
@@ -143,10 +145,11 @@ def test_independent_agents_have_no_evidence_of_pairs() -> None:
     rng = np.random.default_rng(0)
     required = rng.random((400, 5)) < 0.4
     x = (np.where(required, 1.0, -1.0) + rng.normal(size=required.shape)).astype(np.float32)
-    found = fit_pairs(x, required, np.ones_like(required), 0)
+    queries = Queries(x, x[:, :0], required, np.ones_like(required))
+    found = fit_pairs(queries, 0)
     assert found is not None
     assert not found.kept
-    assert fit_pairs(x[:50], required[:50], np.ones((50, 5), np.bool_), 0) is None
+    assert fit_pairs(queries.take(np.arange(50)), 0) is None
 
 
 def test_the_threshold_is_the_best_for_its_goal() -> None:
@@ -201,3 +204,14 @@ def test_a_network_is_learnt_only_where_validation_can_judge_it(monkeypatch: pyt
         card = result.scorecard["decision"]
         assert (card["why"] == "few") == ("ddqn" not in rules)
         assert set(card.get("scores", rules)) == rules
+
+
+def test_rows_of_one_conversation_never_judge_each_other() -> None:
+    groups = [f"conversation {row // 6}" for row in range(600)]
+    data = dataclasses.replace(hanging_together(600, 0), groups=groups)
+    for fold in (data.folds(5, 0), data.take(np.arange(300)).folds(2, 1), together(data, data).folds(2, 1)):
+        assert len(set(fold.tolist())) > 1
+        assert all(len(set(six)) == 1 for six in fold[: len(fold) // 6 * 6].reshape(-1, 6).tolist())
+    found = fit_pairs(data, 0)
+    assert found is not None
+    assert np.array_equal(found.fold, data.folds(5, 0))

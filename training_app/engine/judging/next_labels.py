@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.metrics import jaccard
-from training_app.engine.data.rows import Rows
+from training_app.engine.data.rows import Rows, fold_of_group
 from training_app.engine.progress import ScorerProgress
-from training_app.engine.reading.scorers import Scorer, fold_of_group
+from training_app.engine.reading.scorers import Scorer
 from training_app.engine.routing.threshold import best_threshold
 
 FOLDS = 5

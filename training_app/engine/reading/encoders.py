@@ -19,7 +19,7 @@ from training_app.engine.data.arrays import FloatArray
 from training_app.engine.data.conversations import before, text_of
 from training_app.engine.data.examples import Agent, split_key
 from training_app.engine.data.intervals import spread
-from training_app.engine.data.rows import Rows
+from training_app.engine.data.rows import Rows, fold_of_group
 from training_app.engine.progress import ScorerProgress
 from training_app.engine.reading import sentences, turns_fit
 from training_app.engine.reading.fused_fit import FusedScorer, Taught, described
@@ -31,7 +31,6 @@ from training_app.engine.reading.scorers import (
     Reading,
     Scorer,
     cross_fit,
-    fold_of_group,
     prior_log_odds,
 )
 from training_app.engine.reading.sequences.sequence_fit import SequenceScorer

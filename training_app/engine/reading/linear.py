@@ -17,9 +17,10 @@ from sklearn.svm import LinearSVC
 
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.metrics import jaccard
+from training_app.engine.data.rows import fold_of_group
 from training_app.engine.progress import ScorerProgress, no_progress
 from training_app.engine.reading.embedding import EmbeddingMargins, embed
-from training_app.engine.reading.scorers import candidates, fold_of_group, prior_log_odds
+from training_app.engine.reading.scorers import candidates, prior_log_odds
 from training_app.engine.reading.text import LinearMargins, TfIdf, characters_of, words_of
 
 Matrix = Any  # a scipy.sparse.csr_matrix; scipy has no types

@@ -160,7 +160,8 @@ def _nearest(cosines: FloatArray, sizes: NDArray[np.int64]) -> FloatArray:
         cosine, column = np.divmod(largest, columns)
         total[:, filled] += np.where(sizes[filled] > taken, cosine, 0)
         flat[rows + column] = largest - BELOW * columns
-    return total.astype(np.float32) / np.clip(sizes, 1, NEIGHBOURS).astype(np.float32)
+    taken_each = np.clip(sizes, 1, NEIGHBOURS).astype(np.float32)
+    return np.asarray(total.astype(np.float32) / taken_each, np.float32)
 
 
 class Likeness:

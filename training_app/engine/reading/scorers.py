@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import BoolArray, FloatArray
+from training_app.engine.data.rows import fold_of_group
 from training_app.engine.progress import Job, ScorerProgress, at_once, no_progress
 
 
@@ -208,17 +209,6 @@ class CrossFit:
     fitted: FittedScorer
     platt: Platt
     held_out: NDArray[np.int64] | None = None
-
-
-def fold_of_group(groups: Sequence[str], folds: int, seed: int) -> NDArray[np.int64]:
-    """A fold, 0 to folds - 1, for each row (int64[N]); rows of one group share it, folds differ by at most one group.
-
-    `groups` holds each row's group key. Deterministic in the rows' order and the seed.
-    """
-    names = sorted(set(groups))
-    order = np.random.Generator(np.random.PCG64(seed)).permutation(len(names))
-    fold = {names[g]: position % folds for position, g in enumerate(order)}
-    return np.array([fold[g] for g in groups], np.int64)
 
 
 def cross_fit(

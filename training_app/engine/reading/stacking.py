@@ -31,7 +31,8 @@ TEACHER = "teacher"  # all of them and the teacher
 def joined(rows: Rows, more: Rows) -> Rows:
     """The rows of both, in this order."""
     asked = np.concatenate([rows.asked, more.asked])
-    return Rows([*rows.texts, *more.texts], np.concatenate([rows.required, more.required]), asked)
+    groups = [*rows.groups, *more.groups] if rows.groups and more.groups else ()
+    return Rows([*rows.texts, *more.texts], np.concatenate([rows.required, more.required]), asked, groups)
 
 
 def served(fit: CrossFit, rows: Rows) -> FloatArray:
@@ -43,7 +44,7 @@ def crossed(fit: CrossFit, rows: Rows) -> FloatArray:
     """What `served` gives, with maps that were not fitted on the row itself but on the other half of `rows`: float32[N, A]. For
     judging by the rows that have taught the map."""
     margins = fit.fitted.logits(rows.texts)
-    half = np.arange(len(rows)) % 2
+    half = rows.fold(2, 0)
     found = np.zeros_like(margins)
     for one in (0, 1):
         learnt = half != one

@@ -29,10 +29,10 @@ from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.conversations import USER, before, text_of
 from training_app.engine.data.examples import Agent
 from training_app.engine.data.intervals import spread
-from training_app.engine.data.rows import Rows
+from training_app.engine.data.rows import Rows, fold_of_group
 from training_app.engine.progress import ScorerProgress
 from training_app.engine.reading.linear import MOST_WEIGHTS, best_jaccards, fit_tfidf
-from training_app.engine.reading.scorers import CrossFit, Reading, fit_platt, fold_of_group, prior_log_odds
+from training_app.engine.reading.scorers import CrossFit, Reading, fit_platt, prior_log_odds
 from training_app.engine.reading.stack import fit_weights
 from training_app.engine.reading.stacking import WORTH, corrected
 from training_app.engine.reading.text import LinearMargins

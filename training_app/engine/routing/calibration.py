@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.metrics import calibration_error
 from training_app.engine.reading.logistic import logistic, sigmoid
-from training_app.engine.reading.scorers import fold_of_group
 
 
 def set_features(
@@ -198,6 +197,7 @@ def conformal_level(confidence: FloatArray, alpha: float, sure: float = 0.95) ->
     return float(np.sort(confidence)[k - 1]) if k >= 1 else 0.0
 
 
+FOLDS = 5  # of the validation rows
 #: Shares of answerable queries that a scorecard measures abstention at, whatever level is in force.
 ALPHAS = (0.01, 0.02, 0.05, 0.1)
 
@@ -216,17 +216,19 @@ def fit(
     margin: float = 0.0,
     abstain_alpha: float = 0.0,
     needed: NDArray[np.float64] | None = None,
+    fold: NDArray[np.int64] | None = None,
 ) -> Calibration:
     """Calibrate on validation rows: the policy's log-odds float32[N, A], its sets, the required sets and who was asked,
-    bool[N, A], and `needed` as in `set_features`. Without rows the answer is the scorer's own calibration."""
+    bool[N, A], and `needed` as in `set_features`. `fold` as in `held_out_confidences`, for
+    `abstain_alpha`. Without rows the answer is the scorer's own calibration."""
     if not len(log_odds):
         return Calibration(1.0, 0.0, SET_PRIOR.copy(), 0.0, margin)
     scale, shift = _fit_scores(log_odds, required, asked)
     weights = _fit_confidence(log_odds, selected, required, asked, needed)
     answerable = (required & asked).any(axis=1)
     level = 0.0
-    if abstain_alpha and answerable.any():
-        held_out = held_out_confidences(log_odds, selected, required, asked, needed=needed)
+    if abstain_alpha and fold is not None and answerable.any():
+        held_out = held_out_confidences(log_odds, selected, required, asked, needed=needed, fold=fold)
         level = conformal_level(held_out[answerable], abstain_alpha)
     return Calibration(scale, shift, weights, level, margin)
 
@@ -238,13 +240,12 @@ def held_out_confidences(
     asked: BoolArray,
     *,
     needed: NDArray[np.float64] | None = None,
-    seed: int = 0,
-    folds: int = 5,
+    fold: NDArray[np.int64],
 ) -> FloatArray:
-    """Each row's confidence by a map that was fitted without it, float32[N]: those that a level is chosen by. With fewer
-    than two rows a fold they are the prior's."""
+    """Each row's confidence by a map that was fitted without its `fold` int64[N], float32[N]: those that a level is chosen by. With
+    fewer than two rows a fold they are the prior's."""
     rows = len(log_odds)
-    fold = fold_of_group([str(i) for i in range(rows)], folds, seed) if rows >= 2 * folds else np.zeros(rows, np.int64)
+    fold = fold if rows >= 2 * FOLDS else np.zeros(rows, np.int64)
     held_out = np.zeros(rows, np.float32)
     for k in np.unique(fold):
         rest, here = fold != k, fold == k
@@ -261,19 +262,17 @@ def cross_validated(
     asked: BoolArray,
     *,
     needed: NDArray[np.float64] | None = None,
-    seed: int,
-    folds: int = 5,
+    fold: NDArray[np.int64],
 ) -> dict[str, float]:
-    """Calibration error within the validation split, each row by maps that were fitted without it:
+    """Calibration error within the validation split, each row by maps that were fitted without its `fold` int64[N]:
     {"scores_before", "scores_after", "confidence_after"}."""
-    if len(log_odds) < 2 * folds:
+    if len(log_odds) < 2 * FOLDS:
         return {}
-    fold = fold_of_group([str(i) for i in range(len(log_odds))], folds, seed)
     p = np.zeros_like(log_odds)
-    for k in range(folds):
+    for k in np.unique(fold):
         rest, here = fold != k, fold == k
         p[here] = fit(log_odds[rest], selected[rest], required[rest], asked[rest]).probabilities(log_odds[here])
-    c = held_out_confidences(log_odds, selected, required, asked, needed=needed, seed=seed, folds=folds)
+    c = held_out_confidences(log_odds, selected, required, asked, needed=needed, fold=fold)
     right = (selected == required).all(axis=1)
     return {
         "scores_before": calibration_error(sigmoid(log_odds)[asked], required[asked]),

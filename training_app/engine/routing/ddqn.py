@@ -11,7 +11,7 @@ Imported by workers only: it brings torch.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -24,6 +24,7 @@ from torch import nn
 from training_app.engine.config import Config
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.metrics import jaccard
+from training_app.engine.data.rows import fold_of_group
 from training_app.engine.routing.env import RoutingEnv
 from training_app.engine.routing.policy import (
     Beside,
@@ -50,7 +51,8 @@ class Queries:
     """What the policy learns from: x float32[N, D] (per-agent log-odds, D = A, or raw features), extra float32[N, E],
     required bool[N, A], asked bool[N, A]. An agent that was not asked is not available in that row. `weight`
     float64[N], where given, is how often a row is drawn in relation to the others. `pairs` float32[F, A, A], where given, is
-    evidence of pairs (`pairs.py`), and `fold` int64[N] which of the F each row is shown."""
+    evidence of pairs (`pairs.py`), and `fold` int64[N] which of the F each row is shown. Rows of one of the `groups` (N) never judge
+    each other."""
 
     x: FloatArray
     extra: FloatArray
@@ -59,6 +61,7 @@ class Queries:
     weight: NDArray[np.float64] | None = None
     pairs: FloatArray | None = None
     fold: NDArray[np.int64] | None = None
+    groups: Sequence[str] = ()
 
     def __len__(self) -> int:
         return len(self.x)
@@ -72,7 +75,14 @@ class Queries:
 
     def take(self, rows: NDArray[np.int64]) -> Queries:
         fold = None if self.fold is None else self.fold[rows]
-        return Queries(self.x[rows], self.extra[rows], self.required[rows], self.asked[rows], None, self.pairs, fold)
+        groups = [self.groups[row] for row in rows.tolist()] if self.groups else ()
+        return Queries(
+            self.x[rows], self.extra[rows], self.required[rows], self.asked[rows], None, self.pairs, fold, groups
+        )
+
+    def folds(self, count: int, seed: int) -> NDArray[np.int64]:
+        """One of so many folds for each row, int64[N]; rows of one group share it."""
+        return fold_of_group(self.groups or [str(row) for row in range(len(self))], count, seed)
 
     def given(self, selected: BoolArray) -> FloatArray:
         """The log-odds of each agent given the selected ones, `policy.conditional` by the W of each row's fold: float32[N, A]."""

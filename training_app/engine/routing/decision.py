@@ -91,7 +91,7 @@ def decide(
     learning = learn_published if features else learn
     reported: dict[str, Any] = {}
     if config.pairs and config.shared_network and not features:
-        pairs = fit_pairs(training.x, training.required & training.asked, training.asked, config.seed)
+        pairs = fit_pairs(training, config.seed)
         if pairs is not None:
             reported["pairs"] = {**pairs.gain, "kept": pairs.kept}
         if pairs is not None and pairs.kept:
@@ -121,7 +121,7 @@ def decide(
     required = validation.required & validation.asked
     values = {name: env.goal.utility(selected(env, rule, validation), required) for name, rule in new.items()}
     if judged is not None and len(validation):
-        values["ddqn"] = crossed(judged, config.seed)
+        values["ddqn"] = crossed(judged, validation.folds(2, config.seed))
     every, counts = together(training, validation), _counts(training, len(validation), weights)
     plain = threshold_lead(env, every, counts, config.seed)
     chosen = choose(values, weights, "threshold" if plain.low > 0 else "bayes")
@@ -171,7 +171,7 @@ def _exact(config: Config, training: Queries, report: dict[str, Any]) -> Callabl
     """What adds evidence of pairs to the exact rule, where out-of-fold rows show that it helps; `report` says what it saves."""
     pairs = None
     if config.pairs:
-        pairs, saved = fit_pairwise(training.x, training.required & training.asked, training.asked, config.seed)
+        pairs, saved = fit_pairwise(training, config.seed)
         if saved is not None:
             report["exact_pairs"] = {**saved, "kept": pairs is not None}
     return lambda rule: dataclasses.replace(rule, pairs=pairs)
@@ -198,6 +198,7 @@ def together(one: Queries, two: Queries) -> Queries:
         np.concatenate([one.extra, two.extra]),
         np.concatenate([one.required, two.required]),
         np.concatenate([one.asked, two.asked]),
+        groups=[*one.groups, *two.groups] if one.groups and two.groups else (),
     )
 
 
@@ -224,17 +225,16 @@ def _counts(training: Queries, judged: int, weights: NDArray[np.float64] | None)
     return np.concatenate([np.ones(n) if w is None else w / w.mean() for w, n in parts])
 
 
-def crossed(judged: FloatArray, seed: int) -> FloatArray:
-    """What each row got from the network that was best on the other half of the rows: judged float32[E, N], of every measurement of
-    the network -> float32[N]. So the choice among the measurements does not flatter."""
-    half = np.random.Generator(np.random.PCG64(seed)).permutation(judged.shape[1]) % 2
-    thresholds = np.empty(judged.shape[1], np.float32)
+def crossed(judged: FloatArray, half: NDArray[np.int64]) -> FloatArray:
+    """What each row got from the network that was best on the other half of the rows, `half` int64[N]: judged float32[E, N], of every
+    measurement of the network -> float32[N]. So the choice among the measurements does not flatter."""
+    best = np.empty(judged.shape[1], np.float32)
     for side in (0, 1):
         other = judged[:, half != side] if (half != side).any() else judged
         means = other.mean(axis=1, dtype=np.float64)
         last_best = len(means) - 1 - int(means[::-1].argmax())
-        thresholds[half == side] = judged[last_best, half == side]
-    return thresholds
+        best[half == side] = judged[last_best, half == side]
+    return best
 
 
 def threshold_lead(env: RoutingEnv, queries: Queries, weights: NDArray[np.float64], seed: int) -> Interval:
@@ -246,8 +246,8 @@ def threshold_lead(env: RoutingEnv, queries: Queries, weights: NDArray[np.float6
     drawn = queries.take(some)
     scale = weights[some] / weights[some].mean()
     leads = np.zeros(len(some))
-    for _ in range(HALVINGS):
-        half = rng.permutation(len(some)) % 2
+    for halving in range(HALVINGS):
+        half = drawn.folds(2, seed + halving)
         for side in (0, 1):
             learned, judged = drawn.take(np.flatnonzero(half != side)), drawn.take(np.flatnonzero(half == side))
             counts = scale[half != side]

@@ -19,6 +19,7 @@ serves. W is kept where it saves at least LEAST_GAIN nats a query on rows that i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,9 @@ from training_app.engine.data.intervals import spread
 from training_app.engine.reading.logistic import logistic
 from training_app.engine.routing.bayes import Pairwise
 from training_app.engine.routing.exact import LISTED, energies, within
+
+if TYPE_CHECKING:  # it brings torch
+    from training_app.engine.routing.ddqn import Queries
 
 MOST_AGENTS = 32  # in larger pools a policy looks at a short list of agents, and no pair is learnt
 LEAST_ROWS = 100
@@ -53,14 +57,16 @@ class Pairs:
         return self.gain["low"] > 0 and self.gain["mean"] >= LEAST_GAIN
 
 
-def fit_pairs(x: FloatArray, required: BoolArray, asked: BoolArray, seed: int) -> Pairs | None:
-    """Evidence of pairs from out-of-fold log-odds x float32[N, A], required and asked bool[N, A]; None where there are too few rows,
-    too many agents, or one agent only."""
+def fit_pairs(queries: Queries, seed: int) -> Pairs | None:
+    """Evidence of pairs from queries with out-of-fold log-odds; None where there are too few of them, too many agents, or one agent
+    only."""
+    x, asked = queries.x, queries.asked
+    required = queries.required & asked
     rows, agents = x.shape
     if rows < LEAST_ROWS or not 2 <= agents <= MOST_AGENTS:
         return None
     rng = np.random.Generator(np.random.PCG64(seed))
-    fold = rng.permutation(rows) % FOLDS
+    fold = queries.folds(FOLDS, seed)
     known = required & asked & (rng.random(required.shape) < 0.5)
     weights = np.zeros((FOLDS + 1, agents, agents), np.float32)
     gain = np.zeros(rows)
@@ -91,23 +97,21 @@ def _loss(z: NDArray[np.float64], y: BoolArray) -> NDArray[np.float64]:
     return np.logaddexp(0, np.where(y, -z, z))
 
 
-def fit_pairwise(
-    x: FloatArray, required: BoolArray, asked: BoolArray, seed: int
-) -> tuple[Pairwise | None, dict[str, float] | None]:
-    """The log-linear model of out-of-fold log-odds x float32[N, A], required and asked bool[N, A], and what it saves a row that it has
-    not seen, in nats, {"mean", "low", "high"}. The model is None where that is not surely enough; both are where it is not tried."""
-    whole = np.flatnonzero(asked.all(axis=1))
-    agents = x.shape[1]
+def fit_pairwise(queries: Queries, seed: int) -> tuple[Pairwise | None, dict[str, float] | None]:
+    """The log-linear model of queries with out-of-fold log-odds, and what it saves a row that it has not seen, in nats, {"mean",
+    "low", "high"}. The model is None where that is not surely enough; both are where it is not tried."""
+    whole = np.flatnonzero(queries.asked.all(axis=1))
+    agents = queries.x.shape[1]
     if len(whole) < LEAST_ROWS or not 2 <= agents <= MOST_COLUMNS:
         return None, None
-    own, required = x[whole].astype(np.float64), required[whole]
+    own, required = queries.x[whole].astype(np.float64), queries.required[whole]
     counts = required.T.astype(np.float64) @ required
     beside = ~np.eye(agents, dtype=np.bool_)
     if agents > LISTED:
         beside &= counts >= TOGETHER
     if not beside.any():
         return None, None
-    fold = np.random.Generator(np.random.PCG64(seed)).permutation(len(whole)) % FOLDS
+    fold = queries.take(whole).folds(FOLDS, seed)
     gain = np.zeros(len(whole))
     for k in range(FOLDS):
         learned, unseen = fold != k, fold == k
