@@ -87,7 +87,7 @@ class Config(Settings):
     folds: int = setting(
         0,
         "Folds of the cross-fitting; 0 leaves it to the scorer (ten for a linear one, three for a neural one) and fits it "
-        "once, a tenth held out, from 20,000 training and 1,000 validation queries on.",
+        "once, a tenth held out, from 20,000 training queries on.",
         low=0,
         high=50,
         group="scorer",
@@ -210,8 +210,8 @@ class Config(Settings):
     decision: str = setting(
         "auto",
         "What turns the scores into a set, in recipe scores. ddqn: the Double DQN; bayes: the set of highest expected worth, were "
-        "agents independent; threshold: one threshold for all agents; auto: bayes, unless the threshold or the Double DQN is surely ahead "
-        "on validation. Below 100 validation queries auto learns no Double DQN.",
+        "agents independent; threshold: one threshold for all agents; auto: bayes, unless the threshold or the Double DQN is surely "
+        "ahead on validation. Below 100 validation queries auto learns no Double DQN.",
         choices=("auto", "ddqn", "bayes", "threshold"),
         group="answer",
     )

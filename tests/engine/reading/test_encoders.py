@@ -30,7 +30,6 @@ VALIDATION = rows_of([e for e in POOL if e.split == "val"], AGENTS)
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pool of 180 training and 60 validation rows is a large one."""
     monkeypatch.setattr(encoders, "MANY_ROWS", 150)
-    monkeypatch.setattr(encoders, "MANY_VALIDATION", 50)
 
 
 class Remembers:
@@ -76,6 +75,8 @@ def test_a_tenth_is_held_out_in_whole_groups_and_no_scorer_reads_it(monkeypatch:
     assert found.log_odds.shape == (36, 4)
     assert len(read) == 324
     assert not held & {group_key(text) for text in read}
+    few, _ = fit_encoder(quick(folds=0, tidy=False), twice, groups, VALIDATION.take(np.arange(5)), progress=no_progress)
+    assert few.held_out is not None
     again, _ = fit_encoder(quick(folds=3), twice, groups, VALIDATION, progress=no_progress)
     assert again.held_out is None
     assert len(again.log_odds) == 360

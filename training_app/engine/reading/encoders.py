@@ -64,9 +64,9 @@ DESCRIBED_ROWS = 1_000
 #: brought nothing, and each candidate more is one more that may win by chance.
 PRECEDENT_ROWS = 1_000
 LEAST_TEXTS = 50  # without labels, for a student to learn from
-#: From this many training and this many validation rows on, scorers are fitted once, with a part of the training rows
-#: held out, instead of once per fold. A part of so many rows is enough for the policy, validation for the rest.
-MANY_ROWS, MANY_VALIDATION = 20_000, 1_000
+#: From this many training rows on, scorers are fitted once, with a part of the training rows held out, instead of once per fold. A
+#: part of so many rows is enough for the policy, validation for the rest: of few rows an agent's map is drawn to that of all agents.
+MANY_ROWS = 20_000
 LEAST_JUDGES = 100  # validation rows that can tell whether out-of-fold figures flatter
 HELD_OUT = 4_000  # rows at most; a tenth of them all at most
 SPREAD = 1.5  # of the log-odds of a text that says nothing, around each agent's prior
@@ -160,7 +160,7 @@ def _fit_plain(
     progress: ScorerProgress,
 ) -> tuple[CrossFit, dict[str, Any]]:
     """What reads plain texts; of a conversation the last turn."""
-    apart = _held_out(config, rows, groups, validation)
+    apart = _held_out(config, rows, groups)
     if apart is None:
         return _Search(config, agents, rows, groups, validation, None, unlabeled, progress).result()
     fit, report = _Search(config, agents, rows, groups, validation, apart, (), progress).result()
@@ -473,9 +473,9 @@ def _chosen(
     return choose(both, joined(rows, validation), none_share)
 
 
-def _held_out(config: Config, rows: Rows, groups: Sequence[str], validation: Rows) -> NDArray[np.int64] | None:
+def _held_out(config: Config, rows: Rows, groups: Sequence[str]) -> NDArray[np.int64] | None:
     """The numbers of the training rows to hold out, whole groups of them; None where scorers are cross-fitted."""
-    if config.folds or len(rows) < MANY_ROWS or len(validation) < MANY_VALIDATION:
+    if config.folds or len(rows) < MANY_ROWS:
         return None
     parts = max(10, -(-len(rows) // HELD_OUT))
     return np.flatnonzero(fold_of_group(groups, parts, config.seed) == 0)
