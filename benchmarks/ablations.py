@@ -55,7 +55,7 @@ def learnt(config: Config, folder: Path) -> Iterator[tuple[str, FloatArray, dict
     fit = cross_fit(LinearScorer(c=1.0), train.texts, train.required, train.asked, keys, seed=config.seed)
     own, of_val, of_test = (fit.platt(fit.fitted.logits(rows.texts)) for rows in (train, val, test))
     for part, change in PARTS.items():
-        changed = Config.from_mapping({**config.to_mapping(), **change})
+        changed = Config.from_mapping({**config.to_mapping(), "decision": "ddqn", **change})
         env = environment(changed, found.agents)
         shown = queries(train, fit.log_odds if changed.cross_fitting else own, changed.none_share)
         work = decide(changed, env, shown, queries(val, of_val), None, None, lambda _state: b"")

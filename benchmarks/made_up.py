@@ -223,7 +223,7 @@ def decided(pool: str, seed: int, goals: dict[str, Goal], settings: dict[str, st
     sets: dict[tuple[str, str], BoolArray] = {}
     for name, goal in goals.items():
         env = RoutingEnv(len(roster), goal=goal)
-        config = Config.from_mapping({**settings, "seed": seed, "goal": name})
+        config = Config.from_mapping({"decision": "ddqn", **settings, "seed": seed, "goal": name})
         steps = decide(config, env, queries(told, fit.log_odds), served["val"], None, None, lambda learning: b"")
         while True:
             try:

@@ -61,9 +61,10 @@ def test_a_row_is_judged_by_maps_that_it_did_not_teach() -> None:
     """Labels by the toss of a coin: a map that has seen them finds something in them, and one that has not finds nothing."""
     rng = np.random.default_rng(0)
     texts = [f"text {i}" for i in range(24)]
-    coin = Rows(texts, rng.random((24, 4)) < 0.5, np.ones((24, 4), np.bool_))
+    coin = Rows(texts, rng.random((24, 4)) < 0.5, np.ones((24, 4), np.bool_), [f"of {i // 2}" for i in range(24)])
     fit = _fit(ROWS["train"])
-    half = np.flatnonzero(np.arange(24) % 2)
+    half = np.flatnonzero(coin.fold(2, 0))
+    assert np.array_equal(coin.fold(2, 0)[::2], coin.fold(2, 0)[1::2])
     changed = replace(coin, required=coin.required.copy())
     changed.required[half] = ~changed.required[half]
     before, after = crossed(fit, coin), crossed(fit, changed)

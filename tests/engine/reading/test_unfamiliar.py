@@ -8,6 +8,7 @@ import pytest
 from training_app.engine.data.examples import Agent
 from training_app.engine.data.rows import Rows
 from training_app.engine.reading import sentences
+from training_app.engine.reading.descriptions import Descriptions, Labeled
 from training_app.engine.reading.unfamiliar import Unfamiliar
 
 AGENTS = (
@@ -80,3 +81,30 @@ def test_where_the_encoder_is_not_installed_a_strange_text_is_not_readable(monke
     again = Unfamiliar.from_parts(config, tensors)
     assert again.strange("我的银行卡丢了")
     assert not again.readable("我的银行卡丢了")
+
+
+def test_labeled_queries_say_in_every_language_whom_a_text_needs() -> None:
+    """No description says that loans are for houses; the labels do."""
+    made = fitted().descriptions
+    assert made.labeled is not None
+    assert made.labeled.trusted.all()
+    texts = ["Was kostet ein Kredit für ein Haus?", "Заблокируйте мою карту"]
+    vectors = sentences.embed(texts)
+    own = [made.labeled.beside(np.zeros(2, np.float32), vector) for vector in vectors]
+    assert own[0][1] > own[0][0]
+    assert own[1][0] > own[1][1]
+    few = Unfamiliar.fit(rows().take(np.arange(8)), AGENTS, meaning=True, seed=0)
+    assert few is not None
+    assert few.descriptions.labeled is not None
+    assert not few.descriptions.labeled.trusted.any()
+    alone = Descriptions(AGENTS, meaning=True, examples=few.descriptions.examples, nobody=few.descriptions.nobody)
+    assert np.array_equal(few.descriptions.logits(texts), alone.logits(texts))
+
+
+def test_what_a_row_says_of_itself_is_left_out() -> None:
+    """Labels by the toss of a coin: predictions of rows that were not left out would find them again."""
+    rng = np.random.default_rng(0)
+    coin = rng.random((len(TEXTS), 2)) < 0.5
+    found = Labeled.fit(TEXTS, coin, np.ones_like(coin))
+    own = np.stack([found.beside(np.zeros(2, np.float32), vector) for vector in sentences.embed(TEXTS)])
+    assert np.abs(own).max() < 1

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,11 +24,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from training_app.engine.data.arrays import FloatArray
+from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.conversations import USER, before
 from training_app.engine.data.examples import Agent
 from training_app.engine.reading import sentences
 from training_app.engine.reading.said import WORD, WordLikeness, phrases
+from training_app.engine.reading.scorers import fit_platt
 
 NAME = 0.2  # of the name's own likeness in meaning; chosen on splits of five sets that are not test
 #: `likeness` gives a sum of UNLIKE as ALIKE, less in proportion, more by as much as it is more: so much says as little as a cosine of
@@ -42,6 +44,10 @@ _BREAK = re.compile(
     r"|а также|и ещё|и|затем|ve ayrıca|ve|e depois|e também|e poi)\b|另外|并且|然后|そして|それと",
     re.IGNORECASE,
 )
+STRENGTH, LEAST_LABELED = (
+    3.0,
+    10,
+)  # of the ridge of `Labeled`, and labeled queries of an agent from which on it is trusted
 LONGEST_EARLIER = 2_000  # characters of a conversation that are read beside its last turn
 #: What needs no agent anywhere: a text that is more like one of these than like an agent needs nobody.
 NOBODY = (
@@ -55,6 +61,44 @@ FEATURES = (
     "alike", "words", "nearest", "lead", "behind", "behind squared", "above the mean", "best", "best squared", "nobody", "in a clause",
     "lead in a clause", "before", "lead before", "is a turn", "strange", "size", "one",
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Labeled:
+    """A linear model per agent of the embeddings of labeled queries: `weights` float32[SIZE + 1, A], the constant last. It reads every
+    language that the encoder does. Where it is `trusted`, bool[A], its log-odds and those of the description count alike."""
+
+    weights: FloatArray
+    trusted: NDArray[np.bool_]
+
+    @classmethod
+    def fit(cls, texts: Sequence[str], required: BoolArray, asked: BoolArray) -> Labeled:
+        """Ridge regression on required bool[N, A], its predictions of rows left out, which have a closed form, mapped to log-odds by
+        Platt's method. A row that was not asked about an agent counts as not needing it."""
+        x = np.concatenate([sentences.embed(texts), np.ones((len(texts), 1), np.float32)], axis=1).astype(np.float64)
+        y = (required & asked).astype(np.float64)
+        strength = np.full(x.shape[1], STRENGTH)
+        strength[-1] = 1e-3  # the constant
+        inverse = np.linalg.inv(x.T @ x + np.diag(strength))
+        weights = inverse @ (x.T @ y)  # (SIZE + 1, A)
+        own = np.einsum("ni,ni->n", x @ inverse, x)[:, None]  # how much a row says of itself
+        left_out = ((x @ weights - own * y) / np.maximum(1 - own, 1e-6)).astype(np.float32)
+        platt = fit_platt(left_out, required, asked)
+        weights = weights * platt.scale
+        weights[-1] += platt.shift
+        trusted = (required & asked).sum(axis=0) >= LEAST_LABELED
+        return cls(weights.astype(np.float32), np.asarray(trusted & (platt.scale > 0)))
+
+    def beside(self, described: FloatArray, vector: FloatArray) -> FloatArray:
+        """The log-odds of both together, float32[A], of a text: those by description float32[A], its embedding float32[SIZE]."""
+        own = np.clip(vector @ self.weights[:-1] + self.weights[-1], -LIMIT, LIMIT)
+        return np.asarray(np.where(self.trusted, (described + own) / 2, described), np.float32)
+
+    def checked(self, agents: int) -> Labeled:
+        """Itself. Raises ValueError where it is not of so many agents."""
+        if self.weights.shape != (sentences.SIZE + 1, agents) or self.trusted.shape != (agents,):
+            raise ValueError("what labeled queries say does not fit the agents")
+        return Labeled(self.weights, self.trusted.astype(np.bool_))
 
 
 class Descriptions:
@@ -71,11 +115,13 @@ class Descriptions:
         meaning: bool,
         examples: Mapping[int, Sequence[str]] | None = None,
         nobody: Sequence[str] = (),
+        labeled: Labeled | None = None,
     ) -> None:
         """`agents` (A) are the pool's; `examples` are queries that an agent is for, by id, and `nobody` some that nobody is for.
         `meaning`
-        asks the sentence encoder too, which is loaded with the first text; without it examples are not read."""
-        self.agents, self.meaning = tuple(agents), meaning
+        asks the sentence encoder too, which is loaded with the first text; without it examples are not read.
+        `labeled` has a say beside the descriptions."""
+        self.agents, self.meaning, self.labeled = tuple(agents), meaning, labeled if meaning else None
         self.examples = {agent: tuple(texts) for agent, texts in (examples or {}).items() if texts}
         self.nobody = tuple(nobody)
         self._learned("words" if not meaning else "examples" if self.examples else "meaning")
@@ -87,8 +133,12 @@ class Descriptions:
 
     def logits(self, texts: Sequence[str]) -> FloatArray:
         """The log-odds that each text needs each agent, float32[N, A]."""
-        found = [np.clip(self.features(text) @ self.weights, -LIMIT, LIMIT) for text in texts]
-        return np.array(found, np.float32).reshape(len(texts), len(self.agents))
+        found = np.empty((len(texts), len(self.agents)), np.float32)
+        for row, text in enumerate(texts):
+            found[row] = np.clip(self.features(text) @ self.weights, -LIMIT, LIMIT)
+            if self.labeled is not None:
+                found[row] = self.labeled.beside(found[row], sentences.embed([str(text)])[0])
+        return found
 
     def likeness(self, text: str) -> dict[int, float]:
         """How alike a text and each agent are, 0 to 1, by id, rounded to four decimals: what ranks agents, and no probability."""
@@ -151,7 +201,8 @@ class Descriptions:
         if not self.meaning:
             return {}
         vectors, first = self._said
-        return {"said": vectors.astype(np.float16), "first": first.astype(np.int64)}
+        labeled = {} if self.labeled is None else {"head": self.labeled.weights, "trusted": self.labeled.trusted}
+        return {"said": vectors.astype(np.float16), "first": first.astype(np.int64), **labeled}
 
     def config(self) -> dict[str, Any]:
         """All else; of the encoder its name."""
@@ -171,6 +222,8 @@ class Descriptions:
                 if vectors.ndim != 2 or vectors.shape[1] != sentences.SIZE or len(first) != len(agents) + 1:
                     raise ValueError("the descriptions' vectors do not fit their agents")
                 made.__dict__["_said"] = vectors, first  # in the place of what would be embedded
+                if "head" in tensors:
+                    made.labeled = Labeled(tensors["head"], tensors["trusted"]).checked(len(agents))
                 made._learned("examples" if config["with_examples"] else "meaning")
             return made
         except (KeyError, TypeError, AttributeError) as error:

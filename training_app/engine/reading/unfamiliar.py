@@ -1,9 +1,9 @@
 """Texts that a model cannot read: in a language that none of its training queries is in. numpy only.
 
 N-grams of an unknown language say nothing, so that a model trained on them answers "nobody", surely. Where few of a text's n-grams are
-known and its language is not one of the training queries', the descriptions and some training queries of each agent decide by
-the sentence encoder (`descriptions.py`), with log-odds of their own; where the encoder does not read the language either, the
-answer is the best guess and says that it does not know.
+known and its language is not one of the training queries', the descriptions, some training queries of each agent and a linear model of
+the embeddings of all decide by the sentence encoder (`descriptions.py`), with log-odds of their own; where the encoder does not read
+the language either, the answer is the best guess and says that it does not know.
 
     familiar(x) = share of x's n-grams that training queries have          strange: familiar < LEAST · its 5 % quantile on rows
     left out
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from training_app.engine.data.examples import Agent
 from training_app.engine.data.rows import Rows
 from training_app.engine.reading import sentences
-from training_app.engine.reading.descriptions import Descriptions
+from training_app.engine.reading.descriptions import Descriptions, Labeled
 from training_app.engine.reading.languages import ENCODED, SPACELESS, counted, language_of
 
 LEAST = 0.8  # of the familiarity that 95 % of the pool's own queries exceed; on five pools 1 % of validation rows is below it
@@ -34,6 +34,7 @@ NO_LANGUAGE = 0.7  # of that level, for a text whose language cannot be told
 SPOKEN = 0.02  # of the training queries: a language of so many is one of theirs
 MOST_GRAMS = 100_000
 EXAMPLES = 20  # of an agent
+LABELED = 3_000  # queries that teach `Labeled` at most
 KEPT = 20_000  # tokens that are remembered
 LONGEST = 4_000  # characters that are looked at
 _TOKEN = re.compile(rf"[{SPACELESS}]+|[^\W\d_{SPACELESS}]+")
@@ -67,7 +68,12 @@ class Unfamiliar:
         level = LEAST * float(np.quantile(shares, 0.05)) if shares else 0.0
         languages = [language for language, n in counted(texts).items() if n >= SPOKEN * len(texts)]
         examples, nobody = _examples(rows, agents, seed) if meaning else ({}, [])
-        return cls(known, level, languages, Descriptions(agents, meaning=meaning, examples=examples, nobody=nobody))
+        labeled = None
+        if meaning:
+            some = order[:LABELED]
+            labeled = Labeled.fit([texts[i] for i in some.tolist()], rows.required[some], rows.asked[some])
+        described = Descriptions(agents, meaning=meaning, examples=examples, nobody=nobody, labeled=labeled)
+        return cls(known, level, languages, described)
 
     def strange(self, text: str) -> bool:
         """Whether the model cannot read the text."""

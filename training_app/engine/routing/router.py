@@ -36,6 +36,7 @@ StopReason = Literal["stop", "none", "max_agents", "abstained"]
 
 #: A description-only answer of less confidence says that it does not know: its set is likelier wrong than right by far.
 UNSURE = 0.3
+SURE_NOBODY = 0.5  # the least confidence of a "none of these" to a text in a language that no training query is in
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +226,10 @@ class Router:
         return self.rules if rules is None else rules
 
     def _guessed(self, text: str, route: Route) -> Route:
-        """The route of a strange text: a best guess where the sentence encoder does not read its language either."""
-        if self._unfamiliar is None or self._unfamiliar.readable(text):
+        """The route of a strange text: a best guess where the sentence encoder does not read its language either, or where it is
+        "nobody" and likelier wrong than right."""
+        sure = bool(route.agents) or route.confidence >= SURE_NOBODY
+        if sure and (self._unfamiliar is None or self._unfamiliar.readable(text)):
             return route
         return replace(route, stop_reason="abstained", abstained=True)
 
