@@ -191,7 +191,8 @@ def test_a_killed_worker_is_noticed_and_its_run_goes_on_with_another(
     site: Site, environment: dict[str, str], start: Callable[..., subprocess.Popen]
 ) -> None:
     worker = start("manage.py", "run_cluster", Q_CLUSTER_NAME="train")
-    manage(environment, "train", "--pool", "shop", "--queue", "--set", "encoder=linear", "--set", "total_steps=2000000")
+    long = ("--set", "encoder=linear", "--set", "decision=ddqn", "--set", "total_steps=2000000")
+    manage(environment, "train", "--pool", "shop", "--queue", *long)
     site.await_status("running")
     os.killpg(worker.pid, signal.SIGKILL)
     site.await_status("queued")

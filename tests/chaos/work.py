@@ -63,6 +63,7 @@ def signs() -> list[str]:
 BIG, BATCH, EPISODES, OLD = 3_000, 60, 6, 20_000
 SMALL = {
     "encoder": "linear", "folds": 3, "max_features": 2_000, "total_steps": 300, "val_eval_freq": 100, "baselines": False,
+    "decision": "ddqn",
 }  # fmt: skip
 
 
