@@ -30,6 +30,7 @@ def work() -> Sequence[Work]:
     return (
         by_the_clock("training_app.answering.decisions.prune", "Delete old decisions", DAY),
         by_the_clock("training_app.answering.shadowing.prune", "Delete old shadow scores", DAY),
+        by_the_clock("training_app.rollout.traffic_hours.count_all", "Count the hours of traffic that are over", 10),
         by_the_clock("training_app.rollout.outcomes.offer_failures", "Send reported failures to labeling", 1),
         by_the_clock("training_app.rollout.outcomes.offer_unsure", "Send unsure decisions to labeling", HOUR),
         by_the_clock("training_app.answering.suggesting.suggest_all", "Suggestions of the active models", 1),

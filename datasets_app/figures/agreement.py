@@ -1,14 +1,14 @@
 """How far people, and people and the LLM, agree: Krippendorff's α per agent and per set, with intervals, or why there is none."""
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import krippendorff
 import numpy as np
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
 from django.utils.translation import gettext as _
 from numpy.typing import NDArray
 
@@ -26,6 +26,9 @@ FURTHEST = 10.0
 LEAST = 2
 #: Common labels below which a page shows no agreement: of 12, α spans from −3.45 to 1.00.
 LEAST_SHOWN = 30
+#: Newest labels of people that are looked at, and of their queries how many that several people labeled, and how many others, are
+#: compared: so many are compared within half a second, and make an interval of α of a few hundredths.
+LOOKED_AT, SEVERAL, ALONE = 5_000, 800, 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,8 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that the agreement page shows."""
+    """Everything that the agreement page shows. `newest` is how many queries are compared where these are not all that people labeled;
+    `coverage` how many of those looked at have one, two, three … people's labels."""
 
     people: Sequence[Any]
     whole: Figure
@@ -65,6 +69,8 @@ class Report:
     llm: Sequence[Pair]
     llm_blind: Pair
     llm_shown: Pair
+    newest: int | None
+    coverage: Mapping[int, int]
 
 
 def alpha(counts: Floats, distance: Floats, queries: Sequence[int] | None = None) -> Figure:
@@ -164,13 +170,14 @@ def report(pool: Pool, made: str = "") -> Report:
     `whole`, `jaccard` and `exact` are of the overlap that was drawn at random: what was sent to more people because it is hard would
     speak for the rest. Where no such query has two answers yet they are of all, and `at_random` says that they are not.
     """
-    spoken = _spoken(pool, made)
+    recent = _recent(pool)
+    spoken = _spoken(pool, made, recent.keys)
     machine = spoken.machine
     authors = {one.author for of in spoken.human.values() for labels in of.values() for one in labels if one.author}
     people = sorted(authors, key=lambda one: one.get_username())
     by_query = {key: spoken.answers(key) for key in spoken.human}
     several = {key: list(of.values()) for key, of in by_query.items() if len(of) >= 2}
-    drawn = _at_random(pool)
+    drawn = _at_random(pool, several)
     fair = {key: unit for key, unit in several.items() if key in drawn}
     counted = fair or several
     whole = _pair(None, None, [(key, a, b) for key, unit in counted.items() for a, b in combinations(unit, 2)])
@@ -210,7 +217,39 @@ def report(pool: Pool, made: str = "") -> Report:
         llm=[_pair(one, None, beside_llm(person=one.pk)) for one in people],
         llm_blind=_pair(None, None, beside_llm("blind")),
         llm_shown=_pair(None, None, beside_llm("shown")),
+        newest=len(recent.keys) if recent.are_some else None,
+        coverage=recent.coverage,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Recent:
+    """The queries that are compared, whether people labeled others too, the oldest label looked at, and the coverage."""
+
+    keys: Sequence[int]
+    are_some: bool
+    oldest: int
+    coverage: Mapping[int, int]
+
+
+def _by_people(pool: Pool) -> "QuerySet[Label]":
+    """People's labels that stand, of the pool's queries that nobody has deleted."""
+    return Label.objects.current().filter(query__dataset__pool=pool, query__deleted_at=None, source=Label.Source.HUMAN)
+
+
+def _recent(pool: Pool) -> _Recent:
+    """The queries that people labeled last, above all those that several did: as many are read in a pool of a million as in one of ten
+    thousand."""
+    rows = list(_by_people(pool).order_by("-pk").values_list("pk", "query_id", "author_id")[:LOOKED_AT])
+    people: dict[int, set[int]] = defaultdict(set)
+    for _label, query, author in rows:
+        people[query].add(author)
+    several = [query for query, authors in people.items() if len(authors) >= 2]
+    alone = [query for query, authors in people.items() if len(authors) < 2]
+    keys = [*several[:SEVERAL], *alone[:ALONE]]
+    counts = Counter(len(authors) for authors in people.values())
+    are_some = len(keys) < len(people) or len(rows) == LOOKED_AT
+    return _Recent(keys, are_some, rows[-1][0] if rows else 0, dict(sorted(counts.items())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,10 +266,8 @@ class OneKey:
 
 
 def one_key(pool: Pool) -> OneKey:
-    """How often one key accepts; beside how often blind labels agree, it tells whether suggestions are read. One database query."""
-    beside = Label.objects.current().filter(
-        query__dataset__pool=pool, query__deleted_at=None, source=Label.Source.HUMAN, provenance__has_key="shown"
-    )
+    """How often one key accepts, of the labels looked at; with how often blind labels agree, it tells whether suggestions are read."""
+    beside = _by_people(pool).filter(provenance__has_key="shown", pk__gte=_recent(pool).oldest)
     counts = beside.aggregate(shown=Count("pk"), accepted=Count("pk", filter=Q(provenance__one_key=True)))
     return OneKey(counts["accepted"], counts["shown"])
 
@@ -264,10 +301,10 @@ def shown(report: Report) -> Report:
     )
 
 
-def _at_random(pool: Pool) -> set[int]:
-    """Keys of the queries that several people were to label because their lot said so."""
+def _at_random(pool: Pool, queries: Collection[int]) -> set[int]:
+    """Those of the queries that several people were to label because their lot said so."""
     line = round(queue.settings_of(pool).overlap_share * LOTS)
-    items = QueueItem.objects.filter(pool=pool, agent__isnull=True, overlap_lot__lt=line)
+    items = QueueItem.objects.filter(query__in=queries, agent__isnull=True, overlap_lot__lt=line)
     return set(items.values_list("query_id", flat=True))
 
 
@@ -310,9 +347,9 @@ def _was(label: Label, made: str) -> bool:
     return {"blind": blind, "shown": shown and not blind, "unshown": blind or not shown}.get(made, True)
 
 
-def _spoken(pool: Pool, made: str) -> _Spoken:
+def _spoken(pool: Pool, made: str, queries: Collection[int]) -> _Spoken:
     """People's independent labels, those that were made so, and the LLM's answers."""
-    current = Label.objects.current().filter(query__dataset__pool=pool, query__deleted_at__isnull=True)
+    current = Label.objects.current().filter(query__in=queries)
     mine = current.filter(source=Label.Source.HUMAN).select_related("author").order_by("pk")
     merged = voices.merges([pool.pk])[pool.pk]
     human: dict[int, dict[int, list[Label]]] = defaultdict(lambda: defaultdict(list))
@@ -320,7 +357,7 @@ def _spoken(pool: Pool, made: str) -> _Spoken:
         if label.author_id is not None and _was(label, made) and not label.provenance.get("peers_seen"):
             human[label.query_id][label.author_id].append(label)
     machine = {}
-    for label in current.filter(source=Label.Source.LLM, query__in=mine.values("query")).iterator(chunk_size=2_000):
+    for label in current.filter(source=Label.Source.LLM).iterator(chunk_size=2_000):
         if not label.provenance.get("fallback"):
             machine[label.query_id] = answer([label], merged)
     return _Spoken(human, machine, merged)
@@ -331,7 +368,7 @@ def differing(
 ) -> list[int]:
     """Keys of the queries behind a cell: labeled by both people (or by one, or anybody, and the LLM), those that differ first; with
     `agent`, those on which two of them differ about it. `made` as in `report`, and "blind" for the items that hide suggestions."""
-    spoken = _spoken(pool, made)
+    spoken = _spoken(pool, made, _recent(pool).keys)
     distances: list[tuple[float, int]] = []
     for key in spoken.human:
         people = [one for who, one in spoken.answers(key).items() if a is None or who in (a, b)]
@@ -345,13 +382,3 @@ def differing(
             if apart:
                 distances.append((-max(apart), key))
     return [key for _distance, key in sorted(distances)]
-
-
-def coverage(pool: Pool) -> dict[int, int]:
-    """How many queries have one, two, three … people's labels."""
-    current = Label.objects.current().filter(query__dataset__pool=pool, source=Label.Source.HUMAN)
-    per_query = current.values("query").annotate(people=Count("author", distinct=True)).values_list("people", flat=True)
-    counts: dict[int, int] = defaultdict(int)
-    for people in per_query:
-        counts[people] += 1
-    return dict(sorted(counts.items()))

@@ -68,10 +68,13 @@ class Case:
 
 
 def disputes(pool: Pool) -> "QuerySet[Query]":
-    """Queries about which people disagree, the furthest apart first."""
-    apart = QueueItem.objects.filter(query=OuterRef("pk"), agent__isnull=True).values("disagreement")[:1]
+    """Queries about which people disagree, the furthest apart first. One that has just come in has no item of the queue yet: it is
+    among them once all that have one are decided."""
     disputed = Query.objects.of(pool).filter(state=Query.State.DISAGREEMENT)
-    # A query that has just come in has no item of the queue yet, and is in dispute all the same.
+    measured = disputed.filter(queue_items__pool=pool, queue_items__agent=None, queue_items__disagreement__gt=0)
+    if measured.exists():
+        return measured.order_by("-queue_items__disagreement", "pk")  # in the order of an index
+    apart = QueueItem.objects.filter(query=OuterRef("pk"), agent__isnull=True).values("disagreement")[:1]
     return disputed.annotate(apart=Subquery(apart)).order_by(F("apart").desc(nulls_last=True), "pk")
 
 

@@ -147,7 +147,7 @@ class QueueItem(models.Model):
                 name="queue_open_at_random",
             ),
             models.Index(
-                fields=("pool", "-disagreement"),
+                fields=("pool", "-disagreement", "query"),
                 condition=models.Q(disagreement__gt=0, agent__isnull=True),
                 name="queue_by_disagreement",
             ),

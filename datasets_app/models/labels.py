@@ -93,6 +93,11 @@ class Label(models.Model):
                 condition=~models.Q(source="human") | models.Q(author__isnull=False), name="human_label_has_author"
             ),
         )
+        indexes = (
+            models.Index(
+                fields=("-id",), condition=models.Q(source="human", superseded_at=None), name="labels_of_people"
+            ),
+        )
 
     def __str__(self) -> str:
         return f"{self.get_source_display()}: {self.required}"
@@ -121,6 +126,7 @@ class Gold(models.Model):
     class Meta:
         verbose_name = _("gold label")
         verbose_name_plural = _("gold labels")
+        indexes = (models.Index(fields=("-composed_at",), name="gold_by_age"),)
 
     def __str__(self) -> str:
         return str(self.required)

@@ -20,7 +20,7 @@ from datasets_app.models import Label, Query
 from datasets_app.pages.browse_views import table_rows
 from datasets_app.pages.labeling_page import history
 from datasets_app.prelabeling import judge
-from routerweb import parameters
+from routerweb import paging, parameters
 from routerweb.http import page, wants_fragment
 
 LISTS = {"disputes": adjudication.disputes, "doubts": adjudication.doubts, "skipped": adjudication.passed}
@@ -177,9 +177,13 @@ def _around(pool: Pool, which: str, query: Query | None) -> dict[str, Any]:
     return {
         "which": which,
         "tabs": [
-            ("disputes", _("Disagreements"), adjudication.disputes(pool).count()),
-            ("doubts", _("Unsure"), adjudication.doubts(pool).count()),
-            ("skipped", _("Skipped"), adjudication.passed(pool).count()),
+            (
+                "disputes",
+                _("Disagreements"),
+                paging.total(Query.objects.of(pool).filter(state=Query.State.DISAGREEMENT)),
+            ),
+            ("doubts", _("Unsure"), paging.total(adjudication.doubts(pool))),
+            ("skipped", _("Skipped"), paging.total(adjudication.passed(pool))),
         ],
         "ahead": [one for one in waiting[: AHEAD + 1] if query is None or one.pk != query.pk][:AHEAD],
         "holdings": queue.holdings(pool),
@@ -205,7 +209,6 @@ def agreement_page(request: HttpRequest, slug: str) -> HttpResponse:
         "report": report,
         "matrix": matrix,
         "only": only,
-        "coverage": agreement.coverage(pool),
         "one_key": agreement.one_key(pool),
     }
     return page(request, "datasets_app/agreement.html", context, title=_("Agreement"), crumbs=_above(pool))

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
-
-from django.db.models import Max
 
 from agents_app.models import Agent, Pool
 from datasets_app.models import Gold
@@ -27,10 +26,10 @@ class Near:
 def to(pool: Pool, text: str, count: int = 5) -> list[Near]:
     """The pool's labeled queries most like the text, nearest first; empty where none has anything in common."""
     gold = Gold.objects.of(pool).filter(query__erased_at=None)
-    newest = gold.aggregate(newest=Max("composed_at"))["newest"]
+    newest = gold.order_by("-composed_at").values_list("composed_at", "pk").first()
     if newest is None:
         return []
-    keys, compared = _compared(pool.pk, newest.isoformat(), gold.count())
+    keys, compared = _compared(pool.pk, newest)
     likeness_of = {keys[place]: likeness for place, likeness in compared.nearest(text, count)}
     rows = {row.query_id: row for row in gold.filter(query__in=likeness_of).select_related("query")}
     agents = {agent.number: agent for agent in pool.agents.all()}
@@ -42,8 +41,8 @@ def to(pool: Pool, text: str, count: int = 5) -> list[Near]:
 
 
 @lru_cache(maxsize=4)
-def _compared(pool: int, _newest: str, _count: int) -> tuple[list[int], Neighbours]:
-    """Kept in memory until the pool's gold changes, which the last two arguments tell."""
+def _compared(pool: int, _newest: tuple[datetime, int]) -> tuple[list[int], Neighbours]:
+    """Kept in memory until the pool has newer gold."""
     gold = Gold.objects.of(pool).filter(query__erased_at=None)
     rows = list(gold.order_by("-composed_at", "-pk").values_list("query_id", "query__text")[:MOST])
     return [key for key, _text in rows], Neighbours([text for _key, text in rows])

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from django.db.models import Count, Exists, OuterRef, Q
-from django.db.models.functions import TruncWeek
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -31,6 +30,7 @@ from training_app.models import (
     RouterModel,
     TrafficLook,
 )
+from training_app.rollout import traffic_hours
 from training_app.versions import verdict
 
 #: The newest distinct texts that one look takes, and how old decisions may be; labels beyond which no more are read.
@@ -339,11 +339,7 @@ def weeks(pool: Pool) -> list[Week]:
     promises: dict[int, int | None] = {}
     rows = CheckedAnswer.objects.filter(pool=pool, decided_at__gte=starts[0]).done()
     answers = list(rows.values_list("decided_at", "answered", "required"))
-    outcomes = (
-        Outcome.objects.filter(pool=pool, at__gte=starts[0]).annotate(week=TruncWeek("at")).order_by().values("week")
-    )
-    counted = outcomes.annotate(count=Count("pk"), good=Count("pk", filter=Q(success=True)))
-    counts = {row["week"].date(): (row["count"], row["good"]) for row in counted}
+    hours = traffic_hours.hours(pool, starts[0])
     result = []
     for start in starts:
         end = start + timedelta(weeks=1)
@@ -352,7 +348,8 @@ def weeks(pool: Pool) -> list[Week]:
             kept = promise(model)
             promises[model.pk] = round(100 * kept.labeled.mean) if kept else None
         here = [set(answered) == set(needed or ()) for at, answered, needed in answers if start <= at < end]
-        count, good = counts.get(start.date(), (0, 0))
+        inside = [hour for hour in hours if start <= hour.hour < end]
+        count, good = sum(hour.outcomes for hour in inside), sum(hour.successes for hour in inside)
         result.append(
             Week(
                 start.date(),

@@ -1,7 +1,7 @@
 """What the home page shows ops and their managers: traffic, latency, agents chosen, quality, queue and processes of one pool.
 
 Figures of single answers come from at most SAMPLED of each hour, the newest, weighed by how many that hour had: the page costs as much
-for a million answers as for ten thousand, but for counting them. Up to FEW answers are read all, at once.
+for a million answers as for ten thousand. Up to FEW answers are read all, at once.
 """
 
 from bisect import bisect_right
@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
-from django.db.models import Count, Q
+from django.db.models import Count
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
@@ -20,7 +20,8 @@ from django.utils.translation import ngettext
 
 from agents_app.models import Agent, Pool
 from datasets_app.figures import progress
-from training_app.models import Decision, LiveSettings, Outcome, RouterModel, Run
+from training_app.models import Decision, LiveSettings, RouterModel, Run, TrafficHour
+from training_app.rollout import traffic_hours
 from training_app.watching import watch
 
 #: Hours that are shown → hours in one column.
@@ -90,24 +91,15 @@ class Traffic:
 def traffic(pool: Pool, hours: int = 24) -> Traffic:
     """A pool's answers in the last so many hours; `hours` is one of PERIODS."""
     step = timedelta(hours=PERIODS[hours])
-    now = timezone.localtime()
-    end = now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+    end = traffic_hours.beginning(timezone.now()) + traffic_hours.HOUR
     starts = [end - step * i for i in range(hours // PERIODS[hours], 0, -1)]
     begin = starts[0]
-    decisions = Decision.objects.filter(pool=pool)
-    counts: Counter[str] = Counter()
-    counts.update(
-        decisions.filter(at__gte=begin - timedelta(hours=hours)).aggregate(
-            count=Count("pk", filter=Q(at__gte=begin)),
-            before=Count("pk", filter=Q(at__lt=begin)),
-            abstained=Count("pk", filter=Q(at__gte=begin, abstained=True)),
-            none=Count("pk", filter=Q(at__gte=begin, stop_reason="none")),
-            unsure=Count("pk", filter=Q(at__gte=begin, confidence__lt=Decision.UNSURE)),
-        )
-    )
+    both = traffic_hours.hours(pool, begin - timedelta(hours=hours))
+    seen = [row for row in both if row.hour >= begin]
+    count = sum(row.answers for row in seen)
     asks = LiveSettings.objects.filter(pool=pool, ask_cost__isnull=False).exists()
-    asked = decisions.filter(at__gte=begin, detail__has_key="ask").count() if asks else None
-    columns = _few(pool, starts) if counts["count"] <= FEW else [_column(pool, start, step) for start in starts]
+    asked = Decision.objects.filter(pool=pool, at__gte=begin, detail__has_key="ask").count() if asks else None
+    columns = _few(pool, starts) if count <= FEW else [_column(pool, start, step, seen) for start in starts]
     values = np.array([m for column in columns for m in column.microseconds], float) / 1000
     weights = np.array([column.count / len(column.microseconds) for column in columns for _m in column.microseconds])
     chosen: Counter[int] = Counter()
@@ -122,18 +114,18 @@ def traffic(pool: Pool, hours: int = 24) -> Traffic:
     ranked = [(roster[number], weight / total) for number, weight in chosen.most_common() if number in roster]
     return Traffic(
         hours=hours,
-        count=counts["count"],
-        before=counts["before"],
-        abstained=counts["abstained"],
-        none=counts["none"],
-        unsure=counts["unsure"],
+        count=count,
+        before=sum(row.answers for row in both) - count,
+        abstained=sum(row.abstained for row in seen),
+        none=sum(row.none for row in seen),
+        unsure=sum(row.unsure for row in seen),
         asked=asked,
         p50=quantile(values, weights, 0.50),
         p95=quantile(values, weights, 0.95),
         per_answer=sum(chosen.values()) / total if total else None,
         agents=ranked[:BARS],
-        volume=_volume(columns, hours) if counts["count"] else None,
-        latency=_latency(columns, hours) if counts["count"] else None,
+        volume=_volume(columns, hours) if count else None,
+        latency=_latency(columns, hours) if count else None,
     )
 
 
@@ -149,10 +141,10 @@ def _few(pool: Pool, starts: Sequence[datetime]) -> list[Column]:
     ]
 
 
-def _column(pool: Pool, start: datetime, step: timedelta) -> Column:
+def _column(pool: Pool, start: datetime, step: timedelta, hours: Sequence[TrafficHour]) -> Column:
     inside = Decision.objects.filter(pool=pool, at__gte=start, at__lt=start + step)
     rows = list(inside.order_by("-at").values_list("microseconds", "agents")[:SAMPLED])
-    count = inside.count() if len(rows) == SAMPLED else len(rows)
+    count = sum(row.answers for row in hours if start <= row.hour < start + step)
     return Column(start, count, [row[0] for row in rows], [row[1] for row in rows])
 
 
@@ -182,15 +174,14 @@ def _latency(columns: Sequence[Column], hours: int) -> dict[str, Any]:
 
 
 def _labels(columns: Sequence[Column], hours: int) -> list[str]:
-    return [date_format(column.start, "H:i" if hours <= 24 else "D H:i") for column in columns]
+    return [date_format(timezone.localtime(column.start), "H:i" if hours <= 24 else "D H:i") for column in columns]
 
 
 def success(pool: Pool) -> tuple[int, float | None]:
     """(outcomes of the last week, the share of them that were a success)."""
-    counts = Outcome.objects.filter(pool=pool, at__gte=timezone.now() - OUTCOMES).aggregate(
-        count=Count("pk"), good=Count("pk", filter=Q(success=True))
-    )
-    return counts["count"], counts["good"] / counts["count"] if counts["count"] else None
+    seen = traffic_hours.hours(pool, timezone.now() - OUTCOMES)
+    count = sum(row.outcomes for row in seen)
+    return count, sum(row.successes for row in seen) / count if count else None
 
 
 def work(pool: Pool, labeling: int | None = None) -> dict[str, Any]:

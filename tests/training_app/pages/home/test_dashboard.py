@@ -78,7 +78,8 @@ def test_few_answers_are_read_at_once_and_give_the_same_picture(
 ) -> None:
     for number in range(12):
         answer(model, hours=number * hours / 12, ms=number, agents=(number % 3,))
-    with django_assert_num_queries(4):  # the counts, whether it asks, the answers, the agents
+    # The hours stored, the last of them, answers and outcomes since, whether it asks, the few answers, the agents.
+    with django_assert_num_queries(7):
         few = dashboard.traffic(model.pool, hours)
     monkeypatch.setattr(dashboard, "FEW", 0)
     assert dashboard.traffic(model.pool, hours) == few
