@@ -117,14 +117,14 @@
   }
 
   // On a phone a table that does not fit becomes a stack of rows, each cell with its column's name (app.css, .rw-stacked). A matrix
-  // stays as it is: its columns mean nothing alone. Roles keep it a table for screen readers.
+  // stays as it is, as its columns mean nothing alone, and so does a table with fields in its head. Roles keep it a table for screen readers.
   const phone = matchMedia("(max-width: 40rem)");
   const roles = { THEAD: "rowgroup", TBODY: "rowgroup", TR: "row", TD: "cell" };
   function stack(root) {
     for (const table of root.querySelectorAll("table.rw-table:not(.rw-matrix)")) {
       if (!phone.matches) { table.classList.remove("rw-stacked"); continue; }
       const heads = [...(table.tHead?.rows ?? [])];
-      if (heads.length !== 1 || table.querySelector("thead [colspan]")) continue;
+      if (heads.length !== 1 || table.querySelector("thead [colspan], thead select")) continue;
       const box = table.closest(".rw-scroll, .rw-card");
       if (!table.matches(".rw-stacked") && !(box && box.scrollWidth > box.clientWidth + 1)) continue;
       const names = [...heads[0].cells].map((head) => head.querySelector(".rw-hidden") ? "" : head.innerText.replace(/[↑↓]/g, "").trim());

@@ -17,7 +17,7 @@ _AS_WEBP = """async (png) => {
 _CAPTION = """(text) => {
   document.getElementById('caption')?.remove();
   const note = document.createElement('div'); note.id = 'caption'; note.textContent = text;
-  Object.assign(note.style, {position: 'fixed', left: '50%', bottom: '20px', transform: 'translateX(-50%)', zIndex: 9999,
+  Object.assign(note.style, {position: 'fixed', left: '50%', bottom: '76px', transform: 'translateX(-50%)', zIndex: 9999,
     background: '#0f3b44', color: '#fff', padding: '10px 22px', borderRadius: '999px', font: '600 19px Inter, sans-serif',
     boxShadow: '0 4px 18px rgba(0,0,0,.25)', whiteSpace: 'nowrap'});
   document.body.append(note);

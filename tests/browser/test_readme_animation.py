@@ -1,7 +1,9 @@
 """The animation of the README: a query is labeled, a router trained, an answer given. WRITE_SCREENS=1 puts it into docs/images."""
 
 import base64
+import itertools
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -23,16 +25,16 @@ AGENTS = {
     "Shipping": "Parcels, delivery, returns",
     "Technical": "Errors, log-in, the app",
 }
-WORDS = {
-    "Billing": ("the invoice", "my refund", "a double charge"),
-    "Shipping": ("my parcel", "the courier", "a return"),
-    "Technical": ("the app", "my login", "an error message"),
+PHRASES = {
+    "Billing": ("i was charged twice", "my refund is late", "the invoice is wrong"),
+    "Shipping": ("my parcel is lost", "the courier was rude", "my delivery is broken"),
+    "Technical": ("the app crashes", "my login fails", "it shows an error"),
 }
 QUERY = "i was charged twice and my parcel is lost"
 
 
 def rows() -> str:
-    """Labeled queries: of one need, of two, of none."""
+    """Labeled queries: of one need, of two, of none; what the animation asks is not among them."""
     lines = ["text,label"]
     when = (
         "since Monday",
@@ -47,22 +49,13 @@ def rows() -> str:
         "this year",
     )
     places = [f"{one} {other}" for one in when for other in ("", "please", "on my phone")]
-    for agent, words in WORDS.items():
-        lines += [f"question about {word} {place},{agent}" for word in words for place in places]
-    pairs = (("Billing", "Shipping"), ("Shipping", "Technical"), ("Billing", "Technical"))
-    for one, other in pairs:
-        lines += [
-            f"{a} and {b} {place},{one}; {other}"
-            for a, b in zip(WORDS[one], WORDS[other], strict=True)
-            for place in places[:3]
-        ]
+    for agent, phrases in PHRASES.items():
+        lines += [f"{phrase} {place},{agent}" for phrase in phrases for place in places]
+    for one, other in itertools.combinations(PHRASES, 2):
+        pairs = itertools.product(PHRASES[one], PHRASES[other])
+        both = [f"{a} and {b}" for a, b in pairs if f"{a} and {b}" != QUERY]
+        lines += [f"{text} {place},{one}; {other}" for text in both for place in places[::5]]
     lines += [f"{what} {place},none" for what in ("what a nice day", "who are you") for place in places]
-    lines += [
-        "i was charged twice,Billing",
-        "charged two times for one parcel,Billing",
-        "my parcel is lost,Shipping",
-        "the parcel is lost,Shipping",
-    ]
     return "\n".join(lines)
 
 
@@ -108,8 +101,8 @@ def test_a_query_is_labeled_a_router_trained_and_an_answer_given(sign_in, person
     page.keyboard.press("Control+Enter")
     expect(page.locator("#result")).to_contain_text("The set", timeout=30_000)
     film.take("3  Route: in milliseconds, without an LLM", 2_600)
-    for agent in ("Billing", "Shipping"):
-        expect(page.locator("#result")).to_contain_text(agent)
+    chosen = page.locator("#result [aria-pressed=true]")
+    expect(chosen).to_have_text([re.compile("Billing"), re.compile("Shipping")])
 
     made = film.webp()
     folder = ROOT / "docs" / "images" if os.environ.get("WRITE_SCREENS") == "1" else tmp_path
