@@ -1,6 +1,6 @@
-"""`python -m benchmarks.screens ADDRESS LOGIN PASSWORD [POOL]`: the ten screens of docs/screens.md, from an installation that runs.
+"""`python -m benchmarks.screens ADDRESS LOGIN PASSWORD [POOL]`: the screens of docs/screens.md and docs/labeling.md, from an installation that runs.
 
-Five of a labeler's day, five of ops'. They are taken in Chromium at 1280×800, or at 390×844 where the name says phone, and written to
+Five of a labeler's day, five of ops', two lists. They are taken in Chromium at 1280×800, or at 390×844 where the name says phone, and written to
 docs/images. Nothing is changed in the installation but a draft.
 """
 
@@ -16,15 +16,17 @@ DESK, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 Screens = dict[str, tuple[str, dict[str, int], tuple[str, ...]]]
 SCREENS: Screens = {
     "labeler-1-home": ("/", DESK, ()),
-    "labeler-2-label": ("/p/{pool}/label/", DESK, ("Digit1", "Digit2")),
+    "labeler-2-label": ("/p/{pool}/label/", DESK, ("Digit3",)),
     "labeler-3-phone": ("/p/{pool}/label/", PHONE, ()),
     "labeler-4-mine": ("/p/{pool}/label/mine/", DESK, ()),
     "labeler-5-review": ("/p/{pool}/review/", DESK, ()),
     "ops-1-import": ("/p/{pool}/import/", DESK, ()),
-    "ops-2-launch": ("/p/{pool}/runs/new/", DESK, ()),
+    "ops-2-train": ("/p/{pool}/runs/new/", DESK, ()),
     "ops-3-model": ("/p/{pool}/models/1/", DESK, ()),
     "ops-4-playground": ("/p/{pool}/playground/?query=i+was+charged+twice+and+my+parcel+is+lost", DESK, ()),
     "ops-5-alarms": ("/p/{pool}/settings/alarms/", DESK, ()),
+    "agreement": ("/p/{pool}/agreement/", DESK, ()),
+    "queries": ("/p/{pool}/queries/?q=state:gold", DESK, ()),
 }
 
 
@@ -39,7 +41,7 @@ def take(address: str, login: str, password: str, pool: str, screens: Screens = 
         page.fill('[name="login"]', login)
         page.fill('[name="password"]', password)
         page.keyboard.press("Enter")
-        page.wait_for_load_state("networkidle")
+        page.wait_for_url(lambda url: "/login/" not in url)
         for name, (path, window, keys) in screens.items():
             page.set_viewport_size(window)  # type: ignore[arg-type]
             page.goto(path.format(pool=pool))

@@ -60,10 +60,16 @@ def estimate(
     pool: Pool, queries: "QuerySet[Query]", *, batch_size: int = 1, price_in: float = 0.0, price_out: float = 0.0
 ) -> Estimate:
     """Count before paying. Tokens are guessed from the length of the texts, four characters each. Raises PrelabelError."""
+    texts = list(queries.order_by("pk").values_list("text", flat=True)[:50])
+    return estimate_of(pool, texts, queries.count(), batch_size=batch_size, price_in=price_in, price_out=price_out)
+
+
+def estimate_of(
+    pool: Pool, texts: Sequence[str], count: int, *, batch_size: int = 1, price_in: float = 0.0, price_out: float = 0.0
+) -> Estimate:
+    """The same for `count` queries such as these. Raises PrelabelError."""
     agents = pools.roster(pool, retired=False)
     instruction = _instruction(pool, agents)
-    texts = list(queries.order_by("pk").values_list("text", flat=True)[:50])
-    count = queries.count()
     calls = -(-count // max(1, batch_size))
     fixed = sum(len(one["content"]) for one in prompts.messages(instruction, [], agents, 0, None))
     mean = sum(map(len, texts)) / len(texts) + 20 if texts else 0.0

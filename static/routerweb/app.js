@@ -117,7 +117,8 @@
   }
 
   // On a phone a table that does not fit becomes a stack of rows, each cell with its column's name (app.css, .rw-stacked). A matrix
-  // stays as it is, as its columns mean nothing alone, and so does a table with fields in its head. Roles keep it a table for screen readers.
+  // stays as it is, as its columns mean nothing alone, and so does a table with fields in its head. Roles keep
+  // it a table for screen readers.
   const phone = matchMedia("(max-width: 40rem)");
   const roles = { THEAD: "rowgroup", TBODY: "rowgroup", TR: "row", TD: "cell" };
   function stack(root) {
@@ -138,6 +139,7 @@
         for (const cell of row.cells) {
           const name = names[column];
           column += cell.colSpan;
+          cell.classList.toggle("rw-nothing", cell.innerText.trim() === "–");
           if (name && cell.colSpan === 1 && !cell.matches('th[scope="row"], .qs-text')) cell.dataset.column = name;
         }
       }
@@ -146,6 +148,9 @@
 
   function fit(root) {
     stack(root);
+    for (const here of root.querySelectorAll(".rw-tabs [aria-current]")) {
+      here.parentElement.scrollLeft = here.offsetLeft - (here.parentElement.clientWidth - here.offsetWidth) / 2;
+    }
     reachable(root);
   }
   addEventListener("load", () => fit(document));

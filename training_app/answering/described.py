@@ -49,3 +49,11 @@ def router_of(roster: tuple[RosterAgent, ...]) -> Router | None:
     if not agents:
         return None
     return Router.of_descriptions(Descriptions(agents, meaning=sentences.installed()))
+
+
+@lru_cache(maxsize=16)
+def right(agents: tuple[Agent, ...], labeled: tuple[tuple[str, frozenset[int]], ...]) -> int:
+    """How many of the labeled texts the descriptions of these agents route to exactly the agents that each needs."""
+    router = Router.of_descriptions(Descriptions(list(agents), meaning=sentences.installed()))
+    routes = router.route_batch([text for text, _required in labeled])
+    return sum(set(route.agents) == required for route, (_text, required) in zip(routes, labeled, strict=True))

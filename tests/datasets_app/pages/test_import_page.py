@@ -75,7 +75,7 @@ def test_the_page_says_what_would_be_kept_and_guesses_what_is_meant(ops: Client,
     address = send(ops, CONTENT)
     page = ops.get(address)
     assert "labels in “Team(s)”" in page.text
-    assert "2 of 4 labels will be kept, 2 are not understood" in page.text
+    assert "2 of 4 labels will be kept, the other 2 by the meanings below" in page.text
     assert Query.objects.count() == 0
     labs = clinic.agents.get(name="Lab results")
     form = fields(page)
@@ -154,7 +154,7 @@ def test_an_empty_cell_means_what_was_chosen(ops: Client, clinic: Pool, empty: s
 def test_our_own_file_with_unknown_agents_is_asked_about_too(ops: Client, clinic: Pool) -> None:
     rows = b"".join(b'{"text": "q%d", "required_agents": ["Labs"]}\n' % n for n in range(5))
     page = ops.get(send(ops, rows, "own.jsonl"))
-    assert "0 of 5 labels will be kept, 5 are not understood" in page.text
+    assert "0 of 5 labels will be kept, the other 5 by the meanings below" in page.text
 
 
 def test_an_export_names_its_tool(ops: Client, clinic: Pool) -> None:

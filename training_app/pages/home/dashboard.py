@@ -204,7 +204,8 @@ def work(pool: Pool, labeling: int | None = None) -> dict[str, Any]:
 def in_words(pool: Pool, model: RouterModel | None, seen: Traffic, outcomes: tuple[int, float | None]) -> str:
     """How the pool is doing, in the words that one would say to somebody who passes by."""
     if model is None:
-        return _("%(pool)s answers nothing yet: no model is active.") % {"pool": pool.name}
+        text = _("%(pool)s has no model yet. Its agents' descriptions answer meanwhile.")
+        return text % {"pool": pool.name} if pool.agents.active().exists() else _("Nothing answers yet.")
     period = _("the last 24 hours") if seen.hours == 24 else _("the last seven days")
     if not seen.count:
         return _("%(model)s is ready, and was asked nothing in %(period)s.") % {"model": model.name, "period": period}

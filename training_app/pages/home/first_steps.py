@@ -171,7 +171,7 @@ def _promotion(pool: Pool, active: RouterModel | None) -> Step:
         return Step("promote", _("Promote"), True, text, "", "", "")
     model = RouterModel.objects.filter(pool=pool, pruned_at__isnull=True).order_by("-version").first()
     if model is None:
-        return Step("promote", _("Promote"), False, _("no model yet"), _("Until then requests are answered with 503."))
+        return Step("promote", _("Promote"), False, _("no model yet"), _("Until then the agents' descriptions answer."))
     judgement = verdict.of(model)
     count = f"{model.name}: {judgement.share()} {judgement.judge}".strip() if judgement else model.name
     missing = _("Look at what it gets right, and let it answer.")

@@ -22,7 +22,7 @@ from datasets_app.figures import progress
 from datasets_app.labels import queue
 from routerweb.http import LAST_POOL, page, reads_file, remember_pool
 from training_app.models import RouterModel, Run
-from training_app.pages.home import dashboard, first_steps, inbox
+from training_app.pages.home import dashboard, first_steps, inbox, questions
 from training_app.rollout import promises, trials
 from training_app.training import previews, sample
 from training_app.versions import more_labels, registry, scorecards, verdict
@@ -90,6 +90,12 @@ def _draw(request: HttpRequest, pool: Pool | None, more: dict[str, Any]) -> Http
             context |= operations(pool, 168 if asked == "168" else 24, labeling=left)
         if roles & {Role.OPS, Role.REVIEWER}:
             context["path"] = first_steps.path(pool, roles, context["labeled"])
+            waiting = [line for line in context.get("inbox", ()) if line.pool == pool]
+            if "inbox" not in context:
+                waiting = inbox.lines([(pool, roles)], person(request), context["labeling"]["left"])
+            context["questions"] = questions.questions(pool, waiting, person(request))
+        elif roles:
+            context["whom"] = questions.whom(pool)
     return page(request, "training_app/home.html", context, title=pool.name if pool else _("Home"))
 
 
@@ -142,7 +148,7 @@ def attention(pool: Pool, *, has_model: bool, last_runs: list[Run]) -> list[tupl
     lines: list[tuple[str, str]] = []
     if not has_model:
         lines.append(
-            (_("No model is active: requests to this pool are answered with 503."), navigation.address("runs", pool))
+            (_("No model is active: the agents' descriptions answer requests."), navigation.address("runs", pool))
         )
     failed = [run for run in last_runs if run.status == Run.Status.FAILED and run.created_at > timezone.now() - RECENT]
     if failed:

@@ -22,7 +22,7 @@ SECONDS_EACH = 8
 #: Pools that are looked at; whoever has more chooses one.
 MOST_POOLS = 30
 #: The most urgent kind first.
-ORDER = ("alarm", "candidate", "dispute", "label", "set up", "proposal", "run")
+ORDER = ("alarm", "candidate", "dispute", "train", "label", "set up", "proposal", "run")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,15 @@ class Line:
     address: str
 
 
-def lines(pools: Sequence[tuple[Pool, Collection[Role]]], person: User) -> list[Line]:
-    """What waits in these pools for somebody with these roles there."""
-    result = [line for pool, roles in pools[:MOST_POOLS] for line in _of(pool, roles, person)]
+def lines(
+    pools: Sequence[tuple[Pool, Collection[Role]]], person: User, left: progress.Left | None = None
+) -> list[Line]:
+    """What waits in these pools for somebody with these roles there; `left` of a single pool, where it is counted already."""
+    result = [line for pool, roles in pools[:MOST_POOLS] for line in _of(pool, roles, person, left)]
     return sorted(result, key=lambda line: ORDER.index(line.kind))
 
 
-def _of(pool: Pool, roles: Collection[Role], person: User) -> Iterator[Line]:
+def _of(pool: Pool, roles: Collection[Role], person: User, left: progress.Left | None) -> Iterator[Line]:
     if Role.OPS in roles:
         yield from _operating(pool)
     if Role.REVIEWER in roles:
@@ -54,7 +56,7 @@ def _of(pool: Pool, roles: Collection[Role], person: User) -> Iterator[Line]:
             address = reverse("review", args=[pool.slug])
             yield Line("dispute", pool, text % {"n": number_format(disputes)}, _("Review"), address)
     if Role.LABELER in roles:
-        waiting = progress.left(pool, person).yours
+        waiting = (left or progress.left(pool, person)).yours
         if waiting and pool.agents.active().exists():
             minutes = max(1, round(waiting * SECONDS_EACH / 60))
             text = ngettext("%(n)s query to label", "%(n)s queries to label", waiting) % {"n": number_format(waiting)}
@@ -113,7 +115,7 @@ def _setting_up(pool: Pool) -> Line:
         (True, _("Its labels are enough to train"), _("Train"), "run_new"),
     )
     sentence, action, name = next(rest for due, *rest in steps if due)
-    return Line("set up", pool, sentence, action, reverse(name, args=[pool.slug]))
+    return Line("train" if name == "run_new" else "set up", pool, sentence, action, reverse(name, args=[pool.slug]))
 
 
 def busiest(waiting: Sequence[Line]) -> Pool | None:

@@ -1,6 +1,7 @@
 """Home for ops and managers: figures that are right for the hours asked, in words and pictures, and when there is nothing."""
 
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import numpy as np
@@ -140,7 +141,7 @@ def test_an_open_alarm_stands_on_top_and_a_muted_one_does_not(model: RouterModel
 
 def test_a_pool_without_a_model_says_what_to_do(pool: Any, browser: Client) -> None:
     page = browser.get("/").text
-    assert "Support answers nothing yet: no model is active." in page
+    assert "Support has no model yet. Its agents' descriptions answer meanwhile." in unescape(page)
     assert "From here to a router that answers" in page
 
 

@@ -1,0 +1,190 @@
+"""What anybody asks about a pool, answered on Home in a sentence each, with the page that shows the rest."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.contrib.auth.models import User
+from django.db.models import Q
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.formats import number_format
+from django.utils.timesince import timesince
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from agents_app import llm, pools
+from agents_app.access import Role, may_open
+from agents_app.models import Pool, PoolRole
+from agents_app.templatetags.routerweb import money
+from datasets_app.models import Gold, PrelabelJob
+from datasets_app.prelabeling import jobs
+from training_app.answering import described
+from training_app.engine.data import shares
+from training_app.engine.data.conversations import from_json
+from training_app.models import SET_ROUTER, Decision, Interval, RouterModel, Run
+from training_app.pages.home import inbox
+from training_app.versions import registry, verdict
+from training_app.watching import alarms
+
+MONTH = timedelta(days=30)
+RECENT = timedelta(days=7)
+#: Labeled queries by which the agents' descriptions are judged: the fewest, and the most, the newest ones.
+JUDGED_LEAST, JUDGED_MOST = 20, 60
+#: Texts whose length stands for a month's.
+TEXTS = 50
+#: People that are named.
+NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question with its answer in a sentence; `address` is the page that says more and `action` what its link says, "" for none."""
+
+    question: str
+    answer: str
+    action: str = ""
+    address: str = ""
+
+
+def questions(pool: Pool, waiting: list[inbox.Line], person: User) -> list[Question]:
+    """The seven questions; `waiting` is what waits for the person in this pool. Links lead to pages that the person may open."""
+    active = registry.active(pool)
+    answers = (
+        _good(pool, active),
+        _better(pool, active),
+        _next(pool, active, waiting),
+        _why(pool),
+        _cost(pool),
+        _broken(pool),
+        whom(pool),
+    )
+    return [one if _opens(person, one.address) else Question(one.question, one.answer) for one in answers]
+
+
+def _opens(person: User, address: str) -> bool:
+    return address.startswith("mailto:") or bool(address and may_open(person, address))
+
+
+def _page(name: str, pool: Pool, *parts: object) -> str:
+    return reverse(name, args=[pool.slug, *parts])
+
+
+def _good(pool: Pool, active: RouterModel | None) -> Question:
+    question = _("Is it good?")
+    if active is not None:
+        judged = verdict.of(active)
+        text = (
+            " ".join(part for part in (judged.share(), judged.judge) if part) if judged else _("It was never judged.")
+        )
+        return Question(question, f"{active.name}: {text}", _("Verdict"), _page("model", pool, active.version))
+    agents = pools.roster(pool)
+    if not agents:
+        return Question(question, _("Nothing answers yet."), _("Add agents"), _page("agents_add_several", pool))
+    rows = Gold.objects.of(pool).order_by("-pk").values_list("query__text", "query__messages", "required", "asked")
+    numbers = {agent.id for agent in agents}
+    labeled = tuple(
+        (from_json(text, messages), frozenset(required))
+        for text, messages, required, asked in rows[:JUDGED_MOST]
+        if numbers <= set(asked)
+    )
+    text = _("No model yet: the agents' descriptions answer.")
+    if len(labeled) < JUDGED_LEAST:
+        text += " " + _("How good that is shows once %(n)d queries are labeled.") % {"n": JUDGED_LEAST}
+    else:
+        share = Interval.of(shares.wilson(described.right(agents, labeled), len(labeled)))
+        text += " " + _("About %(n)d of 100 queries exactly right (%(low)d to %(high)d), of %(count)d labeled ones.") % {
+            **verdict.of_100(share), "count": len(labeled),
+        }  # fmt: skip
+    return Question(question, text, _("Try it"), _page("playground", pool))
+
+
+def _better(pool: Pool, active: RouterModel | None) -> Question:
+    question = _("Is there a better one?")
+    newer = RouterModel.objects.filter(pool=pool, kind=SET_ROUTER, state=RouterModel.State.CANDIDATE, pruned_at=None)
+    candidate = newer.filter(version__gt=active.version if active else 0).order_by("-version").first()
+    if candidate is not None:
+        judged = verdict.of(candidate)
+        text = (judged.compared() or judged.share()) if judged else _("It was never judged.")
+        return Question(question, f"{candidate.name}: {text}", _("Compare"), _page("model", pool, candidate.version))
+    text = _("No newer model waits.") if active else _("No model was trained yet.")
+    return Question(question, text, _("Train"), _page("run_new", pool))
+
+
+def _next(pool: Pool, active: RouterModel | None, waiting: list[inbox.Line]) -> Question:
+    question = _("What should I do?")
+    if waiting:
+        return Question(question, f"{waiting[0].sentence}.", waiting[0].action, waiting[0].address)
+    text = _("Nothing waits for you.")
+    if active is None:
+        return Question(question, text)
+    text += " " + _("Five minutes of checking say how right its live answers are.")
+    return Question(question, text, _("Check 30 answers"), _page("check_answers", pool))
+
+
+def _why(pool: Pool) -> Question:
+    question = _("Why this answer?")
+    last = Decision.objects.filter(pool=pool).order_by("-at").only("pk", "agents", "at").first()
+    if last is None:
+        text = _("Nothing was asked yet. The playground explains any answer.")
+        return Question(question, text, _("Try it"), _page("playground", pool))
+    names = dict(pool.agents.filter(number__in=last.agents).values_list("number", "name"))
+    chosen = ", ".join(names.get(number, str(number)) for number in last.agents) or _("none of the agents")
+    text = _("The last answer, %(when)s ago: %(agents)s.") % {"when": timesince(last.at, depth=1), "agents": chosen}
+    return Question(question, text, _("Why"), _page("decision", pool, last.pk))
+
+
+def _cost(pool: Pool) -> Question:
+    """What the month's routes would have cost by the pool's LLM, and what its labels did."""
+    question = _("What did it cost?")
+    month = Decision.objects.filter(pool=pool, at__gte=timezone.now() - MONTH)
+    count = month.count()
+    text = _("No route was asked for in 30 days.")
+    if count:
+        text = ngettext(
+            "%(n)s route in 30 days, without an LLM.", "%(n)s routes in 30 days, without an LLM.", count
+        ) % {"n": number_format(count, force_grouping=True)}  # fmt: skip
+    paid = list(PrelabelJob.objects.filter(pool=pool).order_by("-pk"))
+    last = next((job for job in paid if job.price_in or job.price_out), None)
+    prices = last or llm.connection()
+    name = prices.model
+    if count and name and (prices.price_in or prices.price_out):
+        texts = list(month.order_by("-at").values_list("text", flat=True)[:TEXTS])
+        try:
+            by_llm = jobs.estimate_of(pool, texts, count, price_in=prices.price_in, price_out=prices.price_out).cost
+            text += " " + _("%(llm)s would have cost about %(cost)s.") % {
+                "llm": name, "cost": money(by_llm, pool.currency),
+            }  # fmt: skip
+        except jobs.PrelabelError as error:
+            text += f" {error}"
+    elif count:
+        text += " " + _("Enter an LLM's prices to see what it would have cost.")
+    if spent := sum(job.cost for job in paid):
+        text += " " + _("Labels by an LLM cost %(cost)s so far.") % {"cost": money(spent, pool.currency)}
+    return Question(question, text, _("LLM and prices"), _page("prelabel", pool))
+
+
+def _broken(pool: Pool) -> Question:
+    question = _("What broke?")
+    open_alarms = [alarm for alarm in alarms.open_alarms(pool) if alarm.muted_until is None]  # type: ignore[attr-defined]
+    if open_alarms:
+        return Question(question, open_alarms[0].sentence, _("Look"), _page("alarms", pool))
+    failed = Run.objects.filter(pool=pool, status=Run.Status.FAILED, created_at__gte=timezone.now() - RECENT)
+    if (run := failed.order_by("-pk").first()) is not None:
+        text = _("Run %(number)d failed: %(why)s") % {"number": run.pk, "why": run.error[:200]}
+        return Question(question, text, _("Look"), _page("run", pool, run.pk))
+    return Question(question, _("Nothing."), _("Alarms and processes"), _page("alarms", pool))
+
+
+def whom(pool: Pool) -> Question:
+    """Whom to ask: those who operate the pool, then the admins, by name."""
+    question = _("Whom to ask?")
+    operating = PoolRole.objects.filter(pool=pool, role=Role.OPS).values("user")
+    people = User.objects.filter(is_active=True).filter(
+        Q(pk__in=operating) | Q(groups__name__in=(Role.OPS, Role.ADMIN)) | Q(is_superuser=True)
+    )
+    named = list(people.distinct().order_by("is_superuser", "pk")[:NAMED])
+    if not named:
+        return Question(question, _("Nobody operates this pool. Whoever installed Routerweb can invite somebody."))
+    text = ", ".join(one.get_full_name() or one.username for one in named)
+    mail = next((one.email for one in named if one.email), "")
+    return Question(question, text, _("Write") if mail else "", f"mailto:{mail}" if mail else "")
