@@ -1,7 +1,7 @@
-"""`python -m benchmarks.screens ADDRESS LOGIN PASSWORD [POOL]`: the screens of docs/screens.md and docs/labeling.md, from an installation that runs.
+"""`python -m benchmarks.screens ADDRESS LOGIN PASSWORD [POOL]`: the screens of docs/screens.md and docs/labeling.md.
 
-Five of a labeler's day, five of ops', two lists. They are taken in Chromium at 1280×800, or at 390×844 where the name says phone, and written to
-docs/images. Nothing is changed in the installation but a draft.
+Five of a labeler's day, five of ops', two lists. They are taken in Chromium at 1280×800, or at 390×844 where the name says phone, and
+written to docs/images. Nothing is changed in the installation but a draft.
 """
 
 import shutil

@@ -7,11 +7,13 @@ from django.views.decorators.http import require_POST
 from django.views.i18n import set_language
 
 from agents_app.views import signin
+from training_app.api.views import serving
 
 admin.autodiscover()
 
 urlpatterns = [
     path("api/", include("training_app.api.urls")),
+    path("llms.txt", serving.llms),
     # One door, not two: the admin's own sign-in and sign-out lead to the product's.
     path("admin/login/", signin.admin_sign_in),
     path("admin/logout/", signin.sign_out),

@@ -1,9 +1,12 @@
 """What programs that read are given: every page of the site's menu, as `llms.txt` lists it."""
 
+import re
 from pathlib import Path
 
 import pytest
 import yaml
+from django.test import Client
+from django.urls import resolve
 
 from docs import for_agents
 
@@ -34,3 +37,14 @@ def test_every_page_of_docs_is_in_the_menu_that_it_lists() -> None:
     assert {path.name for path in (ROOT / "docs").glob("*.md")} <= listed
     for path in (ROOT / "docs").glob("*.md"):
         assert for_agents.first_sentence(path.read_text()), path.name
+
+
+def test_a_server_says_how_it_is_used(client: Client) -> None:
+    answer = client.get("/llms.txt")
+    assert answer["Content-Type"].startswith("text/plain")
+    text = answer.content.decode()
+    addresses = re.findall(r"\(http://testserver(/[^)]+)\)", text)
+    assert len(addresses) == 8
+    for address in addresses:
+        assert resolve(address).url_name != "api", address
+    assert "&quot;" not in text

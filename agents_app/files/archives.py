@@ -16,7 +16,7 @@ from training_app.engine.data.examples import RowError
 MAX_MEMBER, MAX_MEMBERS = 128 << 20, 2_000
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".txt", ".xlsx")
 #: Names of files that hold no queries.
-LEFT = ("agents.jsonl", "dataset_info.json", "readme.txt", "metadata.json", "settings.json")
+LEFT = ("agents.jsonl", "dataset_info.json", "readme.txt", "metadata.json", "settings.json", "label_cache.jsonl")
 SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "dev": "val", "test": "test"}
 #: The key under which a record of an archive says of which file it is.
 MEMBER = "__file__"
@@ -40,6 +40,21 @@ def members(stream: BinaryIO) -> list[zipfile.ZipInfo]:
     if not kept:
         raise Unreadable(gettext_noop("This ZIP archive holds no file of queries: CSV, Excel, JSON, JSONL or text."))
     return sorted(kept, key=lambda one: one.filename)
+
+
+def configuration(stream: BinaryIO) -> Iterator[Any]:
+    """The value of the archive's config.yaml nearest to its root; nothing without one. Raises Unreadable."""
+    from agents_app.files import rosters
+
+    try:
+        with zipfile.ZipFile(stream) as packed:
+            names = [name for name in packed.namelist() if PurePosixPath(name).name == "config.yaml"]
+            if names:
+                nearest = min(names, key=lambda name: len(PurePosixPath(name).parts))
+                with packed.open(nearest) as member:
+                    yield from rosters.yaml_value(io.BytesIO(member.read(rosters.MAX_LISTED)))
+    except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError):
+        return
 
 
 def records(stream: BinaryIO) -> Iterator[Record | RowError]:

@@ -11,25 +11,27 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from django.db import transaction
 
 from agents_app import pools
 from agents_app.audit import Who
-from agents_app.files import limited, reader, rosters
+from agents_app.files import archives, limited, reader, rosters
 from agents_app.files.formats import Reading, Unreadable
 from agents_app.models import Pool
 from datasets_app.files import imports, storing
 from datasets_app.labels import labels
 from datasets_app.models import Dataset, Import, Label, Query
 from datasets_app.queries import adding, splits
-from training_app.engine.data.examples import Agent, RowError
+from training_app.engine.data.examples import Agent, DataError, RowError
 from training_app.engine.data.folders import agents_in
 
 MAX_CONFIG = 1 << 20  # bytes of its configuration
 MAX_CACHE = 256 << 20  # bytes of its cache of labels
 SPLITS = ("train", "val", "test")
+#: How a ZIP archive begins.
+ZIP = b"PK\x03\x04"
 #: Settings of its training that speak of its own recipe, and what is so here.
 OTHER_MEANING = {
     "total_steps": ("counts steps of the published recipe; the network here needs some thousand"),
@@ -76,10 +78,9 @@ def read(place: Path) -> Project:
     content = read_config(config)
     folder = config.parent
     data, labeler, training = (_section(content, name, config) for name in ("dataset", "labeler", "training"))
-    agents = content.get("agents")
-    if not isinstance(agents, list) or not agents:
+    agents = _agents_of(content, config.name)
+    if not agents:
         raise MoveError(f"{config} names no agents. ddqn-router has them under `agents:`.")
-    lines = b"".join(json.dumps(agent).encode() + b"\n" for agent in agents)
 
     def at(name: object, otherwise: str) -> Path | None:
         path = folder / str(name or otherwise)
@@ -89,7 +90,7 @@ def read(place: Path) -> Project:
     made = folder / str(content.get("output_dir") or "artifacts")
     return Project(
         folder=folder,
-        agents=agents_in(io.BytesIO(lines), config.name),
+        agents=agents,
         training=training,
         labeler=labeler,
         ratios=_ratios(data, config),
@@ -104,6 +105,31 @@ def read(place: Path) -> Project:
             if key not in ("agents", "training", "labeler", "dataset", "output_dir")
         },
     )
+
+
+def agents_in_archive(stream: BinaryIO) -> tuple[Agent, ...]:
+    """The agents that the config.yaml of a packed folder names; () of any other file. Raises Unreadable."""
+    stream.seek(0)
+    packed = stream.read(4) == ZIP
+    stream.seek(0)
+    settings = list(limited.run(archives.configuration, stream, limits=limited.PAGE)) if packed else []
+    stream.seek(0)
+    try:
+        return _agents_of(settings[0], "config.yaml") if settings and isinstance(settings[0], dict) else ()
+    except DataError as error:
+        raise Unreadable(str(error)) from None
+
+
+def add_agents(pool: Pool, stream: BinaryIO, actor: Who) -> int:
+    """Give a pool without agents those of a packed folder; how many. Raises Unreadable and PoolError."""
+    agents = () if pool.agents.exists() else agents_in_archive(stream)
+    return pools.load_agents(pool, agents, actor).created if agents else 0
+
+
+def _agents_of(content: Mapping[str, Any], name: str) -> tuple[Agent, ...]:
+    agents = content.get("agents")
+    lines = [json.dumps(agent).encode() + b"\n" for agent in agents] if isinstance(agents, list) else []
+    return agents_in(io.BytesIO(b"".join(lines)), name) if lines else ()
 
 
 def read_config(path: Path) -> dict[str, Any]:

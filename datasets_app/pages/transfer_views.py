@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, BinaryIO
 
 from django.contrib import messages
 from django.core.paginator import Paginator
@@ -19,9 +19,10 @@ from agents_app import llm, rosters
 from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.files.formats import Unreadable
 from agents_app.models import Pool
+from agents_app.pools import PoolError
 from agents_app.views.forms import SeveralAgentsForm
 from datasets_app.figures import progress
-from datasets_app.files import exports, imports, undoing, uploads
+from datasets_app.files import ddqn_router, exports, imports, undoing, uploads
 from datasets_app.labels import snapshots
 from datasets_app.models import Import, Query, Snapshot
 from datasets_app.pages import import_columns
@@ -63,8 +64,10 @@ def import_page(request: HttpRequest, slug: str) -> HttpResponse:
         if listed:
             return _agents_instead(request, pool, listed)
         try:
+            if Role.OPS in roles_of(request.user, pool.pk):
+                _agents_of_folder(request, pool, chosen["file"])
             reading = None if chosen["format"] else import_columns.reading_of(pool, chosen["file"])
-        except Unreadable as error:
+        except (Unreadable, PoolError) as error:
             form.add_error("file" if chosen["file"] is request.FILES.get("file") else "pasted", str(error))
         else:
             upload = uploads.receive(
@@ -87,6 +90,16 @@ def import_page(request: HttpRequest, slug: str) -> HttpResponse:
     }
     status = 422 if form.errors else 200
     return page(request, "datasets_app/import.html", context, title=_("Import"), crumbs=_crumbs(pool), status=status)
+
+
+def _agents_of_folder(request: HttpRequest, pool: Pool, file: BinaryIO) -> None:
+    """A packed folder of ddqn-router brings the agents of a pool that has none."""
+    count = ddqn_router.add_agents(pool, file, person(request))
+    if count:
+        text = ngettext(
+            "%(n)d agent of its config.yaml was added.", "%(n)d agents of its config.yaml were added.", count
+        )
+        messages.success(request, text % {"n": count})
 
 
 def _agents_instead(request: HttpRequest, pool: Pool, listed: str) -> HttpResponse:

@@ -75,6 +75,7 @@ PAGES: dict[str, Row] = {
     "login/<slug:provider_id>/callback/": Row(OPEN, "GET", also=(404,)),
     "logout/": Row(OPEN, "GET POST"),
     "password/reset/": Row(OPEN, "GET POST"),
+    "llms.txt": Row(OPEN),
     "password/reset/sent/": Row(OPEN),
     "password/set/done/": Row(OPEN),
     "password/set/<uidb64>/<token>/": Row(OPEN, "GET POST"),

@@ -254,3 +254,19 @@ def exports() -> dict[str, bytes]:
         "doccano.zip": zipped(all__jsonl=jsonl(doccano())),
         "prodigy.jsonl": jsonl(prodigy()),
     }
+
+
+def packed_folder() -> bytes:
+    """A ddqn-router folder of two agents and 25 labeled queries in two splits, in an archive."""
+    config = (
+        "agents:\n  - {id: 0, name: Billing, description: invoices}\n  - {id: 1, name: Technical, description: bugs}\n"
+    )
+    files = {"config.yaml": config, "cache/label_cache.jsonl": '{"cache_key": "0", "required_agents": [1]}\n'}
+    for split, count in (("train", 20), ("test", 5)):
+        rows = [{"id": f"{split}{n}", "text": f"{split} query {n}", "required_agents": [n % 2]} for n in range(count)]
+        files[f"data/{split}.jsonl"] = "".join(json.dumps(row) + "\n" for row in rows)
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as packed:
+        for name, content in files.items():
+            packed.writestr(f"my-router/{name}", content)
+    return stream.getvalue()

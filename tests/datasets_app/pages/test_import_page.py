@@ -192,3 +192,18 @@ def test_queries_with_names_are_no_agents(ops: Client, clinic: Pool) -> None:
     content = b"Name,Message,Description\nAna,are my results in,a patient\n"
     answer = ops.post(f"/p/{clinic.slug}/import/", {"file": SimpleUploadedFile("q.csv", content), "dataset": "Queries"})
     assert answer.status_code == 302
+
+
+def test_a_packed_ddqn_router_folder_brings_agents_labels_and_splits(
+    client: Client, person: Callable[..., User]
+) -> None:
+    pool = pools.create_pool("Clinic", "clinic", actor=None)
+    client.force_login(person("ops"))
+    address = send(client, messy.packed_folder(), "my-router.zip")
+    page = client.get(address)
+    assert "25 of 25 labels will be kept" in page.text
+    client.post(address, fields(page))
+    tasks.read_upload(Import.objects.get().pk)
+    assert list(pool.agents.order_by("number").values_list("number", "name")) == [(0, "Billing"), (1, "Technical")]
+    assert Query.objects.filter(dataset__pool=pool, state="gold").count() == 25
+    assert Query.objects.filter(group__split="test").count() == 5

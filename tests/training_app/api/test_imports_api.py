@@ -9,7 +9,7 @@ from agents_app import pools
 from agents_app.models import Pool
 from datasets_app import tasks
 from datasets_app.models import Import, Label, LabelValue, Query
-from tests.datasets_app.files.messy import book
+from tests.datasets_app.files.messy import book, packed_folder
 from tests.training_app.served import Application, application
 
 pytestmark = pytest.mark.django_db
@@ -114,3 +114,22 @@ def test_an_import_of_another_pool_is_not_there(app: Application) -> None:
     assert stranger.get(f"/api/imports/{upload['id']}/").status_code == 404
     assert stranger.post(f"/api/imports/{upload['id']}/undo/", {}).status_code == 404
     assert app.post(f"/api/imports/{upload['id']}/undo/", {}).json()["error"]["code"] == "cannot_undo"
+
+
+def test_a_packed_ddqn_router_folder_brings_its_agents() -> None:
+    pool = pools.create_pool("Moved", "moved", actor=None)
+    app = application(pool, scopes=("ops",))
+    body = {
+        "pool": "moved",
+        "file_name": "my.zip",
+        "content": base64.b64encode(packed_folder()).decode(),
+        "encoding": "base64",
+    }
+    checked = app.post("/api/imports/", {**body, "check_only": True})
+    assert checked.json()["check"]["kept"] == 25, checked.content
+    assert not pool.agents.exists()
+    answer = app.post("/api/imports/", body)
+    assert answer.status_code == 201, answer.content
+    tasks.read_upload(Import.objects.get().pk)
+    assert [agent.name for agent in pool.agents.all()] == ["Billing", "Technical"]
+    assert Query.objects.filter(state="gold").count() == 25

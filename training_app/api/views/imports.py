@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from agents_app import audit, pools
 from agents_app.files.formats import Reading, Unreadable
 from agents_app.models import Pool
-from datasets_app.files import checking, imports, looking, meanings, undoing, uploads
+from datasets_app.files import checking, ddqn_router, imports, looking, meanings, undoing, uploads
 from datasets_app.models import Import
 from datasets_app.queries import adding
 from training_app.api import examples
@@ -53,6 +53,10 @@ class ImportsView(OpsView):
             return Response(shapes.SentFileSerializer({"check": checked, "upload": None}).data)
         if checked.lost and not body["leave_out"]:
             raise _not_understood(checked)
+        try:
+            ddqn_router.add_agents(pool, BytesIO(body["bytes"]), self.access.actor)
+        except pools.PoolError as error:
+            raise Refused(400, "invalid", f"content: {error}", field="content") from None
         return self._begun(request, _Sent(pool, body, reading, said, checked))
 
     @once
@@ -84,8 +88,8 @@ class _Sent:
 
 def _examined(pool: Pool, body: dict[str, Any], said: dict[str, list[int] | None]) -> tuple[Reading, checking.Check]:
     """How the file is read, and what an import of it would keep. Raises Unreadable and Refused."""
-    agents = pools.roster(pool, retired=True)
     content: bytes = body["bytes"]
+    agents = pools.roster(pool, retired=True) or ddqn_router.agents_in_archive(BytesIO(content))
     looked = looking.look(BytesIO(content), body["file_name"], agents)
     reading = replace(looked.reading, values={**meanings.remembered(pool), **said}, empty=body["empty"])
     if not reading.shape and not {"text", "messages"} & set(reading.columns):

@@ -199,6 +199,13 @@ def docs(request: HttpRequest) -> HttpResponse:
     return render(request, "training_app/api_docs.html", {"title": "Routerweb API", "schema": reverse("api_schema")})
 
 
+@require_safe
+def llms(request: HttpRequest) -> HttpResponse:
+    """What a program that reads needs to know to use this server, in the form of llmstxt.org."""
+    context = {"server": request.build_absolute_uri("/").rstrip("/")}
+    return render(request, "training_app/llms.txt", context, content_type="text/plain; charset=utf-8")
+
+
 class MetricsView(ApiView):
     """What Prometheus reads."""
 
