@@ -42,7 +42,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """The six steps; `current` is the first that is not done. `agents`: each active agent and how many labeled queries need it."""
+    """The six steps; `current` is the first that is not done. `agents`: each active agent and how many labeled queries need it;
+    none while no query is labeled."""
 
     steps: tuple[Step, ...]
     agents: tuple[tuple[Agent, int], ...]
@@ -72,7 +73,7 @@ def path(pool: Pool, roles: Collection[Role], labeled: progress.Labeled | None =
     )
     allowed = {"label": Role.LABELER in roles, "queries": bool(PEOPLE & set(roles))}
     shown = tuple(step if allowed.get(step.name, Role.OPS in roles) else _without_button(step) for step in steps)
-    return Path(shown, tuple(agents), LABELS_EACH)
+    return Path(shown, tuple(agents) if any(count for _agent, count in agents) else (), LABELS_EACH)
 
 
 def target(agents: int) -> int:

@@ -40,7 +40,10 @@ def lines(
     pools: Sequence[tuple[Pool, Collection[Role]]], person: User, left: progress.Left | None = None
 ) -> list[Line]:
     """What waits in these pools for somebody with these roles there; `left` of a single pool, where it is counted already."""
-    result = [line for pool, roles in pools[:MOST_POOLS] for line in _of(pool, roles, person, left)]
+    waiting = [line for pool, roles in pools[:MOST_POOLS] for line in _of(pool, roles, person, left)]
+    # An alarm of the site is one of each pool: it is shown once.
+    alarmed = {line.sentence: line for line in reversed(waiting) if line.kind == "alarm"}
+    result = [line for line in waiting if line.kind != "alarm" or alarmed[line.sentence] is line]
     return sorted(result, key=lambda line: ORDER.index(line.kind))
 
 
@@ -70,7 +73,9 @@ def _operating(pool: Pool) -> Iterator[Line]:
     """What waits for ops in a pool."""
     open_alarms = [alarm for alarm in alarms.open_alarms(pool) if alarm.muted_until is None]  # type: ignore[attr-defined]
     if open_alarms:
-        text = ngettext("%(n)d alarm", "%(n)d alarms", len(open_alarms)) % {"n": len(open_alarms)}
+        text = open_alarms[0].sentence.rstrip(".")
+        if more := len(open_alarms) - 1:
+            text += ngettext(", and %(n)d more alarm", ", and %(n)d more alarms", more) % {"n": more}
         yield Line("alarm", pool, text, _("Look"), reverse("alarms", args=[pool.slug]))
     active = registry.active(pool)
     candidate = (

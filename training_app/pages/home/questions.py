@@ -8,7 +8,6 @@ from django.db.models import Q
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import number_format
-from django.utils.timesince import timesince
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -123,13 +122,13 @@ def _next(pool: Pool, active: RouterModel | None, waiting: list[inbox.Line]) -> 
 
 def _why(pool: Pool) -> Question:
     question = _("Why this answer?")
-    last = Decision.objects.filter(pool=pool).order_by("-at").only("pk", "agents", "at").first()
+    last = Decision.objects.filter(pool=pool).order_by("-at").only("pk", "agents").first()
     if last is None:
         text = _("Nothing was asked yet. The playground explains any answer.")
         return Question(question, text, _("Try it"), _page("playground", pool))
     names = dict(pool.agents.filter(number__in=last.agents).values_list("number", "name"))
     chosen = ", ".join(names.get(number, str(number)) for number in last.agents) or _("none of the agents")
-    text = _("The last answer, %(when)s ago: %(agents)s.") % {"when": timesince(last.at, depth=1), "agents": chosen}
+    text = _("The last answer: %(agents)s.") % {"agents": chosen}
     return Question(question, text, _("Why"), _page("decision", pool, last.pk))
 
 

@@ -55,7 +55,7 @@ SAYS = {
     empty: ("Nothing answers yet", "No model was trained", "not described", "Nothing was asked", "No route", "Nothing."),
     young: ("descriptions answer. About", "No model was trained", "enough to train", "Nothing was asked", "No route", "Nothing."),
     live: ("It was never judged", "No newer model", "Nothing waits", "Booking", "gpt-x would have cost about", "Nothing."),
-    broken: ("It was never judged", "No newer model", "1 alarm", "Booking", "gpt-x would have cost", "cannot be loaded"),
+    broken: ("It was never judged", "No newer model", "cannot be loaded", "Booking", "gpt-x would have cost", "cannot be loaded"),
 }  # fmt: skip
 
 
