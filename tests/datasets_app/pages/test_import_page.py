@@ -198,7 +198,7 @@ def test_a_packed_ddqn_router_folder_brings_agents_labels_and_splits(
     client: Client, person: Callable[..., User]
 ) -> None:
     pool = pools.create_pool("Clinic", "clinic", actor=None)
-    client.force_login(person("ops"))
+    client.force_login(person("olga", "ops"))
     address = send(client, messy.packed_folder(), "my-router.zip")
     page = client.get(address)
     assert "25 of 25 labels will be kept" in page.text

@@ -122,8 +122,8 @@ def test_a_packed_ddqn_router_folder_brings_its_agents() -> None:
     body = {
         "pool": "moved",
         "file_name": "my.zip",
-        "content": base64.b64encode(packed_folder()).decode(),
-        "encoding": "base64",
+        "content": "",
+        "content_base64": base64.b64encode(packed_folder()).decode(),
     }
     checked = app.post("/api/imports/", {**body, "check_only": True})
     assert checked.json()["check"]["kept"] == 25, checked.content
