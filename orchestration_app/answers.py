@@ -1,11 +1,20 @@
-"""A pool's answer rule: what may be set, and that running processes hear of a change."""
+"""A pool's answer rule and what it learns from episodes: what may be set, and that running processes hear of a change."""
 
 from django.db import transaction
 from django.utils.translation import gettext as _
 
 from agents_app import audit
 from agents_app.models import Agent, Pool, Stamp
-from orchestration_app.models import AnswerRule, Executor
+from orchestration_app.models import AnswerRule, EpisodeLearning, Executor
+
+
+def save_learning(row: EpisodeLearning, *, actor: audit.Who) -> None:
+    """Explore and judge the pool's episodes like this from now on."""
+    with transaction.atomic():
+        row.save()
+        detail = {"exploration": row.exploration, "judge_a_day": row.judge_a_day}
+        audit.record("episodes.learning", actor=actor, target=str(row.pool), pool=row.pool, detail=detail)
+        Stamp.bump()
 
 
 class AnswerRuleError(ValueError):

@@ -33,6 +33,7 @@ def work() -> Sequence[Work]:
     return (
         by_the_clock("orchestration_app.episodes.episodes.prune", "Delete old episodes", DAY),
         by_the_clock("orchestration_app.episodes.episodes.redact_ended", "Redact the texts of ended episodes", 1),
+        by_the_clock("orchestration_app.episodes.marks.turn", "Have the language model judge episodes", 60),
         by_the_clock("orchestration_app.episodes.spending.reconcile", "Count what calls cost this month", 60),
         by_the_clock(
             "orchestration_app.backends.savings.turn", "What choosing backends saves, and training of choosers", 60

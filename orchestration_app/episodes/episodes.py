@@ -58,6 +58,7 @@ class Wanted:
     compose: str = ""
     seed: int | None = None
     preference: Preference | None = None
+    explore: float = 0.0  # of the pool, not of the request
 
     def digest(self) -> str:
         """What makes it another request under the same Idempotency-Key. SHA-256, 64 hexadecimal digits."""
@@ -108,6 +109,7 @@ def begin(
         paths=wanted.paths,
         plan={
             "agents": sorted(allowed), "seed": wanted.seed, "together": wanted.together, "aggregator": writer, "compose": rule,
+            "explore": wanted.explore,
             "preference": None if wanted.preference is None else asdict(wanted.preference), "trace": tracing.passed_on(),
         },
     )  # fmt: skip

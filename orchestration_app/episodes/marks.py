@@ -1,17 +1,21 @@
 """Episodes' answers marked by the LLM of the settings, and how far its marks agree with what people say of the same episodes."""
 
 import hashlib
+import random
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 import numpy as np
 from django.conf import settings
 from django.db.models import Case, IntegerField, Q, QuerySet, When
+from django.utils import timezone
 
 from agents_app.models import Pool
 from orchestration_app.engine.orchestrating import judges
-from orchestration_app.episodes import episodes
-from orchestration_app.models import ANSWERED, Episode, EpisodeMark
+from orchestration_app.episodes import episodes, judge
+from orchestration_app.models import ANSWERED, Episode, EpisodeLearning, EpisodeMark, Step
 from training_app.engine.data import metrics, shares
 from training_app.engine.llm import BadKey, CallLimits, Client, LLMError
 
@@ -21,6 +25,8 @@ ENOUGH = 0.5
 FAILURES = 3
 #: The newest marks that an agreement reads.
 MOST = 5_000
+#: What a model's judgement counts while nobody compared it with people's, and at least.
+UNCOMPARED, LEAST_WEIGHT = 0.5, 0.05
 #: Below so many episodes that both judged an agreement says little.
 FEWEST = 30
 
@@ -36,9 +42,12 @@ class Marked:
     counted: int = 0
 
 
-def mark(pool: Pool, most: int, rubric: str = judges.RUBRIC) -> Marked:
-    """Have the newest answered episodes marked that this model has not marked by this rubric, at most so many: first those that people
-    judged, so that its marks can be compared with theirs. Where nobody has judged, the mark is what counts until somebody does.
+def mark(
+    pool: Pool, most: int, rubric: str = judges.RUBRIC, chosen: Sequence[Episode] | None = None
+) -> Marked:  # fmt: skip
+    """Have episodes marked, the `chosen` ones or else the newest answered ones that this model has not marked by this rubric, at most
+    so many: first those that people judged, so that its marks can be compared with theirs. Where nobody has judged, the mark is what
+    counts until somebody does.
 
     Raises llm.LLMError where the server is not there.
     """
@@ -49,22 +58,22 @@ def mark(pool: Pool, most: int, rubric: str = judges.RUBRIC) -> Marked:
     cache = dict(own.filter(episode__pool=pool).values_list("digest", "mark"))
     done = good = counted = failed = 0
     with Client(settings.LLM_BASE_URL, settings.LLM_MODEL, settings.LLM_API_KEY, limits=CallLimits(tries=3)) as client:
-        judge = judges.LanguageModelJudge(client, rubric, cache)
-        for episode in list(waiting.order_by(by_people, "-created_at")[:most]):
+        marker = judges.LanguageModelJudge(client, rubric, cache)
+        for episode in chosen if chosen is not None else list(waiting.order_by(by_people, "-created_at")[:most]):
             try:
-                score = judge.mark(episode.task, episode.answer)
+                score = marker.mark(episode.task, episode.answer)
             except BadKey:
                 raise
             except LLMError:
                 failed += 1
-                judge.unmarked += 1
+                marker.unmarked += 1
                 if failed >= FAILURES:
                     raise
                 continue
             failed = 0
             if score is None:
                 continue
-            digest = judge.key(episode.task, episode.answer)
+            digest = marker.key(episode.task, episode.answer)
             EpisodeMark.objects.get_or_create(
                 episode=episode, judge=named, rubric=rubric_digest, defaults={"digest": digest, "mark": score}
             )
@@ -73,7 +82,56 @@ def mark(pool: Pool, most: int, rubric: str = judges.RUBRIC) -> Marked:
                 episodes.judge(episode, success=well, rating=score, judge=by)
                 counted += 1
             done, good = done + 1, good + (score >= ENOUGH)
-    return Marked(done, good, judge.unmarked, counted)
+    return Marked(done, good, marker.unmarked, counted)
+
+
+def weight(found: "QuerySet[Episode]") -> float:
+    """What a language model's judgement of these episodes counts beside a person's: how far the share in which the two agree is above
+    chance, UNCOMPARED where fewer than FEWEST were judged by both."""
+    compared = agreement(found)
+    if not compared or compared[0].few:
+        return UNCOMPARED
+    return min(max(2 * compared[0].share["mean"] - 1, LEAST_WEIGHT), 1.0)
+
+
+def turn() -> int:
+    """By the clock: in every pool with a budget for it, have ended episodes marked, and then calls of backends judged. How many."""
+    if not settings.LLM_MODEL:
+        return 0
+    done = 0
+    for row in EpisodeLearning.objects.filter(judge_a_day__gt=0, pool__in=Pool.objects.in_use()).select_related("pool"):
+        today = timezone.now().date()
+        left = row.judge_a_day - (row.judged if row.judged_on == today else 0)
+        if left <= 0:
+            continue
+        # Set aside first: what is asked before the server is gone was paid for.
+        EpisodeLearning.objects.filter(pk=row.pk).update(judged_on=today, judged=row.judge_a_day)
+        marked = mark(row.pool, left, chosen=chosen(row.pool, left))
+        asked = marked.episodes + marked.unmarked
+        if asked < left:
+            calls = judge.calls(row.pool, left - asked)
+            asked += calls.calls + calls.failed
+        EpisodeLearning.objects.filter(pk=row.pk).update(judged=row.judge_a_day - left + asked)
+        done += asked
+    return done
+
+
+def chosen(pool: Pool, most: int) -> list[Episode]:
+    """Answered episodes of the last day that this model has not marked: half of `most` at random, half of those whose policy was least
+    sure of a step."""
+    own = EpisodeMark.objects.filter(judge=settings.LLM_MODEL[:200])
+    since = timezone.now() - timedelta(days=1)
+    newest = Episode.objects.filter(pool=pool, status__in=ANSWERED, created_at__gte=since)
+    keys = list(
+        newest.exclude(pk__in=own.values("episode")).order_by("-created_at").values_list("pk", flat=True)[:MOST]
+    )
+    random.shuffle(keys)
+    drawn, others = keys[: -(-most // 2)], keys[-(-most // 2) :]
+    sure = dict.fromkeys(others, 1.0)
+    for key, probabilities in Step.objects.filter(episode__in=others).values_list("episode_id", "probabilities"):
+        sure[key] = min(sure[key], max(probabilities, default=1.0))
+    unsure = sorted(others, key=sure.__getitem__)[: most // 2]
+    return list(Episode.objects.filter(pk__in=[*drawn, *unsure]))
 
 
 @dataclass(frozen=True, slots=True)

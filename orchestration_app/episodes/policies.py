@@ -25,7 +25,7 @@ from orchestration_app.episodes import composing, lines, spending
 from orchestration_app.episodes.calls import Spec, spec_of
 from orchestration_app.episodes.lines import Ways
 from orchestration_app.episodes.shadows import ShadowPolicy
-from orchestration_app.models import AnswerRule, Executor
+from orchestration_app.models import AnswerRule, Episode, EpisodeLearning, Executor
 from orchestration_app.models.kinds import ORCHESTRATOR
 from routerweb import state
 from training_app.answering import live, serving
@@ -114,7 +114,8 @@ class Orchestra:
     with one that cannot be loaded, `llm` decides where LLM_ORCHESTRATES names the pool, and else `one_shot`: the active set router's
     set, each agent once, cheapest first. `ways` are the backends of agents that have any. Beside an active orchestrator,
     `canary` decides for a share of the tasks, and `shadows` are asked what they would have done. `limits` are what calls may cost in
-    a month (`spending`), `not_ready` what the last check of the pool found wrong (`readiness`), by agent."""
+    a month (`spending`), `not_ready` what the last check of the pool found wrong (`readiness`), by agent, `explored` the share of
+    one-shot episodes with one agent more or less."""
 
     pool: LoadedPool
     decider: Decider | None
@@ -128,6 +129,7 @@ class Orchestra:
     answering: Answering = Answering()
     limits: Mapping[int | None, tuple[int, float, str]] = field(default_factory=dict)
     not_ready: Sequence[tuple[int, str]] = ()
+    explored: float = 0.0
 
     def is_active(self, decider: Decider) -> bool:
         """Whether that is the active version, beside which others are tried."""
@@ -198,9 +200,11 @@ def forget() -> None:
 def _load(pool: LoadedPool) -> Orchestra:
     deciders = _deciders(pool)
     wrong = readiness.problems(Pool.objects.get(pk=pool.pk))
+    learning = EpisodeLearning.objects.filter(pool=pool.pk).first()
     return replace(
-        deciders, limits=spending.of_pool(pool.pk), not_ready=[(one.agent.number, one.sentence) for one in wrong]
-    )
+        deciders, limits=spending.of_pool(pool.pk), not_ready=[(one.agent.number, one.sentence) for one in wrong],
+        explored=learning.exploration if learning else 0.0,
+    )  # fmt: skip
 
 
 def _deciders(pool: LoadedPool) -> Orchestra:
@@ -299,6 +303,15 @@ def of_episode(orchestra: Orchestra, model: int | None, name: str) -> Decider:
         return orchestra.one_shot or orchestra.deciding()
     row = RouterModel.objects.only("pk", "artifact_digest").get(pk=model)
     return Decider(version(row.pk, row.artifact_digest), name, model)
+
+
+def exploring(decider: Decider, episode: Episode) -> Decider:
+    """The decider as that episode has it: of a share of one-shot episodes the set has one agent more or less, always the same ones."""
+    share, policy = episode.plan.get("explore", 0.0), decider.policy
+    if not share or not isinstance(policy, OneShot):
+        return decider
+    tried = OneShot(policy.router, share, episode.pk.int % 2**63, episode.plan["agents"])
+    return replace(decider, policy=tried)
 
 
 def roster(pool: LoadedPool) -> dict[int, Any]:

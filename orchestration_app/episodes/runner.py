@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.conf import settings
@@ -21,6 +21,7 @@ from agents_app import jobs
 from agents_app.clusters import signs
 from agents_app.jobs import AttemptLost
 from agents_app.outbound.async_client import Client
+from orchestration_app.engine.orchestrating.one_shot import OneShot
 from orchestration_app.engine.orchestrating.state import task_of
 from orchestration_app.episodes import episodes, policies, spending
 from orchestration_app.episodes.calling import Places
@@ -193,8 +194,8 @@ class Runner:
         # Who waits for a language model must hold up nobody else.
         between = asyncio.Semaphore() if waits(begun.decider.policy) else self._between
         return Course(
-            begun.episode, begun.decider, begun.orchestra.specs, begun.orchestra.pool.names, self.ledger, Wire(self._client),
-            self._places, self._deciding, between, begun.stored, begun.orchestra.ways,
+            begun.episode, policies.exploring(begun.decider, begun.episode), begun.orchestra.specs, begun.orchestra.pool.names,
+            self.ledger, Wire(self._client), self._places, self._deciding, between, begun.stored, begun.orchestra.ways,
             begun.orchestra.shadows if begun.orchestra.is_active(begun.decider) else (),
             begun.orchestra.pool.slug, spending.limited(dict(begun.orchestra.limits), begun.episode.api_key_id),
         )  # fmt: skip
@@ -271,6 +272,8 @@ def launch(pool: int, wanted: Wanted, orchestra: Orchestra, *, wait: bool = True
     """
     decider = orchestra.deciding(task_of(wanted.messages))
     orchestra.can_call(wanted.agents)
+    if isinstance(decider.policy, OneShot) and wanted.paths == 1:
+        wanted = replace(wanted, explore=orchestra.explored)
     if wait and settings.BACKGROUND_THREADS and not signs.working([PART]).exists():
         raise NobodyRuns(
             "No process runs episodes.",

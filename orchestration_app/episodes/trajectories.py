@@ -7,6 +7,7 @@ from uuid import UUID
 from agents_app.models import Pool
 from orchestration_app.engine.orchestrating.environment import RecordedPath
 from orchestration_app.engine.orchestrating.logs import KeptEpisode, KeptStep
+from orchestration_app.episodes import marks
 from orchestration_app.models import Episode, Step
 from training_app.engine.data.examples import Example
 
@@ -39,11 +40,13 @@ def logged(pool: Pool, before: datetime) -> list[KeptEpisode]:
     """Every judged episode from before the run was launched, the newest MOST: each path's decisions, as good as the episode was."""
     ended = Episode.objects.filter(pool=pool, finished_at__lt=before).exclude(success=None, rating=None)
     episodes = []
-    keys = list(ended.order_by("-created_at").values_list("pk", "task", "success", "rating")[:MOST])
+    keys = list(ended.order_by("-created_at").values_list("pk", "task", "success", "rating", "judge")[:MOST])
+    of_models = marks.weight(Episode.objects.filter(pool=pool))
     for at in range(0, len(keys), AT_ONCE):
         some = keys[at : at + AT_ONCE]
         steps = _steps([key for key, *_rest in some])
-        for key, task, success, rating in some:
+        for key, task, success, rating, judge in some:
+            weight = of_models if judge == Episode.Judge.LANGUAGE_MODEL else 1.0
             score = float(success or False) if rating is None else float(rating)
             paths: dict[int, dict[int, list[Step]]] = {}
             for step in steps.get(key, ()):
@@ -53,7 +56,7 @@ def logged(pool: Pool, before: datetime) -> list[KeptEpisode]:
                     KeptStep(tuple(step.as_call() for step in now if step.agent is not None), now[0].propensity)
                     for now in turns.values()
                 )
-                episodes.append(KeptEpisode(task, kept, score))
+                episodes.append(KeptEpisode(task, kept, score, weight))
     return episodes
 
 

@@ -14,6 +14,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("p/<slug:slug>/episodes/<uuid:episode_id>/judge/", episode_views.episode_judge, name="episode_judge"),
     path("p/<slug:slug>/settings/executors/", executor_views.executor_list, name="settings_executors"),
     path("p/<slug:slug>/settings/executors/answers/", executor_views.answer_rule, name="settings_answers"),
+    path("p/<slug:slug>/settings/executors/learning/", executor_views.episode_learning, name="episode_learning"),
     path("p/<slug:slug>/settings/executors/check/", executor_views.executors_check, name="executors_check"),
     path("p/<slug:slug>/settings/executors/limit/", executor_views.spend_limit, name="spend_limit"),
     path("p/<slug:slug>/settings/executors/set-up/", executor_views.executors_set_up, name="executors_set_up"),

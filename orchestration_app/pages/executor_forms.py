@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from agents_app.models import Pool
 from orchestration_app.episodes import scripted
 from orchestration_app.executors import CHOICES, OPTIONS
-from orchestration_app.models import AnswerRule, Executor
+from orchestration_app.models import AnswerRule, EpisodeLearning, Executor
 
 Kind = Executor.Kind
 OWN: dict[str, tuple[str, ...]] = {
@@ -82,6 +82,14 @@ class AnswerRuleForm(forms.ModelForm):
         composer.queryset = pool.agents.active().filter(executor__active=True)  # type: ignore[attr-defined]
         composer.empty_label = _("The language model of this site")  # type: ignore[attr-defined]
         composer.help_text = _("For one text from all outputs: it gets the task and every output.")
+
+
+class LearningForm(forms.ModelForm):
+    """What a pool's episodes may try out, and how much of them the language model judges."""
+
+    class Meta:
+        model = EpisodeLearning
+        fields = ("exploration", "judge_a_day")
 
 
 class ExecutorForm(forms.ModelForm):

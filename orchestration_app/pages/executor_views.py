@@ -3,6 +3,7 @@
 import uuid
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
@@ -18,8 +19,8 @@ from agents_app.views.settings import draw
 from orchestration_app import answers, executors, prefilled, readiness
 from orchestration_app.episodes import checking, figures, spending, trying
 from orchestration_app.episodes.calls import FAILURES
-from orchestration_app.models import AnswerRule, Episode, Executor
-from orchestration_app.pages.executor_forms import AnswerRuleForm, ExecutorForm
+from orchestration_app.models import AnswerRule, Episode, EpisodeLearning, Executor
+from orchestration_app.pages.executor_forms import AnswerRuleForm, ExecutorForm, LearningForm
 from routerweb import parameters
 
 LONGEST_TASK = 20_000
@@ -35,6 +36,8 @@ def executor_list(request: HttpRequest, slug: str) -> HttpResponse:
     rule = AnswerRule.objects.filter(pool=pool).first()
     context = {
         "answers": AnswerRuleForm(pool, instance=rule),
+        "learning": LearningForm(instance=EpisodeLearning.objects.filter(pool=pool).first()),
+        "judges": bool(settings.LLM_MODEL),
         "pool": pool,
         "rows": [(agent, getattr(agent, "executor", None), measured.get(agent.number)) for agent in agents],
         "readiness": readiness.of_pool(pool),
@@ -62,6 +65,21 @@ def answer_rule(request: HttpRequest, slug: str) -> HttpResponse:
             messages.error(request, str(error))
         else:
             messages.success(request, _("Saved. New episodes are answered like this."))
+    else:
+        messages.error(request, "; ".join(str(error) for errors in form.errors.values() for error in errors))
+    return redirect("settings_executors", slug)
+
+
+@require_role(Role.OPS)
+@require_POST
+def episode_learning(request: HttpRequest, slug: str) -> HttpResponse:
+    """What the pool's episodes may try out, and how much of them the language model judges."""
+    pool = get_pool(request, slug)
+    kept = EpisodeLearning.objects.filter(pool=pool).first() or EpisodeLearning(pool=pool)
+    form = LearningForm(request.POST, instance=kept)
+    if form.is_valid():
+        answers.save_learning(form.save(commit=False), actor=person(request))
+        messages.success(request, _("Saved."))
     else:
         messages.error(request, "; ".join(str(error) for errors in form.errors.values() for error in errors))
     return redirect("settings_executors", slug)

@@ -344,6 +344,7 @@ if orchestration.INSTALLED:
         P + "settings/executors/<int:number>/": Row(OPS, "GET POST"),
         P + "settings/executors/<int:number>/try/": Row(OPS, "POST", {"task": "say something"}),
         P + "settings/executors/<int:number>/remove/": Row(OPS, "POST"),
+        P + "settings/executors/learning/": Row(OPS, "POST"),
         P + "settings/backends/": Row(OPS, "GET POST"),
         P + "settings/backends/add/": Row(OPS, "GET POST"),
         P + "settings/backends/models/": Row(OPS, "GET POST"),

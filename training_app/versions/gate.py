@@ -106,8 +106,7 @@ def judge(model: RouterModel, *, most: int | None = None) -> Verdict:
     findings = [_on_test(model), *_keeps_limit(model), _beats_constant(model), _holds_baseline(model)]
     if active is not None and active.pk != model.pk:
         findings.append(_holds_active(model, active, most))
-    findings += _flips(model, active)
-    findings += _passes_cases(model)
+    findings += [*_flips(model, active), *_on_outcomes(model), *_passes_cases(model)]
     return Verdict(model, active, tuple(findings), ahead=classifier_ahead(model), winner=winning_classifier(model))
 
 
@@ -163,6 +162,16 @@ def approve(asked: PromotionRequest, *, actor: Who, note: str = "") -> Promotion
         promotion = _let_through(verdict, actor, asked.reason, asked.override)
         approvals.carried_out(asked, promotion)
     return promotion
+
+
+def _on_outcomes(model: RouterModel) -> list[Finding]:
+    """What judged traffic says of it, where its scorecard has that beside what labels say."""
+    found = model.card.content.get("outcomes", {}).get("difference")
+    if not found:
+        return []
+    figures = {name: f"{value:+.2f}" for name, value in found.items()}
+    text = _("By judged episodes it earns %(mean)s beside the one-shot set, %(low)s to %(high)s.") % figures
+    return [Finding("outcomes", found["high"] >= 0, scorecards.minus(text))]
 
 
 def _let_through(verdict: Verdict, actor: Who, reason: str, override: str) -> Promotion:

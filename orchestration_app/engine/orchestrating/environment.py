@@ -7,7 +7,7 @@ A world answers calls and judges episodes: simulated agents or recorded outputs.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -109,9 +109,13 @@ class RecordedWorld:
     def score(self, task: str, calls: Sequence[Call]) -> float:
         required = self.paths[task].required
         called = {call.agent for call in calls}
-        if self.covered:
-            return float(required <= called)
-        return 2 * len(called & required) / (len(called) + len(required)) if called or required else 1.0
+        return float(required <= called) if self.covered else f1(called, required)
+
+
+def f1(called: Collection[int], required: frozenset[int]) -> float:
+    """The F1 of the agents called against those required."""
+    own = frozenset(called)
+    return 2 * len(own & required) / (len(own) + len(required)) if own or required else 1.0
 
 
 def read_paths(path: str | Path, agents: Sequence[Agent]) -> list[RecordedPath]:

@@ -22,11 +22,13 @@ class KeptStep:
 
 @dataclass(frozen=True, slots=True)
 class KeptEpisode:
-    """A kept path that was judged: its task, its decisions in their order, and how good it was, 0 to 1."""
+    """A kept path that was judged: its task, its decisions in their order, how good it was, 0 to 1, and the weight of that: 1 where a
+    person or the application said so, less where a language model did."""
 
     task: str
     steps: tuple[KeptStep, ...]
     score: float
+    weight: float = 1.0
 
 
 def recorded(

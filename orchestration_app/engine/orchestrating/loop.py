@@ -232,14 +232,16 @@ def _decided(
     if not may:
         return Decision(*shown, (), 1.0, (yield from _why_none(state, limits, open_, affordable)))
     at = int(p.argmax()) if rng is None else int(min(np.searchsorted(np.cumsum(p), rng.random() * p.sum()), len(p) - 1))
+    # A policy that draws its set at the start says how likely that was; what follows from it is certain.
+    chance = float(getattr(policy, "chance", 1.0)) if not state.steps else 1.0
     if at == len(distribution.agents):
-        return Decision(*shown, (), 1.0 if rng is None else float(p[at]), "stop")
+        return Decision(*shown, (), chance if rng is None else float(p[at]), "stop")
     beside = getattr(policy, "beside", None)
     if beside is not None and limits.paths == 1:
         # A policy whose agents do not need each other's output: all of them at once, as far as the budget holds them.
         together = beside(state, distribution.agents[at], affordable, limits.after)
         called = [agent for agent in together if purse.take(bound.get(agent, 0.0)) is not None]
-        return Decision(*shown, tuple(called), 1.0)
+        return Decision(*shown, tuple(called), chance)
     chosen, propensity = [at], float(p[at])
     above = [a for a in may if p[a] > 2 / (len(may) + 1)]
     if limits.together > 1 and at in above:

@@ -31,8 +31,12 @@ class OneShot:
     """A `Policy` that learnt nothing of outputs: it calls the set of the task, one agent a step, whatever they answer. An agent that
     may not be called is left out."""
 
-    def __init__(self, router: Routes) -> None:
+    def __init__(self, router: Routes, explore: float = 0.0, seed: int = 0, among: Collection[int] = ()) -> None:
+        """With `explore`, a share of the tasks have one of the agents `among` (ids) in the set or out of it at random, but for the
+        last one of the set; `chance` is then how likely the set was. The same seed gives the same set: one object is for one
+        episode."""
         self.router = router
+        self.explore, self.seed, self.among, self.chance = explore, seed, sorted(among), 1.0
         self.ids = tuple(agent.id for agent in router.agents)
         self.max_steps = len(self.ids)
         self._place = {identifier: at for at, identifier in enumerate(self.ids)}
@@ -47,13 +51,24 @@ class OneShot:
     ) -> State:
         """The first state of an episode; agents that `costs` does not name cost what the router was trained with."""
         messages = as_messages(task)
-        chosen = self.router.route(task_of(messages)).agents
+        chosen = self._explored(frozenset(self.router.route(task_of(messages)).agents))
         estimates = [(costs or {}).get(agent.id, agent.cost) for agent in self.router.agents]
         return State(
             messages, self.ids, np.zeros(len(self.ids), np.float32),
             np.array([identifier in chosen for identifier in self.ids], np.float32), np.array(estimates, np.float32),
             max_steps=max_steps or self.max_steps, budget=budget, place=self._place,
         )  # fmt: skip
+
+    def _explored(self, chosen: frozenset[int]) -> frozenset[int]:
+        turnable = [agent for agent in self.among if agent in self._place and chosen != {agent}]
+        if not self.explore or not turnable or not chosen:
+            return chosen
+        rng = np.random.Generator(np.random.PCG64(self.seed))
+        if rng.random() >= self.explore:
+            self.chance = 1 - self.explore
+            return chosen
+        self.chance = self.explore / len(turnable)
+        return chosen ^ {turnable[int(rng.integers(len(turnable)))]}
 
     def after(self, state: State, calls: Sequence[Call]) -> State:
         """The state once these calls are done."""

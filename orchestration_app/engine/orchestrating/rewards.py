@@ -17,13 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from orchestration_app.engine.orchestrating.state import Call
 
+#: One episode's, or those of many.
+Amount = TypeVar("Amount", float, NDArray[np.float64])
 Form = Literal["paper", "flat"]
 
 
@@ -39,7 +41,7 @@ class Reward:
     form: Form = "flat"
     costs: Literal["money", "tokens"] = "money"
 
-    def ends(self, score: float) -> float:
+    def ends(self, score: Amount) -> Amount:
         """r of an episode that was as good as `score`, 0 to 1."""
         return self.failure + (self.success - self.failure) * score
 
@@ -59,6 +61,6 @@ class Reward:
             discounted[t] = after
         return discounted
 
-    def total(self, cost: float, score: float) -> float:
+    def total(self, cost: Amount, score: Amount) -> Amount:
         """What an episode was worth, undiscounted and with its cost counted once, r - λ C: what scorecards show."""
         return self.ends(score) - self.price * cost

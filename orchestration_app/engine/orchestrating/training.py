@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestration_app.engine.orchestrating import baselines, evolution, reinforce
+from orchestration_app.engine.orchestrating import baselines, evolution, outcomes, reinforce
 from orchestration_app.engine.orchestrating.environment import (
     Environment,
     RecordedPath,
+    RecordedWorld,
     SimulatedWorld,
     Tasks,
     World,
     by_network,
     explored,
+    f1,
     read_tasks,
     walk,
 )
@@ -93,12 +95,17 @@ def train_policy(config: OrchestratorConfig, problem: Problem, llm: LanguageMode
     rng = np.random.Generator(np.random.PCG64(config.seed))
     network = fresh_network(len(problem.agents), config.hidden, rng, one_shot=problem.router is not None)
     environment, paths = _read(config, problem, network)
+    outcome_world = _outcome_world(config, problem, environment.orchestrator)
+    if outcome_world is not None:
+        environment = replace(environment, world=outcome_world)
+        paths = list(enumerate(outcome_world.paths(problem.train, environment.reward)))
     val = replace(environment, tasks=read_tasks(environment.orchestrator, problem.val))
     timing["reading"] = time.process_time() - began
 
     began = time.process_time()
     kept = Kept(val)
     log = yield from _learn(config, problem, environment, paths, kept)
+    on_the_log = _on_the_log(problem, environment, kept)
     timing["policy"] = time.process_time() - began
 
     yield Progress("measure", 0, 1, "measuring")
@@ -113,6 +120,12 @@ def train_policy(config: OrchestratorConfig, problem: Problem, llm: LanguageMode
     if config.llm_tasks:
         yield Progress("baselines", 0, 1, "asking the LLM")
         card |= _beside_llm(config, measured, llm, card)
+    if on_the_log:
+        card["outcomes"] = on_the_log
+    if outcome_world is not None:
+        # What labels say of it stands beside.
+        labels = scorecard(replace(measured, world=problem.world), seed=config.seed)
+        card |= {"measured_by": "outcomes", "by_labels": labels["metrics"]}
     card |= {
         "kept": {"name": kept.name, "update": kept.update, "val_reward": kept.worth, "offered": kept.offered},
         "measured_on": "test" if problem.test else "val",
@@ -170,7 +183,7 @@ def _learn(
         )
         network = reinforce.imitate(followed, network, [path for _, path in paths], seed=config.seed)
         kept.offer(network, "imitation", 0)
-    if config.logs and problem.logged:
+    if config.logs and problem.logged and not isinstance(environment.world, outcomes.OutcomeWorld):
         yield Progress("logs", 0, 1, f"learning from {len(problem.logged)} judged episodes")
         network = _from_logs(environment, network, problem.logged, config.seed)
         kept.offer(network, "logs", 0)
@@ -182,6 +195,55 @@ def _learn(
     if problem.router is not None:
         kept.settle()
     return log
+
+
+def _outcome_world(
+    config: OrchestratorConfig, problem: Problem, orchestrator: Orchestrator
+) -> outcomes.OutcomeWorld | None:
+    """The world that judged episodes score, where they tell more of how episodes end than labels do."""
+    if not config.logs or not isinstance(problem.world, RecordedWorld) or len(problem.logged) < outcomes.LEAST:
+        return None
+    log = outcomes.read(orchestrator, problem.logged)
+    required = {task: path.required for task, path in problem.world.paths.items()}
+    scores = [
+        f1(frozenset(np.array(orchestrator.ids)[called].tolist()), required[text]) if text in required else np.nan
+        for text, called in zip(log.texts, log.called, strict=True)
+    ]
+    by_labels = np.array(scores)
+    if np.isnan(by_labels).all():
+        by_labels = np.zeros(len(by_labels))
+    by_labels = np.where(np.isnan(by_labels), np.nanmean(by_labels), by_labels)
+    if not outcomes.say_more(log, by_labels):
+        return None
+    texts = [*problem.train, *problem.val, *problem.test]
+    return outcomes.OutcomeWorld.of(orchestrator, problem.logged, list(problem.world.paths.values()), texts)
+
+
+def _on_the_log(problem: Problem, environment: Environment, kept: Kept) -> dict[str, Any]:
+    """What the kept network would have earned on the judged episodes, {} where there are too few. One that would have earned less than
+    the one-shot set is given up for it."""
+    orchestrator, world = environment.orchestrator, environment.world
+    if len(problem.logged) < outcomes.LEAST or problem.router is None:
+        return {}
+    log = outcomes.read(orchestrator, problem.logged)
+    if len(log) < outcomes.LEAST:
+        return {}
+    if not isinstance(world, outcomes.OutcomeWorld):
+        paths = list(world.paths.values()) if isinstance(world, RecordedWorld) else []
+        world = outcomes.OutcomeWorld.of(orchestrator, problem.logged, paths, ())
+    own = replace(environment, tasks=read_tasks(orchestrator, log.texts), world=world)
+    costs = np.array([world.costs.get(agent.id, agent.cost) for agent in orchestrator.agents])
+
+    def figures() -> dict[str, Any]:
+        walks = walk(own, by_network(kept.network, None), range(len(own)), keep=False)
+        sets = np.array([[agent in {call.agent for call in one.calls} for agent in orchestrator.ids] for one in walks])
+        return outcomes.off_policy(log, sets, environment.reward, costs)
+
+    found = figures()
+    if found.get("difference", {}).get("mean", 0.0) < 0:
+        kept.give_up()
+        found = figures()
+    return found
 
 
 def _beside_llm(
@@ -235,11 +297,16 @@ class Kept:
             self._rewards = rewards
         return measures["reward"]
 
+    def give_up(self) -> None:
+        """Go back to the safe one."""
+        network, name, rewards = self._safe
+        self.network, self.name, self.update, self.worth = network, name, 0, float(rewards.mean())
+
     def settle(self) -> None:
         """Keep the safe one where the paired 95% interval of the best one's lead over it does not lie above 0."""
-        network, name, rewards = self._safe
+        _network, name, rewards = self._safe
         if self.name != name and intervals.spread(self._rewards - rewards).low <= 0:
-            self.network, self.name, self.update, self.worth = network, name, 0, float(rewards.mean())
+            self.give_up()
 
 
 def _learnt(

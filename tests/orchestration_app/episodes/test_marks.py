@@ -1,6 +1,7 @@
 """A language model marks episodes' answers, over HTTP; the page shows how far it agrees with people."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from django.utils import timezone
 
 from agents_app.models import Pool
 from orchestration_app.episodes import episodes, marks
-from orchestration_app.models import Episode, EpisodeMark
+from orchestration_app.models import Episode, EpisodeLearning, EpisodeMark
 from tests import llm_server
 
 pytestmark = pytest.mark.django_db
@@ -105,3 +106,31 @@ def test_a_server_that_is_of_no_use_is_named(crew: Pool, server: llm_server.Serv
     settings.LLM_MODEL = ""
     with pytest.raises(CommandError, match="LLM_MODEL"):
         judge()
+
+
+def test_by_the_clock_it_marks_a_random_and_an_unsure_share_within_its_budget(
+    crew: Pool, server: llm_server.Server
+) -> None:
+    rows = [ended(crew, f"task {n}", "this is right") for n in range(12)]
+    rows[7].trajectory.update(probabilities=[0.5, 0.5])
+    assert marks.turn() == 0, "nobody allowed it"
+    EpisodeLearning.objects.create(pool=crew, judge_a_day=2)
+    unsure = {tuple(one.pk for one in marks.chosen(crew, 2))[-1] for _ in range(8)} | {
+        one.pk for _ in range(8) for one in marks.chosen(crew, 2)
+    }
+    assert rows[7].pk in unsure
+    assert marks.turn() == 2
+    assert EpisodeMark.objects.count() == 2
+    assert marks.turn() == 0, "the day's budget is used"
+    EpisodeLearning.objects.update(judged_on=timezone.now().date() - timedelta(days=1))
+    assert marks.turn() == 2
+    assert EpisodeMark.objects.count() == 4
+
+
+def test_a_models_judgement_counts_as_far_as_it_agrees_with_people(crew: Pool, ops: User) -> None:
+    assert marks.weight(Episode.objects.all()) == marks.UNCOMPARED
+    for n in range(40):
+        row = ended(crew, f"task {n}", "this is right")
+        episodes.judge(row, success=n % 4 > 0, person=ops)
+        row.marks.create(judge="big", rubric="r", digest=str(n), mark=0.9)
+    assert marks.weight(Episode.objects.all()) == pytest.approx(0.5)
