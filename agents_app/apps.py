@@ -8,13 +8,15 @@ class AgentsAppConfig(AppConfig):
     verbose_name = _("Pools and access")
 
     def ready(self) -> None:
-        from agents_app import background, schedules, third_party, work
+        from agents_app import third_party
         from agents_app.accounts.roles import grant
+        from agents_app.background_work import own as background
+        from agents_app.background_work import schedules, work
         from routerweb import hooks
 
         hooks.job_kinds.register(work.kinds)
         hooks.background_work.register(background.work)
-        post_migrate.connect(schedules.install, dispatch_uid="agents_app.schedules.install")
+        post_migrate.connect(schedules.install, dispatch_uid="agents_app.background_work.schedules.install")
 
         third_party.declare_all()
 

@@ -3,9 +3,9 @@
 from django.db import connections
 from django.utils.module_loading import import_string
 
-from agents_app import jobs, work
+from agents_app.background_work import jobs, work
+from agents_app.background_work.jobs import Stopped
 from agents_app.clusters import signs
-from agents_app.jobs import Stopped
 
 
 def execute(kind: str, key: str) -> str:

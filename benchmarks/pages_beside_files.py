@@ -130,7 +130,7 @@ def main() -> None:
     options = parser.parse_args()
     workbooks = [*[books.wide()] * 4, books.with_shared_strings(1 << 30)]
     environment = {**os.environ, "PORT": str(options.port)}
-    server = subprocess.Popen([sys.executable, "-m", "routerweb.server"], env=environment, cwd=ROOT)
+    server = subprocess.Popen([sys.executable, "-m", "routerweb.serving.server"], env=environment, cwd=ROOT)
     alone: list[float] = []
     beside: list[float] = []
     uploads: list[tuple[int, float]] = []

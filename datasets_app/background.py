@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from agents_app.jobs import JobKind
-from agents_app.work import Work, by_the_clock
+from agents_app.background_work.jobs import JobKind
+from agents_app.background_work.work import Work, by_the_clock
 from datasets_app import labeling_tasks, tasks
 from datasets_app.files import imports
 from datasets_app.models import Import, PrelabelJob

@@ -3,7 +3,7 @@
 from django.utils.translation import gettext as _
 
 from agents_app.audit import Who
-from agents_app.jobs import QUEUED, RUNNING
+from agents_app.background_work.jobs import QUEUED, RUNNING
 from agents_app.models import Pool
 from datasets_app.files import imports
 from datasets_app.models import Import, Label, PrelabelJob, Query, Snapshot

@@ -1,7 +1,7 @@
 """What the default cluster does for labeling. Each goes on where an earlier attempt was interrupted."""
 
+from agents_app.background_work.work import Running
 from agents_app.models import Agent
-from agents_app.work import Running
 from datasets_app.labels import bulk, reask
 from datasets_app.models import BulkChange
 from datasets_app.prelabeling import run as prelabel_run

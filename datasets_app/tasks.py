@@ -4,7 +4,7 @@ import logging
 
 from django.db import transaction
 
-from agents_app import jobs, work
+from agents_app.background_work import jobs, work
 from agents_app.models import Pool
 from datasets_app.files import imports, storing, uploads
 from datasets_app.labels import disagreement, gold, queue

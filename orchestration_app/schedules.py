@@ -5,9 +5,9 @@ from datetime import datetime
 
 from django.utils.translation import gettext_lazy as _
 
-from agents_app.jobs import JobKind
+from agents_app.background_work.jobs import JobKind
+from agents_app.background_work.work import Work, by_the_clock
 from agents_app.processes import Process
-from agents_app.work import Work, by_the_clock
 from orchestration_app.episodes import episodes
 from orchestration_app.models import Episode
 

@@ -16,12 +16,13 @@ from weakref import WeakValueDictionary
 
 from django.conf import settings
 
-from routerweb import bodies, body_limits, disconnect, state, threads, wsgi
-from routerweb.bodies import Body
-from routerweb.client_limits import CLOSE, ClientLimits, Receive, Scope, Send, refuse
-from routerweb.later import Later
+from routerweb import state, wsgi
 from routerweb.observing import requests
-from routerweb.thread_pools import Threads
+from routerweb.serving import bodies, body_limits, disconnect, threads
+from routerweb.serving.bodies import Body
+from routerweb.serving.client_limits import CLOSE, ClientLimits, Receive, Scope, Send, refuse
+from routerweb.serving.later import Later
+from routerweb.serving.thread_pools import Threads
 from training_app.answering import metrics, serving
 from training_app.api import ard, ddqn_router, fast_lane, handler
 

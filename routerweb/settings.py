@@ -16,9 +16,9 @@ from django.core.exceptions import ImproperlyConfigured
 from django.urls import reverse_lazy
 
 from routerweb import env
-from routerweb.listening import DEBUG, LISTEN_HOST, PORT
+from routerweb.pages.shell import UNFOLD as UNFOLD
 from routerweb.paths import BASE_DIR, DATA_DIR
-from routerweb.shell import UNFOLD as UNFOLD
+from routerweb.serving.listening import DEBUG, LISTEN_HOST, PORT
 
 django_stubs_ext.monkeypatch()
 
@@ -136,7 +136,7 @@ MIDDLEWARE = [
     "csp.middleware.CSPMiddleware",
     "routerweb.http.PermissionsPolicy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "routerweb.parameters.StorableText",
+    "routerweb.pages.parameters.StorableText",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",

@@ -27,7 +27,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.urls import Resolver404, resolve
 
-from agents_app import reaper
+from agents_app.background_work import reaper
 from training_app.answering import decisions, serving
 
 with memory.without("requests", "django.contrib.postgres.fields"):

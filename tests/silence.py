@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from agents_app.jobs import Job
+from agents_app.background_work.jobs import Job
 
 
 def silence(jobs: "QuerySet[Job]") -> None:

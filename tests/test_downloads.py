@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.test import Client
 from django.urls import path
 
-from routerweb import downloads
+from routerweb.pages import downloads
 
 pytestmark = pytest.mark.any_database
 

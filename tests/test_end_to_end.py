@@ -138,7 +138,7 @@ class Site:
         key = re.search(r"rw_\S+", manage(environment, "create_api_key", "app", "--pool", "shop", *scopes))
         assert key
         address = f"http://127.0.0.1:{environment['PORT']}"
-        start("-m", "routerweb.server")
+        start("-m", "routerweb.serving.server")
         until(lambda: healthy(address), "the web server's first answer")
         self.client = httpx.Client(base_url=address, headers={"Authorization": f"Bearer {key[0]}"}, timeout=60)
 

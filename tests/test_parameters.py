@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.test import Client
 from django.urls import path
 
-from routerweb import parameters
+from routerweb.pages import parameters
 
 STRANGE = ["", " ", "²", "٣", "-1", "+1", "1.0", "1e3", "0x1", "1_000", "1" * 25, "9" * 5_000, "\0", "nan", "inf", None]
 

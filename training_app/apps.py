@@ -40,7 +40,7 @@ class TrainingAppConfig(AppConfig):
         hooks.promotion_requests_changed.register(watch.waiting_promotions)
 
         # Sent in each worker process of a cluster, after the fork; nowhere else.
-        post_spawn.connect(_start_reaper, dispatch_uid="agents_app.reaper")
+        post_spawn.connect(_start_reaper, dispatch_uid="agents_app.background_work.reaper")
         hooks.job_kinds.register(schedules.kinds)
         hooks.background_work.register(schedules.work)
 
@@ -48,7 +48,7 @@ class TrainingAppConfig(AppConfig):
 def _start_reaper(**_signal: Any) -> None:
     from django_q.conf import Conf
 
-    from agents_app import reaper
+    from agents_app.background_work import reaper
     from training_app.watching import watch
 
     reaper.start_once()

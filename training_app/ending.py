@@ -3,7 +3,7 @@
 from django.utils.translation import gettext as _
 
 from agents_app.audit import Who
-from agents_app.jobs import QUEUED, RUNNING
+from agents_app.background_work.jobs import QUEUED, RUNNING
 from agents_app.models import Pool
 from training_app.models import Decision, MustPassCase, RouterModel, Run
 from training_app.training import runs

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from agents_app.jobs import JobKind
-from agents_app.work import Running, Work, by_the_clock
+from agents_app.background_work.jobs import JobKind
+from agents_app.background_work.work import Running, Work, by_the_clock
 from training_app.models import Run
 from training_app.training import runs
 

@@ -17,8 +17,9 @@ from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 from django.utils.translation import gettext as _
 
-from agents_app import audit, work
+from agents_app import audit
 from agents_app.audit import Actor
+from agents_app.background_work import work
 
 logger = logging.getLogger(__name__)
 

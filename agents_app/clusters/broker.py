@@ -13,7 +13,7 @@ from django_q.brokers.orm import ORM
 from django_q.conf import Conf
 from django_q.models import OrmQ
 
-from agents_app.jobs import SLOT
+from agents_app.background_work.jobs import SLOT
 
 #: Between the queue's name and the slot of the cluster that has taken a message, or that alone may take it.
 TAKEN, MEANT_FOR = "@", ">"

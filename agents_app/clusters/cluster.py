@@ -24,7 +24,7 @@ from django_q.conf import Conf
 from django_q.scheduler import scheduler
 from django_q.worker import worker
 
-from agents_app import jobs
+from agents_app.background_work import jobs
 from agents_app.clusters import AGAIN, signs
 from agents_app.clusters.broker import held, put_back
 from routerweb import lifeline

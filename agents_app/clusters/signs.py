@@ -14,8 +14,8 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 from django_q.tasks import async_task
 
+from agents_app.background_work.jobs import SLOT
 from agents_app.clusters.broker import MEANT_FOR, Broker, holders, put_back
-from agents_app.jobs import SLOT
 from agents_app.models import ClusterSign
 
 #: Seconds between two beats of an idle cluster, and between two signs of its guard.

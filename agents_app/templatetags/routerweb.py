@@ -25,7 +25,7 @@ from django.utils.translation import gettext_lazy
 
 from agents_app.glossary import TERMS
 from agents_app.guidelines import rendered
-from routerweb.paging import Part, Total
+from routerweb.pages.paging import Part, Total
 
 register = template.Library()
 

@@ -12,9 +12,9 @@ from django.views.decorators.http import require_GET, require_POST
 
 from agents_app.access import person
 from agents_app.accounts import personal, second_factor, sessions
-from routerweb import parameters
-from routerweb.downloads import download
 from routerweb.http import page
+from routerweb.pages import parameters
+from routerweb.pages.downloads import download
 
 
 @login_required

@@ -19,8 +19,8 @@ from agents_app.models import Agent, Pool
 from agents_app.navigation import address
 from agents_app.pools import PoolError
 from agents_app.views.forms import AgentForm, PoolForm, SeveralAgentsForm
-from routerweb.downloads import download
 from routerweb.http import Crumb, page, remember_pool, takes_file, wants_fragment
+from routerweb.pages.downloads import download
 from training_app.engine.data import examples as data
 
 SORTS = ("number", "name", "cost", "state")

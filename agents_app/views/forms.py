@@ -14,7 +14,7 @@ from agents_app.access import Role, roles_of
 from agents_app.accounts import mail
 from agents_app.models import Agent, AgentSource, ApiKey, Pool, PoolRole
 from agents_app.sources import catalog
-from routerweb import parameters
+from routerweb.pages import parameters
 
 ROLE_CHOICES = [
     (Role.LABELER.value, _("Labeler")),

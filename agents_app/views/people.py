@@ -27,8 +27,8 @@ from agents_app.models import AuditEntry, PoolRole
 from agents_app.navigation import pools_of
 from agents_app.views.forms import ROLE_CHOICES, InviteForm, PoolRoleForm, RoleForm
 from agents_app.views.settings import draw
-from routerweb import parameters
-from routerweb.downloads import download
+from routerweb.pages import parameters
+from routerweb.pages.downloads import download
 
 PAGE = 50
 EXPORTED_AT_ONCE = 500

@@ -111,7 +111,7 @@ def main() -> None:
     texts = [json.loads(line)["text"] for line in Path(options.queries).read_text("utf-8").splitlines() if line.strip()]
     bodies = itertools.cycle([json.dumps({"query": text}).encode() for text in texts])
     environment = {**os.environ, "PORT": str(options.port), "OPENBLAS_NUM_THREADS": "1"}
-    server = subprocess.Popen([sys.executable, "-m", "routerweb.server"], env=environment, cwd=ROOT)
+    server = subprocess.Popen([sys.executable, "-m", "routerweb.serving.server"], env=environment, cwd=ROOT)
     try:
         wait_until_it_answers(server, f"http://127.0.0.1:{options.port}")
         alone: list[float] = []

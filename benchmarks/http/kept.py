@@ -58,7 +58,7 @@ def main() -> None:
     try:
         for place, buffer in enumerate(("0", "10000")):
             environment = {**os.environ, "PORT": str(options.port + place), "DECISION_BUFFER": buffer}
-            command = [*options.server.split(), sys.executable, "-m", "routerweb.server"]
+            command = [*options.server.split(), sys.executable, "-m", "routerweb.serving.server"]
             servers.append(subprocess.Popen(command, env=environment, cwd=ROOT))
         for place, server in enumerate(servers):
             wait_until_it_answers(server, f"http://127.0.0.1:{options.port + place}")

@@ -85,7 +85,7 @@ def main() -> None:
         raise SystemExit(f"Something else answers at {address}; choose another --port.") from None
     except (urllib.error.URLError, ConnectionError):
         pass
-    command = options.server or [sys.executable, "-m", "routerweb.server"]
+    command = options.server or [sys.executable, "-m", "routerweb.serving.server"]
     environment = {**os.environ, "PORT": options.port, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     server = subprocess.Popen(["taskset", "-c", options.server_cpu, *command], env=environment, cwd=ROOT)
     try:

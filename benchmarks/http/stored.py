@@ -93,7 +93,7 @@ def main() -> None:
             environment = {**os.environ, "PORT": str(options.port), "TMPDIR": name}
             # Else the first are ended while the last are opened, on a busy machine.
             environment |= {"KEEP_ALIVE_SECONDS": "60", "BODY_SECONDS": "60", "ANSWER_SECONDS": "60"}
-            server = subprocess.Popen([sys.executable, "-m", "routerweb.server"], env=environment, cwd=ROOT)
+            server = subprocess.Popen([sys.executable, "-m", "routerweb.serving.server"], env=environment, cwd=ROOT)
             try:
                 wait_until_it_answers(server, f"http://127.0.0.1:{options.port}")
                 most, left = measured(server.pid, Path(name), made, options)

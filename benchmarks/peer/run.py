@@ -287,7 +287,7 @@ def main() -> None:
     peer["http"] = serve_and_load(peer_command, port, "/route", data, options.seconds, env={**os.environ, **ONE_THREAD})
     port = free_port()
     environment, key = prepare_ours(out, data, port)
-    our_command = [sys.executable, "-m", "routerweb.server"]
+    our_command = [sys.executable, "-m", "routerweb.serving.server"]
     ours["http"] = serve_and_load(
         our_command, port, "/api/route/", data, options.seconds, key, env=environment, cwd=ROOT
     )

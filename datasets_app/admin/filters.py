@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents_app.models import Agent
 from datasets_app.models import GoldAgent, Label, Query, QueueItem, Split
-from routerweb import parameters
+from routerweb.pages import parameters
 
 
 class AgentFilter(admin.SimpleListFilter):

@@ -36,7 +36,7 @@ from datasets_app.models import (
     SplitGroup,
 )
 from datasets_app.queries import query_columns, splits
-from routerweb.downloads import download
+from routerweb.pages.downloads import download
 
 
 class LabelInline(HistoryInline):

@@ -11,8 +11,9 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from agents_app import audit, jobs
+from agents_app import audit
 from agents_app.audit import Who, actor_of
+from agents_app.background_work import jobs
 from agents_app.files.formats import Reading
 from agents_app.models import Pool
 from datasets_app.files import storing

@@ -18,7 +18,8 @@ from django.db import transaction
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
-from agents_app import jobs, pools, privacy
+from agents_app import pools, privacy
+from agents_app.background_work import jobs
 from agents_app.files.formats import Reading
 from agents_app.files.limited import Position
 from datasets_app.files import tables

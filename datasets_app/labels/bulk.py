@@ -14,7 +14,8 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from agents_app import audit, work
+from agents_app import audit
+from agents_app.background_work import work
 from agents_app.models import Agent, Pool
 from datasets_app.labels import gold
 from datasets_app.labels.bulk_actions import ACTIONS, BulkAction, delete, restore

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from django.db.models import Exists, OuterRef
 
-from agents_app import work
+from agents_app.background_work import work
 from agents_app.models import Agent, Pool
 from datasets_app.labels import queue
 from datasets_app.models import Gold, Query, QueueItem

@@ -4,7 +4,7 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from agents_app.jobs import Job
+from agents_app.background_work.jobs import Job
 from datasets_app.models.queries import Dataset, Split
 from routerweb.holds import Holds
 

@@ -5,7 +5,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from agents_app.jobs import Job
+from agents_app.background_work.jobs import Job
 from agents_app.models import Pool
 from routerweb.holds import Holds
 

@@ -13,7 +13,7 @@ from datasets_app.figures import progress
 from datasets_app.labels import adjudication, queue
 from datasets_app.models import Gold, GoldAgent, Label, Query, QueueItem
 from datasets_app.queries import query_columns
-from routerweb import parameters
+from routerweb.pages import parameters
 
 #: Terms about more than one column of a query; those about one are in `columns`.
 RELATIONS = ("agent", "source", "by", "disagreement", "is")

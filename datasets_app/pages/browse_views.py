@@ -22,9 +22,9 @@ from datasets_app.models import Assignment, BulkChange, Label, Query, QueueItem,
 from datasets_app.pages import browse, chat
 from datasets_app.pages.labeling_page import history
 from datasets_app.queries import query_columns, traces
-from routerweb import paging, parameters
-from routerweb.downloads import download
 from routerweb.http import page, wants_fragment
+from routerweb.pages import paging, parameters
+from routerweb.pages.downloads import download
 
 ROWS = 50
 may_browse = require_role(Role.REVIEWER, Role.OPS)

@@ -11,8 +11,8 @@ from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.guidelines import rendered
 from datasets_app.labels import corrections, labeling
 from datasets_app.pages.correction_form import CorrectionForm
-from routerweb import parameters
 from routerweb.http import page, wants_fragment
+from routerweb.pages import parameters
 
 
 @require_http_methods(["GET", "POST"])

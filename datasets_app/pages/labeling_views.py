@@ -23,8 +23,8 @@ from datasets_app.figures import progress
 from datasets_app.labels import labeling, queue
 from datasets_app.models import Assignment, Query, QueueItem
 from datasets_app.pages.labeling_page import SKIP_REASONS, address, counts, history, item, nothing
-from routerweb import parameters
 from routerweb.http import opening, page
+from routerweb.pages import parameters
 
 
 def _unless_gone(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:

@@ -10,8 +10,8 @@ from django.views.decorators.http import require_GET, require_POST
 from agents_app.access import Role, get_pool, person, require_role
 from datasets_app.figures import own
 from datasets_app.labels import labels
-from routerweb import paging
 from routerweb.http import page
+from routerweb.pages import paging
 
 ROWS = 50
 

@@ -20,8 +20,8 @@ from datasets_app.models import Label, Query
 from datasets_app.pages.browse_views import table_rows
 from datasets_app.pages.labeling_page import history
 from datasets_app.prelabeling import judge
-from routerweb import paging, parameters
 from routerweb.http import page, wants_fragment
+from routerweb.pages import paging, parameters
 
 LISTS = {"disputes": adjudication.disputes, "doubts": adjudication.doubts, "skipped": adjudication.passed}
 AHEAD = 8

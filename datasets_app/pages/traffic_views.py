@@ -10,8 +10,8 @@ from django.views.decorators.http import require_GET, require_POST
 from agents_app import pools
 from agents_app.access import Role, get_pool, person, require_role, roles_of
 from datasets_app.traces import names, traffic
-from routerweb import parameters
 from routerweb.http import page
+from routerweb.pages import parameters
 
 
 @require_GET

@@ -28,8 +28,8 @@ from datasets_app.models import Import, Query, Snapshot
 from datasets_app.pages import import_columns
 from datasets_app.pages.transfer_forms import ExportForm, ImportForm
 from datasets_app.queries import adding, splits
-from routerweb.downloads import download
 from routerweb.http import Crumb, page, takes_file, wants_fragment
+from routerweb.pages.downloads import download
 from training_app.engine.data.files import formula_safe
 
 ROWS = 25

@@ -16,8 +16,8 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
 from agents_app import audit, pools
-from agents_app import jobs as life
 from agents_app import llm as site_llm
+from agents_app.background_work import jobs as life
 from agents_app.models import Pool
 from agents_app.outbound import guard
 from datasets_app.models import Label, PrelabelItem, PrelabelJob, Query

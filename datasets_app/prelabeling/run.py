@@ -21,8 +21,9 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from agents_app import jobs, pools
 from agents_app import llm as site_llm
+from agents_app import pools
+from agents_app.background_work import jobs
 from datasets_app.labels import disagreement, labels
 from datasets_app.models import Label, LlmAnswer, PrelabelItem, PrelabelJob
 from datasets_app.prelabeling import jobs as prelabel

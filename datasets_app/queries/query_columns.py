@@ -20,8 +20,9 @@ from django.utils.translation import gettext_lazy
 
 from agents_app.templatetags.routerweb import ago, state
 from datasets_app.models import Query, Split
-from routerweb import holds, parameters
+from routerweb import holds
 from routerweb.holds import Content
+from routerweb.pages import parameters
 from training_app.engine.data import storable
 from training_app.engine.data.examples import Row
 

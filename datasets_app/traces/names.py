@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from agents_app import pools, work
+from agents_app import pools
+from agents_app.background_work import work
 from agents_app.models import Agent as AgentRow
 from agents_app.models import BackgroundJob, Pool
 from datasets_app.models import LabelValue, TracedTurn

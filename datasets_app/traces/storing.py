@@ -14,7 +14,8 @@ from django.db import transaction
 from django.db.models import F, Max
 from django.utils import timezone
 
-from agents_app import pools, privacy, work
+from agents_app import pools, privacy
+from agents_app.background_work import work
 from agents_app.models import BackgroundJob, Pool, Privacy
 from agents_app.redaction import Redactor
 from datasets_app.models import Import, Query, SpanBatch, SpanProblem, TracedTurn

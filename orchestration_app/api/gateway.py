@@ -21,7 +21,7 @@ from orchestration_app.episodes.asides import AsideError
 from orchestration_app.episodes.direct import Direct
 from orchestration_app.episodes.episodes import Wanted
 from orchestration_app.models import Episode
-from routerweb import later
+from routerweb.serving import later
 from training_app.api.bodies import written
 from training_app.api.errors import Refused
 from training_app.api.keys import KeyThrottle

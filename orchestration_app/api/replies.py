@@ -12,7 +12,7 @@ from orchestration_app.api.views import OF, OfEpisode, waited
 from orchestration_app.episodes import asides, following, runner
 from orchestration_app.episodes.asides import AsideError
 from orchestration_app.models import Episode
-from routerweb import later
+from routerweb.serving import later
 from training_app.api import examples
 from training_app.api.errors import Refused
 from training_app.api.schema import operation

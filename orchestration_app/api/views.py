@@ -21,7 +21,7 @@ from orchestration_app.episodes import episodes, following, policies, runner
 from orchestration_app.episodes.course import as_json, by_name
 from orchestration_app.episodes.policies import Orchestra
 from orchestration_app.models import AnswerRule, Episode
-from routerweb import later
+from routerweb.serving import later
 from training_app.answering.loaded import LoadedPool
 from training_app.api import examples, once
 from training_app.api.bodies import written

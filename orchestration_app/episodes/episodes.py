@@ -15,7 +15,8 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from agents_app import audit, jobs, privacy
+from agents_app import audit, privacy
+from agents_app.background_work import jobs
 from agents_app.models import Pool
 from orchestration_app.backends import served
 from orchestration_app.engine.backends.choosing import Preference

@@ -17,9 +17,9 @@ from django.conf import settings
 from django.db import Error as DatabaseFault
 from django.db import connections
 
-from agents_app import jobs
+from agents_app.background_work import jobs
+from agents_app.background_work.jobs import AttemptLost
 from agents_app.clusters import signs
-from agents_app.jobs import AttemptLost
 from agents_app.outbound.async_client import Client
 from orchestration_app.engine.orchestrating.one_shot import OneShot
 from orchestration_app.engine.orchestrating.state import task_of

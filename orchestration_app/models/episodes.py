@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from agents_app.jobs import Job
+from agents_app.background_work.jobs import Job
 from agents_app.models import ApiKey, Pool
 from orchestration_app.engine.orchestrating.state import Call
 from routerweb.holds import Holds

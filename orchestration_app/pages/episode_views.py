@@ -27,9 +27,9 @@ from orchestration_app.episodes.episodes import EpisodeError, Wanted
 from orchestration_app.models import Episode
 from orchestration_app.pages import episode_graph as drawing
 from orchestration_app.pages.episode_forms import EpisodeForm
-from routerweb import parameters
-from routerweb.downloads import download
 from routerweb.http import page, wants_fragment
+from routerweb.pages import parameters
+from routerweb.pages.downloads import download
 from training_app.answering import serving
 from training_app.answering.answer import NotReady
 from training_app.pages.sorting import order

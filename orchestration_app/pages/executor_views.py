@@ -21,7 +21,7 @@ from orchestration_app.episodes import checking, figures, spending, trying
 from orchestration_app.episodes.calls import FAILURES
 from orchestration_app.models import AnswerRule, Episode, EpisodeLearning, Executor
 from orchestration_app.pages.executor_forms import AnswerRuleForm, ExecutorForm, LearningForm
-from routerweb import parameters
+from routerweb.pages import parameters
 
 LONGEST_TASK = 20_000
 

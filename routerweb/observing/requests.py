@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import NamedTuple, TextIO
 
-from routerweb.client_limits import Application, Message, Receive, Scope, Send
+from routerweb.serving.client_limits import Application, Message, Receive, Scope, Send
 
 #: An id that is taken over from the caller.
 PLAIN_ID = re.compile(rb"[A-Za-z0-9._~-]{1,64}")

@@ -9,10 +9,11 @@ import pytest
 from django.db import OperationalError, transaction
 from django_q.models import OrmQ
 
-from agents_app import jobs, tasks, work
-from agents_app.jobs import AttemptLost
+from agents_app import tasks
+from agents_app.background_work import jobs, work
+from agents_app.background_work.jobs import AttemptLost
+from agents_app.background_work.work import Running, Work
 from agents_app.models import BackgroundJob
-from agents_app.work import Running, Work
 from routerweb import hooks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Locator, Page, expect
 
-from agents_app import jobs
+from agents_app.background_work import jobs
 from agents_app.models import Pool
 from datasets_app import labeling_tasks
 from datasets_app import tasks as dataset_tasks

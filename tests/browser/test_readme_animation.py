@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from agents_app import jobs, pools
+from agents_app import pools
+from agents_app.background_work import jobs
 from agents_app.files.formats import Reading
 from datasets_app.files import imports
 from datasets_app.labels import queue

@@ -146,7 +146,7 @@ class Installation:
     def web(self) -> int:
         """One process that answers requests."""
         for pid in self.processes():
-            if "routerweb.worker" in _read(pid, "cmdline") and _read(pid, "cmdline")[1:2] != ["-I"]:
+            if "routerweb.serving.worker" in _read(pid, "cmdline") and _read(pid, "cmdline")[1:2] != ["-I"]:
                 return pid
         raise AssertionError("there is no web process")
 

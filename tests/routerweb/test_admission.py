@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from routerweb import admission
+from routerweb.serving import admission
 from training_app.api import fast_lane
 
 pytestmark = [pytest.mark.django_db, pytest.mark.any_database]

@@ -5,9 +5,9 @@ import io
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
-from routerweb import later, threads
-from routerweb.bodies import Body
-from routerweb.later import Later
+from routerweb.serving import later, threads
+from routerweb.serving.bodies import Body
+from routerweb.serving.later import Later
 
 SCOPE = {
     "server": ("localhost", 80), "client": None, "method": "POST", "raw_path": b"/", "query_string": b"", "http_version": "1.1",

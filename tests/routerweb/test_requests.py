@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from routerweb.client_limits import Message, Receive, Scope, Send
 from routerweb.observing import requests
-from routerweb.thread_pools import Threads
+from routerweb.serving.client_limits import Message, Receive, Scope, Send
+from routerweb.serving.thread_pools import Threads
 
 pytestmark = pytest.mark.any_database
 threads = Threads("test-requests", 1)

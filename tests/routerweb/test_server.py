@@ -77,7 +77,7 @@ class Server:
         self.log = folder / "log"
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-W", "ignore", "-m", "routerweb.server"],
+                [sys.executable, "-W", "ignore", "-m", "routerweb.serving.server"],
                 env=environment(folder, PORT=port, **more), cwd=ROOT, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         self.await_answer()

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from routerweb import thread_pools
-from routerweb.thread_pools import STALLED_SECONDS, Threads
+from routerweb.serving import thread_pools
+from routerweb.serving.thread_pools import STALLED_SECONDS, Threads
 from tests.waiting import until
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from routerweb import client_limits
-from routerweb.client_limits import ClientLimits
+from routerweb.serving import client_limits
+from routerweb.serving.client_limits import ClientLimits
 from tests.routerweb.test_server import Server, prepared  # noqa: F401
 from tests.waiting import until
 

@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 import pytest
 from django.db import OperationalError
 
-from agents_app import jobs, tasks
+from agents_app import tasks
+from agents_app.background_work import jobs
 from agents_app.models import BackgroundJob
 from datasets_app.figures import counting
 from datasets_app.files import storing, uploads

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from django.conf import settings
 
-from routerweb import disconnect
+from routerweb.serving import disconnect
 from training_app.answering import decisions, described, loaded, shadowing
 from training_app.answering.loaded import LoadedModel, LoadedPool
 from training_app.engine.data.conversations import BadConversation, Bounds, checked, left_out, opening

@@ -17,8 +17,9 @@ from django.core.signals import setting_changed
 from django.db import Error as DatabaseFault
 from django.db import IntegrityError
 
-from routerweb import disconnect, state
+from routerweb import state
 from routerweb.background import Background
+from routerweb.serving import disconnect
 from training_app.answering import key_shares, quotas
 from training_app.answering.quotas import Exceeded as Exceeded
 from training_app.answering.serving import drop_connection

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
 
-from routerweb import disconnect
+from routerweb.serving import disconnect
 from training_app.api.errors import Refused
 
 #: A longer body is parsed one item of its lists after another: a scan of all of it would hold up the event loop.

@@ -13,8 +13,8 @@ from typing import Any
 from django.conf import settings
 from django.core.signals import setting_changed
 
-from routerweb import admission
 from routerweb.observing import tracing
+from routerweb.serving import admission
 from training_app.answering import serving, throttle
 from training_app.answering.answer import NoModel
 from training_app.answering.described import NO_VERSION

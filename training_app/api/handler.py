@@ -22,8 +22,8 @@ from django.urls import Resolver404, ResolverMatch, set_script_prefix
 from django.urls.resolvers import RegexPattern, URLResolver
 from django.utils.module_loading import import_string
 
-from routerweb import admission
 from routerweb.observing import tracing
+from routerweb.serving import admission
 from training_app.api.bodies import EVERY_ANSWER, written
 from training_app.api.errors import Refused, unknown_host
 

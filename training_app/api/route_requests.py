@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 from django.conf import settings
 
-from routerweb import disconnect, hooks
+from routerweb import hooks
 from routerweb.observing import tracing
+from routerweb.serving import disconnect
 from training_app.answering import answer, decisions, explanations, throttle
 from training_app.answering.answer import Answer, Unroutable
 from training_app.answering.loaded import LoadedPool

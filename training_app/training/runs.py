@@ -1,7 +1,7 @@
 """Training runs: launching, claiming, reporting, ending, and what happens when a worker dies.
 
-Their life is that of every job, see `agents_app.jobs`. A run whose worker died goes back into the queue by itself, RUN_RETRIES times,
-and goes on from its checkpoint.
+Their life is that of every job, see `agents_app/background_work/jobs.py`. A run whose worker died goes back into the queue by
+itself, RUN_RETRIES times, and goes on from its checkpoint.
 
 Launching a failed or cancelled run again puts the same run back into the queue, with its checkpoint and its log: its snapshot and
 its config cannot have changed, so the checkpoint still fits and one address tells the whole story. Other settings make another run.
@@ -18,9 +18,10 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from agents_app import audit, jobs
+from agents_app import audit
 from agents_app.audit import Actor, Who, actor_of
-from agents_app.jobs import AttemptLost as AttemptLost
+from agents_app.background_work import jobs
+from agents_app.background_work.jobs import AttemptLost as AttemptLost
 from agents_app.models import Pool
 from datasets_app.labels import snapshots
 from datasets_app.models import Snapshot, Split

@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from django_q.exceptions import TimeoutException
 
 from agents_app import llm
-from agents_app.jobs import Heartbeat, Stopped, raise_if_stopped
+from agents_app.background_work.jobs import Heartbeat, Stopped, raise_if_stopped
 from datasets_app.labels import snapshots
 from routerweb.observing import tracing
 from training_app.engine import remote

@@ -8,7 +8,7 @@ from django.db.models import Count, F, Max, Min
 from django.db.models.functions import Now
 from django_q.brokers import get_broker
 
-from agents_app import jobs
+from agents_app.background_work import jobs
 from agents_app.models import ClusterSign, Pool
 from datasets_app.models import Query
 from routerweb import hooks

@@ -19,9 +19,9 @@ from django.utils.translation import gettext as _
 
 from agents_app import audit, pools
 from agents_app import llm as site_llm
+from agents_app.background_work.work import Running
 from agents_app.models import Agent, Pool
 from agents_app.outbound import guard
-from agents_app.work import Running
 from datasets_app.models import Gold, Label, PrelabelJob, Query, text_hash
 from datasets_app.prelabeling import jobs as prelabel
 from training_app.engine import llm

@@ -20,7 +20,7 @@ class Command(BaseCommand):
         # When the process that started it is gone it ends in order.
         lifeline.end_with_starter(signal.SIGTERM)
         memory.few_arenas()
-        from agents_app import jobs, reaper
+        from agents_app.background_work import jobs, reaper
         from agents_app.clusters import signs
         from orchestration_app.episodes import runner
         from training_app.answering import serving

@@ -204,7 +204,7 @@ def reviewer(client: Client, person: Callable[..., User]) -> Client:
 
 @pytest.fixture
 def no_queue(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    from agents_app import jobs
+    from agents_app.background_work import jobs
 
     monkeypatch.setattr(jobs, "send", lambda _kind, _key: None)
     return

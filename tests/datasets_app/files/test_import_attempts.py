@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 from django.utils import timezone
 
-from agents_app import jobs
+from agents_app.background_work import jobs
 from datasets_app.files import imports, storing
 from datasets_app.models import Dataset, Gold, Import, ImportChunk, ImportProblem, Label, Query
 from tests.datasets_app.files.reading import counts, jsonl, read
@@ -124,7 +124,7 @@ def dead(dataset: Dataset, **options: Any) -> Import:
 def handed_on(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     monkeypatch.setattr(jobs, "send", lambda _kind, key: found.append(key))
-    monkeypatch.setattr("agents_app.jobs.transaction.on_commit", lambda act: act())
+    monkeypatch.setattr("agents_app.background_work.jobs.transaction.on_commit", lambda act: act())
     return found
 
 

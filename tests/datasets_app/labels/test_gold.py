@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from agents_app import pools, work
+from agents_app import pools
+from agents_app.background_work import work
 from agents_app.models import Agent, BackgroundJob, Pool
 from datasets_app import tasks
 from datasets_app.labels import gold, labels, voices

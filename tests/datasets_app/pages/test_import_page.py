@@ -9,7 +9,8 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
-from agents_app import jobs, pools
+from agents_app import pools
+from agents_app.background_work import jobs
 from agents_app.models import Pool
 from datasets_app import tasks
 from datasets_app.models import Gold, Import, LabelValue, Query

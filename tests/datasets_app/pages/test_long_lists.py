@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from datasets_app.models import Query
 from datasets_app.pages import browse_views
-from routerweb import paging
+from routerweb.pages import paging
 
 pytestmark = pytest.mark.both_databases
 

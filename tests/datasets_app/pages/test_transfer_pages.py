@@ -14,7 +14,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from agents_app import jobs
+from agents_app.background_work import jobs
 from agents_app.models import AuditEntry, Pool
 from datasets_app import tasks
 from datasets_app.files import storing, uploads

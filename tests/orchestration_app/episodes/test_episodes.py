@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db.models.functions import Now
 
-from agents_app import jobs
+from agents_app.background_work import jobs
 from agents_app.models import Pool
 from orchestration_app.episodes import episodes, policies, runner
 from orchestration_app.models import Episode, Step

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from agents_app import jobs
+from agents_app.background_work import jobs
 from agents_app.keys import create_key
 from agents_app.models import AuditEntry, Pool, Stamp
 from orchestration_app.episodes import asides, episodes, runner

@@ -9,7 +9,7 @@ import pytest
 
 from agents_app import pools
 from agents_app.models import Agent
-from routerweb import disconnect
+from routerweb.serving import disconnect
 from tests.training_app.api.test_api_route import error
 from tests.training_app.served import application, promoted
 from training_app.answering import decisions, serving

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from agents_app import keys as api_keys
 from agents_app import pools
-from routerweb import admission, threads
-from routerweb.bodies import Body
+from routerweb.serving import admission, threads
+from routerweb.serving.bodies import Body
 from tests.thorough import many
 from tests.training_app.served import application
 from training_app.answering import decisions, throttle

@@ -12,7 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django_q.models import Schedule
 
-from agents_app import pools, schedules, tasks, work
+from agents_app import pools, tasks
+from agents_app.background_work import schedules, work
 from agents_app.models import BackgroundJob, Pool
 from datasets_app.labels import snapshots
 from datasets_app.models import Snapshot

@@ -7,8 +7,8 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from agents_app import jobs, reaper, work
-from agents_app.jobs import Job
+from agents_app.background_work import jobs, reaper, work
+from agents_app.background_work.jobs import Job
 from agents_app.models import Pool
 from datasets_app.files import imports
 from datasets_app.models import Dataset, Import

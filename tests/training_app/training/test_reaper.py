@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from django.db import OperationalError
 
-from agents_app import reaper
+from agents_app.background_work import reaper
 from training_app.watching import watch
 
 
@@ -46,7 +46,7 @@ def test_waiting_runs_that_are_handed_on_are_no_warning(
 
     monkeypatch.setattr(reaper, "HANDED_ON", {wait})
     rounds.append(wait)
-    with caplog.at_level("INFO", "agents_app.reaper"):
+    with caplog.at_level("INFO", "agents_app.background_work.reaper"):
         assert reaper.Reaper(clock).look() == 2
         rounds.append(lambda: 1)
         assert reaper.Reaper(clock).look() == 3

@@ -9,8 +9,8 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from django_q.models import OrmQ
 
-from agents_app import jobs
 from agents_app.audit import Actor
+from agents_app.background_work import jobs
 from agents_app.models import AuditEntry, Pool
 from datasets_app.models import Snapshot
 from tests.at_once import at_once

@@ -16,7 +16,7 @@ from rest_framework.response import Response
 
 from agents_app import pools
 from agents_app.models import Agent
-from routerweb import thread_pools
+from routerweb.serving import thread_pools
 from training_app.answering import metrics, quotas, serving
 from training_app.api import examples
 from training_app.api.bodies import written

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from agents_app.models import Pool
 from datasets_app.traces import otlp, storing
 from datasets_app.traces.spans import BadSpan, Span
-from routerweb import disconnect
+from routerweb.serving import disconnect
 from training_app.api import bodies
 from training_app.api.errors import Refused, overloaded
 from training_app.api.schema import operation

@@ -42,7 +42,7 @@ def parts() -> dict[str, tuple[str, ...]]:
 def commands(wanted: Sequence[str]) -> dict[str, tuple[list[str], dict[str, str]]]:
     """The arguments of each child of these parts and what its environment has beyond this one's, by a name for messages."""
     children: dict[str, tuple[list[str], dict[str, str]]] = {
-        WEB: (paths.module("routerweb.server"), {}),
+        WEB: (paths.module("routerweb.serving.server"), {}),
         "job cluster": (paths.manage("run_cluster"), {}),
         # By the environment: django-q2 reads it before a command's arguments.
         "training cluster": (paths.manage("run_cluster"), {"Q_CLUSTER_NAME": "train"}),

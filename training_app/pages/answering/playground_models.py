@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agents_app.models import Pool
-from routerweb import parameters
+from routerweb.pages import parameters
 from training_app.answering import answer, serving
 from training_app.engine.routing.router import ArtifactError, Route
 from training_app.models import RouterModel

@@ -23,9 +23,9 @@ from agents_app.access import Role, get_pool, require_role, roles_of
 from agents_app.models import Agent, Pool
 from datasets_app.pages import chat
 from datasets_app.pages.correction_form import CorrectionForm
-from routerweb import paging, parameters
-from routerweb.downloads import download
 from routerweb.http import page
+from routerweb.pages import paging, parameters
+from routerweb.pages.downloads import download
 from routerweb.trigrams import are_indexed
 from training_app.answering import answer, described, explanations, nearest, replays, serving
 from training_app.engine.data.conversations import BadConversation, as_json, before

@@ -16,7 +16,7 @@ from agents_app.texts import personal_data as stored
 from agents_app.texts.matching import PersonalDataError, Terms
 from agents_app.texts.personal_data import Place, find
 from agents_app.views.settings import draw
-from routerweb.downloads import download
+from routerweb.pages.downloads import download
 
 SHOWN = 20
 #: Erasing a query looks through all that is stored: more of them would keep a page waiting for minutes.

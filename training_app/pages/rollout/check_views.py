@@ -13,8 +13,8 @@ from django.views.decorators.http import require_http_methods
 from agents_app.access import Role, get_pool, person, require_role
 from agents_app.models import Pool
 from datasets_app.labels import labeling
-from routerweb import parameters
 from routerweb.http import page
+from routerweb.pages import parameters
 from training_app.models import CheckedAnswer
 from training_app.rollout import checks, promises
 from training_app.versions import registry

@@ -13,8 +13,8 @@ from django.views.decorators.http import require_GET, require_http_methods
 from agents_app.access import Role, get_pool, person, require_role
 from agents_app.models import Pool
 from agents_app.views.settings import draw
-from routerweb import parameters
 from routerweb.http import page
+from routerweb.pages import parameters
 from training_app.engine.data.artifact import ArtifactError
 from training_app.models import SET_ROUTER, Canary, LiveTally, PromotionRequest, RouterModel
 from training_app.pages.rollout.live_forms import LiveSettingsForm

@@ -15,8 +15,8 @@ from django.views.decorators.http import require_POST
 from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Pool
 from datasets_app.labels import corrections, labeling
-from routerweb import parameters
 from routerweb.http import wants_fragment
+from routerweb.pages import parameters
 from training_app.engine.data.conversations import from_json
 from training_app.models import Decision, RouterModel
 from training_app.rollout import outcomes

@@ -12,8 +12,8 @@ from django.views.decorators.http import require_GET
 
 from agents_app.access import Role, get_pool, require_role
 from agents_app.models import Pool
-from routerweb import parameters
 from routerweb.http import page
+from routerweb.pages import parameters
 from training_app.engine.config import Config
 from training_app.engine.measures import COMPARED
 from training_app.models import Card, RouterModel, Run

@@ -15,8 +15,8 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Pool
 from datasets_app.models import Snapshot
-from routerweb import parameters
 from routerweb.http import page
+from routerweb.pages import parameters
 from training_app.engine.config import ConfigError
 from training_app.models import SET_ROUTER, Checkpoint, RouterModel, Run
 from training_app.pages import sorting

@@ -16,8 +16,8 @@ from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Pool
 from datasets_app.models import Gold, Query
 from datasets_app.pages import chat
-from routerweb import parameters
 from routerweb.http import page
+from routerweb.pages import parameters
 from training_app.models import Decision, MustPassCase, Outcome, RouterModel
 from training_app.versions import cases, registry
 

@@ -21,8 +21,8 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from agents_app.access import Role, get_pool, person, require_role, roles_of
 from agents_app.models import Pool
 from agents_app.views.settings import draw
-from routerweb import parameters
 from routerweb.http import page
+from routerweb.pages import parameters
 from training_app.models import Alarm, AlarmDelivery, AlarmReceiver, ProcessSign
 from training_app.pages.watching import drift_charts
 from training_app.versions import registry

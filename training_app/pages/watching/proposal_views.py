@@ -9,12 +9,12 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
-from agents_app import work
 from agents_app.access import Role, get_pool, person, require_role
+from agents_app.background_work import work
 from agents_app.models import Agent, Pool
 from agents_app.pools import PoolError
-from routerweb import parameters
 from routerweb.http import page
+from routerweb.pages import parameters
 from training_app.models import AgentProposal
 from training_app.watching import proposals
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from django.conf import settings
 from django.db import close_old_connections, connections
 
-from agents_app import jobs
+from agents_app.background_work import jobs
 from agents_app.clusters import signs
 from routerweb.background import Background
 

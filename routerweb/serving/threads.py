@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import IO, Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from routerweb import later
-from routerweb.bodies import IN_MEMORY, Body, throw_away
-from routerweb.client_limits import CLOSE, Receive, Scope, Send
+from routerweb.serving import later
+from routerweb.serving.bodies import IN_MEMORY, Body, throw_away
+from routerweb.serving.client_limits import CLOSE, Receive, Scope, Send
 
 PIECE = 64 * 1024
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.db import connection
 
-from agents_app import work
+from agents_app.background_work import work
 
 FUNCTION = "agents_app.tasks.scheduled"
 

@@ -1,6 +1,6 @@
 """The one life of all background work: queued, claimed, alive, ended or dead.
 
-Training runs, imports, pre-labeling and episodes have tables of their own. All else is a `BackgroundJob`, see `agents_app.work`.
+Training runs, imports, pre-labeling and episodes have tables of their own. All else is a `BackgroundJob`, see `work.py`.
 Packages register their kinds of job through `routerweb.hooks.job_kinds`.
 
 A job is owned through its attempt token. `claim` hands a fresh one to exactly one caller; every later write of that job names the

@@ -13,8 +13,8 @@ from django.http import HttpRequest
 from django.http.cookie import parse_cookie
 from django.urls import Resolver404, resolve
 
-from routerweb.bodies import header
-from routerweb.client_limits import Scope
+from routerweb.serving.bodies import header
+from routerweb.serving.client_limits import Scope
 from training_app.api import fast_lane
 
 

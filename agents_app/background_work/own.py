@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from agents_app.accounts import mail
-from agents_app.work import Work, by_the_clock
+from agents_app.background_work.work import Work, by_the_clock
 
 DAY = 24 * 60
 
@@ -17,5 +17,5 @@ def work() -> Sequence[Work]:
         by_the_clock("agents_app.accounts.sessions.prune", "Forget sessions that have run out", DAY),
         by_the_clock("agents_app.sources.catalog.look_all", "Look for changed agent cards and MCP servers", DAY),
         by_the_clock("agents_app.archive.purge_due", "Delete for good the pools that were deleted 30 days ago", DAY),
-        by_the_clock("agents_app.work.prune", "Forget background jobs that were done a week ago", DAY),
+        by_the_clock("agents_app.background_work.work.prune", "Forget background jobs that were done a week ago", DAY),
     )

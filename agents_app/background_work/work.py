@@ -20,8 +20,8 @@ from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
 
-from agents_app import jobs
-from agents_app.jobs import AttemptLost, Heartbeat, JobKind
+from agents_app.background_work import jobs
+from agents_app.background_work.jobs import AttemptLost, Heartbeat, JobKind
 from agents_app.models import BackgroundJob
 from routerweb import hooks
 from routerweb.observing import tracing
@@ -152,4 +152,4 @@ def _interrupted(job: BackgroundJob, still: "QuerySet[BackgroundJob]") -> bool:
 
 def kinds() -> tuple[JobKind, ...]:
     """The kind of job that all of this is, for the hook."""
-    return (JobKind(KIND, BackgroundJob, "agents_app.work.execute", _interrupted, lost_after=15.0),)
+    return (JobKind(KIND, BackgroundJob, "agents_app.background_work.work.execute", _interrupted, lost_after=15.0),)

@@ -58,7 +58,7 @@ class ClientLimits:
             if not exchange.answered:
                 await refuse(exchange.send, 408, "This request took too long to arrive.", CLOSE)
         except AnswerNotRead:
-            pass  # the kernel drops the connection: see `listen` in routerweb.worker
+            pass  # the kernel drops the connection: see `listen` in routerweb.serving.worker
         finally:
             self._requests -= 1
             self._last = asyncio.get_running_loop().time()

@@ -1,4 +1,4 @@
-"""`python -m routerweb.worker` is one process of the web server: granian with this project's settings.
+"""`python -m routerweb.serving.worker` is one process of the web server: granian with this project's settings.
 
 It listens once the settings, the applications and the models are loaded, beside as many others as there are on the same port. On
 SIGTERM it tells its clients to close their connections, answers what it has, and ends.
@@ -17,10 +17,11 @@ from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings
 from granian.server.embed import Server
 
-from routerweb import lifeline, listening, memory
+from routerweb import lifeline, memory
+from routerweb.serving import listening
 
 if TYPE_CHECKING:
-    from routerweb.client_limits import Application, ClientLimits
+    from routerweb.serving.client_limits import Application, ClientLimits
 
 #: Seconds that one thread may compute while another waits to: Python's own 5 ms are longer than ten routes.
 SWITCH_SECONDS = 0.001
@@ -38,7 +39,7 @@ def server(application: "Application") -> Server:
     """granian for `application`, with the limits of the settings."""
     from django.conf import settings
 
-    from routerweb.client_limits import MAX_HEAD_BYTES
+    from routerweb.serving.client_limits import MAX_HEAD_BYTES
 
     return Server(
         application,

@@ -1,7 +1,7 @@
 """The body of a request, read on the event loop before any thread is taken for it, and never more of it than its sender may send.
 
 Anybody may send ANONYMOUS_BODY_KB, which is enough for every form that is open to all. The sender is looked up only where a body is
-larger: `routerweb.body_limits` says how much an API key, a SCIM token or a session allows.
+larger: `routerweb.serving.body_limits` says how much an API key, a SCIM token or a session allows.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import IO, NamedTuple
 
 from django.conf import settings
 
-from routerweb.client_limits import Receive, Scope
+from routerweb.serving.client_limits import Receive, Scope
 
 #: A larger body is kept in the temporary folder while its request lasts.
 IN_MEMORY = 256 * 1024

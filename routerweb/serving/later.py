@@ -7,7 +7,7 @@ has to wait itself.
 
 from collections.abc import AsyncIterator, Callable
 
-NAME = "routerweb.later"
+NAME = "routerweb.serving.later"
 
 
 class Later:
