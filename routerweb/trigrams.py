@@ -12,8 +12,11 @@ from django.core.checks import CheckMessage, Tags, Warning, register
 from django.db import DatabaseError, connection, models
 from django.db.models.signals import post_migrate
 
+from routerweb import state
+
 logger = logging.getLogger(__name__)
 _indexed: list[tuple[type[models.Model], str]] = []
+state.keep(__name__, "_indexed", "columns whose texts are searched", "those that applications declare")
 
 
 def index(model: type[models.Model], column: str) -> None:

@@ -195,4 +195,4 @@ def test_no_generated_request_is_answered_with_an_error_of_the_server(filled: Us
 
     every()
     print(f"\n{sum(seen.values()):,} requests: {dict(sorted(seen.items()))}")
-    assert seen.get(200, 0) > COUNT / 20
+    assert seen.get(200, 0) > COUNT / 50

@@ -8,14 +8,6 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from google.protobuf.message import DecodeError
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTraceServiceRequest,
-    ExportTraceServiceResponse,
-)
-from opentelemetry.proto.resource.v1.resource_pb2 import Resource
-from opentelemetry.proto.trace.v1 import trace_pb2
-
 from datasets_app.traces import spans
 from datasets_app.traces.spans import BadSpan, Span
 
@@ -53,6 +45,8 @@ def unpacked(raw: bytes, encoding: str, most: int) -> bytes:
 
 def read(body: bytes, media: str) -> Iterator[Span | BadSpan]:
     """The spans of a body. Raises Unreadable."""
+    from google.protobuf.message import DecodeError
+
     found = _of_json(body) if media == JSON else _of_protobuf(body)
     for service, one, read_one in found:
         try:
@@ -71,6 +65,8 @@ def answer(rejected: int, reason: str, media: str) -> bytes:
     if media == JSON:
         partial = {"partialSuccess": {"rejectedSpans": str(rejected), "errorMessage": reason}} if rejected else {}
         return json.dumps(partial).encode()
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
     response = ExportTraceServiceResponse()
     if rejected:
         response.partial_success.rejected_spans = rejected
@@ -88,6 +84,10 @@ def seconds(nanoseconds: Any) -> float:
 
 
 def _of_protobuf(body: bytes) -> Iterator[tuple[str, Any, Any]]:
+    # Loaded with the first body: most web processes never get one.
+    from google.protobuf.message import DecodeError
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
     request = ExportTraceServiceRequest()
     try:
         request.ParseFromString(body)
@@ -103,6 +103,10 @@ def _of_protobuf(body: bytes) -> Iterator[tuple[str, Any, Any]]:
 
 def _one_by_one(body: bytes) -> Iterator[tuple[str, Any, Any]]:
     """The spans of a body in which some message cannot be read: resource_spans (1) → scope_spans (2) → spans (2)."""
+    from google.protobuf.message import DecodeError
+    from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+    from opentelemetry.proto.trace.v1 import trace_pb2
+
     for resource in _parts(body, 1):
         service = ""
         for part in _parts(resource, 1):

@@ -7,10 +7,10 @@ import numpy as np
 from datasets_app.labels import snapshots, suggestions
 from datasets_app.models import Query, Snapshot, TracedTurn, text_hash
 from training_app.engine.data import metrics
+from training_app.engine.measures import COMPARED_SHARES
 from training_app.models.kinds import SET_ROUTER
 from training_app.versions import registry
 
-MEASURED = ("jaccard", "exact", "f1")
 BATCH = 1_000
 
 
@@ -37,9 +37,9 @@ def measure(artifact: bytes, snapshot: Snapshot) -> dict[str, Any] | None:
     ours = metrics.per_query(_matrix(routed, ids), required)
     return {
         "queries": len(test),
-        "metrics": {name: metrics.interval(theirs[name], name) for name in MEASURED},
-        "ours": {name: metrics.interval(ours[name], name) for name in MEASURED},
-        "difference": {name: metrics.paired(ours[name], theirs[name], name) for name in MEASURED},
+        "metrics": {name: metrics.interval(theirs[name], name) for name in COMPARED_SHARES},
+        "ours": {name: metrics.interval(ours[name], name) for name in COMPARED_SHARES},
+        "difference": {name: metrics.paired(ours[name], theirs[name], name) for name in COMPARED_SHARES},
     }
 
 

@@ -150,7 +150,7 @@ class TestStickiness:
         asked: list[str] = []
 
         class Noting:
-            exploration, cold, threshold, canary, shadows, is_canary = 0.0, None, 1.0, None, (), False
+            exploration, cold, threshold, canary, shadows, is_canary, ask_cost = 0.0, None, 1.0, None, (), False, None
 
             def side(self, pool: Any, key: str) -> Any:
                 asked.append(key)

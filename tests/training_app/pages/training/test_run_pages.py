@@ -24,7 +24,7 @@ Make = Callable[..., RouterModel]
 RUNS_QUERIES = 11
 #: With orchestration, the page asks for models of its kinds too.
 MODELS_QUERIES = 18 + 2 * orchestration.INSTALLED
-HOME_QUERIES = 53
+HOME_QUERIES = 75
 POLL_QUERIES = 6
 GET = ["runs", "run_new", "run", "models", "model"]
 POST = ["run_cancel", "run_relaunch", "model_promote", "model_rollback"]
