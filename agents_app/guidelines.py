@@ -19,5 +19,4 @@ def rendered(text: str) -> SafeString:
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer nofollow",
     )
-    # The one text of a person that is drawn as HTML: nothing but TAGS, and addresses of three kinds, is left in it.
-    return mark_safe(clean)  # noqa: S308
+    return mark_safe(clean)  # noqa: S308  # a person's text, of which nh3 leaves TAGS and addresses of three kinds

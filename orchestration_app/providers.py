@@ -97,8 +97,8 @@ def apply(
     if not agents:
         raise BackendError(_("Choose at least one agent."), "agents")
     with transaction.atomic():
-        known = Provider.objects.filter(pool=pool, name=name).first()
-        row = save_provider(pool, name, address or (known.address if known else ""), secret=secret, actor=actor)
+        stored = Provider.objects.filter(pool=pool, name=name).first()
+        row = save_provider(pool, name, address or (stored.address if stored else ""), secret=secret, actor=actor)
         like = Backend.objects.filter(provider=row, model=model).first()
         terms = {term: getattr(like, term) for term in TERMS} if like else catalog.terms_of(row.name, model)
         BackendSettings.objects.get_or_create(pool=pool, defaults={"exploration": EXPLORED})

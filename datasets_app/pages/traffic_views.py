@@ -42,8 +42,8 @@ def traffic_agents(request: HttpRequest, slug: str) -> HttpResponse:
         messages.error(request, str(error))
     else:
         names.read_again(pool)
-        said = ngettext("%(n)d agent was added.", "%(n)d agents were added.", len(added)) % {"n": len(added)}
-        messages.success(request, said)
+        message = ngettext("%(n)d agent was added.", "%(n)d agents were added.", len(added)) % {"n": len(added)}
+        messages.success(request, message)
     return redirect("traffic", slug)
 
 
@@ -53,6 +53,6 @@ def traffic_label(request: HttpRequest, slug: str) -> HttpResponse:
     """Ask people about the most valuable queries of the traffic, and go there for those who label."""
     pool = get_pool(request, slug)
     count = traffic.queue_sample(pool, parameters.number(request.POST.get("count")) or traffic.SAMPLE)
-    said = ngettext("%(n)d query waits to be labeled.", "%(n)d queries wait to be labeled.", count) % {"n": count}
-    messages.success(request, said)
+    message = ngettext("%(n)d query waits to be labeled.", "%(n)d queries wait to be labeled.", count) % {"n": count}
+    messages.success(request, message)
     return redirect("label" if Role.LABELER in roles_of(request.user, pool.pk) else "traffic", slug)

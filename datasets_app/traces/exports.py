@@ -25,21 +25,21 @@ NO_AGENTS = frozenset(
 def spans_of(shape: str, values: Values) -> list[Span]:
     """The spans of one record. Raises BadSpan for one that is none of that tool's."""
     try:
-        found = SHAPES[shape][1](values)
-        for span in found:
+        spans_read = SHAPES[shape][1](values)
+        for span in spans_read:
             spans.check(span)
     except BadSpan:
         raise
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
         raise BadSpan("has a field of a wrong type") from None
-    return found
+    return spans_read
 
 
-def turns_of(found: Sequence[tuple[int, Span]]) -> list[tuple[Turn, str, bool]]:
+def turns_of(numbered_spans: Sequence[tuple[int, Span]]) -> list[tuple[Turn, str, bool]]:
     """The turns of a file's spans, each span with its line: (turn, its place, whether it came alone), in the order of their lines."""
     of_trace: dict[str, list[Span]] = defaultdict(list)
     lines: dict[str, int] = {}
-    for line, span in found:
+    for line, span in numbered_spans:
         of_trace[span.trace].append(span)
         lines.setdefault(span.trace, line)
     made: list[Turn] = []
@@ -48,9 +48,9 @@ def turns_of(found: Sequence[tuple[int, Span]]) -> list[tuple[Turn, str, bool]]:
         for turn in of_one:
             turn.line = lines[trace]
         made += of_one
-    kept = [(turn, turns.place_of(turn), turns.is_alone(turn)) for turn in made]
+    placed = [(turn, turns.place_of(turn), turns.is_alone(turn)) for turn in made]
     turns.join(made, {})
-    return sorted(kept, key=lambda one: one[0].line)
+    return sorted(placed, key=lambda one: one[0].line)
 
 
 def seconds(value: Any) -> float:
@@ -141,13 +141,13 @@ def _langfuse(values: Values) -> list[Span]:
     trace = _text(values, "traceId", "trace_id") if is_observation else _text(values, "id")
     parent = _text(values, "parentObservationId", "parent_observation_id") or (trace if is_observation else "")
     metadata = _metadata(values)
-    said = {
+    attributes = {
         "langfuse.observation.type": _text(values, "type").lower(), "langfuse.observation.input": values.get("input"),
         "langfuse.observation.output": values.get("output"), "langfuse.agent.name": _agent_of(metadata),
         "langfuse.session.id": _first(values, "sessionId", "session_id") or _first(metadata, "session_id", "thread_id"),
     }  # fmt: skip
     at = seconds(_first(values, "startTime", "start_time", "timestamp"))
-    span = spans.read(trace, _text(values, "id"), parent, at, _text(values, "name"), said)
+    span = spans.read(trace, _text(values, "id"), parent, at, _text(values, "name"), attributes)
     span.feedback = [_langfuse_score(one) for one in _objects(values.get("scores"))]
     below = [one for more in _objects(values.get("observations")) if _is_langfuse(more) for one in _langfuse(more)]
     return [span, *below]
@@ -172,13 +172,13 @@ def _langsmith(values: Values) -> list[Span]:
     trace = _text(values, "trace_id") or _text(values, "dotted_order").split(".")[0]
     kind = _text(values, "run_type")
     agent = _agent_of(metadata)
-    said = {
+    attributes = {
         "gen_ai.operation.name": {"llm": "chat", "tool": "execute_tool"}.get(kind, "invoke_agent" if agent else ""),
         "input.value": values.get("inputs"), "output.value": values.get("outputs"), "gen_ai.agent.name": agent,
         "session.id": _first(metadata, "thread_id", "session_id", "conversation_id"),
     }  # fmt: skip
     at = seconds(values.get("start_time"))
-    span = spans.read(trace, _text(values, "id"), _text(values, "parent_run_id"), at, _text(values, "name"), said)
+    span = spans.read(trace, _text(values, "id"), _text(values, "parent_run_id"), at, _text(values, "name"), attributes)
     span.source = "LangSmith"
     for name, one in _object(values.get("feedback_stats")).items():
         if isinstance(one, dict) and one.get("avg") is not None:
@@ -199,13 +199,15 @@ def _is_phoenix(values: Values) -> bool:
 
 def _phoenix(values: Values) -> list[Span]:
     own = {**values, **_object(values.get("context"))}
-    said = dict(_flat(_object(values.get("attributes"))))
-    said |= {key.removeprefix("attributes."): value for key, value in values.items() if key.startswith("attributes.")}
-    said = {key: _undotted(_opened(value)) for key, value in said.items()}
-    said["openinference.span.kind"] = _text(values, "span_kind") or said.get("openinference.span.kind", "")
+    attributes = dict(_flat(_object(values.get("attributes"))))
+    attributes |= {
+        key.removeprefix("attributes."): value for key, value in values.items() if key.startswith("attributes.")
+    }
+    attributes = {key: _undotted(_opened(value)) for key, value in attributes.items()}
+    attributes["openinference.span.kind"] = _text(values, "span_kind") or attributes.get("openinference.span.kind", "")
     span = spans.read(
         _text(own, "context.trace_id", "trace_id"), _text(own, "context.span_id", "span_id"),
-        _text(values, "parent_id"), seconds(values.get("start_time")), _text(values, "name"), said,
+        _text(values, "parent_id"), seconds(values.get("start_time")), _text(values, "name"), attributes,
     )  # fmt: skip
     span.source = "Phoenix"
     for one in _objects(_first(values, "annotations", "span_annotations")):
@@ -248,9 +250,9 @@ def _mlflow(values: Values) -> list[Span]:
     info, data = _object(values["info"]), _object(values["data"])
     trace = _text(info, "trace_id", "request_id")
     session = _object(_first(info, "trace_metadata", "request_metadata")).get("mlflow.trace.session")
-    found = []
+    result = []
     for one in _objects(data["spans"]):
-        said = {key: _opened(value) for key, value in _object(one.get("attributes")).items()} | {
+        attributes = {key: _opened(value) for key, value in _object(one.get("attributes")).items()} | {
             "mlflow.trace.session": session
         }
         at = seconds(_first(one, "start_time_unix_nano", "start_time", "start_time_ns"))
@@ -258,23 +260,25 @@ def _mlflow(values: Values) -> list[Span]:
             _text({**one, **_object(one.get("context"))}, "span_id"),
             _text(one, "parent_span_id", "parent_id"),
         )
-        found.append(spans.read(trace, key, parent, at, _text(one, "name"), said))
-    if not found:
-        said = {
+        result.append(spans.read(trace, key, parent, at, _text(one, "name"), attributes))
+    if not result:
+        attributes = {
             "input.value": _first(data, "request"),
             "output.value": _first(data, "response"),
             "mlflow.trace.session": session,
         }
-        found.append(spans.read(trace, trace, "", seconds(_first(info, "request_time", "timestamp_ms")), "trace", said))
+        result.append(
+            spans.read(trace, trace, "", seconds(_first(info, "request_time", "timestamp_ms")), "trace", attributes)
+        )
     for one in _objects(info.get("assessments")):
         feedback = one.get("feedback")
         if isinstance(feedback, dict):
             value, label = feedback.get("value"), feedback.get("value")
             comment = str(one.get("rationale") or "")[:500]
-            found[0].feedback.append([_text(one, "assessment_name", "name")[:120], value, label, comment])
-    for span in found:
+            result[0].feedback.append([_text(one, "assessment_name", "name")[:120], value, label, comment])
+    for span in result:
         span.source = "MLflow"
-    return found
+    return result
 
 
 # ---------------------------------------------------------------------------------------------------- OpenAI
@@ -307,18 +311,18 @@ def _openai(values: Values) -> list[Span]:
     key = _text(values, "id", "custom_id") or _text(response, "id")
     key = key or hashlib.sha256(json.dumps(messages, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:32]
     metadata = _metadata(values)
-    said = {"gen_ai.operation.name": "chat", "gen_ai.agent.name": _agent_of(metadata)}
-    said["session.id"] = _first(metadata, "conversation_id", "session_id", "thread_id")
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.agent.name": _agent_of(metadata)}
+    attributes["session.id"] = _first(metadata, "conversation_id", "session_id", "thread_id")
     at = seconds(_first(values, "created", "created_at", "timestamp") or response.get("created"))
-    found: list[Span] = []
+    result: list[Span] = []
     for place, message in enumerate(messages):
         if message.get("role") == "user":
-            one = {**said, "gen_ai.input.messages": messages[: place + 1]}
-            found.append(spans.read(key, f"{place}", "", at + len(found) / 1e3 if at else 0.0, "chat", one))
-            found[-1].source = "OpenAI"
-        elif message.get("role") == "assistant" and found:
-            found += _answering(found[-1], message, place)
-    return found
+            one = {**attributes, "gen_ai.input.messages": messages[: place + 1]}
+            result.append(spans.read(key, f"{place}", "", at + len(result) / 1e3 if at else 0.0, "chat", one))
+            result[-1].source = "OpenAI"
+        elif message.get("role") == "assistant" and result:
+            result += _answering(result[-1], message, place)
+    return result
 
 
 def _answering(asked: Span, message: Values, place: int) -> list[Span]:

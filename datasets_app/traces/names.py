@@ -32,7 +32,7 @@ class Roster:
     import. A name that two agents could mean is nobody's."""
 
     def __init__(self, pool: Pool, agents: Sequence[Agent]) -> None:
-        known = {agent.id for agent in agents}
+        identifiers = {agent.id for agent in agents}
         by_name: dict[str, set[int]] = {}
         for agent in agents:
             for name in (agent.name, agent.key):
@@ -40,7 +40,7 @@ class Roster:
                     by_name.setdefault(form, set()).add(agent.id)
         self._agents = {form: min(ids) for form, ids in by_name.items() if form and len(ids) == 1}
         self._said: dict[str, list[int]] = {
-            value: [agent for agent in ids or [] if agent in known]
+            value: [agent for agent in ids or [] if agent in identifiers]
             for value, ids in LabelValue.objects.filter(pool=pool).values_list("value", "agents")
         }
 
@@ -48,8 +48,8 @@ class Roster:
         """The ids that a name means, [] for an agent that the pool lacks."""
         if normalise(name) in self._said:
             return self._said[normalise(name)]
-        found = self._agents.get(letters(name)) or self._agents.get(core(name))
-        return [] if found is None else [found]
+        agents = self._agents.get(letters(name)) or self._agents.get(core(name))
+        return [] if agents is None else [agents]
 
     def lacks(self, name: str) -> bool:
         """Whether a name means no agent, and nobody has said that it means none."""

@@ -47,8 +47,8 @@ def read(body: bytes, media: str) -> Iterator[Span | BadSpan]:
     """The spans of a body. Raises Unreadable."""
     from google.protobuf.message import DecodeError
 
-    found = _of_json(body) if media == JSON else _of_protobuf(body)
-    for service, one, read_one in found:
+    parts = _of_json(body) if media == JSON else _of_protobuf(body)
+    for service, one, read_one in parts:
         try:
             span = read_one(one)
         except BadSpan as bad:
@@ -119,7 +119,7 @@ def _one_by_one(body: bytes) -> Iterator[tuple[str, Any, Any]]:
                 yield service, span, lambda raw: _protobuf_span(trace_pb2.Span.FromString(raw))
 
 
-def _parts(message: bytes, wanted: int) -> Iterator[bytes]:
+def _parts(message: bytes, field_number: int) -> Iterator[bytes]:
     """The messages and texts under one field number, by the wire format. Raises Unreadable."""
     at = 0
     while at < len(message):
@@ -133,7 +133,7 @@ def _parts(message: bytes, wanted: int) -> Iterator[bytes]:
             length, at = _varint(message, at)
             if at + length > len(message):
                 raise Unreadable("The body is not protobuf of OTLP: it breaks off.")
-            if tag >> 3 == wanted:
+            if tag >> 3 == field_number:
                 yield message[at : at + length]
             at += length
         else:

@@ -100,7 +100,7 @@ def read(
     """The span with that title, those attributes and events. Raises BadSpan without ids, or with text that no database holds."""
     if not trace or not span:
         raise BadSpan("has no trace id or no span id")
-    said: list[Any] = []
+    messages: list[Any] = []
     answers: list[Any] = []
     feedback: list[list[Any]] = []
     for name, more in events:
@@ -113,22 +113,22 @@ def read(
         ):
             values = {**values, **more}
         elif name.startswith("gen_ai.") and name.endswith(".message"):
-            said.append({"role": name.split(".")[1], "content": more.get("content") or more.get("body")})
+            messages.append({"role": name.split(".")[1], "content": more.get("content") or more.get("body")})
         elif name == "gen_ai.choice":
             answers.append(more.get("message") or more.get("content") or more.get("body"))
     role, name = _who(title, values)
-    found = Span(trace, span, parent, at, role, name)
-    found.source = next(
+    result = Span(trace, span, parent, at, role, name)
+    result.source = next(
         (label for begin, label in SOURCES if any(key.startswith(begin) for key in values)), "OpenTelemetry"
     )
-    found.conversation = _first_text(values, CONVERSATIONS)[:200]
-    found.decision = _first_text(values, DECISIONS)[:40]
-    found.feedback = feedback
+    result.conversation = _first_text(values, CONVERSATIONS)[:200]
+    result.decision = _first_text(values, DECISIONS)[:40]
+    result.feedback = feedback
     if role not in (TOOL, HANDOFF):
-        found.messages = turn_of(said or _chosen(values, INPUTS))
-        found.answer = answer_in(answers or _chosen(values, OUTPUTS))
-    check(found)
-    return found
+        result.messages = turn_of(messages or _chosen(values, INPUTS))
+        result.answer = answer_in(answers or _chosen(values, OUTPUTS))
+    check(result)
+    return result
 
 
 def check(span: Span) -> None:
@@ -183,9 +183,9 @@ def _numbered(values: Mapping[str, Any]) -> dict[str, dict[int, dict[str, Any]]]
     """Messages that stand one attribute a field: `llm.input_messages.0.message.role`, `gen_ai.prompt.0.content`."""
     messages: dict[str, dict[int, dict[str, Any]]] = {}
     for key, value in values.items():
-        if (found := _NUMBERED.match(key)) and found[1] in _LISTS:
-            rest = found[3]
-            message = messages.setdefault(found[1], {}).setdefault(int(found[2]), {})
+        if (match := _NUMBERED.match(key)) and match[1] in _LISTS:
+            rest = match[3]
+            message = messages.setdefault(match[1], {}).setdefault(int(match[2]), {})
             if rest.startswith("contents.") and rest.endswith((".text", ".message_content.text")):
                 message["content"] = "\n".join(
                     filter(None, (message.get("content"), value if isinstance(value, str) else ""))
@@ -265,13 +265,13 @@ def _said_in_object(value: dict[str, Any], plain: str, depth: int) -> list[list[
             value.get("content") if value.get("content") is not None else value.get("parts") or value.get("text")
         )
         return [[SPEAKERS.get(speaker.lower(), "" if speaker.lower() != "text" else plain), text]]
-    found: list[list[str]] = []
+    messages: list[list[str]] = []
     for key in _INSIDE:
         if isinstance(value.get(key), dict | list | str) and value[key]:
-            found = said_in(value[key], plain, depth + 1)
-            if found:
+            messages = said_in(value[key], plain, depth + 1)
+            if messages:
                 # A history and, beside it, the text that is asked now.
-                return found + _beside(value, plain) if key == "chat_history" else found
+                return messages + _beside(value, plain) if key == "chat_history" else messages
     return _beside(value, plain)
 
 

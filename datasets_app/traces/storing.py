@@ -55,20 +55,20 @@ def crowded(pool: Pool) -> bool:
     return SpanBatch.objects.filter(pool=pool).order_by("pk")[MOST_WAITING : MOST_WAITING + 1].exists()
 
 
-def receive(pool: Pool, found: Iterable[Span | BadSpan]) -> Counter[str]:
+def receive(pool: Pool, received: Iterable[Span | BadSpan]) -> Counter[str]:
     """Keep the good spans of one request for a worker, redacted; returns why others were left out, by how often."""
     redactor, since = privacy.redactor_of(pool.pk), oldest(pool)
-    kept, problems = [], Counter[str]()
-    for span in found:
+    good, problems = [], Counter[str]()
+    for span in received:
         if isinstance(span, BadSpan):
             problems[str(span)] += 1
         elif 0 < span.at < since:
             problems[TOO_OLD] += 1
         else:
-            kept.append((redacted(span, redactor) if redactor else span).as_json())
+            good.append((redacted(span, redactor) if redactor else span).as_json())
     with transaction.atomic():
-        if kept:
-            SpanBatch.objects.create(pool=pool, received_at=timezone.now(), spans=kept)
+        if good:
+            SpanBatch.objects.create(pool=pool, received_at=timezone.now(), spans=good)
             waiting = BackgroundJob.objects.filter(work=WORK, status="queued", arguments__pool=pool.pk)
             if not waiting.exists():
                 work.submit(WORK, pool=pool.pk)
@@ -106,8 +106,8 @@ def _redacted_conversation(name: str, redactor: Redactor) -> str:
 def count_problems(pool: Pool, problems: Mapping[str, int]) -> None:
     """Add to what is shown of spans that were left out."""
     for reason, count in sorted(problems.items()):
-        said = {"count": 0, "last_at": timezone.now()}
-        row, _new = SpanProblem.objects.get_or_create(pool=pool, reason=reason[:200], defaults=said)
+        defaults = {"count": 0, "last_at": timezone.now()}
+        row, _new = SpanProblem.objects.get_or_create(pool=pool, reason=reason[:200], defaults=defaults)
         SpanProblem.objects.filter(pk=row.pk).update(count=F("count") + count, last_at=timezone.now())
 
 
@@ -135,13 +135,13 @@ def put_together(pool: Pool) -> int:
         last = batches[-1].pk
         batches = [*rest, *batches]
         done, left, since = _divided(batches)
-        found = [(spans, turns.of_trace(spans)) for spans in done]
+        traces = [(spans, turns.of_trace(spans)) for spans in done]
         with transaction.atomic():
             keys = [batch.pk for batch in batches]
             if len(waiting.select_for_update().filter(pk__in=keys).values_list("pk", flat=True)) < len(keys):
                 return count  # another worker has them
-            late = [turns.beside(spans) for spans, of_trace in found if not of_trace]
-            stored = store(pool, [turn for _spans, of_trace in found for turn in of_trace], late)
+            late = [turns.beside(spans) for spans, of_trace in traces if not of_trace]
+            stored = store(pool, [turn for _spans, of_trace in traces for turn in of_trace], late)
             count_problems(pool, stored.problems)
             count += stored.turns
             spans_left = [span.as_json() for span in left]
@@ -173,18 +173,18 @@ def _divided(batches: Sequence[SpanBatch]) -> tuple[list[list[Span]], list[Span]
 # ---------------------------------------------------------------------------------------------------- stored
 
 
-def store(pool: Pool, found: Sequence[Turn], late: Sequence[Turn] = ()) -> Stored:
+def store(pool: Pool, made: Sequence[Turn], late: Sequence[Turn] = ()) -> Stored:
     """Store turns as queries of the pool with who answered; `late` ones have no message and add to a turn that their trace has."""
     stored = Stored()
     with transaction.atomic():
         Pool.objects.select_for_update(no_key=True).get(pk=pool.pk)
-        _date(found)
-        places = [turns.place_of(turn) for turn in found]
-        alone = [turns.is_alone(turn) for turn in found]
-        rows = _of_conversations(pool, {turn.conversation for turn in found if turn.conversation})
-        turns.join(found, {name: [_said(row) for row in of] for name, of in rows.items()})
+        _date(made)
+        places = [turns.place_of(turn) for turn in made]
+        alone = [turns.is_alone(turn) for turn in made]
+        rows = _of_conversations(pool, {turn.conversation for turn in made if turn.conversation})
+        turns.join(made, {name: [_said(row) for row in of] for name, of in rows.items()})
         texts: list[tuple[Turn, str, str, bool]] = []
-        for turn, place, is_alone in zip(found, places, alone, strict=True):
+        for turn, place, is_alone in zip(made, places, alone, strict=True):
             try:
                 texts.append((turn, turns.text_of(turn, BOUNDS), place, is_alone))
             except conversations.BadConversation as bad:
@@ -200,7 +200,7 @@ def store(pool: Pool, found: Sequence[Turn], late: Sequence[Turn] = ()) -> Store
                 pairs.append(Traced(turn, query.pk, place, is_alone))
         stored.queries, stored.turns = len(new), record(pool, pairs)
         stored.problems["belongs to no user's message"] += _add_late(pool, late)
-        _join_again(pool, found, rows)
+        _join_again(pool, made, rows)
     stored.problems = +stored.problems
     return stored
 
@@ -277,10 +277,10 @@ def _new(turn: Turn, text: str) -> adding.NewQuery:
     return adding.NewQuery(text, {"id": turn.trace[:64], "conversation": turn.conversation})
 
 
-def _date(found: Sequence[Turn]) -> None:
+def _date(made: Sequence[Turn]) -> None:
     """Turns without a time that can be right came now, one after the other."""
     now = timezone.now().timestamp()
-    for number, turn in enumerate(found):
+    for number, turn in enumerate(made):
         # To the microsecond, as databases have it: one that comes again is at the same time.
         turn.at = datetime.fromtimestamp(turn.at or now + number / 1e6, UTC).timestamp()
 
@@ -309,10 +309,10 @@ def _said(row: TracedTurn) -> turns.Said:
     return turns.Said(row.trace, row.at.timestamp(), row.query.text, row.answer)
 
 
-def _join_again(pool: Pool, found: Sequence[Turn], rows: Mapping[str, Sequence[TracedTurn]]) -> None:
+def _join_again(pool: Pool, made: Sequence[Turn], rows: Mapping[str, Sequence[TracedTurn]]) -> None:
     """Give turns that came alone, and are stored, those before them that came later. A query that nobody has worked on goes with the
     history that it lacked."""
-    first = {turn.conversation: turn.at for turn in sorted(found, key=lambda one: -one.at)}
+    first = {turn.conversation: turn.at for turn in sorted(made, key=lambda one: -one.at)}
     late = [
         row
         for name, of in rows.items()
@@ -321,10 +321,10 @@ def _join_again(pool: Pool, found: Sequence[Turn], rows: Mapping[str, Sequence[T
     ]
     if not late:
         return
-    said = _of_conversations(pool, {row.conversation for row in late})
+    earlier = _of_conversations(pool, {row.conversation for row in late})
     texts = []
     for row in late:
-        messages = turns.history(map(_said, said[row.conversation]), _said(row))
+        messages = turns.history(map(_said, earlier[row.conversation]), _said(row))
         turn = Turn(row.trace, 0.0, [*messages, ["user", row.query.text]], row.conversation)
         texts.append(_new(turn, turns.text_of(turn, BOUNDS)))
     queries, _new_ones = adding.find_or_add(adding.dataset_of(pool, DATASET), texts, ORIGIN)

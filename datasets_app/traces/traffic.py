@@ -122,10 +122,10 @@ def add_missing(pool: Pool, names: Sequence[str], actor: Any) -> list[Agent]:
 
 def _unasked(pool: Pool) -> "QuerySet[Query]":
     """Queries of traffic that nobody has labeled or is asked about."""
-    asked = Exists(QueueItem.objects.filter(query=OuterRef("pk"), agent__isnull=True))
-    said = Exists(Label.objects.current().filter(query=OuterRef("pk")))
+    queued = Exists(QueueItem.objects.filter(query=OuterRef("pk"), agent__isnull=True))
+    labeled = Exists(Label.objects.current().filter(query=OuterRef("pk")))
     traced = Exists(TracedTurn.objects.filter(query=OuterRef("pk")))
-    return Query.objects.of(pool).filter(traced).exclude(asked).exclude(said)
+    return Query.objects.of(pool).filter(traced).exclude(queued).exclude(labeled)
 
 
 def queue_sample(pool: Pool, count: int) -> int:

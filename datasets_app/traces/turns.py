@@ -83,16 +83,16 @@ def of_trace(spans: Sequence[Span]) -> list[Turn]:
     asking = [by_id[key] for key in below]
     if any(span.role == AGENT for span in asking):
         asking = [span for span in asking if span.role == AGENT]
-    found: dict[str, tuple[Turn, list[Span]]] = {}
+    turns_of_place: dict[str, tuple[Turn, list[Span]]] = {}
     for span in sorted(asking, key=lambda one: one.at):
         turn = Turn(span.trace, span.at, _fullest(span, below[span.id]), answer=span.answer)
-        known, inside = found.setdefault(place_of(turn), (turn, []))
-        known.answer = span.answer or known.answer
+        first, inside = turns_of_place.setdefault(place_of(turn), (turn, []))
+        first.answer = span.answer or first.answer
         inside += below[span.id]
-    for turn, inside in found.values():
+    for turn, inside in turns_of_place.values():
         # Whatever else the trace has belongs to its only turn.
-        _complete(turn, list(by_id.values()) if len(found) == 1 else inside, by_id)
-    return [turn for turn, _inside in found.values()]
+        _complete(turn, list(by_id.values()) if len(turns_of_place) == 1 else inside, by_id)
+    return [turn for turn, _inside in turns_of_place.values()]
 
 
 def beside(spans: Sequence[Span]) -> Turn:
@@ -146,14 +146,14 @@ def _complete(turn: Turn, spans: Sequence[Span], by_id: Mapping[str, Span]) -> N
 
 def rate(turn: Turn, feedback: Sequence[Sequence[Any]]) -> None:
     """Add scores and feedback, [name, value, label, comment] each, to a turn. One that is bad makes the turn a failure."""
-    said = []
+    comments = []
     for name, value, label, comment in feedback:
         good, rating = verdict_of(value, label)
         if good is not None:
             turn.success = good if turn.success is None else turn.success and good
             turn.rating = rating if turn.rating is None else min(turn.rating, rating)
-            said.append(f"{name or 'score'}: {label or value}" + (f" ({comment})" if comment else ""))
-    turn.comment = "; ".join([*filter(None, [turn.comment]), *said])[:500]
+            comments.append(f"{name or 'score'}: {label or value}" + (f" ({comment})" if comment else ""))
+    turn.comment = "; ".join([*filter(None, [turn.comment]), *comments])[:500]
 
 
 def verdict_of(value: Any, label: Any = None) -> tuple[bool | None, float]:
@@ -188,26 +188,28 @@ def is_alone(turn: Turn) -> bool:
     return bool(turn.conversation) and len(turn.messages) == 1
 
 
-def history(said: Iterable[Said], turn: Said) -> list[list[str]]:
+def history(turns: Iterable[Said], turn: Said) -> list[list[str]]:
     """What was said in a conversation before a turn, as [speaker, text]; what its own trace says of it again is no history."""
     messages = []
-    for one in sorted(said, key=lambda one: one.at):
+    for one in sorted(turns, key=lambda one: one.at):
         if one.at < turn.at and (one.trace, one.text) != (turn.trace, turn.text):
             messages += [["user", one.text], *([["assistant", one.answer]] if one.answer.strip() else [])]
     return messages
 
 
-def join(found: Sequence[Turn], earlier: Mapping[str, Sequence[Said]]) -> None:
+def join(made: Sequence[Turn], earlier: Mapping[str, Sequence[Said]]) -> None:
     """Give turns that came alone the turns before them in their conversation: those of `earlier`, by conversation, and of `found`."""
-    said: dict[str, dict[tuple[str, str], Said]] = defaultdict(dict)
+    turns_of_conversation: dict[str, dict[tuple[str, str], Said]] = defaultdict(dict)
     for name, before in earlier.items():
-        said[name] = {(one.trace, one.text): one for one in before}
-    own = [Said(turn.trace, turn.at, turn.messages[-1][1], turn.answer) for turn in found]
-    for turn, one in zip(found, own, strict=True):
-        said[turn.conversation].setdefault((one.trace, one.text), one)  # one that comes again is there already
-    for turn, one in zip(found, own, strict=True):
+        turns_of_conversation[name] = {(one.trace, one.text): one for one in before}
+    own = [Said(turn.trace, turn.at, turn.messages[-1][1], turn.answer) for turn in made]
+    for turn, one in zip(made, own, strict=True):
+        turns_of_conversation[turn.conversation].setdefault(
+            (one.trace, one.text), one
+        )  # one that comes again is there already
+    for turn, one in zip(made, own, strict=True):
         if is_alone(turn):
-            turn.messages = [*history(said[turn.conversation].values(), one), turn.messages[-1]]
+            turn.messages = [*history(turns_of_conversation[turn.conversation].values(), one), turn.messages[-1]]
 
 
 def text_of(turn: Turn, bounds: Bounds) -> str:

@@ -149,23 +149,23 @@ def chosen(log: Log, share: float, rows: NDArray[np.bool_]) -> float:
 
 def refresh(pool: Pool) -> dict[str, Any]:
     """Study the pool's log again, and bring the weights of its operating point up to date. Returns the study."""
-    found = study(pool) | {"at": timezone.now().isoformat()}
-    kept, _new = BackendSettings.objects.get_or_create(pool=pool)
-    BackendSettings.objects.filter(pk=kept.pk).update(study=found)
-    if kept.point is not None:
-        use(pool, kept.point, actor=None, found=found)
-    return found
+    results = study(pool) | {"at": timezone.now().isoformat()}
+    row, _new = BackendSettings.objects.get_or_create(pool=pool)
+    BackendSettings.objects.filter(pk=row.pk).update(study=results)
+    if row.point is not None:
+        use(pool, row.point, actor=None, results=results)
+    return results
 
 
-def use(pool: Pool, share: float, *, actor: audit.Who, found: dict[str, Any] | None = None) -> None:
+def use(pool: Pool, share: float, *, actor: audit.Who, results: dict[str, Any] | None = None) -> None:
     """Choose by that operating point from now on. Raises BackendError where the log does not say how."""
-    kept = BackendSettings.objects.filter(pool=pool).first() or BackendSettings(pool=pool)
-    points = {point["share"]: point for point in (found or kept.study).get("points", ())}
+    row = BackendSettings.objects.filter(pool=pool).first() or BackendSettings(pool=pool)
+    points = {point["share"]: point for point in (results or row.study).get("points", ())}
     if share not in points:
         raise providers.BackendError(_("Too few judged calls to say what keeps this share."), "point")
     price = points[share]["price"]
     weights = {"point": share, "quality": 1 / (1 + price), "cost": price / (1 + price), "latency": 0.0}
-    if kept.pk is None or any(getattr(kept, name) != value for name, value in weights.items()):
+    if row.pk is None or any(getattr(row, name) != value for name, value in weights.items()):
         providers.save_settings(pool, weights, actor=actor)
 
 
@@ -181,13 +181,13 @@ def _log(pool: Pool, calls: Sequence[Call]) -> Log | None:
     version = None
     if (loaded := _chooser(pool)) is not None:
         promoted, version = loaded
-        kept, _tools = served_calls.texts_of(pool, [call.decision for call in some])
+        texts_of_decision, _tools = served_calls.texts_of(pool, [call.decision for call in some])
         # Of what it learnt from, it says too much.
         some = [
             call for call in some
-            if call.at > promoted.created_at or drawn_split(group_key(kept.get(call.decision, ""))) != "train"
+            if call.at > promoted.created_at or drawn_split(group_key(texts_of_decision.get(call.decision, ""))) != "train"
         ]  # fmt: skip
-        texts = [kept.get(call.decision, "") for call in some]
+        texts = [texts_of_decision.get(call.decision, "") for call in some]
     if not some:
         return None
     agents = np.array([call.agent for call in some])
@@ -197,8 +197,8 @@ def _log(pool: Pool, calls: Sequence[Call]) -> Log | None:
     reward, paid = np.array([float(bool(call.success)) for call in some]), np.array([call.cost for call in some])
     success, cost = _means(served, half, reward, paid, len(rows))
     if version is not None:
-        said = _said(version, some, texts, rows)
-        success = np.where(np.isnan(said), success, said)
+        estimates = _said(version, some, texts, rows)
+        success = np.where(np.isnan(estimates), success, estimates)
     dearest = np.where(can, cost, 0.0).max(axis=1)
     return Log(
         can, served, agents, half, np.array([call.propensity for call in some], float), reward, paid, success, cost,
@@ -232,16 +232,16 @@ def _said(chooser: BackendChooser, calls: Sequence[Call], texts: Sequence[str], 
     """What the chooser says of each call's text, float64[N, B], NaN where it says nothing."""
     if chooser.means is not None:
         return np.array([[chooser.means.get(call.agent, {}).get(row.pk, np.nan) for row in rows] for call in calls])
-    said = np.full((len(calls), len(rows)), np.nan)
-    known = [at for at, call in enumerate(calls) if texts[at] and str(call.agent) in chooser.direct.categories]
-    if known:
-        agents = [str(calls[at].agent) for at in known]
-        success = told([texts[at] for at in known], agents, chooser.direct, chooser.heads)
+    estimates = np.full((len(calls), len(rows)), np.nan)
+    readable = [at for at, call in enumerate(calls) if texts[at] and str(call.agent) in chooser.direct.categories]
+    if readable:
+        agents = [str(calls[at].agent) for at in readable]
+        success = told([texts[at] for at in readable], agents, chooser.direct, chooser.heads)
         column = {key: at for at, key in enumerate(chooser.direct.backends)}
         for at, row in enumerate(rows):
             if (key := f"{row.agent.number}/{row.pk}") in column:
-                said[known, at] = success[:, column[key]]
-    return said
+                estimates[readable, at] = success[:, column[key]]
+    return estimates
 
 
 # --- By the clock -------------------------------------------------------------------------------------------------------

@@ -85,10 +85,10 @@ def mark(
     return Marked(done, good, marker.unmarked, counted)
 
 
-def weight(found: "QuerySet[Episode]") -> float:
+def weight(episodes: "QuerySet[Episode]") -> float:
     """What a language model's judgement of these episodes counts beside a person's: how far the share in which the two agree is above
     chance, UNCOMPARED where fewer than FEWEST were judged by both."""
-    compared = agreement(found)
+    compared = agreement(episodes)
     if not compared or compared[0].few:
         return UNCOMPARED
     return min(max(2 * compared[0].share["mean"] - 1, LEAST_WEIGHT), 1.0)

@@ -160,10 +160,10 @@ def backend_new(request: HttpRequest, slug: str) -> HttpResponse:
     pool = get_pool(request, slug)
     form = ModelForm(pool, request.POST or None)
     if request.method == "POST" and form.is_valid():
-        wanted = form.cleaned_data
+        values = form.cleaned_data
         try:
             made = providers.apply(
-                pool, list(wanted["agents"]), wanted["provider"], wanted["model"], secret=wanted["secret"] or None,
+                pool, list(values["agents"]), values["provider"], values["model"], secret=values["secret"] or None,
                 actor=person(request),
             )  # fmt: skip
         except BackendError as error:
@@ -173,7 +173,7 @@ def backend_new(request: HttpRequest, slug: str) -> HttpResponse:
             words = ngettext(
                 "%(model)s may run %(count)d more agent.", "%(model)s may run %(count)d more agents.", len(made)
             )
-            messages.success(request, words % {"model": wanted["model"], "count": len(made)})
+            messages.success(request, words % {"model": values["model"], "count": len(made)})
             if made and made[0].priced_on is None:
                 words = _("No price of %(model)s is known, so its calls would count as free. Enter it here.")
                 messages.warning(request, words % {"model": made[0]})

@@ -120,15 +120,15 @@ def executor_edit(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """How one agent is called; `?kind=` chooses another kind."""
     agent = _agent(slug, number)
     more: dict[str, Any] = {}
-    known = Executor.objects.filter(agent=agent).first()
-    kind = request.POST.get("kind") or request.GET.get("kind") or (known.kind if known else Executor.Kind.CHAT)
+    stored = Executor.objects.filter(agent=agent).first()
+    kind = request.POST.get("kind") or request.GET.get("kind") or (stored.kind if stored else Executor.Kind.CHAT)
     if kind not in Executor.Kind.values:
         kind = Executor.Kind.CHAT
-    source = None if known else prefilled.source_of(agent)
+    source = None if stored else prefilled.source_of(agent)
     described = {} if source is None else prefilled.values_of(source)
     if described and "kind" not in {**request.GET.dict(), **request.POST.dict()}:
         kind = described["kind"]
-    instance = known or Executor(agent=agent, kind=kind, repeatable=kind in executors.REPEATABLE)
+    instance = stored or Executor(agent=agent, kind=kind, repeatable=kind in executors.REPEATABLE)
     if described.get("kind") == kind and source is not None:
         for name, value in described.items():
             setattr(instance, name, value)
@@ -142,7 +142,7 @@ def executor_edit(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         else:
             messages.success(request, _("%(agent)s is called like this from now on.") % {"agent": agent.name})
             return redirect("settings_executor", slug, number)
-    return _draw_one(request, agent, form, kind, known, **more)
+    return _draw_one(request, agent, form, kind, stored, **more)
 
 
 def _save(request: HttpRequest, agent: Agent, values: dict[str, Any], secret: str | None, source: Any) -> None:

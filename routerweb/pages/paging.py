@@ -120,8 +120,8 @@ def _forward(rows: Rows, order: _Order, size: int, fits: Callable[[Rows], Rows] 
         if fits is not None:
             edge = list(order.of(rows).values_list(*order.names)[stretch - 1 : stretch + 1])
         inside = rows.filter(order.until(edge[1])) if len(edge) == 2 else rows
-        found = order.of(fits(inside) if fits else inside)
-        keys = list(found.values_list("pk", flat=True)[: size + 1])
+        rows_on = order.of(fits(inside) if fits else inside)
+        keys = list(rows_on.values_list("pk", flat=True)[: size + 1])
         if len(keys) > size:
             return Part(keys[:size], None, ("after", keys[size - 1]))
         if len(edge) < 2:
@@ -135,10 +135,10 @@ def _place(rows: Rows, names: Sequence[str], key: str | None) -> tuple[Any, ...]
     """Where the row of that key stands in the order; None where there is none."""
     model: type[Model] = rows.model
     try:
-        wanted = model._meta.pk.to_python(key)
+        place = model._meta.pk.to_python(key)
     except ValidationError:
         return None
-    return model._base_manager.filter(pk=wanted).values_list(*names).first() if wanted is not None else None
+    return model._base_manager.filter(pk=place).values_list(*names).first() if place is not None else None
 
 
 def total(rows: Rows, *, shown: Part | None = None, exact: bool = False) -> Total:

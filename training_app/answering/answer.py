@@ -297,11 +297,11 @@ def _walk_all(pool: LoadedPool, texts: Sequence[str], sticky: str) -> list[tuple
         model = model_of(side)
         try:
             routes = model.router.route_batch([texts[place] for place in canaried], side.available, rules=side.rules)
-            found = [_with_last(side, texts[place], route) for place, route in zip(canaried, routes, strict=True)]
+            walks = [_with_last(side, texts[place], route) for place, route in zip(canaried, routes, strict=True)]
         except Exception as error:  # a canary must never cost an answer
             on.failed(model, error)
         else:
-            walked = {place: (side, each) for place, each in zip(canaried, found, strict=True)}
+            walked = {place: (side, each) for place, each in zip(canaried, walks, strict=True)}
     rest = [place for place in range(len(texts)) if place not in walked]
     if rest:
         routes = model_of(pool).router.route_batch([texts[place] for place in rest], pool.available, rules=pool.rules)
@@ -319,20 +319,20 @@ def _unit(pool: LoadedPool, key: str) -> str:
 def _finish(
     pool: LoadedPool,
     text: str,
-    found: Walked,
+    walk: Walked,
     microseconds: int,
     explore: bool,
     unit: str,
     options: RequestOptions | None = None,
 ) -> Answer:
-    walked, continued = found.route, found.continued
-    explanation = found.explanation
+    walked, continued = walk.route, walk.continued
+    explanation = walk.explanation
     at = time.time()
     number, on = decisions.new_id(at), pool.live
     if on is None:
         return Answer(
             number, pool, text, walked, walked, at, microseconds, microseconds, explanation, options=options,
-            continued=continued, replied=found.replied,
+            continued=continued, replied=walk.replied,
         )  # fmt: skip
     began = time.perf_counter_ns()
     router = model_of(pool).router
@@ -352,13 +352,13 @@ def _finish(
         doubt = None
     else:
         doubt = asking.doubt(walked.scores, walked.agents, walked.confidence)
-        if doubt is not None and (doubt.worth <= on.ask_cost or found.replied is not None):
+        if doubt is not None and (doubt.worth <= on.ask_cost or walk.replied is not None):
             doubt = None
     route, cold_taken = completed(walked, explored, cold, Joining(on.threshold, (least, most), permits))
     whole = microseconds + (time.perf_counter_ns() - began) // 1000
     return Answer(
         number, pool, text, walked, route, at, whole, microseconds, explanation, explored, propensity, cold, cold_taken, unit,
-        options, continued, doubt, found.replied,
+        options, continued, doubt, walk.replied,
     )  # fmt: skip
 
 

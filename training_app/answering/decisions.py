@@ -310,8 +310,8 @@ def agents_of(pool: int, decision: str) -> frozenset[int] | None:
     waiting = buffer.pending(number)
     if waiting is not None:
         return frozenset(waiting.route.agents) if waiting.pool == pool else None
-    found = Decision.objects.filter(pk=UUID(int=number), pool_id=pool).values_list("agents", flat=True).first()
-    return None if found is None else frozenset(found)
+    agents = Decision.objects.filter(pk=UUID(int=number), pool_id=pool).values_list("agents", flat=True).first()
+    return None if agents is None else frozenset(agents)
 
 
 # --- Replay -------------------------------------------------------------------------------------------------------

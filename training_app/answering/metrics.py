@@ -105,9 +105,9 @@ def added_up() -> "CollectorRegistry":
     from prometheus_client import CollectorRegistry
     from prometheus_client.multiprocess import MultiProcessCollector
 
-    registry = CollectorRegistry()
-    MultiProcessCollector(registry, path=str(folder()))
-    return registry
+    collectors = CollectorRegistry()
+    MultiProcessCollector(collectors, path=str(folder()))
+    return collectors
 
 
 def _lives(pid: int) -> bool:

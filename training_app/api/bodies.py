@@ -147,8 +147,8 @@ class JSONBody(BaseParser):
 def reader_of(request: HttpRequest) -> Callable[[int], bytes]:
     """What reads the bytes of a request's body. Without a length Django would read nothing of one that the server ends by itself."""
     chunked = request.META.get("wsgi.input_terminated") and not request.META.get("CONTENT_LENGTH")
-    found: Callable[[int], bytes] = request.META["wsgi.input"].read if chunked else request.read
-    return found
+    read: Callable[[int], bytes] = request.META["wsgi.input"].read if chunked else request.read
+    return read
 
 
 class JSONText(BaseRenderer):

@@ -304,7 +304,7 @@ def _calibrated(config: Config, data: Prepared, learnt: Learnt) -> Calibrated:
 
 
 def _continuing(
-    config: Config, data: Prepared, learnt: Learnt, found: Calibration, selected: BoolArray
+    config: Config, data: Prepared, learnt: Learnt, fitted: Calibration, selected: BoolArray
 ) -> Continuing | None:
     """Whether agents go on, learnt from what the scorer says of turns that it was not fitted on; `selected` bool[V, A]."""
     if learnt.scores.features is not None or not config.cross_fitting:
@@ -317,13 +317,13 @@ def _continuing(
         return None
     x = np.concatenate([learnt.scores.fit.log_odds, learnt.served])
     training = _training(config, learnt.scores, data.train.rows)
-    chosen = np.concatenate([selected_by(learnt.env, learnt.decision.policy, training, found.margin), selected])
+    chosen = np.concatenate([selected_by(learnt.env, learnt.decision.policy, training, fitted.margin), selected])
     both = joined(rows, data.val.rows)
     keys = [*groups.tolist(), *(example.fold_key for example in data.val.examples)]
     whole = np.flatnonzero(both.asked.all(axis=1))
     some = both.take(whole)
     return continuing.fit(
-        found.probabilities(x[whole]), chosen[whole], some.required, some.texts, [keys[i] for i in whole.tolist()]
+        fitted.probabilities(x[whole]), chosen[whole], some.required, some.texts, [keys[i] for i in whole.tolist()]
     )
 
 

@@ -166,12 +166,12 @@ def approve(asked: PromotionRequest, *, actor: Who, note: str = "") -> Promotion
 
 def _on_outcomes(model: RouterModel) -> list[Finding]:
     """What judged traffic says of it, where its scorecard has that beside what labels say."""
-    found = model.card.content.get("outcomes", {}).get("difference")
-    if not found:
+    difference = model.card.content.get("outcomes", {}).get("difference")
+    if not difference:
         return []
-    figures = {name: f"{value:+.2f}" for name, value in found.items()}
+    figures = {name: f"{value:+.2f}" for name, value in difference.items()}
     text = _("By judged episodes it earns %(mean)s beside the one-shot set, %(low)s to %(high)s.") % figures
-    return [Finding("outcomes", found["high"] >= 0, scorecards.minus(text))]
+    return [Finding("outcomes", difference["high"] >= 0, scorecards.minus(text))]
 
 
 def _let_through(verdict: Verdict, actor: Who, reason: str, override: str) -> Promotion:

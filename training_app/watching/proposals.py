@@ -84,7 +84,7 @@ def look(pool: Pool) -> int:
     """Look once, and replace the pool's open proposals; how many there are now."""
     answered = _traffic(pool)
     roster = list(pool.agents.active().order_by("number"))
-    found = [
+    proposals = [
         *_missing(pool, answered),
         *_overlaps(pool, answered, roster),
         *_idle(pool, answered, roster),
@@ -92,7 +92,7 @@ def look(pool: Pool) -> int:
     ]
     decided = AgentProposal.objects.filter(pool=pool).exclude(state=State.OPEN)
     settled = [(one.kind, sorted(one.agents), set(one.keys)) for one in decided]
-    new = [one for one in found if not any(_same(one, *was) for was in settled)]
+    new = [one for one in proposals if not any(_same(one, *was) for was in settled)]
     for one in new:
         if one.kind == Kind.MISSING:
             one.name = _name(pool, said(one)) or " ".join(words(one)[:3]).capitalize()
@@ -115,19 +115,19 @@ def _traffic(pool: Pool) -> list[Answered]:
     failed = set(Outcome.objects.filter(pool=pool, success=False, at__gte=since).values_list("decision_id", flat=True))
     rows = Decision.objects.filter(pool=pool, at__gte=since).order_by("-at")
     fields = ("pk", "text", "messages", "agents", "scores", "abstained", "confidence")
-    found: dict[str, Answered] = {}
+    answers: dict[str, Answered] = {}
     for key, text, messages, agents, scores, abstained, confidence in rows.values_list(*fields)[:DECISIONS]:
         whole = from_json(text, messages)
         weak = abstained or confidence < settings.UNSURE_CONFIDENCE or key in failed
         by_id = {int(agent): p for agent, p in scores.items()}
         one = Answered(str(key), whole, text_hash(whole), frozenset(agents), by_id, weak, None)
-        found.setdefault(one.hash, one)
-    hashes = list(found)
+        answers.setdefault(one.hash, one)
+    hashes = list(answers)
     labeled: dict[str, list[int]] = {}
     for first in range(0, len(hashes), 1_000):
         part = Gold.objects.of(pool).filter(query__text_hash__in=hashes[first : first + 1_000])
         labeled.update(part.values_list("query__text_hash", "required"))
-    return [replace(one, corrected=frozenset(labeled[key])) if key in labeled else one for key, one in found.items()]
+    return [replace(one, corrected=frozenset(labeled[key])) if key in labeled else one for key, one in answers.items()]
 
 
 def spoken(text: str) -> str:
@@ -209,7 +209,7 @@ def _overlaps(pool: Pool, answered: Sequence[Answered], roster: Sequence[Agent])
     evidence += _disputed(pool)
     asked_for = Counter(agent for _text, required in _labeled(pool, LABELED) for agent in required)
     asked_for.update(agent for one in answered if one.corrected is None for agent in one.agents)
-    found = gaps.confusions([pair for pair in evidence if numbers.issuperset(pair)], asked_for)
+    confused = gaps.confusions([pair for pair in evidence if numbers.issuperset(pair)], asked_for)
     return [
         _proposal(
             pool,
@@ -218,7 +218,7 @@ def _overlaps(pool: Pool, answered: Sequence[Answered], roster: Sequence[Agent])
             shown.get(one.agents, []),
             {"count": one.count, "share": min(1.0, one.share)},
         )
-        for one in found[:PROPOSALS]
+        for one in confused[:PROPOSALS]
     ]
 
 
@@ -250,16 +250,16 @@ def _idle(pool: Pool, answered: Sequence[Answered], roster: Sequence[Agent]) -> 
     chosen = {agent.number: [one for one in answered if agent.number in one.agents] for agent in roster}
     since = timezone.now() - WINDOW / 4
     idle = [agent.number for agent in roster if not chosen[agent.number] and agent.created_at < since]
-    found = [_proposal(pool, Kind.UNUSED, [number], [], {"count": 0, "share": 0.0}) for number in idle]
+    proposals = [_proposal(pool, Kind.UNUSED, [number], [], {"count": 0, "share": 0.0}) for number in idle]
     for a, ours in chosen.items():
         for b, theirs in chosen.items():
             both = [one for one in ours if b in one.agents]
             most = max(len(ours), len(theirs))
             if a < b and len(both) >= SEEN and len(both) >= TOGETHER * most:
-                found.append(
+                proposals.append(
                     _proposal(pool, Kind.TOGETHER, [a, b], both, {"count": len(both), "share": len(both) / most})
                 )
-    return found
+    return proposals
 
 
 def _attracting(pool: Pool, roster: Sequence[Agent]) -> list[AgentProposal]:

@@ -133,17 +133,17 @@ class OutcomeWorld:
         """The world of the logged tasks, of `texts`, and of `paths` that say more of what agents answer."""
         log = read(orchestrator, logged)
         spent: dict[int, list[float]] = {}
-        known = {path.task: path for path in paths}
+        path_of_task = {path.task: path for path in paths}
         for one in logged:
             calls = tuple(call for step in one.steps for call in step.calls)
             for call in calls:
                 spent.setdefault(call.agent, []).append(call.cost)
-            known.setdefault(one.task, RecordedPath(one.task, frozenset(), calls, one.score, ordered=True))
+            path_of_task.setdefault(one.task, RecordedPath(one.task, frozenset(), calls, one.score, ordered=True))
         for text in texts:
-            known.setdefault(text, RecordedPath(text, frozenset(), ()))
-        tasks = read_tasks(orchestrator, list(known))
+            path_of_task.setdefault(text, RecordedPath(text, frozenset(), ()))
+        tasks = read_tasks(orchestrator, list(path_of_task))
         return cls(
-            RecordedWorld.of(orchestrator.agents, list(known.values())), fit(log),
+            RecordedWorld.of(orchestrator.agents, list(path_of_task.values())), fit(log),
             dict(zip(tasks.texts, tasks.log_odds, strict=True)),
             dict(zip(tasks.texts, np.asarray(tasks.one_shot, np.bool_), strict=True)),
             {agent: float(np.mean(costs)) for agent, costs in spent.items()},
@@ -172,9 +172,9 @@ class OutcomeWorld:
         return self.recorded.agents
 
     def call(self, task: str, calls: Sequence[Call], agent: int) -> Call:
-        said = self.recorded.call(task, calls, agent)
+        answer = self.recorded.call(task, calls, agent)
         own = next((one.cost for one in self.agents if one.id == agent), 1.0)
-        return replace(said, cost=self.costs.get(agent, own))
+        return replace(answer, cost=self.costs.get(agent, own))
 
     def score(self, task: str, calls: Sequence[Call]) -> float:
         called = {call.agent for call in calls}
@@ -218,16 +218,16 @@ def off_policy(log: SetLog, sets: BoolArray, reward: Reward, costs: Floats) -> d
         values.append((guess[at] + same / log.propensity * (earned - guess[2])) * log.weight / log.weight.mean())
     weight = matched[0] / log.propensity
     differs = (sets != log.one_shot).any(axis=1)
-    found: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "episodes": len(log), "differs": float(differs.mean()), "differing": int((matched[0] & differs).sum()),
         "effective": float(weight.sum() ** 2 / max((weight**2).sum(), 1e-12)),
     }  # fmt: skip
-    if found["effective"] < LEAST_EFFECTIVE or (differs.any() and found["differing"] < LEAST_DIFFERING):
-        return found
+    if figures["effective"] < LEAST_EFFECTIVE or (differs.any() and figures["differing"] < LEAST_DIFFERING):
+        return figures
     named = {"ours": values[0], "one_shot": values[1], "difference": values[0] - values[1]}
     # The few episodes that went its way carry the variance.
-    freedom = max(found["differing"] - 1, 1) if differs.any() else len(log) - 1
-    return found | {name: _interval(value, freedom) for name, value in named.items()}
+    freedom = max(figures["differing"] - 1, 1) if differs.any() else len(log) - 1
+    return figures | {name: _interval(value, freedom) for name, value in named.items()}
 
 
 def _interval(values: Floats, freedom: int) -> dict[str, float]:

@@ -239,11 +239,11 @@ def _on_the_log(problem: Problem, environment: Environment, kept: Kept) -> dict[
         sets = np.array([[agent in {call.agent for call in one.calls} for agent in orchestrator.ids] for one in walks])
         return outcomes.off_policy(log, sets, environment.reward, costs)
 
-    found = figures()
-    if found.get("difference", {}).get("mean", 0.0) < 0:
+    measured = figures()
+    if measured.get("difference", {}).get("mean", 0.0) < 0:
         kept.give_up()
-        found = figures()
-    return found
+        measured = figures()
+    return measured
 
 
 def _beside_llm(

@@ -76,9 +76,9 @@ class TracesView(ApiView):
             raise Refused(400, "malformed", str(error)) from None
 
 
-def _in_turns(found: Iterator[Span | BadSpan]) -> Iterator[Span | BadSpan]:
+def _in_turns(spans: Iterator[Span | BadSpan]) -> Iterator[Span | BadSpan]:
     """The same spans; now and then a look at whether the client has left, and a moment for other threads."""
-    for number, span in enumerate(found):
+    for number, span in enumerate(spans):
         if number % TURN == 0:
             disconnect.check()
             sleep(0)

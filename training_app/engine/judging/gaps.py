@@ -56,7 +56,7 @@ def gaps(
     bool[M, A]."""
     group = grouped(vectors, like)
     near = _nearest(vectors, labeled, required)
-    found = []
+    result = []
     for number in np.unique(group):
         rows = np.flatnonzero(group == number)
         if len(rows) < smallest:
@@ -69,18 +69,18 @@ def gaps(
             continue
         centre = vectors[rows].mean(axis=0)
         typical = rows[np.argsort(-(vectors[rows] @ centre), kind="stable")]
-        found.append(Gap(tuple(typical.tolist()), float(own[own > -1].mean())))
-    return sorted(found, key=lambda gap: -len(gap.rows))
+        result.append(Gap(tuple(typical.tolist()), float(own[own > -1].mean())))
+    return sorted(result, key=lambda gap: -len(gap.rows))
 
 
 def _nearest(vectors: FloatArray, labeled: FloatArray, required: BoolArray) -> FloatArray:
     """How near each query is to those that needed each agent, float32[N, A]: the mean cosine of the nearest."""
     agents = [np.flatnonzero(required[:, a]) for a in range(required.shape[1])]
-    found = np.full((len(vectors), len(agents)), -1.0, np.float32)
+    nearest = np.full((len(vectors), len(agents)), -1.0, np.float32)
     for a, rows in enumerate(agents):
         if len(rows) >= NEAREST:
-            found[:, a] = np.sort(vectors @ labeled[rows].T, axis=1)[:, -NEAREST:].mean(axis=1)
-    return found
+            nearest[:, a] = np.sort(vectors @ labeled[rows].T, axis=1)[:, -NEAREST:].mean(axis=1)
+    return nearest
 
 
 def words_of(texts: Sequence[str], others: Sequence[str], most: int = WORDS) -> list[str]:
@@ -112,9 +112,9 @@ def confusions(evidence: Sequence[tuple[int, int]], asked_for: Mapping[int, int]
     """Pairs of agents that are taken for each other, the most mixed first: `evidence` names both for each query that shows it,
     `asked_for` how many queries need each. A pair is the more mixed the larger the share of the smaller agent's queries is."""
     counts = Counter((min(pair), max(pair)) for pair in evidence if pair[0] != pair[1])
-    found = [
+    pairs = [
         Confusion(pair, count, count / max(1, min(asked_for.get(pair[0], 0), asked_for.get(pair[1], 0))))
         for pair, count in counts.items()
         if count >= least
     ]
-    return sorted(found, key=lambda one: (-min(one.share, 1.0) * one.count**0.5, one.agents))
+    return sorted(pairs, key=lambda one: (-min(one.share, 1.0) * one.count**0.5, one.agents))

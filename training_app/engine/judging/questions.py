@@ -25,10 +25,10 @@ def asking(p: FloatArray, selected: BoolArray, required: BoolArray, confidence: 
     worth, resolved = np.zeros(len(p)), selected.copy()
     for i in range(len(p)):
         scores = dict(enumerate(p[i].tolist()))
-        found = doubt(scores, np.flatnonzero(selected[i]).tolist(), float(confidence[i]))
-        if found is not None:
-            about = list(found.agents)
-            worth[i], resolved[i, about] = found.worth, required[i, about]
+        in_doubt = doubt(scores, np.flatnonzero(selected[i]).tolist(), float(confidence[i]))
+        if in_doubt is not None:
+            about = list(in_doubt.agents)
+            worth[i], resolved[i, about] = in_doubt.worth, required[i, about]
     right, asked_right = (selected == required).all(axis=1), (resolved == required).all(axis=1)
     order = np.argsort(-worth, kind="stable")
     rows: list[dict[str, float]] = []

@@ -103,7 +103,11 @@ def scorecard(
     wrong = np.flatnonzero(whole)[~right]
     order = np.argsort(ours.values["jaccard"][~right], kind="stable")
     card["errors"] = errors(router, agents, train, test, selected, p, wrong[order][:MAX_ERRORS])
-    card |= {"asking": found} if (found := questions.asking(p[whole], chosen, required, confidence)) else {}
+    card |= (
+        {"asking": figures_of_asking}
+        if (figures_of_asking := questions.asking(p[whole], chosen, required, confidence))
+        else {}
+    )
     groups = [test[i].fold_key for i in np.flatnonzero(whole).tolist()]
     card |= {"conversations": turns} if (turns := flips.conversations(router, answered, groups, required)) else {}
     card["error_count"] = int((~right).sum())

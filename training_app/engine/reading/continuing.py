@@ -43,8 +43,8 @@ class Continuing:
     def probabilities(self, p: NDArray[Any], last: BoolArray, chosen: BoolArray, texts: Sequence[str]) -> NDArray[Any]:
         """How likely each turn needs exactly the agents `last` bool[N, A] of the turn before, float64[N]: `p` float[N, A] are
         calibrated probabilities, `chosen` bool[N, A] the sets that the router would answer."""
-        found: NDArray[Any] = sigmoid(features(p, last, chosen, texts) @ self.weights)
-        return found
+        p_stay: NDArray[Any] = sigmoid(features(p, last, chosen, texts) @ self.weights)
+        return p_stay
 
     def config(self) -> dict[str, Any]:
         """As an artifact keeps it."""
@@ -116,12 +116,12 @@ def successive(texts: Sequence[str], groups: Sequence[str]) -> NDArray[np.intp]:
     """The row of the turn before each, int[N]; -1 where it is not among the rows. `groups` name the conversations, in which a turn is
     known by its words and those that came just before it."""
     rows = {_place(group, text): i for i, (text, group) in enumerate(zip(texts, groups, strict=True))}
-    found = np.full(len(texts), -1, np.intp)
+    before = np.full(len(texts), -1, np.intp)
     for i, (text, group) in enumerate(zip(texts, groups, strict=True)):
         _agents, question = last_turn(text)
         if question is not None:
-            found[i] = rows.get(_place(group, question), -1)
-    return found
+            before[i] = rows.get(_place(group, question), -1)
+    return before
 
 
 def _place(group: str, text: str) -> tuple[str, str, str]:

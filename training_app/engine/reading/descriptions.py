@@ -133,12 +133,12 @@ class Descriptions:
 
     def logits(self, texts: Sequence[str]) -> FloatArray:
         """The log-odds that each text needs each agent, float32[N, A]."""
-        found = np.empty((len(texts), len(self.agents)), np.float32)
+        log_odds = np.empty((len(texts), len(self.agents)), np.float32)
         for row, text in enumerate(texts):
-            found[row] = np.clip(self.features(text) @ self.weights, -LIMIT, LIMIT)
+            log_odds[row] = np.clip(self.features(text) @ self.weights, -LIMIT, LIMIT)
             if self.labeled is not None:
-                found[row] = self.labeled.beside(found[row], sentences.embed([str(text)])[0])
-        return found
+                log_odds[row] = self.labeled.beside(log_odds[row], sentences.embed([str(text)])[0])
+        return log_odds
 
     def likeness(self, text: str) -> dict[int, float]:
         """How alike a text and each agent are, 0 to 1, by id, rounded to four decimals: what ranks agents, and no probability."""

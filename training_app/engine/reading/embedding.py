@@ -34,8 +34,8 @@ def embed(path: str, texts: Sequence[str]) -> FloatArray:
     """Embeddings of length one, float32[N, D]. Raises ConfigError where the package or the folder is missing."""
     if not texts:
         return np.zeros((0, 0), np.float32)
-    found = _model(path).encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
-    return np.asarray(found, np.float32)
+    vectors = _model(path).encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
+    return np.asarray(vectors, np.float32)
 
 
 class EmbeddingMargins:

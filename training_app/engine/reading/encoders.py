@@ -97,11 +97,11 @@ def fit_encoder(
     spelling = Spelling.of(rows.texts)
     read = tidied_rows(validation, spelling)
     fit, report = _fit_any(config, rows, groups, read, agents, [tidied(text) for text in unlabeled], progress)
-    report["spelling"] = told = _mended(fit, spelling, validation, config.seed)
-    if not told["kept"] and fit.held_out is not None:
+    report["spelling"] = spelling_report = _mended(fit, spelling, validation, config.seed)
+    if not spelling_report["kept"] and fit.held_out is not None:
         held, read = rows.take(fit.held_out), tidied_rows(validation)
         fit, report["faded"] = faded(_mapped(fit.fitted, held.texts, held, read, fit.held_out), held, read, config.seed)
-    fitted = TidiedMargins(fit.fitted, spelling.served() if told["kept"] else None)
+    fitted = TidiedMargins(fit.fitted, spelling.served() if spelling_report["kept"] else None)
     return dataclasses.replace(fit, fitted=fitted), report
 
 
@@ -124,14 +124,14 @@ def _mended(fit: CrossFit, spelling: Spelling, validation: Rows, seed: int) -> d
         return {"kept": False}
     rng = random.Random(seed)  # noqa: S311 - a slip needs no secret
     slips = [text_of(slip(str(text), rng), before(text)) for text in validation.texts]
-    told: dict[str, Any] = {}
+    report: dict[str, Any] = {}
     for name, texts in {"plain": validation.texts, "slips": slips}.items():
         values = []
         for with_spelling in (spelling, None):
             read = tidied_rows(dataclasses.replace(validation, texts=texts), with_spelling)
             values.append(best_jaccards(served(fit, read), read.required, read.asked))
-        told[name] = spread(values[0] - values[1]).plain()
-    return {**told, "kept": bool(told["slips"]["low"] > 0 and told["plain"]["mean"] >= 0)}
+        report[name] = spread(values[0] - values[1]).plain()
+    return {**report, "kept": bool(report["slips"]["low"] > 0 and report["plain"]["mean"] >= 0)}
 
 
 def _fit_any(
@@ -400,8 +400,10 @@ class _Search:
         both = validation if self.alone else joined(rows, validation)
 
         def right(fit: CrossFit) -> FloatArray:
-            found = crossed(fit, validation) if self.alone else np.concatenate([fit.log_odds, served(fit, validation)])
-            return np.asarray(best_jaccards(found, both.required, both.asked) == 1, np.float32)
+            log_odds = (
+                crossed(fit, validation) if self.alone else np.concatenate([fit.log_odds, served(fit, validation)])
+            )
+            return np.asarray(best_jaccards(log_odds, both.required, both.asked) == 1, np.float32)
 
         ours, theirs = right(self.fits[choice]), right(self.fits[best])
         lead = spread(ours - theirs).plain()
@@ -468,8 +470,8 @@ def _chosen(
     """`choose` on the rows that may judge: validation `alone`, or out of fold the training rows as well."""
     if alone:
         return choose({name: crossed(fit, validation) for name, fit in fits.items()}, validation, none_share)
-    found = {name: served(fit, validation) for name, fit in fits.items()}
-    both = {name: np.concatenate([fit.log_odds, found[name]]) for name, fit in fits.items()}
+    log_odds = {name: served(fit, validation) for name, fit in fits.items()}
+    both = {name: np.concatenate([fit.log_odds, log_odds[name]]) for name, fit in fits.items()}
     return choose(both, joined(rows, validation), none_share)
 
 

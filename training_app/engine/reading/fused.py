@@ -32,11 +32,11 @@ class FusedMargins:
 
     def logits(self, texts: Sequence[str]) -> FloatArray:
         """Margins, float32[len(texts), agents]."""
-        found = self.linear.logits(texts)
+        log_odds = self.linear.logits(texts)
         for row, vector in enumerate(sentences.embed(texts)):
             # Row by row, by the product that one text takes: a batch answers as its texts would.
-            found[row] = found[row] + vector @ self.weights
-        return found
+            log_odds[row] = log_odds[row] + vector @ self.weights
+        return log_odds
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """All arrays, by name."""

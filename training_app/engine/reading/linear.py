@@ -258,11 +258,11 @@ def choose_linear(
                 fitted = scorer.fit_features(tfidf, features, Y[inside], asked[inside], seed=seed)
                 margins[s, fold == k] = fitted.logits(outside_texts)
         for s, scorer in enumerate(scorers):
-            found = float(best_jaccards(margins[s], Y[rows], asked[rows]).mean())
+            worth = float(best_jaccards(margins[s], Y[rows], asked[rows]).mean())
             name = f"words {word_range[0]}-{word_range[1]}, characters {character_range[0]}-{character_range[1]}"
-            report.append({"features": name, "c": scorer.c, "jaccard": found})
-            if best is None or found > best[0] + 1e-3:
-                best = (found, scorer)
+            report.append({"features": name, "c": scorer.c, "jaccard": worth})
+            if best is None or worth > best[0] + 1e-3:
+                best = (worth, scorer)
     assert best is not None
     return best[1], report
 
@@ -275,8 +275,8 @@ def best_jaccards(
     required = Y & asked
     grid = np.append(-np.inf, candidates(margins, np.linspace(0.02, 0.98, 97)))
     scale = 1.0 if weights is None else weights / weights.mean()
-    found = [np.asarray(scale * jaccard((margins > t) & asked, required), np.float32) for t in grid]
-    return max(found, key=lambda values: float(values.mean()))
+    by_threshold = [np.asarray(scale * jaccard((margins > t) & asked, required), np.float32) for t in grid]
+    return max(by_threshold, key=lambda values: float(values.mean()))
 
 
 class EmbeddingScorer:

@@ -79,11 +79,11 @@ class Nearness:
             return None
         hashed: dict[str, tuple[int, ...]] = {}
         # Arrays, text by text: as sets, the features of a hundred thousand texts would take a gigabyte and a half.
-        features = [np.fromiter(found, np.uint32, len(found)) for found in (_hashes(text, hashed) for text in texts)]
+        features = [np.fromiter(hashes, np.uint32, len(hashes)) for hashes in (_hashes(text, hashed) for text in texts)]
         distinct = len(np.unique(np.concatenate(features)))
         power = min(_SIZES[1], max(_SIZES[0], int(np.ceil(np.log2(4 * distinct + 1)))))
         buckets = 1 << power
-        places = [np.unique(found & np.uint32(buckets - 1)) for found in features]
+        places = [np.unique(hashes & np.uint32(buckets - 1)) for hashes in features]
         del features
         documents = np.bincount(np.concatenate(places), minlength=buckets).astype(np.int32)
         weights = np.log((1 + len(texts)) / (1 + documents)) ** 2
@@ -99,10 +99,10 @@ class Nearness:
 
     def of(self, text: str, leave_out: NDArray[np.int64] | None = None) -> float:
         """The nearness of a text, 0 to 1; `leave_out` are numbers of kept queries that do not count."""
-        found = _hashes(text, self._words)
-        if not found:
+        hashes = _hashes(text, self._words)
+        if not hashes:
             return 0.0
-        places = np.fromiter(found, np.int64, len(found))
+        places = np.fromiter(hashes, np.int64, len(hashes))
         places &= self._mask
         weights = self._weights.take(places)
         length = float(weights.sum()) ** 0.5
@@ -157,13 +157,13 @@ class Nearness:
 def _hashes(text: str, remembered: dict[str, tuple[int, ...]]) -> set[int]:
     """The hashed features of a text: the character n-grams of its words, and its pairs of neighbouring words."""
     words = split_words(text)
-    found: set[int] = set()
+    result: set[int] = set()
     for word in words:
         hashes = remembered.get(word)
         if hashes is None:
             hashes = tuple(ngram_buckets(word, 1 << 32))
             if len(remembered) < _REMEMBERED and len(word) <= 40:
                 remembered[word] = hashes
-        found.update(hashes)
-    found.update([zlib.crc32(f"{one} {two}".encode("utf-8", "surrogatepass")) for one, two in pairwise(words)])
-    return found
+        result.update(hashes)
+    result.update([zlib.crc32(f"{one} {two}".encode("utf-8", "surrogatepass")) for one, two in pairwise(words)])
+    return result

@@ -67,8 +67,8 @@ class Needed:
         each = zip(log_odds.tolist(), available.tolist(), strict=True)
         expected = sum(log1p(exp(-LIMIT if x < -LIMIT else LIMIT if x > LIMIT else x)) for x, on in each if on)
         by_score, by_nearness, constant = self.weights.tolist()
-        found = by_score * log(max(expected, 1e-9)) + by_nearness * SPREAD * near + constant
-        return float(max(-SURE, min(SURE, found)))
+        logit = by_score * log(max(expected, 1e-9)) + by_nearness * SPREAD * near + constant
+        return float(max(-SURE, min(SURE, logit)))
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """All arrays, by name."""
@@ -76,8 +76,8 @@ class Needed:
 
     def config(self) -> dict[str, Any]:
         """All else, as JSON-able values."""
-        found: dict[str, Any] = {"weights": self.weights.tolist()}
-        return {**found, "sentence_encoder": sentences.NAME} if self.reads_meaning else found
+        values: dict[str, Any] = {"weights": self.weights.tolist()}
+        return {**values, "sentence_encoder": sentences.NAME} if self.reads_meaning else values
 
     @property
     def reads_meaning(self) -> bool:
@@ -142,24 +142,24 @@ def fit(
     nothing = np.zeros(len(some), np.float32), np.zeros(len(texts), np.float32)
     grams, report, saved = _tried(made[0], seen, judged, (np.array(near, np.float32), made[0].of_all(texts)), nothing)
     report["kept"] = bool(grams.weights[1] > 0 and saved > WORTH and report["loss_saved_with_training"]["low"] > 0)
-    found = grams if report["kept"] else None
+    fitted_needed = grams if report["kept"] else None
     alike = Likeness.fit(rows.texts, weighed, seed=seed) if encoder else None
     if alike is not None:
         index, kept = alike
         at = np.minimum(np.searchsorted(kept, place), len(kept) - 1)
         itself = np.where(kept[at] == place, at, -1)
         near_in_meaning = index.of_all([rows.texts[i] for i in place.tolist()], itself), index.of_all(texts)
-        before = nothing if found is None else (np.array(near, np.float32), made[0].of_all(texts))
-        meaning, told, saved = _tried(index, seen, judged, near_in_meaning, before)
+        before = nothing if fitted_needed is None else (np.array(near, np.float32), made[0].of_all(texts))
+        meaning, meaning_report, saved = _tried(index, seen, judged, near_in_meaning, before)
         least = WORTH if encoder == "loaded" else WORTH + WORTH_ENCODER
-        surely = told["loss_saved_with_training"]["low"] > 0
-        told["kept"] = bool(meaning.weights[1] > 0 and saved > least and surely)
-        if told["kept"]:
-            found, report = meaning, {**told, "grams": report}
+        surely = meaning_report["loss_saved_with_training"]["low"] > 0
+        meaning_report["kept"] = bool(meaning.weights[1] > 0 and saved > least and surely)
+        if meaning_report["kept"]:
+            fitted_needed, report = meaning, {**meaning_report, "grams": report}
         else:
-            report["meaning"] = told
+            report["meaning"] = meaning_report
     report["none_share"] = float(seen.counts[~seen.needs].sum() / seen.counts.sum())
-    return found, report
+    return fitted_needed, report
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,18 +185,18 @@ def _tried(
         columns = [seen.score, SPREAD * nearness.astype(np.float64), np.ones(len(nearness))]
         return Needed(index, logistic(np.stack(columns, axis=1), seen.needs, PRIOR, 3.0, seen.counts))
 
-    found, without = fitted(near[0]), fitted(before[0])
-    ours, theirs = found._weighed(judged.score, near[1]), without._weighed(judged.score, before[1])
+    with_nearness, without = fitted(near[0]), fitted(before[0])
+    ours, theirs = with_nearness._weighed(judged.score, near[1]), without._weighed(judged.score, before[1])
     loss = judged.counts * _loss(theirs, judged.needs)
     saved = loss - judged.counts * _loss(ours, judged.needs)
     # A hundred rows that need nobody are few to tell a gain from noise by: the training rows, scored without themselves,
     # bear witness as well. Three weights fitted on thousands of rows flatter them little.
     inside = _loss(without._weighed(seen.score, before[0]), seen.needs) - _loss(
-        found._weighed(seen.score, near[0]), seen.needs
+        with_nearness._weighed(seen.score, near[0]), seen.needs
     )
     alone = fitted(np.zeros_like(near[0]))._weighed(judged.score, np.zeros_like(near[1]))
     report = {
-        "weights": found.weights.tolist(),
+        "weights": with_nearness.weights.tolist(),
         "auroc": {
             "scores": auroc(alone.astype(np.float32), judged.needs),
             "with_nearness": auroc(ours.astype(np.float32), judged.needs),
@@ -205,7 +205,7 @@ def _tried(
         "loss_saved": spread(saved).plain(),
         "loss_saved_with_training": spread(np.concatenate([saved, seen.counts * inside])).plain(),
     }
-    return found, report, float(saved.mean())
+    return with_nearness, report, float(saved.mean())
 
 
 def _enough(needs: BoolArray, least: int) -> bool:

@@ -53,9 +53,9 @@ class Neighbours:
 
 def _hashed(text: str) -> tuple[np.ndarray, np.ndarray]:
     """Where the text's features are, int32[n], each once, and 1 + ln of how often each stands in it, float32[n]."""
-    found: dict[int, int] = {}
+    counts: dict[int, int] = {}
     for gram, count in grams(text).items():
         place = zlib.crc32(gram.encode("utf-8", "replace")) % SIZE
-        found[place] = found.get(place, 0) + count
-    many = np.fromiter(found.values(), np.float32, len(found))
-    return np.fromiter(found, np.int32, len(found)), 1 + np.log(many)
+        counts[place] = counts.get(place, 0) + count
+    many = np.fromiter(counts.values(), np.float32, len(counts))
+    return np.fromiter(counts, np.int32, len(counts)), 1 + np.log(many)

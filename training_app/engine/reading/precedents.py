@@ -77,11 +77,11 @@ class PrecedentMargins:
 
     def logits(self, texts: Sequence[str]) -> FloatArray:
         """Margins, float32[len(texts), agents]."""
-        found = np.empty((len(texts), len(self._sizes)), np.float32)
+        log_odds = np.empty((len(texts), len(self._sizes)), np.float32)
         for at in range(0, len(texts), BLOCK):
             block = slice(at, at + BLOCK)
-            found[block] = _nearest(self.cosines.of(texts[block]).take(self._rows, axis=1), self._sizes)
-        return np.asarray((found[:, :-1] - found[:, -1:]) * np.float32(SPREAD / UNIT**2), np.float32)
+            log_odds[block] = _nearest(self.cosines.of(texts[block]).take(self._rows, axis=1), self._sizes)
+        return np.asarray((log_odds[:, :-1] - log_odds[:, -1:]) * np.float32(SPREAD / UNIT**2), np.float32)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """All arrays, by name."""
@@ -196,7 +196,7 @@ class Likeness:
 
     def of_all(self, texts: Sequence[str], leave_out: NDArray[np.int64] | None = None) -> FloatArray:
         """`of` each text, float32[N]; `leave_out` int64[N] is the number of a kept query that does not count for it, -1 for none."""
-        found = np.empty(len(texts), np.float32)
+        likeness = np.empty(len(texts), np.float32)
         for at in range(0, len(texts), BLOCK):
             block = slice(at, at + BLOCK)
             cosines = self.cosines.of(texts[block])  # [block, kept]
@@ -207,8 +207,8 @@ class Likeness:
                 rows = np.flatnonzero(leave_out[block] >= 0)
                 cosines[rows, leave_out[block][rows]] = -(UNIT**2)
             nearest = np.partition(cosines, -NEIGHBOURS, axis=1)[:, -NEIGHBOURS:].sum(axis=1)
-            found[block] = nearest / np.float32(NEIGHBOURS * UNIT**2)
-        return found
+            likeness[block] = nearest / np.float32(NEIGHBOURS * UNIT**2)
+        return likeness
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """All arrays, by name."""

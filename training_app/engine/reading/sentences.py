@@ -97,8 +97,8 @@ def _embedded(texts: list[str]) -> FloatArray:
         return np.zeros((0, SIZE), np.float32)
     # Half a surrogate pair has no UTF-8: it is read as a question mark.
     readable = [text[:LONGEST].encode("utf-8", "replace").decode("utf-8") for text in texts]
-    found = np.asarray(_encoder().encode(readable), np.float32)
-    return np.round(found, DECIMALS)
+    vectors = np.asarray(_encoder().encode(readable), np.float32)
+    return np.round(vectors, DECIMALS)
 
 
 def _encoder() -> Any:

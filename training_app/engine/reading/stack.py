@@ -55,16 +55,16 @@ class StackedMargins:
         return rivals(total, self.rival) if self.rival else total
 
     def tensors(self) -> dict[str, NDArray[Any]]:
-        found: dict[str, NDArray[Any]] = {
+        tensors: dict[str, NDArray[Any]] = {
             "weights": self.weights,
             "shift": np.array([self.shift], np.float32),
         }
         if self.rival:
-            found["rival"] = np.array([self.rival], np.float32)
+            tensors["rival"] = np.array([self.rival], np.float32)
         for k, (child, platt) in enumerate(zip(self.children, self.platts, strict=True)):
-            found |= {f"{k}.scale": platt.scale, f"{k}.shift": platt.shift}
-            found |= {f"{k}.child.{name}": tensor for name, tensor in child.tensors().items()}
-        return found
+            tensors |= {f"{k}.scale": platt.scale, f"{k}.shift": platt.shift}
+            tensors |= {f"{k}.child.{name}": tensor for name, tensor in child.tensors().items()}
+        return tensors
 
     def config(self) -> dict[str, Any]:
         children = {f"child {k}": dict(child.config()) for k, child in enumerate(self.children)}
@@ -94,12 +94,12 @@ class StackedMargins:
         """The parts that the scorers name, each weight multiplied by its scorer's, strongest first; what several of them name, as a
         word on its own and one in its place, is told once with the sum."""
         agents = len(self.platts[0].scale)
-        found: list[dict[str, float]] = [{} for _ in range(agents)]
+        parts_of_agent: list[dict[str, float]] = [{} for _ in range(agents)]
         for weight, platt, child in zip(self.weights.tolist(), self.platts, self.children, strict=True):
             for a, parts in enumerate(child.explain(text, SUMMED * top)[:agents]):
                 for part, value in parts:
-                    found[a][part] = found[a].get(part, 0.0) + value * weight * float(platt.scale[a])
-        return [sorted(parts.items(), key=lambda part: -abs(part[1]))[:top] for parts in found]
+                    parts_of_agent[a][part] = parts_of_agent[a].get(part, 0.0) + value * weight * float(platt.scale[a])
+        return [sorted(parts.items(), key=lambda part: -abs(part[1]))[:top] for parts in parts_of_agent]
 
 
 def rivals(z: FloatArray, share: float) -> FloatArray:
@@ -122,10 +122,10 @@ def fit_weights(
         columns = [log_odds[k][asked].astype(np.float64) for k in kept]
         features = np.stack([*columns, np.ones_like(columns[0])], axis=1)
         prior = np.array([1 / len(kept)] * len(kept) + [0.0])
-        found = logistic(features, Y[asked], prior, 3.0, each)
-        worst = int(np.argmin(found[:-1]))
-        if found[worst] >= 0 or len(kept) == 1:
+        fitted = logistic(features, Y[asked], prior, 3.0, each)
+        worst = int(np.argmin(fitted[:-1]))
+        if fitted[worst] >= 0 or len(kept) == 1:
             weights = np.zeros(len(log_odds), np.float32)
-            weights[kept] = np.maximum(found[:-1], 0)
-            return weights, float(found[-1])
+            weights[kept] = np.maximum(fitted[:-1], 0)
+            return weights, float(fitted[-1])
         del kept[worst]

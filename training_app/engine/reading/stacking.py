@@ -45,12 +45,12 @@ def crossed(fit: CrossFit, rows: Rows) -> FloatArray:
     judging by the rows that have taught the map."""
     margins = fit.fitted.logits(rows.texts)
     half = rows.fold(2, 0)
-    found = np.zeros_like(margins)
+    log_odds = np.zeros_like(margins)
     for one in (0, 1):
         learnt = half != one
         platt = drawn_platt(margins[learnt], rows.required[learnt], rows.asked[learnt])
-        found[~learnt] = platt(margins[~learnt])
-    return found
+        log_odds[~learnt] = platt(margins[~learnt])
+    return log_odds
 
 
 def corrected(fit: CrossFit, validation: Rows) -> CrossFit:
@@ -165,7 +165,7 @@ def _rivalry(z: FloatArray, rows: Rows, counts: NDArray[np.float64] | None) -> t
     return float(alone + against), float(against / (alone + against)), float(level)
 
 
-def choose(found: dict[str, FloatArray], rows: Rows, none_share: float = 0.0) -> tuple[str, dict[str, Any]]:
+def choose(log_odds_of: dict[str, FloatArray], rows: Rows, none_share: float = 0.0) -> tuple[str, dict[str, Any]]:
     """The simplest scorer that no later one beats by LEAST_WORTH beyond the noise, or by WORTH and more than a standard error. A
     teacher, which somebody has brought to be used, need not be ahead beyond the noise. `found` are the log-odds float32[N, A] of
     `rows`, from simple to costly, compared by the Jaccard of each row at the scorer's best threshold, paired over rows. Rows that
@@ -174,8 +174,10 @@ def choose(found: dict[str, FloatArray], rows: Rows, none_share: float = 0.0) ->
     figures: dict[str, Any] = {}
     nobody = int((~rows.required.any(axis=1) & rows.asked.all(axis=1)).sum())
     weights = draw_weights(rows.required, none_share * nobody / (nobody + DOUBTED), rows.asked)
-    values = {name: best_jaccards(log_odds, rows.required, rows.asked, weights) for name, log_odds in found.items()}
-    choice = next(iter(found))
+    values = {
+        name: best_jaccards(log_odds, rows.required, rows.asked, weights) for name, log_odds in log_odds_of.items()
+    }
+    choice = next(iter(log_odds_of))
     for name, value in values.items():
         figures[name] = {"jaccard": float(value.mean())}
         if name == choice:

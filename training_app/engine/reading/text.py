@@ -171,13 +171,13 @@ class TfIdf:
         low, high = self.word_range
         if self.border and high >= 2:
             find, words = self._words.get, single_words(lower)
-            found = []
+            places = []
             if low <= 2:
-                found = [i for one, two in pairwise(words) if (i := find(f"{one} {two}")) is not None]
+                places = [i for one, two in pairwise(words) if (i := find(f"{one} {two}")) is not None]
             for n in range(max(3, low), high + 1):
                 grams = (" ".join(words[k : k + n]) for k in range(len(words) - n + 1))
-                found += [i for i in map(find, grams) if i is not None]
-            pieces += array("i", found).tobytes()
+                places += [i for i in map(find, grams) if i is not None]
+            pieces += array("i", places).tobytes()
         return pieces
 
     def counted(self, text: str) -> tuple[IntArray, FloatArray, int]:
@@ -376,8 +376,8 @@ class LinearMargins:
         """Per agent, the n-grams whose value times weight is largest, either sign."""
         indices, values = self.tfidf.features(text)
         contribution = values[:, None] * self.rows[indices, 1:]  # (k, agents)
-        found = []
+        parts = []
         for column in contribution.T:
             best = np.argsort(-np.abs(column), kind="stable")[:top]
-            found.append([(self.tfidf.name(int(indices[i])), float(column[i])) for i in best if column[i]])
-        return found
+            parts.append([(self.tfidf.name(int(indices[i])), float(column[i])) for i in best if column[i]])
+        return parts

@@ -61,10 +61,10 @@ class TokenRows:
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
         """Vectors of length one, float32[N, EMBEDDED]."""
-        found = np.empty((len(texts), EMBEDDED), np.float32)
-        for row, text in zip(found, texts, strict=True):
+        vectors = np.empty((len(texts), EMBEDDED), np.float32)
+        for row, text in zip(vectors, texts, strict=True):
             row[:] = self._vector(self.tokens(text))
-        return found
+        return vectors
 
     def tokens(self, text: str) -> list[int]:
         """The text's tokens with both ends. No token of the vocabulary holds a space but in front, so that the likeliest tokens of a
@@ -128,8 +128,8 @@ class TokenRows:
     def _out(self, mean: FloatArray) -> FloatArray:
         w = self._weights
         one = np.maximum(mean @ w.p1 + np.maximum(mean @ w.d0, 0) @ w.d1, 0)
-        found = np.tanh(one @ w.p3 + np.maximum(one @ w.d2, 0) @ w.d3)
-        return np.asarray(found / np.sqrt(max(float(found @ found), w.eps)), np.float32)
+        out = np.tanh(one @ w.p3 + np.maximum(one @ w.d2, 0) @ w.d3)
+        return np.asarray(out / np.sqrt(max(float(out @ out), w.eps)), np.float32)
 
     def _places(self, tokens: Sequence[int]) -> tuple[_Rows, list[int]]:
         """Where each token's row stands, and in which table."""

@@ -198,26 +198,26 @@ class TurnsMargins:
 
     def seen(self, text: str) -> FloatArray:
         """What is seen of each agent, float32[A, K]; the base's log-odds last, left 0 here."""
-        told = channels_of(text)
+        channels = channels_of(text)
         size = self.seen_numbers(len(self.channels), self.base is not None, self.opens, self.closes)
-        found = np.zeros((len(self.bias), size), np.float32)
-        margins = self._abreast.margins(told.texts if before(text) else told.texts[:1])
+        inputs = np.zeros((len(self.bias), size), np.float32)
+        margins = self._abreast.margins(channels.texts if before(text) else channels.texts[:1])
         size, read = len(self.bias), len(self.channels)
-        found[:, 1 : len(margins) + 1] = margins[:, :size].T
+        inputs[:, 1 : len(margins) + 1] = margins[:, :size].T
         # One column more says something of the conversation, not of an agent.
         if self.opens:
-            found[:, read + 3] = margins[0, size]
+            inputs[:, read + 3] = margins[0, size]
         if self.closes and len(margins) > 1:
-            found[:, read + 3 + self.opens] = margins[1, size]
-        total = self.bias + found[:, 1 : len(self.channels) + 1].sum(axis=1)
-        for side, agents in enumerate((told.agents_before, told.agents_earlier)):
+            inputs[:, read + 3 + self.opens] = margins[1, size]
+        total = self.bias + inputs[:, 1 : len(self.channels) + 1].sum(axis=1)
+        for side, agents in enumerate((channels.agents_before, channels.agents_earlier)):
             places = [self._place[agent] for agent in agents if agent in self._place]
             if places and len(self.channels) > (1 if side == 0 else DEPTHS["exchange"]):
-                found[places, len(self.channels) + 1 + side] = 1
+                inputs[places, len(self.channels) + 1 + side] = 1
                 if self._tells:
                     total = total + self.answered[side, places].sum(axis=0)
-        found[:, 0] = total
-        return found
+        inputs[:, 0] = total
+        return inputs
 
     def logits(self, texts: Sequence[str]) -> FloatArray:
         """Margins, float32[len(texts), agents]. One by one: the answers of a batch are those of its texts."""
@@ -244,28 +244,28 @@ class TurnsMargins:
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """All arrays, by name."""
-        found: dict[str, NDArray[Any]] = {"bias": self.bias, "answered": self.answered, "mix": self.mix}
+        tensors: dict[str, NDArray[Any]] = {"bias": self.bias, "answered": self.answered, "mix": self.mix}
         for name, channel in zip(CHANNELS, self.channels, strict=False):
-            found |= {f"{name}.{key}": tensor for key, tensor in channel.tensors().items() if key != "bias"}
+            tensors |= {f"{name}.{key}": tensor for key, tensor in channel.tensors().items() if key != "bias"}
         if self.reader is not None:
-            found |= {f"reader.{key}": self.reader.weights[key] for key in READER}
+            tensors |= {f"reader.{key}": self.reader.weights[key] for key in READER}
         if self.base is not None and self.platt is not None:
-            found |= {"base.scale": self.platt.scale, "base.shift": self.platt.shift}
-            found |= {f"base.child.{name}": tensor for name, tensor in self.base.tensors().items()}
-        return {name: np.ascontiguousarray(array) for name, array in found.items()}
+            tensors |= {"base.scale": self.platt.scale, "base.shift": self.platt.shift}
+            tensors |= {f"base.child.{name}": tensor for name, tensor in self.base.tensors().items()}
+        return {name: np.ascontiguousarray(array) for name, array in tensors.items()}
 
     def config(self) -> dict[str, Any]:
         """The vocabularies, the agents' ids, and all about the scorer of the last turn."""
-        found: dict[str, Any] = {
+        values: dict[str, Any] = {
             "agents": self.numbers,
             "read": len(self.channels),
             "has_reader": self.reader is not None,
         }
-        found |= {name: True for name, there in (("opens", self.opens), ("closes", self.closes)) if there}
-        found |= {f"channel {n}": dict(c.config()) for n, c in zip(CHANNELS, self.channels, strict=False)}
+        values |= {name: True for name, there in (("opens", self.opens), ("closes", self.closes)) if there}
+        values |= {f"channel {n}": dict(c.config()) for n, c in zip(CHANNELS, self.channels, strict=False)}
         if self.base is not None:
-            found |= {"base": self.base.kind, "base child": dict(self.base.config())}
-        return found
+            values |= {"base": self.base.kind, "base child": dict(self.base.config())}
+        return values
 
     @classmethod
     def from_tensors(cls, config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> TurnsMargins:
@@ -302,40 +302,42 @@ class TurnsMargins:
     def explain(self, text: str, top: int = 8) -> list[list[tuple[str, float]]]:
         """Per agent, the n-grams of all channels that weighed most in the sum, strongest first; those of an earlier turn with whose it
         was: "phone (assistant, 1 back)". The reader weighs the channels anew, so these tell where the evidence stands."""
-        told = channels_of(text)
+        channels = channels_of(text)
         where = _places(text)
-        found: list[dict[str, float]] = [{} for _ in self.bias]
+        parts_of_agent: list[dict[str, float]] = [{} for _ in self.bias]
         joint, based = (1.0, 1.0) if self.reader is not None else (float(self.mix[0]), float(self.mix[1]))
-        for name, channel, said in zip(CHANNELS, self.channels, told.texts, strict=False):
+        for name, channel, said in zip(CHANNELS, self.channels, channels.texts, strict=False):
             if said:
-                for a, parts in enumerate(channel.explain(said, 2 * top)[: len(found)]):
+                for a, parts in enumerate(channel.explain(said, 2 * top)[: len(parts_of_agent)]):
                     for part, weight in parts:
                         shown = part if name == "now" else f"{part} ({_whose(part, where[name])})"
-                        found[a][shown] = found[a].get(shown, 0.0) + joint * weight
+                        parts_of_agent[a][shown] = parts_of_agent[a].get(shown, 0.0) + joint * weight
         if self.base is not None and self.platt is not None:
-            for a, parts in enumerate(self.base.explain(str(text), 2 * top)[: len(found)]):
+            for a, parts in enumerate(self.base.explain(str(text), 2 * top)[: len(parts_of_agent)]):
                 for part, weight in parts:
-                    found[a][part] = found[a].get(part, 0.0) + based * float(self.platt.scale[a]) * weight
-        for side, agents in enumerate((told.agents_before, told.agents_earlier)):
+                    parts_of_agent[a][part] = (
+                        parts_of_agent[a].get(part, 0.0) + based * float(self.platt.scale[a]) * weight
+                    )
+        for side, agents in enumerate((channels.agents_before, channels.agents_earlier)):
             for agent in agents & self._place.keys() if self._tells and len(self.channels) > 1 else ():
                 when = "just before" if side == 0 else "earlier"
                 for a, weight in enumerate(self.answered[side, self._place[agent]].tolist()):
                     if weight:
-                        found[a][f"agent {agent} answered {when}"] = joint * weight
-        return [sorted(parts.items(), key=lambda part: -abs(part[1]))[:top] for parts in found]
+                        parts_of_agent[a][f"agent {agent} answered {when}"] = joint * weight
+        return [sorted(parts.items(), key=lambda part: -abs(part[1]))[:top] for parts in parts_of_agent]
 
 
 def _places(text: str) -> dict[str, list[tuple[str, str]]]:
     """By channel, (whose turn and how many turns back, its text in small letters), newest first."""
-    found: dict[str, list[tuple[str, str]]] = {name: [] for name in CHANNELS}
+    places: dict[str, list[tuple[str, str]]] = {name: [] for name in CHANNELS}
     users = 0
     for back, message in enumerate(reversed(before(text)), 1):
         channel = "rest"
         if message.role != "system" and users == 0:
             channel = "question" if message.role == USER else "answer"
         users += message.role == USER
-        found[channel].append((f"{message.role}, {back} back", message.content.lower()))
-    return found
+        places[channel].append((f"{message.role}, {back} back", message.content.lower()))
+    return places
 
 
 def _whose(part: str, places: Sequence[tuple[str, str]]) -> str:

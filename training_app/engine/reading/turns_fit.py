@@ -88,7 +88,7 @@ def fit_turns(
     ("depth", "reader").
     """
     folds = min(config.folds or (3 if len(rows) >= MANY else 5), len(set(groups)))
-    told = [channels_of(text) for text in rows.texts]
+    channels = [channels_of(text) for text in rows.texts]
     numbers, strength = [agent.id for agent in agents], config.svm_c or 1.0
     fold = fold_of_group(groups, folds, config.seed)
     said_before = np.array([bool(before(text)) for text in rows.texts])
@@ -99,7 +99,7 @@ def fit_turns(
     closing = handed if closes else None
     looked: dict[str, FloatArray] = {}
     for depth, _channels in DEPTHS.items():
-        if depth == "all" and not any(t.texts[3] or t.agents_earlier for t in told):
+        if depth == "all" and not any(t.texts[3] or t.agents_earlier for t in channels):
             continue
         looked[depth] = np.zeros(
             (*rows.required.shape, TurnsMargins.seen_numbers(DEPTHS[depth], False, opens, closes and depth != "now")),
@@ -112,11 +112,11 @@ def fit_turns(
     for k in range(folds):
         inside, outside = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
         progress(k, folds + 2, f"turns: fold {k + 1} of {folds}")
-        features = [_Channel.of([told[i].texts[c] for i in inside.tolist()], len(numbers), c) for c in range(4)]
+        features = [_Channel.of([channels[i].texts[c] for i in inside.tolist()], len(numbers), c) for c in range(4)]
         read = _as_it_is if reading is None else reading([rows.texts[i] for i in inside.tolist()])
         for depth in looked:
             fitted = _joint(
-                features[: DEPTHS[depth]], told, inside, rows, numbers, strength, config.seed, opening, closing
+                features[: DEPTHS[depth]], channels, inside, rows, numbers, strength, config.seed, opening, closing
             )
             looked[depth][outside] = [fitted.seen(read(rows.texts[i])) for i in outside.tolist()]
             for place, (i, text) in enumerate(strange if depth in misled else ()):
@@ -165,8 +165,8 @@ def fit_turns(
         return base, {**plain_report, "turns": {**report, "depth": "now"}}
     progress(folds + 1, folds + 2, "turns: all rows")
     every = np.arange(len(rows))
-    features = [_Channel.of([t.texts[c] for t in told], len(numbers), c) for c in range(DEPTHS[best.depth])]
-    fitted = _joint(features, told, every, rows, numbers, strength, config.seed, opening, closing)
+    features = [_Channel.of([t.texts[c] for t in channels], len(numbers), c) for c in range(DEPTHS[best.depth])]
+    fitted = _joint(features, channels, every, rows, numbers, strength, config.seed, opening, closing)
     reader = None
     if choice == "reader":
         reader = _fit_reader(shown, config.seed)
@@ -177,8 +177,8 @@ def fit_turns(
     )  # fmt: skip
     margins = options[choice][: len(rows)]
     platt = fit_platt(margins, rows.required, rows.asked)
-    found = CrossFit(platt(margins), margins, fitted, platt)
-    return corrected(found, validation), {**plain_report, "encoder": "turns", "turns": report}
+    fit = CrossFit(platt(margins), margins, fitted, platt)
+    return corrected(fit, validation), {**plain_report, "encoder": "turns", "turns": report}
 
 
 def _as_it_is(text: str) -> str:
@@ -189,10 +189,10 @@ def fit_channels(
     texts: Sequence[str], required: BoolArray, asked: BoolArray, agents: Sequence[Agent], seed: int
 ) -> TurnsMargins:
     """The linear model over all channels alone, without a reader: what a well-tuned classifier makes of conversations."""
-    told = [channels_of(text) for text in texts]
-    features = [_Channel.of([t.texts[c] for t in told], len(agents), c) for c in range(len(CHANNELS))]
+    channels = [channels_of(text) for text in texts]
+    features = [_Channel.of([t.texts[c] for t in channels], len(agents), c) for c in range(len(CHANNELS))]
     rows = Rows(list(texts), required, asked)
-    return _joint(features, told, np.arange(len(rows)), rows, [agent.id for agent in agents], 1.0, seed)
+    return _joint(features, channels, np.arange(len(rows)), rows, [agent.id for agent in agents], 1.0, seed)
 
 
 def _better(values: FloatArray, than: FloatArray) -> bool:
@@ -224,7 +224,7 @@ class _Channel(NamedTuple):
 
 def _joint(
     features: Sequence[_Channel],
-    told: Sequence[Channels],
+    turns: Sequence[Channels],
     inside: NDArray[np.intp],
     rows: Rows,
     numbers: Sequence[int],
@@ -242,9 +242,9 @@ def _joint(
     answered = sp.lil_matrix((len(inside), 2 * size))
     for row, i in enumerate(inside.tolist()):
         if read > 1:
-            answered[row, [place[a] for a in told[i].agents_before if a in place]] = 1
+            answered[row, [place[a] for a in turns[i].agents_before if a in place]] = 1
         if read > DEPTHS["exchange"]:
-            answered[row, [size + place[a] for a in told[i].agents_earlier if a in place]] = 1
+            answered[row, [size + place[a] for a in turns[i].agents_earlier if a in place]] = 1
     matrix = sp.hstack([*(channel.matrix for channel in features), answered.tocsr()]).tocsr()
     Y, asked = rows.required[inside], rows.asked[inside]
     weights = np.zeros((matrix.shape[1], size), np.float32)
@@ -285,14 +285,14 @@ def _telling(matrix: Matrix, holds: BoolArray, seed: int) -> FloatArray:
 def _handed_over(rows: Rows, groups: Sequence[str]) -> NDArray[np.int8]:
     """Whether a turn needs an agent that the turn before it did not: int8[N], 1 or 0, and -1 where that turn is not among the rows."""
     needed: dict[tuple[str, str], BoolArray] = {}
-    found = np.full(len(rows), -1, np.int8)
+    agents = np.full(len(rows), -1, np.int8)
     for i, (text, group) in enumerate(zip(rows.texts, groups, strict=True)):
         question = next((m.content for m in reversed(before(text)) if m.role == USER), None)
         last = None if question is None else needed.get((group, question))
         if last is not None:
-            found[i] = bool((rows.required[i] & ~last).any())
+            agents[i] = bool((rows.required[i] & ~last).any())
         needed[group, str(text)] = rows.required[i]
-    return found
+    return agents
 
 
 def _with_strange_turns(
@@ -300,7 +300,7 @@ def _with_strange_turns(
 ) -> list[tuple[int, str]]:
     """Turns with what was said in another conversation, of the same fold, in front: (the turn's row, the query) each."""
     rng = np.random.Generator(np.random.PCG64(seed))
-    found = []
+    pairs = []
     times = min(STRANGE_FIRST, STRANGE_ROWS * len(texts) / max(1, sum(not before(text) for text in texts)))
     others = {k: [i for i in np.flatnonzero(fold == k).tolist() if before(texts[i])] for k in np.unique(fold).tolist()}
     for i, text in enumerate(texts):
@@ -313,8 +313,8 @@ def _with_strange_turns(
                     asked = [at for at, message in enumerate(said) if message.role == USER] or [0]
                     at = asked[int(rng.integers(len(asked)))]
                     said = said[at : at + 2]
-                found.append((i, text_of(str(text), (*said, *own))))
-    return found
+                pairs.append((i, text_of(str(text), (*said, *own))))
+    return pairs
 
 
 # ------------------------------------------------------------------------------------------------------------- the reader

@@ -64,7 +64,7 @@ class Unfamiliar:
         order = np.random.Generator(np.random.PCG64(seed)).permutation(len(texts))
         half = {gram for i in order[::2].tolist() for gram in grams_of(texts[i])}
         others = [grams_of(texts[i]) for i in order[1::2].tolist()]
-        shares = [sum(gram in half for gram in found) / len(found) for found in others if found]
+        shares = [sum(gram in half for gram in grams) / len(grams) for grams in others if grams]
         level = LEAST * float(np.quantile(shares, 0.05)) if shares else 0.0
         languages = [language for language, n in counted(texts).items() if n >= SPOKEN * len(texts)]
         examples, nobody = _examples(rows, agents, seed) if meaning else ({}, [])
@@ -81,8 +81,8 @@ class Unfamiliar:
         for token in _TOKEN.findall(str(text)[:LONGEST].lower()):
             counted_before = self._tokens.get(token)
             if counted_before is None:
-                found = _grams_of_token(token)
-                counted_before = sum(gram in self._known for gram in found), len(found)
+                grams = _grams_of_token(token)
+                counted_before = sum(gram in self._known for gram in grams), len(grams)
                 if len(self._tokens) < KEPT and len(token) <= 40:
                     self._tokens[token] = counted_before
             known, total = known + counted_before[0], total + counted_before[1]
@@ -133,7 +133,7 @@ def _grams_of_token(token: str) -> list[int]:
 
 def _examples(rows: Rows, agents: Sequence[Agent], seed: int) -> tuple[dict[int, list[str]], list[str]]:
     """Training queries that need one agent alone, by its id, and some that need nobody."""
-    found: dict[int, list[str]] = {agent.id: [] for agent in agents}
+    texts_of: dict[int, list[str]] = {agent.id: [] for agent in agents}
     nobody: list[str] = []
     order = list(range(len(rows)))
     random.Random(seed).shuffle(order)  # noqa: S311 - a sample needs no secret
@@ -141,7 +141,7 @@ def _examples(rows: Rows, agents: Sequence[Agent], seed: int) -> tuple[dict[int,
         places = np.flatnonzero(rows.required[i])
         if len(places) > 1 or not rows.asked[i].all():
             continue
-        own = found[agents[int(places[0])].id] if len(places) else nobody
+        own = texts_of[agents[int(places[0])].id] if len(places) else nobody
         if len(own) < EXAMPLES:
             own.append(str(rows.texts[i])[: sentences.LONGEST])
-    return found, nobody
+    return texts_of, nobody

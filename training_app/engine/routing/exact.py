@@ -211,8 +211,8 @@ def _hits(table: Floats, agents: int, nodes: tuple[float, ...]) -> Floats:
     upper, lower = agents // 2, agents - agents // 2
     p = table.reshape(1 << upper, 1 << lower)
     (power_u, hits_u), (power_l, hits_l) = _halves(upper, nodes), _halves(lower, nodes)
-    found = hits_u @ (p @ power_l.transpose(0, 2, 1)) + power_u @ (p @ hits_l.transpose(0, 2, 1))
-    return np.asarray(found).reshape(len(nodes), -1)
+    hits = hits_u @ (p @ power_l.transpose(0, 2, 1)) + power_u @ (p @ hits_l.transpose(0, 2, 1))
+    return np.asarray(hits).reshape(len(nodes), -1)
 
 
 def expected_joint(goal: str, table: Floats, outside: Floats, costs: Floats | None = None) -> Floats:

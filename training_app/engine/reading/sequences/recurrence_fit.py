@@ -38,14 +38,14 @@ class Gates(torch.autograd.Function):
         c = torch.addcmul(candidate, candidate, forget, value=-1).mul_(mask)  # (1 - f_t) * candidate_t
         _accumulate(c[..., :half], forget[..., :half], last_first=False)
         _accumulate(c[..., half:], forget[..., half:], last_first=True)
-        told = torch.tanh(c)
+        squashed = torch.tanh(c)
         highway = projected[..., 3 * n :] if projected.shape[2] == 4 * n else x
-        ctx.save_for_backward(projected, x, mask, gates, c, told)
-        return torch.lerp(highway, told, output).mul_(mask)
+        ctx.save_for_backward(projected, x, mask, gates, c, squashed)
+        return torch.lerp(highway, squashed, output).mul_(mask)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None, None, None]:
-        projected, x, mask, gates, c, told = ctx.saved_tensors
+        projected, x, mask, gates, c, squashed = ctx.saved_tensors
         n = c.shape[2]
         half = n // 2
         forget, output = gates[..., :n], gates[..., n:]
@@ -57,8 +57,8 @@ class Gates(torch.autograd.Function):
         grad = grad * mask
         d_c = grad * output  # of tanh(c_t), then of c_t
         d_highway = torch.sub(grad, d_c, out=d[..., 3 * n :] if own else None)
-        torch.sub(told, highway, out=d_output).mul_(grad)
-        d_c.addcmul_(d_c * told, told, value=-1)
+        torch.sub(squashed, highway, out=d_output).mul_(grad)
+        d_c.addcmul_(d_c * squashed, squashed, value=-1)
         # c_t is read by c_{t+1} in the forward half, by c_{t-1} in the backward half.
         _accumulate(d_c[..., :half], forget[..., :half].roll(-1, 0), last_first=True)
         _accumulate(d_c[..., half:], forget[..., half:].roll(1, 0), last_first=False)

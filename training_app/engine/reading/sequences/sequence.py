@@ -83,12 +83,12 @@ def ngram_buckets(word: str, buckets: int) -> list[int]:
     ends: Sequence[int] = range(len(data) + 1)  # of each character
     if len(data) > len(marked):
         ends = list(accumulate((len(c.encode("utf-8", "surrogatepass")) for c in marked), initial=0))
-    found = [
+    result = [
         zlib.crc32(data[start:end]) % buckets
         for size in NGRAM_SIZES
         for start, end in zip(ends, ends[size:], strict=False)
     ]
-    return found[:MAX_NGRAMS]
+    return result[:MAX_NGRAMS]
 
 
 #: A word's share of one agent stays this far below 1, and its log-odds above what a share of 1e-30 has, so that all stay finite.
@@ -247,13 +247,13 @@ class SequenceMargins:
         words = split_words(text)
         if not words:
             return [[] for _ in range(self.agents)]
-        found = self._votes(*self._alone(text))[:, 0]
-        votes = found[:, : self.agents] / found[:, self.agents :].sum(axis=0)  # [T, A]
+        margins = self._votes(*self._alone(text))[:, 0]
+        votes = margins[:, : self.agents] / margins[:, self.agents :].sum(axis=0)  # [T, A]
         explained: list[list[tuple[str, float]]] = []
         for agent in range(self.agents):
             strongest = np.argsort(-np.abs(votes[:, agent]), kind="stable")[:top]
-            told = not np.isfinite(self._fixed[agent])
-            explained.append([(words[t], float(votes[t, agent])) for t in strongest] if told else [])
+            is_learned = not np.isfinite(self._fixed[agent])
+            explained.append([(words[t], float(votes[t, agent])) for t in strongest] if is_learned else [])
         return explained
 
     def _alone(self, text: str) -> tuple[FloatArray, None]:
@@ -263,10 +263,10 @@ class SequenceMargins:
         try:
             rows = list(chain(end, *map(products.of_token.__getitem__, tokens)))
         except KeyError:
-            found = self._learn(tokens[:MAX_WORDS])
-            if found is None:
+            learned = self._learn(tokens[:MAX_WORDS])
+            if learned is None:
                 return self._together([split_words(text)])[0], None
-            products, rows = found
+            products, rows = learned
         del rows[len(end) + MAX_WORDS :]
         if len(rows) == len(end):
             rows.append(0)
@@ -280,7 +280,7 @@ class SequenceMargins:
         with self._learning:
             products = self._products
             words_of = {token: _WORD.findall(token) for token in tokens if token not in products.of_token}
-            new = list({word: None for found in words_of.values() for word in found if word not in products.of_word})
+            new = list({word: None for words in words_of.values() for word in words if word not in products.of_word})
             if len(products.of_word) + len(new) > self._room or len(products.of_token) > CACHE:
                 # All is forgotten: no book-keeping on the hot path. Who still reads the old ones has them.
                 products = Products(self._blank, self._room)
@@ -291,7 +291,7 @@ class SequenceMargins:
             if new:
                 products.add(new, self._products_of(new))
             of_word, of_token = products.of_word, products.of_token
-            rows_of = {token: tuple([of_word[word] for word in found]) for token, found in words_of.items()}
+            rows_of = {token: tuple([of_word[word] for word in words]) for token, words in words_of.items()}
             rows = list(chain(self._no_word, *[rows_of[t] if t in rows_of else of_token[t] for t in tokens]))
             of_token.update([(token, own) for token, own in rows_of.items() if len(token) <= LONGEST_TOKEN])
             self._products = products
@@ -350,11 +350,11 @@ class SequenceMargins:
             else:
                 vectors[place] = vector
         if strange:
-            found = self._from_ngrams([words[place] for place in strange])
-            vectors[strange] = found
+            made = self._from_ngrams([words[place] for place in strange])
+            vectors[strange] = made
             if len(self._seen) >= CACHE:
                 self._seen = {}
-            self._seen |= {words[place]: vector for place, vector in zip(strange, found, strict=True)}
+            self._seen |= {words[place]: vector for place, vector in zip(strange, made, strict=True)}
         return vectors
 
     def _from_ngrams(self, words: Sequence[str]) -> FloatArray:
@@ -364,10 +364,10 @@ class SequenceMargins:
         parts = self._ngrams.take(np.fromiter(chain.from_iterable(buckets), np.intp, sizes.sum()), axis=0)
         starts = np.zeros_like(sizes)
         sizes[:-1].cumsum(out=starts[1:])
-        found: FloatArray = np.add.reduceat(parts.astype(np.float32), starts, axis=0)
-        found /= sizes[:, None]
-        found += self._unknown
-        return found
+        vectors: FloatArray = np.add.reduceat(parts.astype(np.float32), starts, axis=0)
+        vectors /= sizes[:, None]
+        vectors += self._unknown
+        return vectors
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """All arrays, by name, C-contiguous: float16 vectors, float32 for the rest."""

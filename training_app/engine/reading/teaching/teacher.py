@@ -65,21 +65,21 @@ class TeacherMargins:
 
     def logits(self, texts: Sequence[str]) -> FloatArray:
         """Margins, float32[len(texts), agents]."""
-        found = np.empty((len(texts), len(self.bias)), np.float32)
+        log_odds = np.empty((len(texts), len(self.bias)), np.float32)
         for row, vector in enumerate(self.vectors(texts)):
-            found[row] = vector @ self.weights + self.bias
-        return found
+            log_odds[row] = vector @ self.weights + self.bias
+        return log_odds
 
     def vectors(self, texts: Sequence[str]) -> FloatArray:
         """float32[N, D] of length one. One text at a time: int8 activations are scaled over all that is read at once, and a text's
         answer may not depend on its neighbours. Raises TeacherError."""
         tokenizer, session = self._loaded()
-        found = np.empty((len(texts), self.weights.shape[0]), np.float32)
+        vectors = np.empty((len(texts), self.weights.shape[0]), np.float32)
         for row, text in enumerate(texts):
             ids = np.array([tokenizer.encode(readable(self.prefix + text)).ids], np.int64)
             (vector,) = session.run(None, {"input_ids": ids, "attention_mask": np.ones_like(ids)})
-            found[row] = np.round(vector[0], DECIMALS)
-        return found
+            vectors[row] = np.round(vector[0], DECIMALS)
+        return vectors
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """All arrays, by name."""
@@ -132,12 +132,12 @@ def tokenizer_of(saved: bytes, tokens: int) -> Any:
     except ImportError as error:
         raise TeacherError(f"a teacher needs the package tokenizers: {INSTALL}") from error
     try:
-        found = Tokenizer.from_str(saved.decode("utf-8"))
+        tokenizer = Tokenizer.from_str(saved.decode("utf-8"))
     except Exception as error:  # the library raises plain Exception
         raise TeacherError(f"tokenizer.json cannot be read: {error}") from None
-    found.no_padding()
-    found.enable_truncation(tokens)
-    return found
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(tokens)
+    return tokenizer
 
 
 def _session(graph: bytes) -> Any:

@@ -281,11 +281,11 @@ def _graph(encoder: Encoder, probes: Sequence[Sequence[int]]) -> tuple[bytes, bo
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-        found = []
+        parts = []
         for own in probes:
             ids = np.array([own], np.int64)
-            found.append(session.run(None, {"input_ids": ids, "attention_mask": np.ones_like(ids)})[0][0])
-        return np.array(found, np.float32)
+            parts.append(session.run(None, {"input_ids": ids, "attention_mask": np.ones_like(ids)})[0][0])
+        return np.array(parts, np.float32)
 
     like = float((vectors(full.getvalue()) * vectors(quantized)).sum(axis=1).mean()) if probes else 1.0
     return (quantized, True) if like >= LIKE else (full.getvalue(), False)

@@ -114,8 +114,8 @@ def _licence(path: Path) -> str:
         head = (path / "README.md").read_text("utf-8", "replace")[:5_000]
     except OSError:
         return ""
-    found = re.search(r"^licen[sc]e:[ \t]*([\w. +-]{1,60})$", head, re.MULTILINE)
-    return found[1].strip() if found else ""
+    match = re.search(r"^licen[sc]e:[ \t]*([\w. +-]{1,60})$", head, re.MULTILINE)
+    return match[1].strip() if match else ""
 
 
 def _json(path: Path, missing: Any = None) -> Any:

@@ -55,37 +55,37 @@ def _opens(words: list[str]) -> bool:
     return all(word in COURTESIES for word in words) and (not words or not ANCHORS.isdisjoint(words))
 
 
-def _unopened(found: str) -> str:
+def _unopened(text: str) -> str:
     """The text without what it opens with."""
     for _ in range(MOST_SEGMENTS):
-        end = _END.search(found, 0, LONGEST)
-        if end is None or not _opens(_WORDS.findall(found[: end.start()].lower())):
+        end = _END.search(text, 0, LONGEST)
+        if end is None or not _opens(_WORDS.findall(text[: end.start()].lower())):
             break
-        found = found[end.end() :].lstrip(_SIGNS)
-    first = _FIRST.match(found)
+        text = text[end.end() :].lstrip(_SIGNS)
+    first = _FIRST.match(text)
     if first is not None and first[1].lower() in GREETINGS:
-        found = found[first.end() :]
-    return found.strip()
+        text = text[first.end() :]
+    return text.strip()
 
 
 def unframed(text: str) -> str:
     """The text without greeting, sign-off and quoted mail; written all in capitals, in small letters. Itself where nothing is left."""
-    found = text
-    if "\n" in found:
-        found = _QUOTED.sub("", found)
-        closing = _CLOSING.search(found)
-        if closing is not None and found[: closing.start()].strip():
-            found = found[: closing.start()]
-    found = found.lstrip()
-    word = _WORDS.match(found)
+    rest = text
+    if "\n" in rest:
+        rest = _QUOTED.sub("", rest)
+        closing = _CLOSING.search(rest)
+        if closing is not None and rest[: closing.start()].strip():
+            rest = rest[: closing.start()]
+    rest = rest.lstrip()
+    word = _WORDS.match(rest)
     first = word[0].lower() if word else ""
     # With any other first word the text opens with its matter, as most do. (One letter, "İ", is two in small letters.)
     if word is None or first in COURTESIES or len(first) != len(word[0]):
-        found = _unopened(found)
-        if not _WORDS.search(found):
-            found = text
+        rest = _unopened(rest)
+        if not _WORDS.search(rest):
+            rest = text
     else:
-        found = found.rstrip()
-    if found.isupper() and len(found) > SHORT:
-        found = found.lower()
-    return found if found != text else text
+        rest = rest.rstrip()
+    if rest.isupper() and len(rest) > SHORT:
+        rest = rest.lower()
+    return rest if rest != text else text

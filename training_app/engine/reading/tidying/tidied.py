@@ -104,17 +104,17 @@ class Spelling:
                 fine.add(token)
         return WORD.sub(self._word, text) if slips else text
 
-    def _word(self, found: re.Match[str]) -> str:
-        word = found[0].lower()
+    def _word(self, match: re.Match[str]) -> str:
+        word = match[0].lower()
         if word in self.words or word in self.real_words:
-            return found[0]
+            return match[0]
         mended = self._mended.get(word)
         if mended is None:
             mended = self._near(word)
             if len(self._mended) >= KEPT:
                 self._mended = {}
             self._mended[word] = mended
-        return found[0] if mended == word else mended
+        return match[0] if mended == word else mended
 
     def _near(self, word: str) -> str:
         """The known word that is one slip away, of several the most frequent; the word itself where none is."""
@@ -182,17 +182,17 @@ class TidiedMargins:
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """All arrays, by name."""
-        found = {f"child.{name}": tensor for name, tensor in self.child.tensors().items()}
+        tensors = {f"child.{name}": tensor for name, tensor in self.child.tensors().items()}
         if self.spelling is not None:
-            found["counts"] = np.array(list(self.spelling.words.values()), np.int64)
-        return found
+            tensors["counts"] = np.array(list(self.spelling.words.values()), np.int64)
+        return tensors
 
     def config(self) -> dict[str, Any]:
         """The known words, and all about what reads the tidied text."""
-        found: dict[str, Any] = {"child kind": self.child.kind, "child": dict(self.child.config())}
+        values: dict[str, Any] = {"child kind": self.child.kind, "child": dict(self.child.config())}
         if self.spelling is None:
-            return found
-        return {**found, "words": list(self.spelling.words), "real words": sorted(self.spelling.decisive())}
+            return values
+        return {**values, "words": list(self.spelling.words), "real words": sorted(self.spelling.decisive())}
 
     @classmethod
     def from_tensors(cls, config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> TidiedMargins:
