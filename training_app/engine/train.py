@@ -17,24 +17,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from training_app.engine import rivals
 from training_app.engine.config import Config
 from training_app.engine.data import artifact
 from training_app.engine.data.arrays import BoolArray, FloatArray
 from training_app.engine.data.artifact import Artifact
 from training_app.engine.data.examples import Agent, Example
 from training_app.engine.data.metrics import jaccard
-from training_app.engine.data.prepared import Matrices, Prepared, TrainError, prepared
-from training_app.engine.data.rows import Rows, draw_weights, rows_of
-from training_app.engine.judging import folds, llm_baseline, next_labels
-from training_app.engine.judging.baselines import BASELINES, CLASSIFIERS, classifier_policy
+from training_app.engine.data.prepared import Prepared, TrainError, prepared
+from training_app.engine.data.rows import Rows, draw_weights
+from training_app.engine.judging import folds, llm_baseline
+from training_app.engine.judging.baselines import CLASSIFIERS, classifier_policy
 from training_app.engine.judging.llm_baseline import Asked, LanguageModel
 from training_app.engine.judging.operating import operating_margin
 from training_app.engine.judging.scorecard import scorecard
-from training_app.engine.llm import LLMError
 from training_app.engine.progress import Progress, Result, ScorerProgress, streamed
 from training_app.engine.reading import continuing, needed, sentences
 from training_app.engine.reading.continuing import Continuing
-from training_app.engine.reading.encoders import MANY_ROWS, fit_encoder, quick
+from training_app.engine.reading.encoders import MANY_ROWS, fit_encoder
 from training_app.engine.reading.linear import fit_tfidf
 from training_app.engine.reading.needed import Needed
 from training_app.engine.reading.scorers import READ_MEANING, FittedScorer, cross_fit
@@ -127,7 +127,7 @@ def _trained(
     examples = [e for e in examples if e.split in ("train", "val", "test")]
     apart: list[Example] = []
     if config.most_wrong and len(examples) > MOST_FOLDED:
-        examples, apart = set_aside(examples, config.seed)
+        examples, apart = guarantee.set_aside(examples, config.seed)
     data = prepared(agents, examples)
     needed_agents = data.val.rows.required & data.val.rows.asked
     if not config.min_agents and (nobody := why_nobody(config.goal, data.agents, config.query_value, needed_agents)):
@@ -153,14 +153,14 @@ def _trained(
     baselines: dict[str, BoolArray] = {}
     if config.baselines:
         with _timed(timing, "baselines"):
-            baselines = yield from _baseline_phase(data, config.seed)
+            baselines = yield from rivals.baseline_phase(data, config.seed)
         if config.recipe == "scores":
             baselines |= _rules_as_baselines(data, learnt, calibrated.router)
-    answered = yield from _llm_phase(config, llm, data)
-    coming = yield from _next_labels_phase(config, data, learnt.scores)
+    answered = yield from rivals.llm_phase(config, llm, data)
+    coming = yield from rivals.next_labels_phase(config, data, learnt.scores)
     judged, held = yield from _folds_phase(config, data, examples, timing, (unlabeled, rules))
     calibrated = _promising(
-        config, data, calibrated, held or _set_aside_answers(config, data, calibrated.router, apart)
+        config, data, calibrated, held or guarantee.answers_set_aside(config.wrong, data, calibrated.router, apart)
     )
     yield Progress("measure", 0, 1, f"measuring on {data.measured_on}")
     with _timed(timing, "measure"):
@@ -333,16 +333,6 @@ def _as_read(scores: Scores, rows: Rows) -> Rows:
     return dataclasses.replace(rows, texts=fitted.tidied(rows.texts)) if isinstance(fitted, TidiedMargins) else rows
 
 
-def set_aside(examples: Sequence[Example], seed: int) -> tuple[list[Example], list[Example]]:
-    """(what a run learns from, what nothing looks at but the promise): a share of the training examples, by group."""
-    train = [e for e in examples if e.split == "train" and e.judges]
-    groups = sorted({e.fold_key for e in train})
-    order = np.random.Generator(np.random.PCG64(seed)).permutation(len(groups)).tolist()
-    chosen = {groups[g] for g in order[: round(guarantee.SHARE * len(groups))]}
-    apart = [e for e in train if e.fold_key in chosen]
-    return [e for e in examples if e.split != "train" or e.fold_key not in chosen], apart
-
-
 def _folds_phase(
     config: Config,
     data: Prepared,
@@ -361,12 +351,6 @@ def _folds_phase(
         judged = yield from folds.cross_validated(data.agents, examples, config, learn)
     held = HeldOut.together(answers, folds.INFLATION) if judged is not None else None
     return judged if judging else None, held
-
-
-def _set_aside_answers(config: Config, data: Prepared, router: Router, apart: Sequence[Example]) -> HeldOut:
-    """What the router answers to rows that were set aside, of which every agent was asked."""
-    rows = rows_of(apart, data.agents)
-    return HeldOut.of(router, rows.take(np.flatnonzero(rows.asked.all(axis=1))), config.wrong)
 
 
 def _promising(config: Config, data: Prepared, calibrated: Calibrated, held: HeldOut) -> Calibrated:
@@ -407,24 +391,6 @@ def _encoder_for_nearness(config: Config, scores: Scores) -> str:
     return "there" if READ_MEANING.isdisjoint(kinds) else "loaded"
 
 
-def _next_labels_phase(
-    config: Config, data: Prepared, scores: Scores
-) -> Generator[Progress, None, dict[str, Any] | None]:
-    """What the next labels should bring, where the pool has few."""
-    rows = joined(data.train.rows, data.val.rows)
-    if not config.baselines or config.recipe != "scores" or not next_labels.LEAST <= len(rows) <= next_labels.MOST:
-        return None
-    keys = [e.fold_key for e in (*data.train.examples, *data.val.examples)]
-
-    def work(progress: ScorerProgress) -> dict[str, Any]:
-        sizes, values = next_labels.measured(
-            quick(scores.report["encoder"], data.agents), rows, keys, config.seed, progress
-        )
-        return next_labels.in_all(sizes, values, len(rows), config.seed)
-
-    return (yield from streamed(work, "baselines"))
-
-
 def _folded(
     config: Config, unlabeled: Sequence[str], rules: Rules, answers: list[HeldOut], baselines: bool, data: Prepared
 ) -> Generator[Progress, None, dict[str, BoolArray]]:
@@ -433,37 +399,11 @@ def _folded(
     scores = yield from _scorer_phase(config, data, unlabeled)
     learnt = yield from _policy_phase(config, data, scores, "", None, rules)
     router = _calibrated(config, data, learnt).router
-    answers.append(_fold_answers(config, data, router))
-    sets = (yield from _baseline_phase(data, config.seed)) if baselines else {}
+    answers.append(guarantee.answers_of_fold(config.wrong, data, router))
+    sets = (yield from rivals.baseline_phase(data, config.seed)) if baselines else {}
     if baselines and config.recipe == "scores":
         sets |= _rules_as_baselines(data, learnt, router)
     return {"": router.selections(data.measured.rows.texts), **sets}
-
-
-def _fold_answers(config: Config, data: Prepared, router: Router) -> HeldOut:
-    """Of the rows of a fold that judge and of which every agent was asked. Who needs an agent that the fold has not learnt is answered
-    wrong."""
-    measured = data.measured
-    places = [
-        i for i, e in enumerate(measured.examples) if e.judges and (e.asked is None or measured.rows.asked[i].all())
-    ]
-    held = HeldOut.of(router, measured.rows.take(np.array(places, np.intp)), config.wrong)
-    learnt = {agent.id for agent in data.agents}
-    foreign = np.array([not measured.examples[i].required <= learnt for i in places], np.bool_)
-    return dataclasses.replace(held, lost=np.where(foreign, 1.0, held.lost))
-
-
-def _baseline_phase(data: Prepared, seed: int) -> Generator[Progress, None, dict[str, BoolArray]]:
-    """The sets that each baseline selects for the measured rows."""
-
-    def work(progress: ScorerProgress) -> dict[str, BoolArray]:
-        cards = {}
-        for i, (name, fit) in enumerate(BASELINES.items()):
-            progress(i, len(BASELINES), name)
-            cards[name] = fit(data.agents, data.train.rows, data.val.rows, seed).select(data.measured.rows.texts)
-        return cards
-
-    return (yield from streamed(work, "baselines"))
 
 
 def _rules_as_baselines(data: Prepared, learnt: Learnt, router: Router) -> dict[str, BoolArray]:
@@ -473,42 +413,6 @@ def _rules_as_baselines(data: Prepared, learnt: Learnt, router: Router) -> dict[
     everyone = dataclasses.replace(seen, asked=np.ones_like(seen.asked))
     rules = [name for name in ("threshold", "bayes", "ddqn") if name in learnt.decision.rules]
     return {name: selected_by(learnt.env, learnt.decision.rules[name], everyone) for name in rules}
-
-
-def _llm_phase(config: Config, llm: LanguageModel | None, data: Prepared) -> Generator[Progress, None, Asked | None]:
-    """What the LLM says of some of the rows in which every agent was asked; None, and a warning, where it cannot be asked."""
-    if not config.llm_queries:
-        return None
-    if llm is None:
-        data.warnings.append("llm_queries is set, and no LLM is configured: name it in LLM_MODEL. None was asked.")
-        return None
-    try:
-        return (yield from _asked(config, llm, data.agents, data.measured))
-    except LLMError as error:
-        data.warnings.append(f"The LLM was not measured: {error}.")
-        return None
-
-
-def _asked(
-    config: Config, llm: LanguageModel, agents: Sequence[Agent], measured: Matrices
-) -> Generator[Progress, None, Asked]:
-    rows = measured.rows
-    whole = np.flatnonzero(measured.whole)
-
-    def work(progress: ScorerProgress) -> Asked:
-        answers = llm_baseline.ask(
-            llm,
-            agents,
-            [rows.texts[i] for i in whole.tolist()],
-            config.llm_queries,
-            min_agents=min(config.min_agents, len(agents)),
-            max_agents=config.max_agents,
-            seed=config.seed,
-            progress=progress,
-        )
-        return dataclasses.replace(answers, rows=whole[answers.rows])
-
-    return (yield from streamed(work, "baselines"))
 
 
 def _measured(

@@ -7,7 +7,7 @@ from tests.engine.synthetic import AGENTS, examples
 from training_app.engine.config import Config
 from training_app.engine.routing import guarantee
 from training_app.engine.routing.router import Router
-from training_app.engine.train import set_aside, train
+from training_app.engine.train import train
 
 EVERY = np.ones(400, np.bool_)
 
@@ -109,7 +109,7 @@ def test_losses_count_whole_sets_or_the_overlap() -> None:
 
 def test_what_is_set_aside_is_learnt_by_nothing() -> None:
     rows = examples(600)
-    learnt, apart = set_aside(rows, 0)
+    learnt, apart = guarantee.set_aside(rows, 0)
     assert {e.id for e in learnt} | {e.id for e in apart} == {e.id for e in rows}
     assert not {e.fold_key for e in learnt if e.split == "train"} & {e.fold_key for e in apart}
     assert {e.split for e in apart} == {"train"}

@@ -19,6 +19,7 @@ fifth more.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, exp, inf, lgamma, log, log1p
@@ -28,7 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training_app.engine.data.arrays import BoolArray, FloatArray
-from training_app.engine.data.rows import Rows
+from training_app.engine.data.examples import Example
+from training_app.engine.data.prepared import Prepared
+from training_app.engine.data.rows import Rows, rows_of
 from training_app.engine.routing.router import Router
 
 DELTA = 0.05  # the promise may fail in so many of 100 trainings
@@ -197,3 +200,32 @@ def _binomial(most: int, count: int, p: float) -> float:
         whole - lgamma(k + 1) - lgamma(count - k + 1) + k * log(p) + (count - k) * log1p(-p) for k in range(most + 1)
     )
     return min(1.0, sum(exp(term) for term in terms))
+
+
+def set_aside(examples: Sequence[Example], seed: int) -> tuple[list[Example], list[Example]]:
+    """(what a run learns from, what nothing looks at but the promise): a share of the training examples, by group."""
+    train = [e for e in examples if e.split == "train" and e.judges]
+    groups = sorted({e.fold_key for e in train})
+    order = np.random.Generator(np.random.PCG64(seed)).permutation(len(groups)).tolist()
+    chosen = {groups[g] for g in order[: round(SHARE * len(groups))]}
+    apart = [e for e in train if e.fold_key in chosen]
+    return [e for e in examples if e.split != "train" or e.fold_key not in chosen], apart
+
+
+def answers_set_aside(wrong: str, data: Prepared, router: Router, apart: Sequence[Example]) -> HeldOut:
+    """What the router answers to rows that were set aside, of which every agent was asked."""
+    rows = rows_of(apart, data.agents)
+    return HeldOut.of(router, rows.take(np.flatnonzero(rows.asked.all(axis=1))), wrong)
+
+
+def answers_of_fold(wrong: str, data: Prepared, router: Router) -> HeldOut:
+    """Of the rows of a fold that judge and of which every agent was asked. Who needs an agent that the fold has not learnt is answered
+    wrong."""
+    measured = data.measured
+    places = [
+        i for i, e in enumerate(measured.examples) if e.judges and (e.asked is None or measured.rows.asked[i].all())
+    ]
+    held = HeldOut.of(router, measured.rows.take(np.array(places, np.intp)), wrong)
+    learnt = {agent.id for agent in data.agents}
+    foreign = np.array([not measured.examples[i].required <= learnt for i in places], np.bool_)
+    return dataclasses.replace(held, lost=np.where(foreign, 1.0, held.lost))

@@ -1,0 +1,89 @@
+"""What a run measures beside its router: baselines, an LLM, and what the next labels should bring."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import numpy as np
+
+from training_app.engine.config import Config
+from training_app.engine.data.arrays import BoolArray
+from training_app.engine.data.examples import Agent
+from training_app.engine.data.prepared import Matrices, Prepared
+from training_app.engine.judging import llm_baseline, next_labels
+from training_app.engine.judging.baselines import BASELINES
+from training_app.engine.judging.llm_baseline import Asked, LanguageModel
+from training_app.engine.llm import LLMError
+from training_app.engine.progress import Progress, ScorerProgress, streamed
+from training_app.engine.reading.encoders import quick
+from training_app.engine.reading.stacking import joined
+from training_app.engine.routing.checkpoints import Scores
+
+
+def baseline_phase(data: Prepared, seed: int) -> Generator[Progress, None, dict[str, BoolArray]]:
+    """The sets that each baseline selects for the measured rows."""
+
+    def work(progress: ScorerProgress) -> dict[str, BoolArray]:
+        cards = {}
+        for i, (name, fit) in enumerate(BASELINES.items()):
+            progress(i, len(BASELINES), name)
+            cards[name] = fit(data.agents, data.train.rows, data.val.rows, seed).select(data.measured.rows.texts)
+        return cards
+
+    return (yield from streamed(work, "baselines"))
+
+
+def llm_phase(config: Config, llm: LanguageModel | None, data: Prepared) -> Generator[Progress, None, Asked | None]:
+    """What the LLM says of some of the rows in which every agent was asked; None, and a warning, where it cannot be asked."""
+    if not config.llm_queries:
+        return None
+    if llm is None:
+        data.warnings.append("llm_queries is set, and no LLM is configured: name it in LLM_MODEL. None was asked.")
+        return None
+    try:
+        return (yield from _asked(config, llm, data.agents, data.measured))
+    except LLMError as error:
+        data.warnings.append(f"The LLM was not measured: {error}.")
+        return None
+
+
+def _asked(
+    config: Config, llm: LanguageModel, agents: Sequence[Agent], measured: Matrices
+) -> Generator[Progress, None, Asked]:
+    rows = measured.rows
+    whole = np.flatnonzero(measured.whole)
+
+    def work(progress: ScorerProgress) -> Asked:
+        answers = llm_baseline.ask(
+            llm,
+            agents,
+            [rows.texts[i] for i in whole.tolist()],
+            config.llm_queries,
+            min_agents=min(config.min_agents, len(agents)),
+            max_agents=config.max_agents,
+            seed=config.seed,
+            progress=progress,
+        )
+        return dataclasses.replace(answers, rows=whole[answers.rows])
+
+    return (yield from streamed(work, "baselines"))
+
+
+def next_labels_phase(
+    config: Config, data: Prepared, scores: Scores
+) -> Generator[Progress, None, dict[str, Any] | None]:
+    """What the next labels should bring, where the pool has few."""
+    rows = joined(data.train.rows, data.val.rows)
+    if not config.baselines or config.recipe != "scores" or not next_labels.LEAST <= len(rows) <= next_labels.MOST:
+        return None
+    keys = [e.fold_key for e in (*data.train.examples, *data.val.examples)]
+
+    def work(progress: ScorerProgress) -> dict[str, Any]:
+        sizes, values = next_labels.measured(
+            quick(scores.report["encoder"], data.agents), rows, keys, config.seed, progress
+        )
+        return next_labels.in_all(sizes, values, len(rows), config.seed)
+
+    return (yield from streamed(work, "baselines"))
