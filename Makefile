@@ -57,7 +57,7 @@ PYTEST_WORDS := -n 4 --dist loadfile --no-loadscope-reorder
 # Tests start some hundred processes, each of which would compile the code anew where Python was told to keep no bytecode.
 test test-core test-everything: export PYTHONDONTWRITEBYTECODE :=
 
-test: $(VENV)/.installed-dev ## Each test but what repeats at length, on SQLite; beside them on PostgreSQL those in which the two may differ
+test: $(VENV)/.installed-dev ## Each test but what repeats or takes seconds, on SQLite; beside them on PostgreSQL those in which the two may differ
 	@other=$$(mktemp); trap 'rm -f $$other' EXIT; passed=0; \
 	$(BIN)/python -m tests.on_postgresql -m "both_databases and not any_database" >$$other 2>&1 & beside=$$!; \
 	POSTGRESQL_BESIDE=1 $(BIN)/python -m pytest $(PYTEST_WORDS) || passed=$$?; \

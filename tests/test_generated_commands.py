@@ -154,6 +154,7 @@ def ended_as(line: list[str]) -> str:
     return "told" if told.strip() else pytest.fail(f"{line} says nothing")
 
 
+@pytest.mark.at_length
 @pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)
 def test_no_command_ends_in_a_traceback(filled: User, elsewhere: Path) -> None:  # noqa: F811

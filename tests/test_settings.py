@@ -70,6 +70,7 @@ def test_a_bad_value_stops_the_start_with_its_name(tmp_path: Path, environment: 
     assert "secret-word" not in str(stopped.value)
 
 
+@pytest.mark.at_length
 def test_no_web_server_signs_with_a_key_that_can_be_guessed(tmp_path: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path), "SECRET_KEY": "a", "PLAIN_HTTP": "1"}
     done = subprocess.run(
@@ -167,6 +168,7 @@ def test_every_setting_is_documented(tmp_path: Path) -> None:
     assert documented == set(json.loads(done.stdout))
 
 
+@pytest.mark.at_length
 def test_the_benchmark_needs_no_installation(tmp_path: Path) -> None:
     clean = {"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path)}
     done = subprocess.run(

@@ -1,5 +1,5 @@
-"""How much is tested: everything in CI and by `make test-everything`. `make test` leaves out what repeats at length, marked
-`at_length`, and makes fewer of the cases that are made; one of each kind stays."""
+"""How much is tested: everything in CI and by `make test-everything`. `make test` leaves out what repeats or takes seconds,
+marked `at_length`, and makes fewer of the cases that are made; one of each kind stays."""
 
 import os
 

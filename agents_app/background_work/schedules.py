@@ -1,4 +1,4 @@
-"""What the default cluster does by the clock. `install` runs after every migrate and changes none that is there already."""
+"""What the default cluster does by the clock. After every migrate `install` adds what is missing and drops what is gone."""
 
 from typing import Any
 
@@ -10,15 +10,18 @@ FUNCTION = "agents_app.tasks.scheduled"
 
 
 def install(**_signal: Any) -> None:
-    """Add the schedules that are missing; one that an admin has changed stays as it is."""
+    """Add the schedules that are missing, and drop those of work that this version does not know, as after a rename. One that an admin
+    has changed stays as it is."""
     from django_q.models import Schedule
 
     if Schedule._meta.db_table not in connection.introspection.table_names():
         return  # only some applications are migrated yet
-    there = set(Schedule.objects.filter(func=FUNCTION).values_list("args", flat=True))
-    for name, one in work.every().items():
-        arguments = f"('{name}',)"
-        if one.every is not None and arguments not in there:
+    needed = {f"('{name}',)": one for name, one in work.every().items() if one.every is not None}
+    own = Schedule.objects.filter(func=FUNCTION)
+    own.exclude(args__in=needed).delete()
+    there = set(own.values_list("args", flat=True))
+    for arguments, one in needed.items():
+        if arguments not in there:
             Schedule.objects.create(
                 name=one.title, func=FUNCTION, args=arguments, schedule_type=Schedule.MINUTES, minutes=one.every,
                 intended_date_kwarg="due", cluster="default",

@@ -127,6 +127,7 @@ def verdict(client: Client, role: str, path: str, may_get: bool, may_post: bool)
     return wrong
 
 
+@pytest.mark.at_length
 def test_every_model_by_every_role(world: World) -> None:
     wrong: list[str] = []
     # Who may see which list, tests/agents_app/test_admin.py asks of every model.

@@ -164,6 +164,7 @@ def test_api(world: World) -> None:
     assert wrong == {}
 
 
+@pytest.mark.at_length
 def test_scim(world: World, settings: Any) -> None:
     """A SCIM token opens these addresses; no session, no API key and no revoked token does, and while SCIM is off nothing does."""
     people, teams = world.parts["scim_person"], world.parts["scim_group"]

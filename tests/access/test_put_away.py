@@ -44,6 +44,7 @@ def pages(world: World, method: str) -> dict[str, int]:
     }
 
 
+@pytest.mark.at_length
 def test_an_archived_pool_is_read_and_not_changed(world: World) -> None:
     archive.archive(support(), actor=ops())
     serving.refresh()
@@ -60,6 +61,7 @@ def test_an_archived_pool_is_read_and_not_changed(world: World) -> None:
     assert set(changed.values()) == {403}
 
 
+@pytest.mark.at_length
 def test_a_deleted_pool_has_no_page_but_the_way_back(world: World) -> None:
     archive.delete(support(), " Support ", actor=ops())
     assert set(pages(world, "GET").values()) == {410}

@@ -67,6 +67,7 @@ def test_no_call_that_reads_writes(world: World, settings: Any) -> None:
     assert wrong == {}
 
 
+@pytest.mark.at_length
 def test_no_page_of_the_admin_site_writes(world: World) -> None:
     wrong = {}
     for model in site._registry:

@@ -128,6 +128,7 @@ def _changed(file: Path, change: Any) -> Path:
     return copy
 
 
+@pytest.mark.at_length
 @pytest.mark.django_db(transaction=True)
 def test_a_file_that_does_not_fit_is_refused_and_the_data_stay(tmp_path: Path) -> None:
     _fill()

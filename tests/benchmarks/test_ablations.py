@@ -9,6 +9,7 @@ from benchmarks import ablations
 from tests.engine.synthetic import AGENTS, examples
 
 
+@pytest.mark.at_length
 def test_every_part_has_a_line_and_the_whole_leads_itself_by_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

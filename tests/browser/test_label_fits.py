@@ -45,6 +45,7 @@ def whole_agents(page: Page) -> int:
     )
 
 
+@pytest.mark.at_length
 @pytest.mark.parametrize("screen", EACH)
 def test_query_choice_and_none_are_in_view_at_all_times(sign_in, person, screen: str) -> None:
     make_pool(40, [LONG, "another"])
@@ -130,6 +131,7 @@ def test_the_filter_brings_matches_together_and_forgives_slips(sign_in, person) 
     expect(page.locator(".lb-nomatch")).to_be_visible()
 
 
+@pytest.mark.at_length
 def test_without_a_connection_the_next_queries_are_here_and_it_says_what_waits(sign_in, person) -> None:
     make_pool(12, [f"query {n}" for n in range(4)])
     context = sign_in(person("ana"))

@@ -60,6 +60,7 @@ def test_every_variant_of_a_page_can_be_used_by_everybody(sign_in, person, worke
     assert wrong == {}
 
 
+@pytest.mark.at_length
 def test_a_quick_question_takes_one_key(sign_in, person, worked):
     returns = pools.add_agent(worked, "Returns")
     page = sign_in(person("cora")).new_page()

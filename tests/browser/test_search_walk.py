@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 
+import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import BrowserContext, expect
 
 from agents_app import pools
 
 
+@pytest.mark.at_length
 def test_a_search_opens_a_page_and_says_when_it_finds_nothing(
     person: Callable[..., User], sign_in: Callable[..., BrowserContext]
 ) -> None:

@@ -32,6 +32,7 @@ def test_a_killed_idle_worker_blocks_nobody(installation: Installation) -> None:
         runs(installation, f"after {turn}")
 
 
+@pytest.mark.at_length
 def test_what_killed_processes_had_taken_is_done_at_once_and_acknowledged(installation: Installation) -> None:
     installation.up("jobs")
     runs(installation, "before")
@@ -46,6 +47,7 @@ def test_what_killed_processes_had_taken_is_done_at_once_and_acknowledged(instal
     assert [installation.act("ran", f"waiting {number}") for number in range(20)] == [1] * 20
 
 
+@pytest.mark.at_length
 def test_a_killed_sentinel_takes_its_children_along_and_nobody_else(installation: Installation) -> None:
     installation.up()
     before = installation.family("jobs")
@@ -57,6 +59,7 @@ def test_a_killed_sentinel_takes_its_children_along_and_nobody_else(installation
     assert (installation.family("training"), installation.web()) == (training, web)
 
 
+@pytest.mark.at_length
 def test_a_killed_parent_of_the_web_processes_is_replaced_with_them(installation: Installation) -> None:
     installation.up("web")
     before = [pid for pid in installation.processes() if pid != installation.root]
@@ -65,6 +68,7 @@ def test_a_killed_parent_of_the_web_processes_is_replaced_with_them(installation
     until(installation.answers, "an answer", A_MINUTE)
 
 
+@pytest.mark.at_length
 def test_nothing_survives_the_process_that_started_it(installation: Installation) -> None:
     installation.up()
     assert len(installation.processes()) > 8
@@ -84,6 +88,7 @@ def test_a_cluster_whose_processes_exist_and_do_nothing_is_started_anew(installa
     until(lambda: installation.act("alarms") == [], "the end of the alarm", 6 * A_MINUTE)
 
 
+@pytest.mark.at_length
 def test_what_is_asked_to_end_ends_in_order(installation: Installation) -> None:
     installation.up()
     runs(installation, "before")

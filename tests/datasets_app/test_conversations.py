@@ -189,6 +189,7 @@ class TestTheQueue:
         assert len(queue.take(dataset.pool, person("eve"), count=1)) == 1
         assert len(queue.take(dataset.pool, person("fay"), count=5)) == 2
 
+    @pytest.mark.at_length
     def test_a_conversation_is_blind_or_drawn_as_a_whole(self, dataset: Dataset, one_each: QueueSettings) -> None:
         for n in range(10):
             read(dataset, talk(f"person {n}"))

@@ -88,6 +88,7 @@ class TestRun:
         assert any("refund" in near["text"] for near in error["nearest"])
         assert card["error_count"] >= 1
 
+    @pytest.mark.at_length
     def test_the_same_seed_gives_the_same_bytes(self) -> None:
         one, two = (run(quick(total_steps=20))[-1].result.artifact for _ in range(2))
         assert one == two

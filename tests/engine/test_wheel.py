@@ -135,6 +135,7 @@ print(json.dumps([answer.local, answer.agent_keys]))
 """
 
 
+@pytest.mark.at_length
 def test_the_client_with_its_extra_answers_where_nothing_else_is_installed(wheel: Path, tmp_path: Path) -> None:
     client = built(tmp_path / "client", "client", below="client")
     needed = required(client, "local")

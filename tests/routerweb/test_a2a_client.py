@@ -58,6 +58,7 @@ async def answer(client: Any, request: SendMessageRequest) -> Message:
     return one.message
 
 
+@pytest.mark.at_length
 @VERSIONS
 def test_a_message_is_routed(server: Server, version: str) -> None:
     async def walk(card: Any, client: Any) -> Any:

@@ -36,6 +36,7 @@ def ask(server: Server, path: str, body: Any = None, key: str = "") -> tuple[int
         return error.code, json.load(error)
 
 
+@pytest.mark.at_length
 def test_a_client_finds_the_search_and_searches(server: Server) -> None:
     status, catalog = ask(server, "/.well-known/ai-catalog.json")
     assert status == 200

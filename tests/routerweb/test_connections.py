@@ -91,6 +91,7 @@ API = ("/api/decisions/outcomes/", "Content-Type: application/json")
 ROUTE = ("/api/route/", "Content-Type: application/json")
 
 
+@pytest.mark.at_length
 def test_routes_and_pages_are_answered_while_others_hang(server: Server) -> None:
     hanging = []
     for address in (LOGIN, API, ROUTE):
@@ -143,6 +144,7 @@ def connected(server: Server, connection: socket.socket) -> bool:
     return any(line.split()[1].endswith(local) and line.split()[2].endswith(remote) for line in lines)
 
 
+@pytest.mark.at_length
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for the connection in /proc, which only Linux has")
 def test_a_connection_whose_answer_is_not_read_is_dropped(server: Server) -> None:
     with socket.socket() as connection:
@@ -216,6 +218,7 @@ def test_a_key_sends_a_large_batch_and_no_larger_one(server: Server) -> None:
     assert status(server, head(*mine, "Content-Length: 30000000")) == 413
 
 
+@pytest.mark.at_length
 def test_batches_whose_clients_left_are_not_routed(folder: Path, prepared: tuple[Path, str]) -> None:  # noqa: F811
     """Three of the largest, sent at once: the first stops where it is, the others wait for their turn and never begin."""
     server = Server(folder, prepared[1])
@@ -240,6 +243,7 @@ def test_batches_whose_clients_left_are_not_routed(folder: Path, prepared: tuple
     assert int(python(folder, "-c", KEPT)) - before < 1_000
 
 
+@pytest.mark.at_length
 def test_a_signed_in_person_uploads_where_a_form_takes_a_file(server: Server, stored: Path) -> None:
     session = python(server.folder, "-c", SIGN_IN)
     mine = (f"Cookie: sessionid={session}", "Content-Type: multipart/form-data; boundary=b")

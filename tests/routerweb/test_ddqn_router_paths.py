@@ -95,6 +95,7 @@ def test_no_page_is_opened_to_another_site(client: httpx.Client) -> None:
     assert "access-control-allow-origin" not in client.get("/login/", headers={"Origin": SHOP}).headers
 
 
+@pytest.mark.at_length
 def test_without_the_setting_the_addresses_are_not_there(tmp_path: Path, prepared: tuple[Path, str]) -> None:  # noqa: F811
     started = Server(Path(shutil.copytree(prepared[0], tmp_path / "installation")), prepared[1])
     try:

@@ -46,6 +46,7 @@ def asked(server: Server, mode: str, do: Callable[["Client"], Awaitable[Any]], k
     return asyncio.run(connected())
 
 
+@pytest.mark.at_length
 @MODES
 def test_the_tool_answers_as_the_api_does(server: Server, mode: str) -> None:
     async def walk(client: "Client") -> Any:

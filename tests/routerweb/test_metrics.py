@@ -61,6 +61,7 @@ def labeled(found: dict[tuple[str, ...], float], metric: str, label: str) -> dic
     return values
 
 
+@pytest.mark.at_length
 def test_every_answer_of_every_process_is_counted(server: Server, ops: dict[str, str]) -> None:
     told = []
     for n in range(30):  # each with a connection of its own, so that both processes answer

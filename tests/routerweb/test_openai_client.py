@@ -35,6 +35,7 @@ def client(server: Server) -> "openai.OpenAI":
     return openai.OpenAI(base_url=f"{server.address}/v1", api_key=server.key, max_retries=0)
 
 
+@pytest.mark.at_length
 def test_models(client: "openai.OpenAI") -> None:
     assert [model.id for model in client.models.list()] == ["router/support"]
 

@@ -40,6 +40,7 @@ def asked(server: Server, secret: str) -> tuple[int, str]:
         return error.code, json.load(error)["error"]["code"]
 
 
+@pytest.mark.at_length
 def test_two_processes_keep_one_quota_for_both_secrets(tmp_path: Path, prepared: tuple[Path, str]) -> None:  # noqa: F811
     folder = Path(shutil.copytree(prepared[0], tmp_path / "installation"))
     secrets = (prepared[1], python(folder, "-c", SET))

@@ -146,6 +146,7 @@ def test_serves_until_it_is_ended_and_keeps_every_decision(server: Server, end: 
     assert python(server.folder, "-c", KEPT) == "5"
 
 
+@pytest.mark.at_length
 @pytest.mark.process
 @pytest.mark.any_database
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the server's workers in /proc, which only Linux has")
@@ -182,6 +183,7 @@ def send_batch(server: Server, body: bytes) -> socket.socket:
     return connection
 
 
+@pytest.mark.at_length
 @pytest.mark.process
 @pytest.mark.any_database
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the server's CPU time in /proc, which only Linux has")

@@ -107,6 +107,7 @@ def route(server: Server, query: str, traceparent: str) -> dict[str, Any]:
         return dict(json.load(answer))
 
 
+@pytest.mark.at_length
 def test_a_server_of_two_processes_sends_its_spans(
     tmp_path: Path,
     prepared: tuple[Path, str],  # noqa: F811
@@ -157,6 +158,7 @@ def test_forked_workers_send_theirs_though_they_end_at_once(
     assert len(receiver.named("invoke_workflow before the fork", 1)) == 1
 
 
+@pytest.mark.at_length
 def test_a_collector_that_is_away_costs_no_answer(tmp_path: Path, prepared: tuple[Path, str]) -> None:  # noqa: F811
     folder = Path(shutil.copytree(prepared[0], tmp_path / "installation"))
     server = Server(

@@ -69,6 +69,7 @@ class KeepAliveClient:
                 self.told = headers.get(b"connection", b"").strip() == b"close"
 
 
+@pytest.mark.at_length
 @pytest.mark.process
 def test_no_client_that_keeps_its_connection_loses_a_request(server: Server) -> None:
     clients = [KeepAliveClient(server) for _ in range(CLIENTS)]

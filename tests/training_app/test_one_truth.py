@@ -190,11 +190,13 @@ def scripted(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[
     return make
 
 
+@pytest.mark.at_length
 def test_an_empty_pool_says_nothing_of_quality(pool: Pool) -> None:
     said = walk(pool, [])
     assert (said.shares, said.verdicts, said.decimals) == (set(), set(), set())
 
 
+@pytest.mark.at_length
 def test_of_a_young_pool_everything_says_that_too_few_were_checked(scripted: Callable, pool: Pool) -> None:
     said = walk(pool, scripted(8, (WEAK, 67), (PERFECT, 100)))
     assert said.verdicts == {"too few to say"}
@@ -202,6 +204,7 @@ def test_of_a_young_pool_everything_says_that_too_few_were_checked(scripted: Cal
     assert len(said.places) >= 10
 
 
+@pytest.mark.at_length
 def test_of_a_live_pool_every_place_says_the_same(scripted: Callable, pool: Pool) -> None:
     said = walk(pool, scripted(72, (WEAK, 67), (PERFECT, 100)))
     assert (said.shares, said.verdicts) == ({67, 100}, {"this model is better"})

@@ -55,6 +55,7 @@ def parsers_fail(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, fail)
 
 
+@pytest.mark.at_length
 @pytest.mark.usefixtures("parsers_fail")
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_of_queries(admin_client: Client, name: str) -> None:

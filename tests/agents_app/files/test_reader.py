@@ -41,6 +41,7 @@ def test_rows_and_columns_with_gaps_keep_their_places() -> None:
     assert read(content) == [(1, ["text", "", "label"]), (4, ["hi", "", "Billing"])]
 
 
+@pytest.mark.at_length
 def test_a_table_of_shared_texts_that_unpacks_to_a_gigabyte_is_refused_unopened() -> None:
     content = with_shared_strings(1 << 30)
     assert len(content) < 2 << 20
@@ -50,6 +51,7 @@ def test_a_table_of_shared_texts_that_unpacks_to_a_gigabyte_is_refused_unopened(
         reader.head(io.BytesIO(content), "book.xlsx")
 
 
+@pytest.mark.at_length
 def test_one_that_just_passes_is_read_or_refused_within_the_limits() -> None:
     content = with_shared_strings(workbooks.MAX_SHARED - (1 << 20))
     try:

@@ -148,6 +148,7 @@ def is_a_query(column: "models.Field[Any, Any]") -> bool:
     return holds.content(column) & (Content.QUERY | Content.REMARK) == Content.QUERY
 
 
+@pytest.mark.at_length
 def test_a_querys_text_in_every_column_and_form_is_erased_with_it() -> None:
     query = row(Query, text=TEXT, text_hash=text_hash(TEXT))
     hidden = set()

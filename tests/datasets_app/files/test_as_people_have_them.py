@@ -139,6 +139,7 @@ class Long(io.RawIOBase):
         return size
 
 
+@pytest.mark.at_length
 def test_200_megabytes_are_read_row_by_row() -> None:
     head = io.BytesIO(Long(2 << 20).read(2 << 20))
     looked = looking.look(head, "large.csv", AGENTS)

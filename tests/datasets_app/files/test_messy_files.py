@@ -106,6 +106,7 @@ def read_by(*names: str) -> Reading:
     return Reading("table", columns={"text": "0", "required_agents": "1"})
 
 
+@pytest.mark.at_length
 @pytest.mark.parametrize("name", FILES)
 def test_what_is_not_understood_is_said_before_anything_is_stored(clinic: Dataset, name: str) -> None:
     looked = looked_at(clinic, name, FILES[name])

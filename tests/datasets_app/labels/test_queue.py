@@ -317,6 +317,7 @@ def _work_alone(pool: Pool, user: User, number: int, barrier) -> None:
     work_off(pool, user, number)
 
 
+@pytest.mark.at_length
 def test_people_in_processes_of_their_own_overlap_two(transactional_db):
     """The same with a process for each person, as behind several web servers."""
     count, items = (20, 200) if EVERYTHING else (6, 40)

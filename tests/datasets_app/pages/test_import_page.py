@@ -72,6 +72,7 @@ def gold() -> dict[str, list[int]]:
     return {one.query.text: one.required for one in Gold.objects.select_related("query")}
 
 
+@pytest.mark.at_length
 def test_the_page_says_what_would_be_kept_and_guesses_what_is_meant(ops: Client, clinic: Pool) -> None:
     address = send(ops, CONTENT)
     page = ops.get(address)
@@ -93,6 +94,7 @@ def test_the_page_says_what_would_be_kept_and_guesses_what_is_meant(ops: Client,
     assert Query.objects.get(text="late").state == "unlabeled"
 
 
+@pytest.mark.at_length
 def test_what_was_said_once_is_remembered(ops: Client, clinic: Pool) -> None:
     address = send(ops, CONTENT)
     ops.post(address, fields(ops.get(address)))
@@ -104,6 +106,7 @@ def test_what_was_said_once_is_remembered(ops: Client, clinic: Pool) -> None:
     assert "value-0" not in fields(page)
 
 
+@pytest.mark.at_length
 def test_what_nobody_has_decided_stops_the_import(ops: Client, clinic: Pool) -> None:
     address = send(ops, messy.csv(",", ("text", "label"), [("x", "Surgery"), ("y", "Billing")]).encode())
     form = fields(ops.get(address))
@@ -118,6 +121,7 @@ def test_what_nobody_has_decided_stops_the_import(ops: Client, clinic: Pool) -> 
     assert Query.objects.get(text="x").state == "unlabeled"
 
 
+@pytest.mark.at_length
 def test_an_unknown_agent_is_made_there_and_goes_with_the_import(ops: Client, clinic: Pool) -> None:
     address = send(ops, messy.csv(",", ("text", "label"), [("x", "Surgery"), ("y", "Billing")]).encode())
     form = fields(ops.get(address))

@@ -108,6 +108,7 @@ def interrupted(job: PrelabelJob, monkeypatch, after: int) -> None:
     assert prelabel.resume(job, now=False)
 
 
+@pytest.mark.at_length
 def test_an_answer_is_stored_before_its_label_and_before_the_next_call(pool, add_query, make, server, monkeypatch):
     for n in range(20):
         add_query(f"number {n}: Billing")

@@ -61,6 +61,7 @@ def test_no_more_is_asked_than_the_limit_says(server) -> None:
     assert ask(model_of(server), AGENTS, TEXTS, 2, seed=3).rows.tolist() == asked.rows.tolist()
 
 
+@pytest.mark.at_length
 def test_what_goes_wrong_is_counted_as_no_answer(server) -> None:
     server.fault = lambda text, nth: {"billing": "not json", "weather": "500", "account": "wrong id"}.get(text, "")
     asked = ask(model_of(server), AGENTS, TEXTS, 100)
@@ -82,6 +83,7 @@ def test_a_refused_key_ends_it_at_once(server) -> None:
     assert len(server.bodies) <= 2 * llm_baseline.THREADS
 
 
+@pytest.mark.at_length
 def test_a_server_that_is_gone_ends_it(server) -> None:
     server.fault = lambda text, nth: "500"
     with pytest.raises(LLMError, match="gave up"):

@@ -114,6 +114,7 @@ def learnt() -> tuple[FittedScorer, dict[str, object]]:
 
 
 class TestFitting:
+    @pytest.mark.at_length
     def test_learns_what_only_the_context_says(self, learnt: tuple[FittedScorer, dict[str, object]]) -> None:
         scorer, report = learnt
         assert scorer.kind == "turns"
@@ -271,6 +272,7 @@ def test_is_a_scorer() -> None:
 
 
 class TestRouting:
+    @pytest.mark.at_length
     def test_a_router_takes_messages(self) -> None:
         examples = [
             Example(e.id, e.text, e.required, split="train" if i % 4 else "val", group=e.group)

@@ -65,6 +65,7 @@ def test_targets_take_a_learnt_value_of_stop() -> None:
     assert found.tolist() == pytest.approx([0.5])
 
 
+@pytest.mark.at_length
 @pytest.mark.parametrize("shared", [True, False])
 def test_identity_environment_is_solved(shared: bool) -> None:
     env = RoutingEnv(3)

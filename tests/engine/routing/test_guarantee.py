@@ -115,6 +115,7 @@ def test_what_is_set_aside_is_learnt_by_nothing() -> None:
     assert {e.split for e in apart} == {"train"}
 
 
+@pytest.mark.at_length
 @pytest.mark.parametrize(("most_wrong", "warned"), [(0.1, False), (0.001, True)])
 def test_a_run_keeps_its_promise_or_says_that_it_cannot(most_wrong: float, warned: bool) -> None:
     config = Config.from_mapping(

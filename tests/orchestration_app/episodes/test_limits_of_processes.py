@@ -44,6 +44,7 @@ print(json.dumps(made))
 """
 
 
+@pytest.mark.at_length
 @pytest.mark.process
 @pytest.mark.any_database
 def test_processes_together_call_a_provider_no_more_at_once_than_its_setting(

@@ -85,6 +85,7 @@ def test_a_call_goes_where_the_preference_says_and_is_billed_there(
     assert (shown["id"], shown["name"]) == (two[0].pk, "large/large")
 
 
+@pytest.mark.at_length
 @pytest.mark.parametrize("fault", ["500", "silent", "malformed", "reset"])
 def test_another_backend_takes_over_at_once_and_both_are_recorded(
     fault: str, two: tuple[Backend, Backend], app: Application, agents: Served
@@ -140,6 +141,7 @@ def test_the_budget_of_the_day_binds_episodes_too(crew: Pool, two: tuple[Backend
     assert Step.objects.get(call=0).failure == "budget"
 
 
+@pytest.mark.at_length
 def test_what_is_said_of_an_episode_counts_for_its_calls_and_their_pairs(
     crew: Pool,
     conducted: Callable[..., Any],

@@ -65,6 +65,7 @@ def signed(folder: Path) -> bool:
         )
 
 
+@pytest.mark.at_length
 def test_a_call_that_waits_is_refused_while_nobody_runs_episodes(
     tmp_path: Path,
     prepared: tuple[Path, str],  # noqa: F811
@@ -159,6 +160,7 @@ async def answer(server: Server, method: str, path: str, body: Any = None) -> An
     return json.loads(content[content.index(b"{") : content.rindex(b"}") + 1])
 
 
+@pytest.mark.at_length
 def test_steps_come_while_the_episode_goes_on_and_a_cancelled_one_ends(server: Server) -> None:
     async def listen() -> None:
         async with streamed(server, TWO) as stream:
@@ -178,6 +180,7 @@ def test_steps_come_while_the_episode_goes_on_and_a_cancelled_one_ends(server: S
     asyncio.run(listen())
 
 
+@pytest.mark.at_length
 @pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
 def test_many_streams_hold_no_thread_and_their_episodes_go_on_without_them(server: Server) -> None:
     async def listen() -> None:

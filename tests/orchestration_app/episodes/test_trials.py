@@ -57,6 +57,7 @@ def test_a_shadow_is_asked_about_each_decision(
     assert (found.count, found.exact["mean"]) == (3, pytest.approx(1 / 3))
 
 
+@pytest.mark.at_length
 def test_a_canary_decides_for_its_share_and_the_same_task_meets_the_same_side(
     two: tuple[RouterModel, RouterModel], crew: Pool, app: Application
 ) -> None:

@@ -55,6 +55,7 @@ def test_the_command_keeps_a_sticky_key_on_its_side(app, model, canary, capsys) 
         assert named == app.route("billing", sticky_key=key).json()["model"]
 
 
+@pytest.mark.at_length
 def test_whoever_only_looks_leaves_no_trace(app, ops, model, live, candidate, capsys) -> None:
     live(exploration=0.1)
     trials.start_shadow(candidate, actor=None)

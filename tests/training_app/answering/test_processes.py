@@ -42,6 +42,7 @@ def told(server: Server) -> Callable[[str], str]:  # noqa: F811
     return lambda words: python(server.folder, "-c", BEGIN + words)
 
 
+@pytest.mark.at_length
 @pytest.mark.process
 @pytest.mark.any_database
 def test_a_running_server_follows(server: Server, told: Callable[[str], str], tmp_path: Path) -> None:  # noqa: F811

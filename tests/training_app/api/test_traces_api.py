@@ -106,6 +106,7 @@ def test_each_turn_is_one_query_with_its_history_and_who_answered(pool, post, la
     assert (Query.objects.count(), TracedTurn.objects.count()) == (len(turns), len(turns))
 
 
+@pytest.mark.at_length
 def test_turns_of_a_conversation_may_come_in_any_order(pool, post) -> None:
     made = talks.talks(15)
     sent = spans(made, alone=True)

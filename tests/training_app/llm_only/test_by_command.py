@@ -18,7 +18,7 @@ from training_app.models import RouterModel
 from training_app.versions import gate, registry, scorecards, verdict
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
-QUICK = ("total_steps=200", "encoder=linear", "judging_folds=0")
+QUICK = ("total_steps=200", "encoder=linear", "judging_folds=0", "sentences=false", "unlabeled=false", "tidy=false")
 
 
 @pytest.fixture
@@ -60,6 +60,7 @@ def test_an_llm_alone_leads_to_a_router_that_answers(walked: Pool, capsys: pytes
     assert answer.json()["models"][0]["judged_by"] == "llm"
 
 
+@pytest.mark.at_length
 def test_too_few_are_refused_and_nothing_changes(folder: Path, llm: Server, capsys: pytest.CaptureFixture[str]) -> None:
     call_command("load_pool", str(folder), slug="desk", name="Desk")
     said(capsys, "label", "--pool", "desk", "--base-url", llm.url, "--model", "m", "--limit", "6")

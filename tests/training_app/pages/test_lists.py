@@ -146,6 +146,7 @@ def test_schedules_are_made_once_and_a_changed_one_stays(db: None) -> None:
     schedules.install()
     assert sorted(made.values_list("args", flat=True)) == sorted(f"('{name}',)" for name in SCHEDULED)
     made.update(schedule_type="W")
+    made.create(name="Renamed since", func=schedules.FUNCTION, args="('agents_app.work.prune',)")
     call_command("migrate", verbosity=0)
     assert set(made.values_list("schedule_type", flat=True)) == {"W"}
     assert made.count() == len(SCHEDULED)

@@ -103,6 +103,7 @@ def test_somebody_is_found_wherever_they_stand(ana: Terms) -> None:
     }
 
 
+@pytest.mark.at_length
 def test_erased_they_are_gone_and_labels_and_counts_stay(ana: Terms) -> None:
     before = (Query.objects.count(), Label.objects.count(), Decision.objects.count())
     left = personal_data.erase(ana, None)
@@ -125,6 +126,7 @@ def test_erased_they_are_gone_and_labels_and_counts_stay(ana: Terms) -> None:
     ]
 
 
+@pytest.mark.at_length
 def test_the_trail_says_that_it_was_done_and_not_of_whom(ana: Terms) -> None:
     personal_data.export(ana, None)
     personal_data.erase(ana, None)
@@ -203,6 +205,7 @@ def test_the_page_finds_gives_out_and_erases(ana: Terms, person: Callable[[str],
     assert "it must have 3 to 200 characters" in client.post("/personal-data/", {"terms": "a"}).content.decode()
 
 
+@pytest.mark.at_length
 def test_the_command_does_the_same(ana: Terms, capsys: Any, tmp_path: Any) -> None:
     call_command("personal_data", "find", MAIL, NUMBER)
     assert "3  queries: the text is erased everywhere" in capsys.readouterr().out

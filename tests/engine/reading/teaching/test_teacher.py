@@ -345,6 +345,7 @@ def test_updates_grow_with_the_rows_and_end_somewhere() -> None:
     assert [UPDATES(rows) for rows in (16, 80, 400, 1_000, 15_000)] == [40, 200, 240, 504, 2_000]
 
 
+@pytest.mark.at_length
 def test_a_run_makes_an_artifact_that_routes_with_its_teacher(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoders, "SEQUENCE_ROWS", 1_000)
     monkeypatch.setattr(encoders, "_chosen", lambda fits, *_: (list(fits)[-1], {name: {} for name in fits}))

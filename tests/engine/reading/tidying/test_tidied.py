@@ -46,6 +46,7 @@ class TestSpelling:
         assert Spelling({"charge": 5, "change": 3})("chrage") == "charge"
         assert Spelling({"delivery": 9, "deliverxy": 1, "delivexry": 2})("delivexxry") == "delivexry"
 
+    @pytest.mark.at_length
     def test_what_was_said_before_is_known_and_left_alone(self) -> None:
         turn = Turn("my camrea", [Message("assistant", "which camera")])
         read = tidied(turn, Spelling.of([turn]))

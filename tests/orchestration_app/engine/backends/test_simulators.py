@@ -53,6 +53,7 @@ def test_the_direct_estimate_is_nearly_as_right_as_the_largest_for_a_fraction(en
     assert rows["largest only"]["success"] > ours["success"] - 0.06
 
 
+@pytest.mark.at_length
 def test_traffic_moves_away_before_latency_doubles() -> None:
     rows = studies.rising(Pool.read(None), seeds=1, calls=500)
     assert rows[0]["taken"] > rows[-1]["taken"] + 0.05

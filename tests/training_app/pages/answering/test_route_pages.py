@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from agents_app import pools
 from agents_app.models import Agent
+from tests import page_cost
 from tests.training_app.served import artifact, promoted
 from training_app.answering import decisions, serving
 from training_app.models import Artifact, Decision
@@ -119,7 +120,7 @@ def test_decisions_when_there_are_none(ops):
 
 def test_decisions_newest_first_in_few_queries(ops, kept, django_assert_max_num_queries):
     ops.get(DECISIONS)
-    with django_assert_max_num_queries(13):
+    with django_assert_max_num_queries(page_cost.queries(13)):
         page = ops.get(DECISIONS)
     assert [row.text for row, _ended, _agents in page.context["rows"]] == [row.text for row in kept]
     assert [[agent.name for agent in agents] for _row, _ended, agents in page.context["rows"]] == [

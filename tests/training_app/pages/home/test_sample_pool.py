@@ -20,6 +20,7 @@ def admin() -> Client:
     return client
 
 
+@pytest.mark.at_length
 def test_one_button_makes_a_pool_whose_router_trains(admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "/pools/sample/" in admin.get("/").content.decode()
     home = admin.post("/pools/sample/", follow=True)

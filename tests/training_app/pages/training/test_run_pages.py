@@ -13,7 +13,7 @@ from django.urls import reverse
 from agents_app.models import Pool
 from datasets_app.labels import snapshots
 from datasets_app.models import Snapshot, SplitGroup
-from tests import orchestration
+from tests import orchestration, page_cost
 from tests.training_app.pages.figures import scorecard
 from tests.training_app.told import artifact
 from training_app.models import Checkpoint, Promotion, RouterModel, Run
@@ -269,18 +269,18 @@ def test_lists_cost_the_same_however_long(
         assert attempt
         registry.promote(runs.finish(run.pk, attempt, artifact(), scorecard()), actor=None)
     browser.get("/")
-    with django_assert_num_queries(RUNS_QUERIES):
+    with django_assert_num_queries(page_cost.queries(RUNS_QUERIES)):
         browser.get(reverse("runs", args=["support"]))
-    with django_assert_num_queries(MODELS_QUERIES + 2 * (count > 1)):
+    with django_assert_num_queries(page_cost.queries(MODELS_QUERIES + 2 * (count > 1))):
         browser.get(reverse("models", args=["support"]))
-    with django_assert_num_queries(HOME_QUERIES):
+    with django_assert_num_queries(page_cost.queries(HOME_QUERIES)):
         browser.get("/")
 
 
 def test_a_poll_costs_few_queries(done: Run, browser: Client, django_assert_num_queries: Callable) -> None:
     path = reverse("run", args=["support", done.pk])
     browser.get(path)
-    with django_assert_num_queries(POLL_QUERIES):
+    with django_assert_num_queries(page_cost.queries(POLL_QUERIES)):
         browser.get(path, headers={"HX-Request": "true"})
 
 
